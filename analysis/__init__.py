@@ -1,6 +1,7 @@
 """Analysis of captures: turns frames into messages, exchanges, sessions and findings.
 
-Imports `captures` but nothing from `mcpproxy`; never raises because of its input; loads no module until a name is used.
+The package imports `captures` but nothing from `mcpproxy`. It never raises because of its input, and loads no module
+until one of its names is used.
 """
 
 from importlib import import_module
@@ -9,7 +10,16 @@ from warnings import warn
 
 if TYPE_CHECKING:
     from analysis.conversation.call import Call, IdState, MessageContext, Outcome
-    from analysis.conversation.message import MISSING, Id, Invalid, Message, Notification, Request, Response, messages
+    from analysis.conversation.message import (
+        MISSING,
+        Id,
+        InvalidMessage,
+        Message,
+        Notification,
+        Request,
+        Response,
+        messages,
+    )
     from analysis.conversation.session import Peer, Session
     from analysis.reading import Reading, Step, findings, read
     from analysis.rules.finding import Finding, Level
@@ -24,7 +34,7 @@ __all__ = [
     "Finding",
     "Id",
     "IdState",
-    "Invalid",
+    "InvalidMessage",
     "Level",
     "Message",
     "MessageContext",
@@ -42,7 +52,7 @@ __all__ = [
     "read",
 ]
 
-_HOME = {
+_NAMES_BY_MODULE = {
     "analysis.reading": ("Reading", "Step", "findings", "read"),
     "analysis.selection": ("calls",),
     "analysis.rules.finding": ("Finding", "Level"),
@@ -63,14 +73,14 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
-    """Return the object called `name`; loads its module on first use."""
+    """Return the object called `name`, and load its module on first use."""
     if name == "Fold":
         warn("analysis.Fold will go in the next version; use analysis.read, which does its work", DeprecationWarning, 2)
         return import_module("analysis.conversation.fold").Fold
     if name == "Seen":
         warn("analysis.Seen will go in the next version; it is analysis.MessageContext now", DeprecationWarning, 2)
         name = "MessageContext"
-    for module, names in _HOME.items():
+    for module, names in _NAMES_BY_MODULE.items():
         if name in names:
             return getattr(import_module(module), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""Child processes that run one of our modules: how they start, how messages cross their pipes, and how they end.
+"""Child processes that run one of mcpproxy's modules: how they start, exchange messages and end.
 
 `PythonChild` is the parent's end, and `Parent` the child's; a `Team` is several children whose messages are received
 together. The modules at the two ends decide what a message contains: JSON, as from `as_json`, or any bytes. In the
@@ -25,16 +25,16 @@ from io import FileIO
 from pathlib import Path
 from typing import IO, Any, Final, Generic, NoReturn, Self, TypeVar
 
-from analysis.garbage import spare_collections
+from analysis.garbage import make_collections_rare
 
-_BOOT: Final = (
+_BOOT_CODE: Final = (
     "import sys; from importlib import import_module; "
     "name = sys.argv[1]; sys.path[:] = sys.argv[2:]; import_module(name).main()"
 )
-_KEPT: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+_INHERITED_VARIABLES: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 """Environment variables that some interpreters need to start."""
-_PIECE: Final = 1 << 16
-"""Bytes of one read, and of the messages that a child collects before it writes them."""
+_CHUNK_BYTES: Final = 1 << 16
+"""The most bytes of one read, and the bytes of messages that a child collects before it writes them."""
 _LENGTH: Final = struct.Struct("!I")
 _TO_JSON: Final = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
@@ -45,114 +45,116 @@ def usable_processors() -> int:
 
 
 def as_json(message: object) -> bytes:
-    """A message as JSON, in ASCII: unlike with orjson, paths and text of peers may hold lone surrogates."""
+    """A message as JSON in ASCII; unlike orjson, this accepts lone surrogates, as paths and text from peers have."""
     return _TO_JSON(message).encode()
 
 
 def from_json(message: bytes) -> Any:
     """Returns the value that `as_json` encoded; raises ValueError for anything else."""
-    # From bytes, `json` would first guess an encoding, which takes longer than the rest of a short message.
+    # Given bytes, `json` would first guess the encoding, which takes longer than parsing a short message.
     return json.loads(message.decode("ascii"))
 
 
-class _Incoming:
-    """The messages that come out of a pipe, which stays open."""
+class _MessageReader:
+    """Reads messages from a pipe, which it does not close."""
 
     def __init__(self, pipe: IO[bytes], longest: int) -> None:
-        self._pipe, self._longest = pipe, longest
-        self._word = _poll(pipe, select.POLLIN)
-        # Not a list of pieces: for single bytes, it would take fifty times their memory.
-        self._start = bytearray()
+        self._pipe, self._max_message_bytes = pipe, longest
+        self._readable = _poll(pipe, select.POLLIN)
+        # Not a list of chunks, which would take fifty times as much memory if they are single bytes.
+        self._unfinished = bytearray()
         """The received part of an incomplete message."""
-        self._needed = 0
+        self._needed_bytes = 0
         """How many of its bytes must have been received before it is examined again."""
-        self._is_refused = False
+        self._is_too_long = False
         """Whether the next message is too long."""
-        self._waiting: deque[bytes] = deque()
+        self._complete_messages: deque[bytes] = deque()
 
-    def some(self) -> list[bytes] | None:
+    def read_messages(self) -> list[bytes] | None:
         """Read the pipe once, waiting if it is empty; return the messages that are now complete, or None at its end.
 
         Raises:
             ValueError: the next message is too long; those before it have already been returned.
         """
-        if self._is_refused:
-            raise ValueError(f"a message of more than {self._longest} bytes")
-        data = self._pipe.read(_PIECE)
-        return self._cut(data) if data else None
+        if self._is_too_long:
+            raise ValueError(f"a message of more than {self._max_message_bytes} bytes")
+        data = self._pipe.read(_CHUNK_BYTES)
+        return self._split(data) if data else None
 
-    def next(self, until_s: float | None = None) -> bytes | None:
+    def next_message(self, until_s: float | None = None) -> bytes | None:
         """Wait for a message; return None at the end of the pipe."""
-        while not self._waiting:
-            _wait(self._word, until_s)
-            messages = self.some()
+        while not self._complete_messages:
+            _wait(self._readable, until_s)
+            messages = self.read_messages()
             if messages is None:
                 return None
-            self._waiting += messages
-        return self._waiting.popleft()
+            self._complete_messages += messages
+        return self._complete_messages.popleft()
 
-    def _cut(self, data: bytes) -> list[bytes]:
-        self._start += data
-        if len(self._start) < self._needed:
+    def _split(self, data: bytes) -> list[bytes]:
+        self._unfinished += data
+        if len(self._unfinished) < self._needed_bytes:
             return []
-        data, at = bytes(self._start), 0
+        data, offset = bytes(self._unfinished), 0
         messages: list[bytes] = []
-        self._needed = _LENGTH.size
-        while (start := at + _LENGTH.size) <= len(data):
-            (length,) = _LENGTH.unpack_from(data, at)
-            self._is_refused = length > self._longest
-            if self._is_refused:
+        self._needed_bytes = _LENGTH.size
+        while (start := offset + _LENGTH.size) <= len(data):
+            (length,) = _LENGTH.unpack_from(data, offset)
+            self._is_too_long = length > self._max_message_bytes
+            if self._is_too_long:
                 if messages:
                     break
-                raise ValueError(f"a message of more than {self._longest} bytes")
+                raise ValueError(f"a message of more than {self._max_message_bytes} bytes")
             end = start + length
             if end > len(data):
-                self._needed += length
+                self._needed_bytes += length
                 break
             messages.append(data[start:end])
-            at = end
+            offset = end
         # Last, so that Ctrl-C loses nothing.
-        del self._start[:at]
+        del self._unfinished[:offset]
         return messages
 
 
 class PythonChild:
     """A process that runs `main()` of a module, in its own process group: Ctrl-C on a terminal reaches only the parent.
 
-    Its modules come from where the parent's do, and from nowhere else. It inherits no descriptors except its pipes, and
-    its stderr is discarded: it would be drawn across the screen.
+    It imports modules only from the directories that the parent imports from. It inherits no descriptors except its
+    pipes, and its stderr is discarded, because it would be drawn across the screen.
     """
 
     def __init__(self, module: str, *, bare: bool = False, longest: int = 1 << 20) -> None:
-        """Start it.
+        """Start the process.
 
         Args:
-            module: its full name.
-            bare: give it neither this process's environment nor its working directory.
+            module: the full name of the module.
+            bare: whether it starts without this process's environment and working directory.
             longest: the most bytes of a message that it may send.
 
         Raises:
             OSError: the system cannot start a process.
         """
-        ours = str(Path(__file__).parents[1])
-        places = [ours, *(os.path.abspath(place) for place in sys.path if place)]
-        # glibc reserves 64 MiB of address space for each thread that allocates, unless it is told not to.
-        alone = {name: os.environ[name] for name in _KEPT if name in os.environ} | {"MALLOC_ARENA_MAX": "2"}
+        package_root = str(Path(__file__).parents[1])
+        directories = [package_root, *(os.path.abspath(directory) for directory in sys.path if directory)]
+        # By default, glibc reserves 64 MiB of address space for each thread that allocates memory.
+        bare_environment = {name: os.environ[name] for name in _INHERITED_VARIABLES if name in os.environ} | {
+            "MALLOC_ARENA_MAX": "2"
+        }
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-X", "utf8", "-c", _BOOT, module, *dict.fromkeys(places)],
+            [sys.executable, "-I", "-S", "-X", "utf8", "-c", _BOOT_CODE, module, *dict.fromkeys(directories)],
             bufsize=0,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             cwd="/" if bare else None,
-            env=alone if bare else None,
+            env=bare_environment if bare else None,
             process_group=0,
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._stdin, self._stdout = self._process.stdin, self._process.stdout
-        self._room = _poll(self._stdin, select.POLLOUT)
-        self._incoming = _Incoming(self._stdout, longest)
+        self._writable = _poll(self._stdin, select.POLLOUT)
+        self._reader = _MessageReader(self._stdout, longest)
         self._owner = os.getpid()
         self._has_listener = False
 
@@ -163,12 +165,12 @@ class PythonChild:
 
     @property
     def stdout(self) -> int:
-        """The descriptor that it writes to."""
+        """The descriptor from which its output can be read."""
         return self._stdout.fileno()
 
     @property
-    def is_ours(self) -> bool:
-        """Whether this process started it, and not one that this process was forked from."""
+    def is_own(self) -> bool:
+        """Whether this process started it, rather than a process that this one was forked from."""
         return self._owner == os.getpid()
 
     @property
@@ -186,11 +188,11 @@ class PythonChild:
         Raises:
             TimeoutError: the child does not read; part of the message may have been sent.
         """
-        rest = memoryview(_LENGTH.pack(len(message)) + message)
-        while rest and not self._stdin.closed:
-            _wait(self._room, until_s)
+        unsent = memoryview(_LENGTH.pack(len(message)) + message)
+        while unsent and not self._stdin.closed:
+            _wait(self._writable, until_s)
             try:
-                rest = rest[self._stdin.write(rest if until_s is None else rest[: select.PIPE_BUF]) :]
+                unsent = unsent[self._stdin.write(unsent if until_s is None else unsent[: select.PIPE_BUF]) :]
             except (BrokenPipeError, ValueError):  # it has ended, or its stdin has just been closed
                 return
 
@@ -210,33 +212,34 @@ class PythonChild:
             BrokenPipeError: the child has ended.
             ValueError: the next message is too long.
         """
-        message = None if self._stdout.closed else self._incoming.next(until_s)
+        message = None if self._stdout.closed else self._reader.next_message(until_s)
         if message is None:
             raise BrokenPipeError
         return message
 
-    def listen(self, take: Callable[[bytes], None], ended: Callable[[int, Exception | None], None]) -> None:
+    def listen(self, on_message: Callable[[bytes], None], on_end: Callable[[int, Exception | None], None]) -> None:
         """Start a thread that passes on its messages until it ends.
 
         Args:
-            take: called with each message; if it raises an error because one makes no sense, the child is killed.
-            ended: called at the end, with the exit status, or the negative number of the signal that killed the child,
-                and the error if its last message was too long or made no sense.
+            on_message: called with each message; if it raises an error because the message is invalid, the child is
+                killed.
+            on_end: called at the end, with the exit status, or the negative number of the signal that killed the child,
+                and the error if its last message was too long or invalid.
         """
 
         def run() -> None:
             fault = None
             try:
-                while (messages := self._incoming.some()) is not None:
+                while (messages := self._reader.read_messages()) is not None:
                     for message in messages:
-                        take(message)
+                        on_message(message)
             except (ArithmeticError, LookupError, OSError, RecursionError, TypeError, ValueError) as error:
                 fault = error
                 self.kill()
             status = self.wait()
             self._stdout.close()
             self.send_end()
-            ended(status, fault)
+            on_end(status, fault)
 
         self._has_listener = True
         threading.Thread(target=run, name="child", daemon=True).start()
@@ -250,8 +253,8 @@ class PythonChild:
         return self._process.wait()
 
     def close(self) -> None:
-        """Kill it, wait for it and close its pipes; a child of the process that we were forked from is left alone."""
-        if self.is_ours:
+        """Kill it, wait for it and close its pipes; after a fork, only the process that started it does anything."""
+        if self.is_own:
             self.kill()
             self.wait()
             self.send_end()
@@ -279,7 +282,7 @@ class Team(Generic[Child]):
             child.close()
 
     @property
-    def is_heard(self) -> bool:
+    def has_running_children(self) -> bool:
         """Whether any child may still send something."""
         return bool(self._selector.get_map())
 
@@ -288,104 +291,104 @@ class Team(Generic[Child]):
         self.children.append(child)
         self._selector.register(child.stdout, selectors.EVENT_READ, child)
 
-    def receive(self, alone: Child | None = None) -> Iterator[tuple[Child, list[bytes] | None]]:
+    def receive(self, only_child: Child | None = None) -> Iterator[tuple[Child, list[bytes] | None]]:
         """Wait until a child sends something, or ends.
 
         Args:
-            alone: receive from no other child; the others wait when their pipes are full.
+            only_child: the only child to receive from; the others have to wait once their pipes are full.
 
         Yields:
-            A child, and its complete messages; None if it has ended.
+            A child with its complete messages, or with None if it has ended.
 
         Raises:
             ValueError: the next message is too long.
         """
-        for child in [key.data for key, _ in self._selector.select()] if alone is None else [alone]:
-            messages = child._incoming.some()
+        for child in [key.data for key, _ in self._selector.select()] if only_child is None else [only_child]:
+            messages = child._reader.read_messages()
             if messages is None:
                 self._selector.unregister(child.stdout)
             yield child, messages
 
 
 class Parent:
-    """In a child: the connection to the parent. The child exits when its parent does.
+    """The connection of a child to its parent, for use in the child. The child exits when its parent does.
 
     Anything that a library prints is discarded, so that it cannot look like a message.
     """
 
     def __init__(self) -> None:
         """Take over stdin and stdout as the pipes to the parent."""
-        spare_collections()
-        requests, self._answers = _take_pipes()
-        # A parent is trusted.
-        self._incoming = _Incoming(FileIO(requests), 1 << 32)
-        self._unsent = bytearray()
+        make_collections_rare()
+        requests, self._output_fd = _move_pipes()
+        # The parent is trusted, so its messages may have any length.
+        self._reader = _MessageReader(FileIO(requests), 1 << 32)
+        self._unsent_bytes = bytearray()
 
     def receive(self) -> bytes:
-        """Wait for the next message; without one, this process ends."""
-        message = self._incoming.next()
+        """Wait for the next message; if the parent has closed the pipe instead, this process ends."""
+        message = self._reader.next_message()
         if message is None:
             os._exit(0)
         return message
 
-    def listen(self, take: Callable[[bytes], None]) -> None:
+    def listen(self, on_message: Callable[[bytes], None]) -> None:
         """Start a thread that passes on each message, so that this process ends with its parent even while it is busy.
 
         Args:
-            take: called with each message; if it raises an error, this process ends.
+            on_message: called with each message; if it raises an error, this process ends.
         """
 
         def run() -> NoReturn:
             try:
                 while True:
-                    take(self.receive())
+                    on_message(self.receive())
             finally:
                 os._exit(1)
 
         threading.Thread(target=run, daemon=True).start()
 
     def send(self, message: bytes) -> None:
-        """Send a message, at once."""
-        self.put(message)
+        """Send a message at once."""
+        self.send_later(message)
         self.flush()
 
-    def put(self, message: bytes) -> None:
+    def send_later(self, message: bytes) -> None:
         """Send a message together with later ones: many small ones cost one write."""
-        self._unsent += _LENGTH.pack(len(message)) + message
-        if len(self._unsent) >= _PIECE:
+        self._unsent_bytes += _LENGTH.pack(len(message)) + message
+        if len(self._unsent_bytes) >= _CHUNK_BYTES:
             self.flush()
 
     def flush(self) -> None:
         """Send the messages that are still waiting."""
-        unsent, self._unsent = self._unsent, bytearray()
+        unsent, self._unsent_bytes = self._unsent_bytes, bytearray()
         try:
-            _write_all(self._answers, unsent)
+            _write_all(self._output_fd, unsent)
         except BrokenPipeError:
             os._exit(0)
 
 
-def _take_pipes() -> tuple[int, int]:
-    """In a child: its stdin and stdout under other numbers.
+def _move_pipes() -> tuple[int, int]:
+    """Duplicate the stdin and stdout of a child under other numbers, and return those.
 
     Anything printed after that is discarded, and no code that opens the standard streams by name reads what the parent
     sends.
     """
-    requests, answers, nowhere = os.dup(0), os.dup(1), os.open(os.devnull, os.O_RDWR)
+    requests_fd, answers_fd, null_fd = os.dup(0), os.dup(1), os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1):
-        os.dup2(nowhere, fd)
-    os.close(nowhere)
-    return requests, answers
+        os.dup2(null_fd, fd)
+    os.close(null_fd)
+    return requests_fd, answers_fd
 
 
 def _write_all(fd: int, data: bytes | bytearray) -> None:
-    """Write all of some bytes to a descriptor that blocks.
+    """Write all the data to a blocking descriptor.
 
     Raises:
         OSError: there is no reader, or the disk is full.
     """
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(fd, rest) :]
+    unwritten = memoryview(data)
+    while unwritten:
+        unwritten = unwritten[os.write(fd, unwritten) :]
 
 
 def _poll(pipe: IO[bytes], event: int) -> "select.poll":
@@ -395,8 +398,8 @@ def _poll(pipe: IO[bytes], event: int) -> "select.poll":
 
 
 def _wait(poll: "select.poll", until_s: float | None) -> None:
-    """Wait until a pipe can be read, or accepts `PIPE_BUF` bytes; without a limit, the read or write itself waits."""
+    """Wait until a pipe can be read, or accepts `PIPE_BUF` bytes; without a time limit, the read or write will wait."""
     if until_s is not None:
-        left_s = until_s - time.monotonic()
-        if left_s <= 0 or not poll.poll(left_s * 1000):
+        remaining_s = until_s - time.monotonic()
+        if remaining_s <= 0 or not poll.poll(remaining_s * 1000):
             raise TimeoutError

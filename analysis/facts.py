@@ -1,31 +1,28 @@
 """Facts about a message that are not among its attributes, with a function for each: its name, error, kind, bytes.
 
-They accept any JSON in any place, and return None or nothing if a value is not what it should be. All text is
-untrusted. What became of a request is an attribute of its `Call`.
+They accept any JSON in any place, and return None or yield nothing if a value is not valid. All text is untrusted. The
+outcome of a request is an attribute of its `Call`.
 """
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from analysis.conversation.message import Invalid, Message, Notification, Request, Response
+from analysis.conversation.message import InvalidMessage, Message, Notification, Request, Response
 from captures.frame import Frame
 from captures.verdict import Kind
 
 
-def name_in(params: Any) -> str | None:
-    """The name in params, given directly or by a reference to a prompt or resource: a tool, a prompt or a URI.
-
-    Returns None if the name is missing or empty.
-    """
+def target_name(params: Any) -> str | None:
+    """The tool, prompt or URI that params name, directly or in a reference, or None if the name is missing or empty."""
     if not isinstance(params, dict):
         return None
     name = params.get("name")
     if isinstance(name, str):
         return name or None  # the usual case
     reference = params.get("ref")
-    for place in (params, reference if isinstance(reference, dict) else {}):
+    for container in (params, reference if isinstance(reference, dict) else {}):
         for member in ("name", "uri"):
-            value = place.get(member)
+            value = container.get(member)
             if isinstance(value, str):
                 return value or None
     return None
@@ -60,7 +57,7 @@ def text_of_error(message: Message) -> str | None:
 
 
 def texts_in(result: Any) -> Iterator[str]:
-    """The texts in the content of a tool's result; of one that failed, the first says why."""
+    """The texts in the content of a tool's result; if the tool failed, the first one says why."""
     content = result.get("content") if isinstance(result, dict) else None
     for block in content if isinstance(content, list) else ():
         if isinstance(block, dict) and isinstance(block.get("text"), str):
@@ -82,19 +79,19 @@ def kind_of(message: Message) -> Kind:
 
 
 def problem_of(message: Message) -> str | None:
-    """The rule that a message breaks by itself; what is wrong with its batch is reported for the batch."""
+    """The rule that a message breaks by itself; a problem of its batch is reported for the batch."""
     frame = message.frames[0]
     if frame.is_ignored:
         return None
-    reason = message.reason if isinstance(message, Invalid) and message.reason != "unjudged" else None
+    reason = message.reason if isinstance(message, InvalidMessage) and message.reason != "unjudged" else None
     return reason if frame.verdict.kind == "batch" else frame.problem or reason
 
 
 def raw_of(frames: Sequence[Frame]) -> bytes:
-    """The bytes of the frames of a message; those of lines that it spans with the line feeds between them."""
+    """The bytes of a message's frames; if it spans several lines, with the line feeds between them."""
     return frames[0].raw if len(frames) == 1 else b"\n".join([frame.raw for frame in frames])
 
 
 def size_of(frames: Sequence[Frame]) -> int:
-    """How many bytes the frames of a message have."""
+    """The total size of a message's frames, in bytes."""
     return len(frames[0].raw) if len(frames) == 1 else sum([len(frame.raw) for frame in frames])

@@ -1,10 +1,10 @@
-"""OutputCache: what a process has sent about a closed capture, cached so that the capture need not be read again.
+"""OutputCache: the output of a process about a closed capture, cached so that the capture need not be read again.
 
-The worker of the screens sends what the messages of a capture mean, and what the rules find, as messages of bytes; the
-places of its records can be sent in such messages, too. They are kept here in order, to be sent unchanged the next
-time. A file holds a digest, and then the messages, compressed. The digest covers these and everything that they depend
-on, so a file is used as a whole or not at all: not if it is cut or damaged, or if the capture or the program has
-changed. It is written once everything has been sent.
+The worker of the screens sends the meaning of a capture's messages, the findings, and the locations of its records, as
+messages of bytes. They are kept here in order, so that they can be sent unchanged the next time. A file contains a
+digest, followed by the compressed messages. The digest covers the messages and everything that they depend on, so a
+file that is truncated or damaged is not used at all, nor is one whose capture or program has changed. A file is written
+once everything has been sent.
 """
 
 import os
@@ -17,65 +17,66 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from analysis import summary, tally
-from analysis.cached import UNFINISHED, ClearedCache, put_bytes, read_bytes, size_limit
+from analysis.cached import UNFINISHED_PREFIX, ClearedCache, read_bytes, replace_file, size_limit
 
-About: TypeAlias = Literal["rows", "meaning", "findings"]
-"""A subject: where the records are; what the messages mean; what the rules find."""
+Subject: TypeAlias = Literal["rows", "meaning", "findings"]
+"""A subject: where the records are, what the messages mean, or what the rules find."""
 
 MAX_OUTPUT_FILE_BYTES: Final = 32 << 20
-"""The most bytes of a file; more is not kept."""
+"""The most bytes in a file; if there are more, nothing is kept."""
 MAX_OUTPUT_BYTES: Final = 96 << 20
-"""The most bytes of all messages of a file: the receiver has to store those for which it is not ready."""
-_SHARE: Final = 4
-"""All files together may take a fourth of what the rows for SQL may take."""
-_SUFFIXES: Final[dict[About, str]] = {"rows": ".rows", "meaning": ".meaning", "findings": ".findings"}
+"""The most bytes of all messages in a file: the receiver has to store those for which it is not ready."""
+_SIZE_LIMIT_DIVISOR: Final = 4
+"""All files together may take a quarter of the bytes that the rows for SQL may take."""
+_SUFFIXES: Final[dict[Subject, str]] = {"rows": ".rows", "meaning": ".meaning", "findings": ".findings"}
 _LENGTH: Final = struct.Struct("=I")
-_DIGEST: Final = 16
-_PIECE: Final = 64 << 10
-_LEVEL: Final = 1
+_DIGEST_BYTES: Final = 16
+_CHUNK_BYTES: Final = 64 << 10
+_COMPRESSION_LEVEL: Final = 1
 
 
 class OutputCache:
-    """The messages about one subject of a capture: collected to be kept, or returned again."""
+    """The messages about one subject of a capture: collects them for the cache, or returns them from it."""
 
-    def __init__(self, path: Path, about: About, made_by: str) -> None:
-        """Note the current state of the capture.
+    def __init__(self, path: Path, about: Subject, made_by: str) -> None:
+        """Remember the current state of the capture.
 
         Args:
             path: the capture.
             about: the subject.
             made_by: what the messages depend on, apart from the capture and the modules that read and judge it.
         """
-        self._path, self._about, self._made_by = path, about, made_by
-        self._key = self._key_now()
+        self._path, self._subject, self._made_by = path, about, made_by
+        self._key = self._current_key()
         self._file = summary.file_of(path, _SUFFIXES[about])
-        self._compressor = zlib.compressobj(_LEVEL)
+        self._compressor = zlib.compressobj(_COMPRESSION_LEVEL)
         self._pieces: list[bytes] = []
-        self._size = self._told = 0
+        self._compressed_bytes = self._uncompressed_bytes = 0
 
     def add(self, message: bytes) -> None:
         """Collect a message."""
-        self._told += len(message) + _LENGTH.size
+        self._uncompressed_bytes += len(message) + _LENGTH.size
         if self._is_too_large:
             self._pieces.clear()
             return
         self._collect(self._compressor.compress(_LENGTH.pack(len(message)) + message))
 
     def save(self) -> bool:
-        """Write what was collected, once it is complete; return whether it is kept now.
+        """Write the collected messages, once they are complete; return whether they were kept.
 
-        It is not if the capture has changed since the beginning or is being written, or if there is too much to keep.
+        They are not kept if the capture has changed since the object was created or is being written, or if there is
+        too much to keep.
         """
         self._collect(self._compressor.flush())
-        most = size_limit() // _SHARE
-        if self._file is None or self._key is None or self._is_too_large or self._size > most:
+        remaining_bytes = size_limit() // _SIZE_LIMIT_DIVISOR
+        if self._file is None or self._key is None or self._is_too_large or self._compressed_bytes > remaining_bytes:
             return False
-        if self._key_now() != self._key:
+        if self._current_key() != self._key:
             return False
-        is_kept = put_bytes(self._file, [_digest(self._key, self._pieces), *self._pieces])
+        is_kept = replace_file(self._file, [_digest(self._key, self._pieces), *self._pieces])
         for size, file in _files():
-            most -= size
-            if most < 0:
+            remaining_bytes -= size
+            if remaining_bytes < 0:
                 with suppress(OSError):
                     file.unlink()
         return is_kept
@@ -84,52 +85,52 @@ class OutputCache:
         """Returns the messages about the capture as it is now, or None if they are not kept; marks the file as used.
 
         Raises:
-            ValueError, zlib.error: while they are read: the file was forged.
+            ValueError, zlib.error: the file was forged; raised while the messages are read.
         """
         if self._file is None or self._key is None or not size_limit():
             return None
-        kept = read_bytes(self._file, _DIGEST + MAX_OUTPUT_FILE_BYTES + 1)
-        if kept is None:
+        content = read_bytes(self._file, _DIGEST_BYTES + MAX_OUTPUT_FILE_BYTES + 1)
+        if content is None:
             return None
-        digest, packed = kept[:_DIGEST], kept[_DIGEST:]
-        if len(packed) > MAX_OUTPUT_FILE_BYTES or digest != _digest(self._key, [packed]):
+        digest, compressed = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
+        if len(compressed) > MAX_OUTPUT_FILE_BYTES or digest != _digest(self._key, [compressed]):
             return None
         with suppress(OSError):
             os.utime(self._file)
-        return _messages(packed)
+        return _messages(compressed)
 
     @property
     def _is_too_large(self) -> bool:
-        return self._told > MAX_OUTPUT_BYTES or self._size > MAX_OUTPUT_FILE_BYTES
+        return self._uncompressed_bytes > MAX_OUTPUT_BYTES or self._compressed_bytes > MAX_OUTPUT_FILE_BYTES
 
-    def _collect(self, packed: bytes) -> None:
-        if packed:
-            self._pieces.append(packed)
-            self._size += len(packed)
+    def _collect(self, compressed: bytes) -> None:
+        if compressed:
+            self._pieces.append(compressed)
+            self._compressed_bytes += len(compressed)
 
-    def _key_now(self) -> str | None:
-        key = (tally if self._about == "findings" else summary).key_of(self._path)
+    def _current_key(self) -> str | None:
+        key = (tally if self._subject == "findings" else summary).key_of(self._path)
         return None if key is None else f"{self._made_by}\n{key}"
 
 
 def files_of(path: Path) -> list[Path]:
-    """All files that can hold messages about a capture."""
+    """All files that can contain messages about a capture."""
     files = [summary.file_of(path, suffix) for suffix in _SUFFIXES.values()]
     return [file for file in files if file is not None]
 
 
-def clear() -> ClearedCache:
-    """Delete all files, of all captures, and what killed processes have left unfinished next to them."""
+def clear_files() -> ClearedCache:
+    """Delete the files of all captures, and the unfinished files that killed processes have left."""
     files = _files()
     for _, file in files:
         with suppress(OSError):
             file.unlink()
     folder = summary.directory()
-    for left in [] if folder is None else folder.glob(f"{UNFINISHED}*"):
+    for unfinished_file in [] if folder is None else folder.glob(f"{UNFINISHED_PREFIX}*"):
         with suppress(OSError):
-            left.unlink()
-    gone = [size for size, file in files if not os.path.lexists(file)]
-    return ClearedCache(len(gone), sum(gone), len(files) - len(gone))
+            unfinished_file.unlink()
+    deleted_sizes = [size for size, file in files if not os.path.lexists(file)]
+    return ClearedCache(len(deleted_sizes), sum(deleted_sizes), len(files) - len(deleted_sizes))
 
 
 def _files() -> list[tuple[int, Path]]:
@@ -145,31 +146,31 @@ def _files() -> list[tuple[int, Path]]:
 
 
 def _digest(key: str, pieces: Iterable[bytes]) -> bytes:
-    digest = blake2b(blake2b(os.fsencode(key)).digest(), digest_size=_DIGEST)
+    digest = blake2b(blake2b(os.fsencode(key)).digest(), digest_size=_DIGEST_BYTES)
     for piece in pieces:
         digest.update(piece)
     return digest.digest()
 
 
-def _messages(packed: bytes) -> Iterator[bytes]:
-    """The messages that were compressed, without ever holding all of them.
+def _messages(compressed: bytes) -> Iterator[bytes]:
+    """Yields the messages without keeping all of them in memory.
 
     Raises:
-        ValueError, zlib.error: the data is not such messages.
+        ValueError, zlib.error: the data does not consist of compressed messages.
     """
-    decompressor, data, rest = zlib.decompressobj(), b"", memoryview(packed)
+    decompressor, data, unread = zlib.decompressobj(), b"", memoryview(compressed)
     while not decompressor.eof:
-        if not rest or len(data) > MAX_OUTPUT_BYTES:
+        if not unread or len(data) > MAX_OUTPUT_BYTES:
             raise ValueError("what was told ends early")
-        data += decompressor.decompress(rest[:_PIECE])
-        at, rest = 0, rest[_PIECE:]
-        while at + _LENGTH.size <= len(data):
-            (length,) = _LENGTH.unpack_from(data, at)
-            end = at + _LENGTH.size + length
+        data += decompressor.decompress(unread[:_CHUNK_BYTES])
+        offset, unread = 0, unread[_CHUNK_BYTES:]
+        while offset + _LENGTH.size <= len(data):
+            (length,) = _LENGTH.unpack_from(data, offset)
+            end = offset + _LENGTH.size + length
             if end > len(data):
                 break
-            yield data[at + _LENGTH.size : end]
-            at = end
-        data = data[at:]
+            yield data[offset + _LENGTH.size : end]
+            offset = end
+        data = data[offset:]
     if data:
         raise ValueError("what was told ends early")

@@ -1,11 +1,12 @@
-"""Reading: one capture, read and understood, a step for each of its records.
+"""Reading: reads and interprets one capture, with a step for each of its records.
 
-Code that needs more of a capture than its records reads it here: this is the only place outside `captures` where parts
-become frames, and the only one where frames become messages and messages findings. A reading advances only when its
-consumer asks for the next step. It keeps the state of the conversation, within the bounds of `Fold`, but no rows; the
-consumer stores what it needs from each step.
+Code that needs more of a capture than its records uses a reading: this is the only place outside `captures` where parts
+become frames, and the only one where frames become messages, and messages lead to findings. A reading advances only
+when its consumer asks for the next step. It keeps the state of the conversation, within the bounds of `Fold`, but no
+rows; the consumer stores what it needs from each step.
 
-Nothing depends on how the records arrive: a file that is read to its end and the same file followed give equal steps.
+The steps do not depend on how the records arrive: a file that is followed while it grows gives the same steps as the
+same file read at once.
 """
 
 from collections import Counter
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
-from analysis.conversation.bounded_dict import Forgotten
+from analysis.conversation.bounded_dict import ForgottenEntries
 from analysis.conversation.call import Call, MessageContext
 from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import HttpExchange
@@ -28,105 +29,106 @@ from captures.reader import Capture
 from captures.record import Record
 
 if TYPE_CHECKING:
-    from analysis.checking.checker import Rules
+    from analysis.checking.checker import RuleSelection
     from analysis.rules.finding import Finding
 
 Item: TypeAlias = Frame | Record | Damage
 End: TypeAlias = Literal["closed", "killed", "open"]
-"""Why nothing more comes: the recorder closed the capture, it did not, or it is still writing."""
+"""Why a reading ends: the recorder closed the capture, it was killed first, or it is still writing."""
 
 
-class About(NamedTuple):
+class CaptureOverview(NamedTuple):
     """What is known so far about a capture as a whole."""
 
     name: str | None
     """The server's name in the capture: given by the user, or guessed from the command. Untrusted text."""
     id: str | None
-    """Its id."""
+    """The id of the capture."""
     transport: str | None
     """`stdio`, `http` or `import`."""
     wall_ns: int | None
-    """Wall clock when it was opened."""
+    """The wall-clock time when it was opened."""
     begins_at: int
-    """Number of the first record, if the recorder's ring has deleted those before it; else 0."""
+    """The number of the first record if the recorder's ring has deleted earlier ones; otherwise 0."""
     ending: str | None
     """How the recording ended; None until a `close` record has been read."""
     t_ns: int
-    """Stamp of the last item."""
+    """The stamp of the last item."""
     client: Peer | None
-    """The client that was named last; each session knows its own."""
+    """The client that the capture named last; each session has its own."""
     server: Peer | None
-    """The server that was named last."""
+    """The server that the capture named last."""
     revisions: tuple[str, ...]
     """The revisions of its sessions, each once, in the order of the sessions. Untrusted texts."""
     sessions: int
-    """How many sessions there were."""
+    """The number of sessions so far."""
     guesses: int
     """How many of them are guesses, because their clients look alike."""
     server_ended_ns: int | None
     """When the server's process ended; None if no record so far says so."""
 
 
-class Lost(NamedTuple):
-    """Losses that may hold messages, which were never read."""
+class Losses(NamedTuple):
+    """The losses of a capture, which may include messages that were never read."""
 
     records: int
     """Records known to be lost, and stretches of damage."""
     unjudged: int
     """Frames that could not be examined."""
     bodies: int
-    """Bodies over HTTP that may hold messages and are not in the capture."""
+    """HTTP bodies that may contain messages and are not in the capture."""
 
 
 class Step(NamedTuple):
-    """What one record adds."""
+    """What one record adds to a reading."""
 
     record: Item | None
-    """What was read: a frame if its record alone is one, else a record, or damage; None for what only the end shows."""
+    """The item that was read: a frame if one record contains all of it, otherwise a record or damage; None in a step
+    that comes from the end of the capture."""
     item: Item | None
-    """The frame that it completes, or else what was read. None for a part of a frame whose rest may follow, and in the
-    last step."""
+    """The frame that the record completes, or else the item that was read. None for a part of a frame that a later
+    record may complete, and in the last step."""
     messages: tuple[MessageContext, ...] = ()
     """The messages that it completes; in the last step, lines that turned out not to begin a message."""
     changed: Collection[Call] = ()
     """The calls that it opens, continues, ends or forgets; in the last step, also those that are still open. A call is
-    the same object in every step, so one that is kept shows what has become of it since."""
+    the same object in every step, so a call from an earlier step shows its current state."""
     findings: "Sequence[Finding]" = ()
     """The findings that are now certain; always empty without rules."""
     end: End | None = None
-    """In the last step, why it is the last; None in all others."""
+    """In the last step, why the reading ends; None in all others."""
 
     @property
     def unanswered(self) -> list[Call]:
         """The calls that it ends without a response: their HTTP exchange has ended."""
-        return [call for call in self.changed if call.settled is not None and call.response is None]
+        return [call for call in self.changed if call.final_outcome is not None and call.response is None]
 
     @property
     def left(self) -> list[Call]:
-        """Those of `unanswered` that their client cancelled, or gave up, by closing the HTTP exchange."""
+        """The calls of `unanswered` that the client cancelled or abandoned by closing the HTTP exchange."""
         seq = None if self.record is None or isinstance(self.record, Damage) else self.record.seq
         return [call for call in self.unanswered if call.cancelled_seq == seq]
 
     @property
     def abandoned(self) -> list[Call]:
-        """The calls that their sender abandons with it; in the last step, those that their client left for good."""
-        ended = [context.cancelled for context in self.messages if context.cancelled is not None]
+        """The calls that their sender abandons in this step; in the last one, also those whose client left for good."""
+        ended_calls = [context.cancelled for context in self.messages if context.cancelled is not None]
         if isinstance(self.item, Record):
-            ended += self.left
+            ended_calls += self.left
         if self.end is not None:
-            ended += [call for call in self.changed if call.settled is None and call.is_ended_by_leaving]
-        return [call for call in ended if call.abandoned_ns is not None]
+            ended_calls += [call for call in self.changed if call.final_outcome is None and call.is_ended_by_leaving]
+        return [call for call in ended_calls if call.abandoned_ns is not None]
 
 
 class AbandonedCount:
-    """Counts the calls that were abandoned in the steps so far, and those of them that were answered late."""
+    """Counts the calls that were abandoned in the steps so far, and how many of these were answered late."""
 
     def __init__(self, is_counted: Callable[[Call], bool] = lambda _: True) -> None:
-        """`is_counted` selects calls."""
+        """Count only the calls for which `is_counted` returns True."""
         self._is_counted = is_counted
         self.calls = 0
         self.answered_late = 0
-        """Those of `calls` that were answered anyway."""
+        """How many of the abandoned calls were answered anyway."""
 
     def on_step(self, step: Step) -> None:
         """Count the calls of the next step."""
@@ -143,20 +145,25 @@ class AbandonedCount:
 class Reading:
     """One capture while it is read.
 
-    Iterate over it for the steps up to the current end of its source, then call `finish` for what only the end shows;
+    Iterate over it for the steps up to the current end of its source, then call `finish` for the steps at the end;
     `to_end` does both. Callers that receive records one by one call `feed`.
     """
 
     def __init__(
-        self, source: Path | str | Iterable[Item] = (), rules: "Rules | None" = None, *, in_records: bool = False
+        self,
+        source: Path | str | Iterable[Item] = (),
+        rules: "RuleSelection | None" = None,
+        *,
+        in_records: bool = False,
     ) -> None:
         """Begin a reading.
 
         Args:
             source: the path of a capture, a capture, or its items in order, as records or from `Capture.frames`; empty
-                if they are handed to `feed`.
+                if the caller passes them to `feed`.
             rules: the rules that judge it; None for none.
-            in_records: for a capture: `Step.record` is never a frame, for callers that need the lines of records.
+            in_records: for a capture, whether to keep frames out of `Step.record`, for callers that need the lines of
+                records.
 
         Raises:
             CaptureError: there is nothing to read, or it is not a capture, or a later version wrote it.
@@ -166,11 +173,11 @@ class Reading:
         self.is_growing = isinstance(capture, Capture) and is_live(capture.segments[-1])
         """Whether a recorder was writing it when the reading began."""
         self.fold = Fold()
-        """The state of the conversation, for what follows the messages step by step; not to be changed."""
+        """The state of the conversation, for code that follows the messages step by step; it must not change it."""
         self.damage: Damage | None = None
         """The first damage so far; an unfinished record at the end is normal."""
         self._assembler = FrameAssembler()
-        self._assemble, self._understand, self._under_way = self._assembler.feed, self.fold.feed, self.fold.under_way
+        self._assemble, self._interpret, self._under_way = self._assembler.feed, self.fold.feed, self.fold.under_way
         if rules is None:
             self._checker = None
         else:
@@ -182,81 +189,81 @@ class Reading:
         return map(self.feed, self.source)
 
     def to_end(self, reason: End | None = None) -> Iterator[Step]:
-        """All steps.
+        """Yields all steps.
 
         Args:
-            reason: why nothing follows; None for what the capture itself shows.
+            reason: why the reading ends; None to use `end`.
         """
         yield from self
         yield from self.finish(reason)
 
     def feed(self, record: Item) -> Step:
-        """Process the next record, or the frame that it is; return its step."""
+        """Process the next record or frame; return its step."""
         item = self._assemble(record)
         if item is None:
             return Step(record, None)
         if self._checker is None and type(item) is not Damage:
-            # The usual case. Half the cost of a step is creating it, and this takes half the time of calling the class.
-            return tuple.__new__(Step, (record, item, self._understand(item), self._under_way.changed, (), None))
+            # The usual case. Creating a step is half of its cost; this takes half as long as calling the class.
+            return tuple.__new__(Step, (record, item, self._interpret(item), self._under_way.changed_calls, (), None))
         return self._step(record, item)
 
     def finish(self, reason: End | None = None) -> Iterator[Step]:
-        """The steps at the end: one for each frame that was never completed, and the last one.
+        """Yields the steps at the end: one for each frame that was never completed, and the last one.
 
         Args:
-            reason: why nothing follows; None for what the capture itself shows.
+            reason: why the reading ends; None to use `end`.
         """
         for item in self._assembler.finish():
             yield self._step(None, item)
         reason = reason or self.end
-        rest = self.fold.flush()
-        left = self.fold.open_calls()
-        changed = self._under_way.changed | dict.fromkeys(left)
-        findings = () if self._checker is None else self._checker.finish(rest, left, reason)
-        yield Step(None, None, rest, changed, findings, reason)
+        last_messages = self.fold.flush()
+        open_calls = self.fold.open_calls()
+        changed_calls = self._under_way.changed_calls | dict.fromkeys(open_calls)
+        findings = () if self._checker is None else self._checker.finish(last_messages, open_calls, reason)
+        yield Step(None, None, last_messages, changed_calls, findings, reason)
 
     def drop_rules(self) -> None:
         """Continue without rules, because checking takes too long."""
         self._checker = None
 
     @property
-    def capture(self) -> About:
+    def capture(self) -> CaptureOverview:
         """What is known so far about the capture as a whole."""
         fold = self.fold
-        return About(
+        return CaptureOverview(
             fold.name,
             fold.capture,
             fold.transport,
             fold.wall_ns,
-            fold.begins_at,
+            fold.first_seq,
             fold.ending,
             fold.t_ns,
             fold.client,
             fold.server,
             fold.revisions,
             fold.routing.count,
-            fold.routing.guesses,
+            fold.routing.guess_count,
             fold.server_ended_ns,
         )
 
     @property
     def sessions(self) -> list[Session]:
         """The sessions that are remembered, in the order in which they began."""
-        return self.fold.routing.open()
+        return self.fold.routing.sessions()
 
     @property
-    def losses(self) -> Lost:
-        """The losses that may explain messages that seem to be missing."""
-        return Lost(self.fold.lost, self.fold.unjudged, self.fold.unrecorded)
+    def losses(self) -> Losses:
+        """The losses, which may explain messages that seem to be missing."""
+        return Losses(self.fold.lost_count, self.fold.unjudged_count, self.fold.unrecorded_count)
 
     @property
-    def forgotten(self) -> list[Forgotten]:
+    def forgotten(self) -> list[ForgottenEntries]:
         """The entries that had to be forgotten because there were too many at once, or an empty list if none were."""
-        return self.fold.forgotten
+        return self.fold.forgotten_entries
 
     def exchange(self, number: int) -> HttpExchange | None:
         """Returns the HTTP exchange with a number, or None if there is none so far or it is forgotten."""
-        return self.fold.exchanges.known(number)
+        return self.fold.exchanges.get(number)
 
     def damage_in(self, step: Step) -> Damage | None:
         """The first damage of the capture, if it came with this step."""
@@ -264,7 +271,7 @@ class Reading:
 
     @property
     def end(self) -> End:
-        """Why nothing follows what was read, as the capture shows."""
+        """Why the reading ends, as far as the capture shows."""
         if self.fold.ending is not None:
             return "closed"
         return "open" if self.is_growing else "killed"
@@ -281,7 +288,7 @@ class Reading:
 
     @property
     def followers(self) -> Counter[tuple[str, int, str]]:
-        """How many findings follow from a cause: by the rule of the cause, its session, and their own rule."""
+        """The number of findings that follow from a cause, by the rule and session of the cause, and their own rule."""
         return Counter() if self._checker is None else self._checker.followers
 
     def _step(self, record: Item | None, item: Item) -> Step:
@@ -289,18 +296,18 @@ class Reading:
             self.damage = self.damage or item
         checker = self._checker
         if checker is None:
-            return Step(record, item, self._understand(item), self._under_way.changed)
+            return Step(record, item, self._interpret(item), self._under_way.changed_calls)
         if not checker.is_due(item):
-            messages = self._understand(item)
-            return Step(record, item, messages, self._under_way.changed, checker.check(item, messages))
+            messages = self._interpret(item)
+            return Step(record, item, messages, self._under_way.changed_calls, checker.check(item, messages))
         assert not isinstance(item, Damage)
-        whole = item
+        item_without_loss = item
         if item.skipped:
             self.fold.note_loss(item.skipped)  # before a rule can report that something is missing
-            whole = replace(item, skipped=0) if isinstance(item, Frame) else item._replace(skipped=0)
-        due = checker.advance(whole.t_ns)
-        messages = self._understand(whole)
-        return Step(record, item, messages, self._under_way.changed, checker.check(item, messages, due))
+            item_without_loss = replace(item, skipped=0) if isinstance(item, Frame) else item._replace(skipped=0)
+        due = checker.advance(item_without_loss.t_ns)
+        messages = self._interpret(item_without_loss)
+        return Step(record, item, messages, self._under_way.changed_calls, checker.check(item, messages, due))
 
 
 def read(path: Path | str) -> Reading:
@@ -316,7 +323,7 @@ def read(path: Path | str) -> Reading:
 
 
 def findings(path: Path | str) -> "Iterator[Finding]":
-    """What the rules find in a capture, as soon as it is certain.
+    """Yields the findings of the rules in a capture, each as soon as it is certain.
 
     Args:
         path: the capture.
@@ -324,7 +331,7 @@ def findings(path: Path | str) -> "Iterator[Finding]":
     Raises:
         CaptureError: the capture cannot be read.
     """
-    from analysis.checking.checker import Rules
+    from analysis.checking.checker import RuleSelection
 
-    for step in Reading(path, Rules()).to_end():
+    for step in Reading(path, RuleSelection()).to_end():
         yield from step.findings

@@ -1,4 +1,4 @@
-"""What a filter selects in a whole capture: how a request ends is known only after its message was read."""
+"""Applies a filter to a whole capture: how a request ends is known only after its message has been read."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from analysis.reading import Reading, Step
 from captures.frame import Frame
 
 _Key = tuple[int, int | None]
-"""Number of the first frame of a message, and its place in a batch; -1 for the batch as a whole."""
+"""The number of a message's first frame, and its position in its batch; -1 for the batch as a whole."""
 
 
-def selected_at_the_end(only: Filter, reading: Reading) -> Filter:
-    """Returns a filter that selects the same messages, but knows how each request ended.
+def filter_with_outcomes(only: Filter, reading: Reading) -> Filter:
+    """Returns a filter that selects messages by the final outcome of each request.
 
     Args:
         only: the filter.
-        reading: a reading of the capture, not yet begun.
+        reading: a reading of the capture that has not begun yet.
     """
     selection = _Selection(only)
     for step in reading.to_end():
         selection.on_step(step)
-    chosen = selection.chosen
-    return replace(only, matches=lambda facts: _key_of(facts) in chosen)
+    selected_keys = selection.selected_keys
+    return replace(only, matches=lambda facts: _key_of(facts) in selected_keys)
 
 
 def calls(path: Path | str, only: str = "") -> Iterator[Call]:
-    """The calls of a capture, each once: when it is over, or at the end of the capture.
+    """Yields each call of a capture once: when it is over, or at the end of the capture.
 
     Args:
         path: the capture.
@@ -43,10 +43,10 @@ def calls(path: Path | str, only: str = "") -> Iterator[Call]:
         CaptureError: the capture cannot be read.
         FilterError: the filter is invalid.
     """
-    chosen = parse(only) if only else None
+    parsed_filter = parse(only) if only else None
     for step in Reading(path).to_end():
         for call in step.changed:
-            if (call.is_over or step.end is not None) and (chosen is None or matches(chosen, call)):
+            if (call.is_over or step.end is not None) and (parsed_filter is None or matches(parsed_filter, call)):
                 yield call
 
 
@@ -64,49 +64,53 @@ def _key_of(facts: Facts) -> _Key | None:
 
 
 class _Selection:
-    """What the filter selects.
+    """The messages that a filter selects.
 
-    Memory grows with that, and with the last `MAX_OPEN_REQUESTS` requests without a response.
+    Memory grows with their number; in addition, up to `MAX_OPEN_REQUESTS` requests without a response are kept.
     """
 
     def __init__(self, only: Filter) -> None:
         self._only = only
-        self.chosen: set[_Key | None] = set()
+        self.selected_keys: set[_Key | None] = set()
         """The keys of all selected messages; complete after the last step."""
-        self._open: dict[_Key, MessageContext] = {}
+        self._open_requests: dict[_Key, MessageContext] = {}
         """The requests whose outcome may change."""
 
     def on_step(self, step: Step) -> None:
         """Process the next step."""
         for context in step.messages:
-            self._note(context)
+            self._process_message(context)
         item = step.item
         if isinstance(item, Frame) and item.verdict.kind == "batch":
-            self._choose(facts_of_batch(item))
+            self._add_if_selected(facts_of_batch(item))
         if step.end is not None:
-            for context in self._open.values():
-                self._choose(facts_of(context, _known(context.call), is_open=step.end == "open"))
+            for context in self._open_requests.values():
+                self._add_if_selected(facts_of(context, _call_if_known(context.call), is_open=step.end == "open"))
 
-    def _note(self, context: MessageContext) -> None:
+    def _process_message(self, context: MessageContext) -> None:
         message = context.message
         if isinstance(message, Request):
-            self._open[message.seq, message.index] = context
-            if len(self._open) > MAX_OPEN_REQUESTS:
-                # The fold has forgotten it as well, or soon will: nothing more will be known of it.
-                oldest = self._open.pop(next(iter(self._open)))
-                self._choose(facts_of(oldest, oldest.call if oldest.call is not None and oldest.call.settled else None))
+            self._open_requests[message.seq, message.index] = context
+            if len(self._open_requests) > MAX_OPEN_REQUESTS:
+                # The fold has forgotten it as well, or soon will, so its outcome will not change.
+                oldest = self._open_requests.pop(next(iter(self._open_requests)))
+                self._add_if_selected(
+                    facts_of(oldest, oldest.call if oldest.call is not None and oldest.call.final_outcome else None)
+                )
             return
-        self._choose(facts_of(context))
+        self._add_if_selected(facts_of(context))
         if context.answered is not None:
-            asked = self._open.pop((context.answered.request.seq, context.answered.request.index), None)
-            if asked is not None:
-                self._choose(facts_of(asked, context.answered))
+            request_context = self._open_requests.pop(
+                (context.answered.request.seq, context.answered.request.index), None
+            )
+            if request_context is not None:
+                self._add_if_selected(facts_of(request_context, context.answered))
 
-    def _choose(self, facts: Facts) -> None:
+    def _add_if_selected(self, facts: Facts) -> None:
         if self._only.matches(facts):
-            self.chosen.add(_key_of(facts))
+            self.selected_keys.add(_key_of(facts))
 
 
-def _known(call: Call | None) -> Call | None:
+def _call_if_known(call: Call | None) -> Call | None:
     """Returns a call if the capture can show how it ends, else None."""
-    return None if call is None or call.is_forgotten or not call.request.id.pairs else call
+    return None if call is None or call.is_forgotten or not call.request.id.is_answerable else call

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from analysis import clock
-from analysis.cached import READING, read_bytes, version_of, write_atomically
+from analysis.cached import READING_MODULES, modules_hash, read_bytes, write_atomically
 from analysis.conversation.histogram import Histogram
 from analysis.conversation.session import Peer
 from analysis.reading import AbandonedCount, Item, Reading
@@ -25,22 +25,22 @@ from captures.record import Record
 from captures.tail import STEP, Tail
 
 State: TypeAlias = Literal["live", "ended", "died"]
-"""Being recorded; closed normally; not closed, or its server ended by a signal or with a status."""
+"""`live`: being recorded; `ended`: closed normally; `died`: not closed, or its server failed (`bad_ending`)."""
 
-CLIENTS: Final = 16
+MAX_CLIENTS: Final = 16
 """The most clients of one capture that are kept: those that sent a message last."""
-REVISIONS: Final = 8
+MAX_REVISIONS: Final = 8
 """The most revisions of one capture that are kept: those of its first sessions."""
-BUCKETS: Final = 64
+BUCKET_COUNT: Final = 64
 """The number of equal intervals in which traffic is counted."""
 MAX_CACHE_FILES: Final = 5000
 """The most files in the cache; the oldest are removed first. Each takes less than a kilobyte."""
 MAX_CACHE_FILE_BYTES: Final = 16 << 10
-"""Bytes. A larger cache file is not one of ours."""
+"""The most bytes of a cache file; a larger one was not written by mcpproxy."""
 
-_SHORTEST_NS: Final = 1 << 20
+_MIN_BUCKET_NS: Final = 1 << 20
 _SUFFIX: Final = ".json"
-_TEXT: Final = 200
+_MAX_TEXT_CHARS: Final = 200
 """The most characters of a name that are kept."""
 
 
@@ -54,20 +54,20 @@ class Summary(NamedTuple):
     wall_ns: int | None = None
     """When it began."""
     duration_ns: int = 0
-    """Stamp of its last record."""
+    """The stamp of its last record."""
     client: str | None = None
     """The name and version that the client gives."""
     server: str | None = None
     """The same for the server."""
     revisions: tuple[str, ...] = ()
-    """The revisions of its sessions, in their order; the first `REVISIONS`."""
+    """The first `MAX_REVISIONS` revisions of its sessions, in their order."""
     frames: int = 0
     errors: int = 0
     """Requests that count as errors; see `Call.is_error`."""
     abandoned: int = 0
     """Requests whose sender gave up on them; see `Call.abandoned_ns`."""
     answered_late: int = 0
-    """Those of them that were answered anyway."""
+    """How many of these were answered anyway."""
     waiting: int = 0
     """While it is being recorded: how many of the client's requests wait for a response."""
     waiting_since_ns: int | None = None
@@ -80,7 +80,7 @@ class Summary(NamedTuple):
     """Records known to be lost, and stretches of damage."""
     ending: str | None = None
     """How it ended, if it ended badly: `exit 1`, `SIGKILL`, `killed` (not closed), `not run` (no such command)."""
-    bucket_ns: int = _SHORTEST_NS
+    bucket_ns: int = _MIN_BUCKET_NS
     """The length of a bucket."""
     traffic: tuple[int, ...] = ()
     """Frames by bucket, up to the last one with any."""
@@ -92,10 +92,10 @@ class Summary(NamedTuple):
 
     @property
     def waited_ns(self) -> int | None:
-        """How long that request has waited by now, by the wall clock, or None if none is waiting."""
+        """How long the client's oldest unanswered request has waited by now, by the wall clock, or None."""
         if self.waiting_since_ns is None or self.wall_ns is None:
             return None
-        return max(0, clock.since_ns(self.wall_ns) - self.waiting_since_ns)
+        return max(0, clock.age_ns(self.wall_ns) - self.waiting_since_ns)
 
 
 class Summarizer:
@@ -107,7 +107,7 @@ class Summarizer:
         self.frames = self.errors = 0
         self._abandoned = AbandonedCount()
         self.latencies = Histogram()
-        self._bucket_ns, self._traffic = _SHORTEST_NS, [0] * BUCKETS
+        self._bucket_ns, self._traffic = _MIN_BUCKET_NS, [0] * BUCKET_COUNT
         self._clients: dict[Peer | None, int] = {}
         self._status: int | None = None
         self._signal: str | None = None
@@ -115,19 +115,19 @@ class Summarizer:
     def feed(self, item: Item) -> None:
         """Process the next item of the capture."""
         step = self._reading.feed(item)
-        entry = step.item
-        if isinstance(entry, Frame):
+        completed_item = step.item
+        if isinstance(completed_item, Frame):
             self.frames += 1
-            self._count(entry.t_ns)
-        elif isinstance(entry, Record) and entry.rec in ("process", "close"):
-            status, signal = entry.members.get("status"), entry.members.get("signal")
+            self._count_frame(completed_item.t_ns)
+        elif isinstance(completed_item, Record) and completed_item.rec in ("process", "close"):
+            status, signal = completed_item.members.get("status"), completed_item.members.get("signal")
             self._status = status if type(status) is int else self._status
             self._signal = signal if isinstance(signal, str) else self._signal
         for context in step.messages:
-            self._hear(context.session.client, self.fold.t_ns)
+            self._note_client(context.session.client, self.fold.t_ns)
         self._abandoned.on_step(step)
         for call in step.changed:
-            self.errors += call.settled is not None and call.is_error
+            self.errors += call.final_outcome is not None and call.is_error
             if call.is_timely:
                 self.latencies.add(call.latency_ns or 0)
 
@@ -139,45 +139,45 @@ class Summarizer:
         """
         fold = self.fold
         ending = None if live else bad_ending(fold.ending, self._status, self._signal)
-        # Only the end shows which streams were never resumed after they had ended or been left.
-        left = fold.open_calls() if fold.transport == "http" and not live else ()
-        waiting = self.fold.tables["client"].waiting() if live else []
-        sent_ns = [one.request.t_ns for one in waiting if one.is_awaited]
-        last = next((n for n in range(BUCKETS, 0, -1) if self._traffic[n - 1]), 0)
+        # Only the end shows which streams were never resumed after they had ended or the client had closed them.
+        open_calls = fold.open_calls() if fold.transport == "http" and not live else ()
+        waits = self.fold.tables["client"].waiting_calls() if live else []
+        sent_ns = [wait.request.t_ns for wait in waits if wait.is_awaited]
+        bucket_count = next((n for n in range(BUCKET_COUNT, 0, -1) if self._traffic[n - 1]), 0)
         return Summary(
-            name=_short(fold.name),
-            transport=_short(fold.transport),
+            name=_short_text(fold.name),
+            transport=_short_text(fold.transport),
             state="live" if live else "died" if ending else "ended",
             wall_ns=fold.wall_ns,
             duration_ns=fold.t_ns,
-            client=_short(fold.client and fold.client.text),
-            server=_short(fold.server and fold.server.text),
-            revisions=tuple(revision[:_TEXT] for revision in fold.revisions[:REVISIONS]),
+            client=_short_text(fold.client and fold.client.text),
+            server=_short_text(fold.server and fold.server.text),
+            revisions=tuple(revision[:_MAX_TEXT_CHARS] for revision in fold.revisions[:MAX_REVISIONS]),
             frames=self.frames,
-            errors=self.errors + sum(call.is_error for call in left),
+            errors=self.errors + sum(call.is_error for call in open_calls),
             abandoned=self._abandoned.calls
-            + sum(call.is_ended_by_leaving and call.abandoned_ns is not None for call in left),
+            + sum(call.is_ended_by_leaving and call.abandoned_ns is not None for call in open_calls),
             answered_late=self._abandoned.answered_late,
             waiting=len(sent_ns),
             waiting_since_ns=sent_ns[0] if sent_ns else None,
             answered=self.latencies.count,
             p95_ns=self.latencies.quantiles(0.95)[0],
-            lost=fold.lost,
+            lost=fold.lost_count,
             ending=ending,
             bucket_ns=self._bucket_ns,
-            traffic=tuple(self._traffic[:last]),
+            traffic=tuple(self._traffic[:bucket_count]),
             clients=tuple((_client_text(client), t_ns) for client, t_ns in self._clients.items()),
         )
 
-    def _hear(self, client: Peer | None, t_ns: int) -> None:
-        if client not in self._clients and len(self._clients) == CLIENTS:
-            del self._clients[min(self._clients, key=lambda known: self._clients[known])]
+    def _note_client(self, client: Peer | None, t_ns: int) -> None:
+        if client not in self._clients and len(self._clients) == MAX_CLIENTS:
+            del self._clients[min(self._clients, key=lambda peer: self._clients[peer])]
         self._clients[client] = t_ns
 
-    def _count(self, t_ns: int) -> None:
-        while t_ns >= BUCKETS * self._bucket_ns:
+    def _count_frame(self, t_ns: int) -> None:
+        while t_ns >= BUCKET_COUNT * self._bucket_ns:
             pairs = zip(self._traffic[::2], self._traffic[1::2], strict=True)
-            self._traffic = [first + second for first, second in pairs] + [0] * (BUCKETS // 2)
+            self._traffic = [first + second for first, second in pairs] + [0] * (BUCKET_COUNT // 2)
             self._bucket_ns *= 2
         self._traffic[t_ns // self._bucket_ns] += 1
 
@@ -185,7 +185,7 @@ class Summarizer:
 def bad_ending(ending: object, status: object, signal: object) -> str | None:
     """How a finished capture ended, if it ended badly: `exit 1`, `SIGKILL`, `killed` (not closed), `not run`.
 
-    None if it ended well. The end of a server whose client has already gone is not a bad ending.
+    Returns None if it ended well. How a server ends after its client has left is never a bad ending.
 
     Args:
         ending: the ending in the `close` record; None if there is no such record.
@@ -207,7 +207,7 @@ def summarise(path: Path | str) -> Summary:
     """The summary of a capture as it is now: from the cache, or computed and then cached.
 
     Raises:
-        NotACapture, NewerFormat: as `Capture`.
+        NotACapture, NewerFormat: as for `Capture`.
     """
     path = Path(path)
     cached_summary = cached(path)
@@ -233,8 +233,8 @@ def summarise(path: Path | str) -> Summary:
 
 def directory() -> Path | None:
     """Returns the directory of the summaries, next to the SQL cache, or None if no home directory is known."""
-    below = cache_directory()
-    return None if below is None else Path(below, "summaries")
+    root = cache_directory()
+    return None if root is None else Path(root, "summaries")
 
 
 def cached(path: Path) -> Summary | None:
@@ -243,10 +243,10 @@ def cached(path: Path) -> Summary | None:
     if file is None or key is None:
         return None
     try:
-        kept = json.loads(read_bytes(file, MAX_CACHE_FILE_BYTES) or b"")
+        content = json.loads(read_bytes(file, MAX_CACHE_FILE_BYTES) or b"")
     except (ValueError, RecursionError):
         return None
-    return _summary(kept.get("summary")) if isinstance(kept, dict) and kept.get("key") == key else None
+    return _summary(content.get("summary")) if isinstance(content, dict) and content.get("key") == key else None
 
 
 def save(path: Path, key: str, summary: Summary) -> bool:
@@ -261,13 +261,13 @@ def key_of(path: Path) -> str | None:
     """Returns everything that a summary depends on, or None if the files cannot be examined or are being written."""
     files = []
     try:
-        files_ = segments(path)
-        for segment in files_:
+        segment_paths = segments(path)
+        for segment in segment_paths:
             status = segment.stat()
             files.append(f"{segment.name}:{status.st_size}:{status.st_mtime_ns}:{status.st_ino}")
     except OSError:
         return None
-    return None if is_live(files_[-1]) else "\n".join((version_of(READING), *files))
+    return None if is_live(segment_paths[-1]) else "\n".join((modules_hash(READING_MODULES), *files))
 
 
 def file_of(path: Path, suffix: str = _SUFFIX) -> Path | None:
@@ -280,32 +280,36 @@ def file_of(path: Path, suffix: str = _SUFFIX) -> Path | None:
     return None if folder is None else folder / f"{name}{suffix}"
 
 
-def _summary(kept: object) -> Summary | None:
-    """Returns a summary as read from a file, or None if anything about it is odd."""
-    if not isinstance(kept, dict) or set(kept) != set(Summary._fields) or kept["state"] not in ("ended", "died"):
+def _summary(members: object) -> Summary | None:
+    """Returns a summary that was read from a file, or None if anything in it is invalid."""
+    if (
+        not isinstance(members, dict)
+        or set(members) != set(Summary._fields)
+        or members["state"] not in ("ended", "died")
+    ):
         return None
     texts = ("name", "transport", "client", "server", "ending")
     numbers = ("duration_ns", "frames", "errors", "abandoned", "answered_late", "answered", "lost", "bucket_ns")
-    traffic, clients, revisions = kept["traffic"], kept["clients"], kept["revisions"]
-    is_whole = (
-        all(kept[name] is None or isinstance(kept[name], str) for name in texts)
-        and all(_is_count(kept[name]) for name in numbers)
-        and all(kept[name] is None or _is_int64(kept[name]) for name in ("wall_ns", "p95_ns", "waiting_since_ns"))
+    traffic, clients, revisions = members["traffic"], members["clients"], members["revisions"]
+    is_valid = (
+        all(members[name] is None or isinstance(members[name], str) for name in texts)
+        and all(_is_count(members[name]) for name in numbers)
+        and all(members[name] is None or _is_int64(members[name]) for name in ("wall_ns", "p95_ns", "waiting_since_ns"))
         and isinstance(traffic, list)
-        and len(traffic) <= BUCKETS
+        and len(traffic) <= BUCKET_COUNT
         and all(map(_is_count, traffic))
         and isinstance(revisions, list)
-        and len(revisions) <= REVISIONS
+        and len(revisions) <= MAX_REVISIONS
         and all(isinstance(revision, str) for revision in revisions)
         and isinstance(clients, list)
-        and len(clients) <= CLIENTS
+        and len(clients) <= MAX_CLIENTS
         and all(map(_is_client, clients))
     )
-    more: dict[str, Any] = {}
-    if is_whole:
-        more = {"revisions": tuple(revisions), "traffic": tuple(traffic), "clients": tuple(map(tuple, clients))}
-    values: dict[str, Any] = {**kept, **more}
-    return Summary(**values) if is_whole else None
+    tuples: dict[str, Any] = {}
+    if is_valid:
+        tuples = {"revisions": tuple(revisions), "traffic": tuple(traffic), "clients": tuple(map(tuple, clients))}
+    values: dict[str, Any] = {**members, **tuples}
+    return Summary(**values) if is_valid else None
 
 
 def _is_count(value: Any) -> bool:
@@ -321,8 +325,8 @@ def _is_client(value: object) -> bool:
 
 
 def _client_text(client: Peer | None) -> str:
-    return "" if client is None else client.text[:_TEXT]
+    return "" if client is None else client.text[:_MAX_TEXT_CHARS]
 
 
-def _short(text: str | None) -> str | None:
-    return text[:_TEXT] if text else None
+def _short_text(text: str | None) -> str | None:
+    return text[:_MAX_TEXT_CHARS] if text else None

@@ -1,7 +1,7 @@
-"""Tally: how many findings a capture has, cached next to its summary for lists that have no time to check.
+"""Tally: the number of findings of a capture, cached next to its summary for lists that have no time to check.
 
 Like a summary, it is derived from the capture alone, and may be lost, damaged or out of date at any time. It is valid
-as long as the capture's files and all the modules that judge them are the same: a changed rule means counting again.
+as long as the capture's files and all the modules that judge them are unchanged, so a changed rule means a new count.
 """
 
 import json
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from analysis import summary
-from analysis.cached import JUDGING, read_bytes, version_of, write_atomically
+from analysis.cached import JUDGING_MODULES, modules_hash, read_bytes, write_atomically
 from analysis.rules.finding import Level
 
 _SUFFIX: Final = ".tally"
@@ -19,19 +19,19 @@ _MAX_CACHE_FILE_BYTES: Final = 16 << 10
 
 
 class Tally(NamedTuple):
-    """Findings by level."""
+    """The number of findings by level."""
 
     notes: int = 0
     warnings: int = 0
     errors: int = 0
 
     @property
-    def wrong(self) -> int:
-        """The findings without notes, which report what is legal."""
+    def violations(self) -> int:
+        """The number of findings except notes, which report legal behaviour."""
         return self.warnings + self.errors
 
     def plus(self, level: Level, count: int = 1) -> "Tally":
-        """The tally with `count` more findings."""
+        """Returns a tally with `count` more findings of a level."""
         counts = list(self)
         counts[level - 1] += count
         return Tally(*counts)
@@ -48,12 +48,12 @@ def cached(path: Path) -> Tally | None:
     if file is None or key is None:
         return None
     try:
-        kept = json.loads(read_bytes(file, _MAX_CACHE_FILE_BYTES) or b"")
+        content = json.loads(read_bytes(file, _MAX_CACHE_FILE_BYTES) or b"")
     except (ValueError, RecursionError):
         return None
-    counts = kept.get("tally") if isinstance(kept, dict) and kept.get("key") == key else None
-    is_whole = isinstance(counts, list) and len(counts) == 3 and all(type(n) is int and n >= 0 for n in counts)
-    return Tally(*counts) if is_whole and counts is not None else None
+    counts = content.get("tally") if isinstance(content, dict) and content.get("key") == key else None
+    is_valid = isinstance(counts, list) and len(counts) == 3 and all(type(n) is int and n >= 0 for n in counts)
+    return Tally(*counts) if is_valid and counts is not None else None
 
 
 def save(path: Path, key: str, tally: Tally) -> bool:
@@ -73,4 +73,4 @@ def key_of(path: Path) -> str | None:
         return None
     with suppress(PackageNotFoundError):
         key = f"{version('mcp-types')}\n{key}"
-    return f"{version_of(JUDGING)}\n{key}"
+    return f"{modules_hash(JUDGING_MODULES)}\n{key}"

@@ -1,9 +1,9 @@
-"""Removes secrets from URLs: keeps where a URL leads in plain text, and hashes any part that could grant access.
+"""Removes secrets from URLs: keeps the host and harmless parts in plain text, and hashes all that could grant access.
 
-Many hosted servers authenticate by a token in the path or the query. So a path segment is kept only if it is on a
-short list of common words; every other segment becomes a keyed hash. In a query, parameter names that look ordinary are
-kept, and so are the values of the few OAuth parameters (RFC 6749, RFC 8707) that hold no secret; addresses inside those
-values are cleaned in the same way. Equal segments get equal hashes, so addresses can still be compared with each other.
+Many hosted servers authenticate by a token in the path or the query. So a path segment is kept only if it is on a short
+list of common words; every other segment becomes a keyed hash. In a query, parameter names that look ordinary are kept,
+and so are the values of the few OAuth parameters (RFC 6749, RFC 8707) that contain no secret; addresses inside these
+values are cleaned in the same way. Equal segments get equal hashes, so addresses can still be compared.
 
 An MCP client waits for its server while this module loads, so it uses neither `re` nor `urllib`.
 """
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Final
 
     Hash = Callable[[bytes], str]
-    """Secret → its replacement."""
+    """Returns the replacement for a secret."""
 
 KEPT_SEGMENTS: Final = frozenset(
     # transports
@@ -45,88 +45,90 @@ KEPT_VALUES: Final = {
         }
     ),
 }
-_ADDRESSES: Final = frozenset({b"resource", b"redirect_uri"})
-_SCOPES: Final = frozenset({b"scope"})
-_NESTED: Final = 2
-"""How many levels of addresses within addresses are examined."""
+_ADDRESS_PARAMETERS: Final = frozenset({b"resource", b"redirect_uri"})
+_SCOPE_PARAMETERS: Final = frozenset({b"scope"})
+_MAX_NESTED_ADDRESSES: Final = 2
+"""The most levels of addresses within addresses that are examined."""
 _MAX_WORD_BYTES: Final = 40
 _LETTERS: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _DIGITS: Final = b"0123456789"
-_NAME: Final = frozenset(_LETTERS + _DIGITS + b".-_")
-_IPV6: Final = frozenset(b"0123456789abcdefABCDEF:.")
-_WEB: Final = frozenset({b"http", b"https", b"ws", b"wss"})
-_HEX: Final = {b"%02x" % value: bytes([value]) for value in range(256)}
+_HOST_NAME_BYTES: Final = frozenset(_LETTERS + _DIGITS + b".-_")
+_IPV6_BYTES: Final = frozenset(b"0123456789abcdefABCDEF:.")
+_WEB_SCHEMES: Final = frozenset({b"http", b"https", b"ws", b"wss"})
+_BYTE_BY_HEX: Final = {b"%02x" % value: bytes([value]) for value in range(256)}
 
 
 def is_segment(text: str) -> bool:
-    """Whether a text can be one segment of a path; a leading hyphen suggests that an option's value was forgotten."""
+    """Whether a text can be a segment of a path; a leading hyphen suggests that the value of an option is missing."""
     return bool(text) and not text.startswith("-") and set(text).isdisjoint("/?#")
 
 
-def clean_address(text: bytes, hashed: Hash, keep: frozenset[bytes] = frozenset(), depth: int = 0) -> str:
-    """An absolute or relative URL with hashes in place of what could be secret.
+def clean_address(text: bytes, hash_secret: Hash, kept_segments: frozenset[bytes] = frozenset(), depth: int = 0) -> str:
+    """Returns an absolute or relative URL, with hashes in place of anything that could be secret.
 
     Args:
         text: the URL, or a request's target (RFC 9112 §3.2), as sent.
-        hashed: makes a hash of a secret.
-        keep: segments that the user wants kept in addition to `KEPT_SEGMENTS`.
-        depth: how many addresses this one is nested in.
+        hash_secret: returns the hash of a secret.
+        kept_segments: segments that the user wants to keep in addition to `KEPT_SEGMENTS`.
+        depth: how many addresses this address is nested in.
     """
-    rest, sharp, fragment = text.partition(b"#")
-    rest, question, query = rest.partition(b"?")
-    scheme, marks, path = rest.partition(b"://")
-    if marks and _is_plain(scheme, b"+.-"):
+    remainder, hash_sign, fragment = text.partition(b"#")
+    remainder, question_mark, query = remainder.partition(b"?")
+    scheme, separator, path = remainder.partition(b"://")
+    if separator and _is_plain(scheme, b"+.-"):
         authority, slash, path = path.partition(b"/")
-        is_web = scheme.lower() in _WEB
-        front = f"{scheme.decode()}://{_authority(authority, hashed, is_web=is_web)}{'/' if slash else ''}"
+        is_web = scheme.lower() in _WEB_SCHEMES
+        prefix = f"{scheme.decode()}://{_clean_authority(authority, hash_secret, is_web=is_web)}{'/' if slash else ''}"
     else:
-        front, path = "", rest
-    segments = [_segment(segment, hashed, keep) for segment in path.split(b"/")]
-    if not front and segments[0].partition(":")[2]:
-        front = "./"  # a relative reference with a colon in its first segment would begin with a scheme (RFC 3986 §4.2)
-    clean = front + "/".join(segments) + ("?" if question else "")
-    clean += "&".join([_parameter(word, hashed, keep, depth) for word in query.split(b"&")])
-    return clean + (f"#{hashed(fragment) if fragment else ''}" if sharp else "")
+        prefix, path = "", remainder
+    segments = [_clean_segment(segment, hash_secret, kept_segments) for segment in path.split(b"/")]
+    if not prefix and segments[0].partition(":")[2]:
+        prefix = (
+            "./"  # a relative reference with a colon in its first segment would begin with a scheme (RFC 3986 §4.2)
+        )
+    result = prefix + "/".join(segments) + ("?" if question_mark else "")
+    result += "&".join([_clean_parameter(word, hash_secret, kept_segments, depth) for word in query.split(b"&")])
+    return result + (f"#{hash_secret(fragment) if fragment else ''}" if hash_sign else "")
 
 
 def is_web_address(word: bytes) -> bool:
     """Whether a word is exactly one HTTP or WebSocket URL."""
-    scheme, marks, rest = word.partition(b"://")
-    return bool(marks and rest) and scheme.lower() in _WEB and not rest[:1].isspace()
+    scheme, separator, remainder = word.partition(b"://")
+    return bool(separator and remainder) and scheme.lower() in _WEB_SCHEMES and not remainder[:1].isspace()
 
 
-def _authority(authority: bytes, hashed: Hash, *, is_web: bool) -> str:
-    """User, host and port. With an application's own scheme, the host part can be anything."""
-    user, at, host = authority.rpartition(b"@")
-    shown = host.decode() if not host or (is_web and _is_host(host)) else hashed(host)
-    return (hashed(user) + "@" if at else "") + shown
+def _clean_authority(authority: bytes, hash_secret: Hash, *, is_web: bool) -> str:
+    """Returns user, host and port, with hashes. Under an application's own scheme, the host part can be anything."""
+    user, at_sign, host = authority.rpartition(b"@")
+    host_text = host.decode() if not host or (is_web and _is_host(host)) else hash_secret(host)
+    return (hash_secret(user) + "@" if at_sign else "") + host_text
 
 
 def _is_host(host: bytes) -> bool:
     """Whether a text is a host name or an address, perhaps with a port (RFC 3986 §3.2.2)."""
     if host.startswith(b"["):
         name, _, port = host[1:].partition(b"]")
-        is_name = b":" in name and _IPV6.issuperset(name)
+        is_name = b":" in name and _IPV6_BYTES.issuperset(name)
         port = port.removeprefix(b":") or b"0"
     else:
         name, _, port = host.partition(b":")
-        is_name, port = _NAME.issuperset(name), port or b"0"
+        is_name, port = _HOST_NAME_BYTES.issuperset(name), port or b"0"
     return is_name and len(name) <= 255 and port.isdigit() and len(port) <= 5
 
 
-def _segment(segment: bytes, hashed: Hash, keep: frozenset[bytes]) -> str:
+def _clean_segment(segment: bytes, hash_secret: Hash, kept_segments: frozenset[bytes]) -> str:
     if (
         segment in (b"", b".", b"..", b"*")
         or segment.lower() in KEPT_SEGMENTS
-        or segment in keep
+        or segment in kept_segments
         or _is_version(segment)
     ):
         return _text(segment)
-    return hashed(segment)
+    return hash_secret(segment)
 
 
 def _is_version(segment: bytes) -> bool:
-    """`v1`, `v2.1`, or a revision of the protocol such as `2025-11-25`."""
+    """Whether a segment is `v1`, `v2.1` or the like, or a revision of the protocol such as `2025-11-25`."""
     if segment[:1] in (b"v", b"V"):
         return 2 <= len(segment) <= 6 and not segment[1:].strip(b".0123456789")
     return (
@@ -137,37 +139,41 @@ def _is_version(segment: bytes) -> bool:
     )
 
 
-def _parameter(word: bytes, hashed: Hash, keep: frozenset[bytes], depth: int) -> str:
-    name, equals, value = word.partition(b"=")
+def _clean_parameter(word: bytes, hash_secret: Hash, kept_segments: frozenset[bytes], depth: int) -> str:
+    name, equals_sign, value = word.partition(b"=")
     if not word:
         return ""
-    # A word without a name may itself be the secret, and base64 pads it with what looks like an empty value.
-    if not equals or not _is_plain(name, b"_.-") or (not value.strip(b"=") and (value or not name.islower())):
-        return hashed(word)
-    return f"{_text(name)}={_value(name, value, hashed, keep, depth) if value else ''}"
+    # A word without a name may itself be a secret, and the padding of base64 looks like an empty value.
+    if not equals_sign or not _is_plain(name, b"_.-") or (not value.strip(b"=") and (value or not name.islower())):
+        return hash_secret(word)
+    return f"{_text(name)}={_clean_value(name, value, hash_secret, kept_segments, depth) if value else ''}"
 
 
-def _value(name: bytes, value: bytes, hashed: Hash, keep: frozenset[bytes], depth: int) -> str:
-    plain = _unquote(value)
+def _clean_value(name: bytes, value: bytes, hash_secret: Hash, kept_segments: frozenset[bytes], depth: int) -> str:
+    unquoted = _unquote(value)
     if name in KEPT_VALUES:
-        words = plain.replace(b"+", b" ").split(b" ")
-        return _text(value) if all(word in KEPT_VALUES[name] for word in words) else hashed(value)
-    if name in _ADDRESSES and b"://" in plain and depth < _NESTED:
-        return _quote(clean_address(plain, hashed, keep, depth + 1))
-    if name in _SCOPES:
-        words = plain.replace(b"+", b" ").split(b" ")
-        return "+".join([_quote(_scope(word, hashed, keep, depth)) for word in words])
-    return hashed(value)
+        words = unquoted.replace(b"+", b" ").split(b" ")
+        return _text(value) if all(word in KEPT_VALUES[name] for word in words) else hash_secret(value)
+    if name in _ADDRESS_PARAMETERS and b"://" in unquoted and depth < _MAX_NESTED_ADDRESSES:
+        return _quote(clean_address(unquoted, hash_secret, kept_segments, depth + 1))
+    if name in _SCOPE_PARAMETERS:
+        words = unquoted.replace(b"+", b" ").split(b" ")
+        return "+".join([_quote(_clean_scope(word, hash_secret, kept_segments, depth)) for word in words])
+    return hash_secret(value)
 
 
-def _scope(word: bytes, hashed: Hash, keep: frozenset[bytes], depth: int) -> str:
+def _clean_scope(word: bytes, hash_secret: Hash, kept_segments: frozenset[bytes], depth: int) -> str:
     if b"://" in word:
-        return clean_address(word, hashed, keep, depth + 1) if depth < _NESTED else hashed(word)
-    return _text(word) if not word or _is_plain(word, b"_.-:/*") else hashed(word)
+        return (
+            clean_address(word, hash_secret, kept_segments, depth + 1)
+            if depth < _MAX_NESTED_ADDRESSES
+            else hash_secret(word)
+        )
+    return _text(word) if not word or _is_plain(word, b"_.-:/*") else hash_secret(word)
 
 
 def _is_plain(word: bytes, marks: bytes) -> bool:
-    """Whether a word looks like a name: letters and these marks, at most two digits at its end, and not long."""
+    """Whether a word looks like a name: short, of letters and these marks, with at most two digits at its end."""
     stem = word.rstrip(_DIGITS)
     return (
         bool(stem)
@@ -179,12 +185,12 @@ def _is_plain(word: bytes, marks: bytes) -> bool:
 
 
 def _unquote(text: bytes) -> bytes:
-    first, *rest = text.split(b"%")
-    return first + b"".join([_HEX.get(part[:2].lower(), b"%" + part[:2]) + part[2:] for part in rest])
+    first, *escapes = text.split(b"%")
+    return first + b"".join([_BYTE_BY_HEX.get(part[:2].lower(), b"%" + part[:2]) + part[2:] for part in escapes])
 
 
 def _quote(text: str) -> str:
-    """Quote a text so that it is a single query value again."""
+    """Returns a text quoted as a single query value."""
     for sign in "%&#+ ":
         text = text.replace(sign, f"%{ord(sign):02X}")
     return text

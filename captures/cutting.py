@@ -1,7 +1,7 @@
 """Cuts chunks of a capture's file into records, frames and damage.
 
-Promises: each byte comes out once, regardless of what the file holds and where the chunks end; every flipped bit is
-noticed and costs at most one record; memory is bounded by one line of 8 MiB and one chunk.
+Promises: each byte is part of exactly one item, regardless of the contents of the file and of where the chunks end;
+every flipped bit is detected and costs at most one record; memory is bounded by one line of 8 MiB and one chunk.
 """
 
 import re
@@ -15,12 +15,12 @@ import orjson
 from captures.damage import Cause, Damage
 from captures.frame import Frame
 from captures.frames import plain_frame
-from captures.heads import Heads
+from captures.heads import HeadCache
 from captures.record import CRC_MARK, CRC_TAIL, LINE_START, MAX_LINE_BYTES, Record, decode, values_of
 from captures.versions import FORMAT_VERSION
 
-SHORTEST: Final = len(b'{"seq":0,"rec":"","t_ns":0') + CRC_TAIL
-"""Bytes. The smallest size of a record, without its LF."""
+MIN_RECORD_BYTES: Final = len(b'{"seq":0,"rec":"","t_ns":0') + CRC_TAIL
+"""The size of the shortest possible record, in bytes, without its LF."""
 
 _CHECKSUM: Final = re.compile(CRC_MARK + rb'([0-9a-f]{8})"\}')
 
@@ -30,58 +30,62 @@ Item = TypeVar("Item", Record | Damage, Frame | Record | Damage)
 class Cutter(Generic[Item]):
     """Cuts chunks of a capture into items; keeps an unfinished last line for the next chunk.
 
-    Each byte comes out once, as part of a record's line or as damage, independent of the boundaries of the chunks.
-    Memory is bounded by one line of 8 MiB and one chunk, regardless of what the file holds.
+    Each byte is part of either a record's line or damage, regardless of where the chunks end. Memory is bounded by one
+    line of 8 MiB and one chunk, regardless of the contents of the file.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._offset = 0
-        self._rest: list[bytes] = []
-        self._rest_size = 0
-        # Damage right before `_offset`: how many bytes, how many of them since the last LF, and what to call it.
-        self._bad = self._bad_run = 0
-        self._bad_cause: Cause = "corrupt"
+        self._partial_line: list[bytes] = []
+        self._partial_size = 0
+        # The damage right before `_offset`: its size, how many of its bytes follow the last LF, and its cause.
+        self._damage_size = self._damage_run = 0
+        self._damage_cause: Cause = "corrupt"
         self._loads: Callable[[bytes], Any] = orjson.loads
-        # The number that the next record should have; None if unknown.
-        self._expected: int | None = None
+        # The number that the next record should have; None at the beginning and after damage.
+        self._expected_seq: int | None = None
 
     def feed(self, chunk: bytes) -> list[Item]:
-        """Process a chunk; returns the items that it completes. Damage is returned once its extent is known."""
+        """Process a chunk; return the items that it completes. Damage is returned once its extent is known."""
         lines = chunk.split(b"\n")
         if len(lines) > 1:
-            self._rest.append(lines[0])
-            lines[0] = b"".join(self._rest)
-            self._rest, self._rest_size = [], 0
-        rest = lines.pop()
+            self._partial_line.append(lines[0])
+            lines[0] = b"".join(self._partial_line)
+            self._partial_line, self._partial_size = [], 0
+        partial_line = lines.pop()
         items: list[Item] = []
         for line in lines:
             size = len(line) + 1
-            values = values_of(line, self._loads) if SHORTEST < size <= MAX_LINE_BYTES and not self._bad else None
+            values = (
+                values_of(line, self._loads)
+                if MIN_RECORD_BYTES < size <= MAX_LINE_BYTES and not self._damage_size
+                else None
+            )
             if values is not None:
                 items.append(self._item_of_line(values, line))
-                self._expected = values["seq"] + 1
+                self._expected_seq = values["seq"] + 1
                 self._offset += size
-            elif size <= SHORTEST:
+            elif size <= MIN_RECORD_BYTES:
                 self._count_damage(size, ended=True)
             else:
-                items += self._whole_records(line + b"\n")
-        self._rest.append(rest)
-        self._rest_size += len(rest)
-        if self._rest_size >= MAX_LINE_BYTES + len(LINE_START):
+                items += self._cut_records(line + b"\n")
+        self._partial_line.append(partial_line)
+        self._partial_size += len(partial_line)
+        if self._partial_size >= MAX_LINE_BYTES + len(LINE_START):
             items += self._drop_long_line()
         return items
 
     def finish(self) -> list[Item]:
-        """End the input; returns the last items: usually none, or a torn tail."""
-        rest, self._rest, self._rest_size = b"".join(self._rest), [], 0
-        start = max(0, rest.rfind(LINE_START))
-        items: list[Item] = self._whole_records(rest[:start])
-        record = record_in(rest[start:], self._offset)
+        """End the input; return the last items: usually none, or a torn tail."""
+        data, self._partial_line, self._partial_size = b"".join(self._partial_line), [], 0
+        start = max(0, data.rfind(LINE_START))
+        items: list[Item] = self._cut_records(data[:start])
+        record = record_in(data[start:], self._offset)
         if record is not None:
-            items += self._kept(record)
+            items += self._add_record(record)
             start += len(record.line)
-        tail = rest[start:]
+        tail = data[start:]
         if (tail or record) and (tail.startswith(LINE_START) or LINE_START.startswith(tail)):
             items += self._take_damage()
             items.append(Damage(self._path, self._offset, len(tail), "torn"))
@@ -91,71 +95,71 @@ class Cutter(Generic[Item]):
         return items
 
     def _item_of_line(self, values: dict[str, Any], line: bytes) -> Item:
-        """The item that a whole line stands for."""
+        """Returns the item that a whole line represents."""
         # This takes half the time of a named tuple's own __new__.
         record = tuple.__new__(Record, (values["seq"], values["rec"], values["t_ns"], values, self._offset, line, 0))
-        return record if record.seq == self._expected else self._after_others(record)
+        return record if record.seq == self._expected_seq else self._with_skipped(record)
 
     def _drop_long_line(self) -> list[Item]:
-        """Drop a line that is too long, but keep a possible beginning of a record at its end."""
-        rest = b"".join(self._rest)
-        keep_from = rest.rfind(LINE_START)
+        """Drop a line that is too long, but keep a possible beginning of a record at its end; return the items."""
+        data = b"".join(self._partial_line)
+        keep_from = data.rfind(LINE_START)
         if keep_from <= 0:
-            keep_from = len(rest) - len(LINE_START) + 1  # part of a beginning may have arrived
-        self._rest, self._rest_size = [rest[keep_from:]], len(rest) - keep_from
-        return self._whole_records(rest[:keep_from])
+            keep_from = len(data) - len(LINE_START) + 1  # the first bytes of a record may have arrived
+        self._partial_line, self._partial_size = [data[keep_from:]], len(data) - keep_from
+        return self._cut_records(data[:keep_from])
 
-    def _whole_records(self, data: bytes) -> list[Item]:
-        """The whole records in data that is not exactly one line: each occurrence of `{"seq":` may begin one."""
+    def _cut_records(self, data: bytes) -> list[Item]:
+        """Returns the items of data that is not exactly one line: each occurrence of `{"seq":` may begin a record."""
         items: list[Item] = []
         for piece in _pieces(data):
-            record = record_in(piece, self._offset) if len(piece) >= SHORTEST else None
-            rest = piece
+            record = record_in(piece, self._offset) if len(piece) >= MIN_RECORD_BYTES else None
+            remainder = piece
             if record is not None:
-                items += self._kept(record)
-                rest = piece[len(record.line) :]
-            if record is not None and rest == b"\n":
+                items += self._add_record(record)
+                remainder = piece[len(record.line) :]
+            if record is not None and remainder == b"\n":
                 self._offset += 1
             else:
-                self._count_damage(len(rest), ended=rest.endswith(b"\n"))
+                self._count_damage(len(remainder), ended=remainder.endswith(b"\n"))
         return items
 
-    def _kept(self, record: Record) -> list[Record | Damage]:
-        items = [*self._take_damage(), self._after_others(record)]
-        self._expected = record.seq + 1
+    def _add_record(self, record: Record) -> list[Record | Damage]:
+        items = [*self._take_damage(), self._with_skipped(record)]
+        self._expected_seq = record.seq + 1
         self._offset += len(record.line)
         return items
 
-    def _after_others(self, record: Record) -> Record:
-        """A record with the number of those missing before it, if neither damage nor the record itself reports them."""
-        if self._expected is None or record.seq <= self._expected or record.rec in ("gap", "header"):
+    def _with_skipped(self, record: Record) -> Record:
+        """Returns a record with the count of records missing before it, unless damage or the record reports them."""
+        if self._expected_seq is None or record.seq <= self._expected_seq or record.rec in ("gap", "header"):
             return record
-        return record._replace(skipped=record.seq - self._expected)
+        return record._replace(skipped=record.seq - self._expected_seq)
 
     def _count_damage(self, size: int, *, ended: bool = False) -> None:
-        """Count bytes as damage; `ended` says whether the last of them is LF."""
-        self._expected = None
-        self._bad += size
+        """Count bytes as damage; `ended` says whether the last byte is an LF."""
+        self._expected_seq = None
+        self._damage_size += size
         self._offset += size
-        self._bad_run += size
-        if self._bad_run > MAX_LINE_BYTES:
-            self._bad_cause = "overlong"
+        self._damage_run += size
+        if self._damage_run > MAX_LINE_BYTES:
+            self._damage_cause = "overlong"
         if ended:
-            self._bad_run = 0
+            self._damage_run = 0
 
     def _take_damage(self) -> list[Record | Damage]:
-        """Reset the damage that ends here; returns it, or nothing if there is none."""
-        bad, cause = self._bad, self._bad_cause
-        self._bad, self._bad_run, self._bad_cause = 0, 0, "corrupt"
-        return [Damage(self._path, self._offset - bad, bad, cause)] if bad else []
+        """Reset the damage that ends here; return it, or an empty list if there is none."""
+        size, cause = self._damage_size, self._damage_cause
+        self._damage_size, self._damage_run, self._damage_cause = 0, 0, "corrupt"
+        return [Damage(self._path, self._offset - size, size, cause)] if size else []
 
 
 def _pieces(data: bytes) -> Iterator[bytes]:
-    before, *begun = data.split(LINE_START)
-    if before:
-        yield before
-    for rest in begun:
-        yield LINE_START + rest
+    first, *others = data.split(LINE_START)
+    if first:
+        yield first
+    for piece in others:
+        yield LINE_START + piece
 
 
 class LineCutter(Cutter[Record | Damage]):
@@ -163,42 +167,42 @@ class LineCutter(Cutter[Record | Damage]):
 
 
 class FrameCutter(Cutter[Frame | Record | Damage]):
-    """A cutter that makes frames of most `frame` records; those that need a closer look are left to `FrameAssembler`.
+    """A cutter that turns most `frame` records into frames, and leaves the others to `FrameAssembler`.
 
-    In a segment of an older format, all `frame` records are left to it. Heads in `exchange` records are shared; see
-    `captures.heads`.
+    The others are the records that must be examined more closely, and all `frame` records in a segment of an older
+    format. Heads in `exchange` records are shared; see `captures.heads`.
     """
 
     _has_begun = _is_old = False
 
     def _item_of_line(self, values: dict[str, Any], line: bytes) -> Frame | Record | Damage:
-        if values["rec"] == "frame" and values["seq"] == self._expected and not self._is_old:
+        if values["rec"] == "frame" and values["seq"] == self._expected_seq and not self._is_old:
             frame = plain_frame(values, self._offset, len(line))
             if frame is not None:
                 return frame
         elif values["rec"] == "exchange" and self._loads is orjson.loads:
-            self._loads = Heads().loads  # only once there are exchanges: other lines are read faster by orjson alone
+            self._loads = HeadCache().loads  # only after the first exchange, as orjson alone is faster for other lines
         return super()._item_of_line(values, line)
 
-    def _after_others(self, record: Record) -> Record:
-        # The first record follows no other, so it always passes here.
+    def _with_skipped(self, record: Record) -> Record:
+        # The first record of a segment has no expected number, so it always passes through here.
         if not self._has_begun:
             self._has_begun = True
             self._is_old = record.rec == "header" and version_of(record) != FORMAT_VERSION
-        return super()._after_others(record)
+        return super()._with_skipped(record)
 
 
 def record_in(piece: bytes, offset: int) -> Record | None:
-    """The record at the beginning of a piece. It ends at the first checksum that matches, so one pass is enough."""
-    view, crc, done = memoryview(piece), 0, 0
+    """Returns the record at the beginning of a piece, which ends at the first matching checksum, or None."""
+    view, crc, position = memoryview(piece), 0, 0
     for checksum in _CHECKSUM.finditer(piece, 0, MAX_LINE_BYTES - 1):
-        crc, done = crc32(view[done : checksum.start()], crc), checksum.start()
+        crc, position = crc32(view[position : checksum.start()], crc), checksum.start()
         if checksum[1] == b"%08x" % crc:
             return decode(piece[: checksum.end()], offset, orjson.loads)
     return None
 
 
 def version_of(header: Record) -> int | None:
-    """The format version that a header names, or None if it is invalid."""
+    """Returns the format version that a header names, or None if it is invalid."""
     version = header.members.get("format")
     return version if type(version) is int and version >= 1 else None

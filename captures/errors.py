@@ -1,10 +1,9 @@
 """The exceptions for captures.
 
-    CaptureError                 one line for a person: what was tried, on what, what to do next
-    ├── CannotCreate             an output cannot be created or written: nothing was started, nothing is left
-    ├── NotACapture              there is no such file, or it holds no capture header
-    │   └── NothingRecorded      it is empty, or its first record is incomplete
-    └── NewerFormat              written by a later version: update
+    CaptureError one line for a person: what was tried, on what, what to do next ├── CannotCreate an output cannot be
+    created or written: nothing was started, nothing is left ├── NotACapture there is no such file, or it contains no
+    capture header │ └── NothingRecorded it is empty, or its first record is incomplete └── NewerFormat written by a
+    later version: update
 
 Damage inside a capture raises no exception: readers yield it between the records.
 """
@@ -23,9 +22,9 @@ class NotACapture(CaptureError):
 
 
 class NothingRecorded(NotACapture):
-    """The file ends before its first record does: the recorder was killed or has only just begun, or the file was cut.
+    """The first record is incomplete: the recorder was killed or has only just begun, or the file was cut.
 
-    `size` is the number of bytes in it.
+    `size` is the number of bytes in the file.
     """
 
     def __init__(self, text: str, size: int) -> None:

@@ -1,7 +1,7 @@
 """Judges one frame exactly, by a walk over the top level of its JSON that sees what parsers hide.
 
 It finds duplicate members, the exact spelling of tokens, numbers of any length, NaN and lone surrogates: everything
-about which two readers of a frame may disagree. It is much slower than `envelope`, which calls it only for odd frames.
+that two readers of a frame may read differently. It is much slower than `envelope`, which calls it only for odd frames.
 As it needs only the standard library, it also judges odd frames while orjson is still loading, and all frames if orjson
 is not installed.
 """
@@ -16,23 +16,23 @@ from math import isfinite
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from captures.limits import (
-    DEEP,
-    EXACT_JUDGE_LIMIT,
+    ENVELOPE_MEMBERS,
+    MAX_DEPTH,
     MAX_ENVELOPE_TEXT_BYTES,
+    MAX_EXACTLY_JUDGED_BYTES,
+    MAX_JUDGED_DEPTH,
     MAX_RECORDER_JUDGED_BYTES,
+    MAX_SAFE_INTEGER,
     MAX_STRUCTURAL_CHARS,
-    MEMBERS,
-    NOTIFICATIONS,
-    RESERVED,
-    SAFE,
-    TOO_DEEP,
+    NOTIFICATION_PREFIX,
+    RESERVED_PREFIX,
 )
 from captures.verdict import UNJUDGED, Direction, Envelope, Kind, Unit
 
 
 def judge_before_forwarding(raw: bytes, direction: Direction = "c2s", *, whole: bool = True) -> Envelope:
-    """Returns the exact verdict on a line that waits to be forwarded; `unjudged` above `EXACT_JUDGE_LIMIT`."""
-    return judge_exactly(raw, direction, whole=whole, limit=EXACT_JUDGE_LIMIT)
+    """Returns the exact verdict on a line that waits to be forwarded; `unjudged` above `MAX_EXACTLY_JUDGED_BYTES`."""
+    return judge_exactly(raw, direction, whole=whole, limit=MAX_EXACTLY_JUDGED_BYTES)
 
 
 def judge_exactly(
@@ -56,14 +56,14 @@ def judge_exactly(
     except UnicodeDecodeError as fault:
         if whole or fault.reason != "unexpected end of data":
             return Envelope("invalid", problem="framing/invalid-utf8")
-        text = raw.decode(errors="replace")  # cut within a character: not readable, but not an encoding error
+        text = raw.decode(errors="replace")  # a text cut within a character is no encoding error
     if text.startswith("\ufeff"):
         return _judge_text(text[1:], nesting_depth(raw), direction, unit, whole)._replace(problem="framing/bom")
     return _judge_text(text, nesting_depth(raw), direction, unit, whole)
 
 
 def _judge_text(text: str, depth: int, direction: Direction, unit: Unit, whole: bool) -> Envelope:
-    if depth > TOO_DEEP and text[_skip_whitespace(text, 0)] in "[{":
+    if depth > MAX_JUDGED_DEPTH and text[_skip_whitespace(text, 0)] in "[{":
         return Envelope("unjudged", problem="framing/too-deep")
     try:
         message = _JsonText(text, depth, is_unfinished=unit == "line" and not whole)
@@ -82,7 +82,7 @@ def _judge_text(text: str, depth: int, direction: Direction, unit: Unit, whole: 
         kind=message.kind,
         id=id_token.encode() if id_token and "id" not in omitted else None,
         method=method if "method" not in omitted else None,
-        code=message.error_code if abs(message.error_code or 0) <= SAFE else None,
+        code=message.error_code if abs(message.error_code or 0) <= MAX_SAFE_INTEGER else None,
         problem=next((rule for rule, is_broken in rules if is_broken(message)), None),
         omitted=tuple(omitted),
     )
@@ -142,18 +142,18 @@ class _JsonText:
 
     def __init__(self, text: str, depth: int, *, is_unfinished: bool) -> None:
         self.source = text
-        self.is_deep = depth > DEEP
+        self.is_deep = depth > MAX_DEPTH
         self.is_unfinished = is_unfinished
         self.has_constant = self.has_duplicate = False
         self.members: dict[str, _Member] = {}
-        # Integers stay text: int() refuses those of more than 4,300 digits.
+        # Integers stay text, as int() refuses those of more than 4,300 digits.
         decode = JSONDecoder(parse_int=str, parse_constant=self._note_constant).raw_decode
-        at = _skip_whitespace(text, 0)
-        self.first_char = text[at : at + 1]
+        start = _skip_whitespace(text, 0)
+        self.first_char = text[start : start + 1]
         if self.first_char == "{":
-            self.members, self.has_duplicate, end = _read_members(text, at, MEMBERS, decode)
+            self.members, self.has_duplicate, end = _read_members(text, start, ENVELOPE_MEMBERS, decode)
         else:
-            self.value, end = decode(text, at)
+            self.value, end = decode(text, start)
         if _skip_whitespace(text, end) < len(text) or (self.has_constant and self.first_char not in "[{"):
             raise ValueError("not a single JSON value")
         self.json_types = {name: _json_type(member.token) for name, member in self.members.items()}
@@ -170,7 +170,7 @@ class _JsonText:
         self.has_constant = True
 
     def _kind(self) -> Kind:
-        """Returns the kind of message by its members; of a result and an error, the one that is not null decides."""
+        """Returns the kind of message by its members; if there are a result and an error, the non-null one decides."""
         if self.first_char == "[":
             return "batch"
         if "method" in self:
@@ -196,45 +196,47 @@ class _JsonText:
         return self.members[name].value if self.json_type(name) == "string" else None
 
     def names_notification(self) -> bool:
-        """Whether the method's name begins as the names of notifications do."""
-        return (self.string_value("method") or "").startswith(NOTIFICATIONS)
+        """Whether the method's name has the prefix of notifications."""
+        return (self.string_value("method") or "").startswith(NOTIFICATION_PREFIX)
 
 
-def _read_members(text: str, at: int, wanted: frozenset[str], decode: _Decode) -> tuple[dict[str, _Member], bool, int]:
-    """Returns the wanted members of the object at index `at`, whether any has a duplicate, and the index after it.
+def _read_members(
+    text: str, position: int, names: frozenset[str], decode: _Decode
+) -> tuple[dict[str, _Member], bool, int]:
+    """Returns the wanted members of the object at `position`, whether any has a duplicate, and the position after it.
 
-    Of duplicates, the last one is returned. The `json` module cannot be used for this, as it reports neither where a
-    value is nor how it was spelt.
+    The last of several duplicates is returned. The `json` module cannot be used for this, as it reports neither the
+    position of a value nor its spelling.
     """
     members: dict[str, _Member] = {}
     has_duplicate = False
-    at = _skip_whitespace(text, at + 1)
-    if text.startswith("}", at):
-        return members, has_duplicate, at + 1
+    position = _skip_whitespace(text, position + 1)
+    if text.startswith("}", position):
+        return members, has_duplicate, position + 1
     separator = ","
     while separator == ",":
-        if not text.startswith('"', at):
+        if not text.startswith('"', position):
             raise ValueError("expected a member name")
-        name, at = decode(text, at)
-        at = _expect(_COLON, text, at).end()
-        value, end = decode(text, at)
-        if name in wanted:
+        name, position = decode(text, position)
+        position = _expect(_COLON, text, position).end()
+        value, end = decode(text, position)
+        if name in names:
             has_duplicate = has_duplicate or name in members
-            members[name] = _Member(value, text[at:end])
+            members[name] = _Member(value, text[position:end])
         next_token = _expect(_COMMA_OR_BRACE, text, end)
-        separator, at = next_token[1], next_token.end()
-    return members, has_duplicate, at
+        separator, position = next_token[1], next_token.end()
+    return members, has_duplicate, position
 
 
-def _expect(pattern: re.Pattern[str], text: str, at: int) -> re.Match[str]:
-    match = pattern.match(text, at)
+def _expect(pattern: re.Pattern[str], text: str, position: int) -> re.Match[str]:
+    match = pattern.match(text, position)
     if not match:
         raise ValueError(f"expected {pattern.pattern}")
     return match
 
 
-def _skip_whitespace(text: str, at: int) -> int:
-    return _expect(_WHITESPACE, text, at).end()
+def _skip_whitespace(text: str, position: int) -> int:
+    return _expect(_WHITESPACE, text, position).end()
 
 
 def _json_type(token: str) -> str:
@@ -242,14 +244,14 @@ def _json_type(token: str) -> str:
 
 
 def nesting_depth(raw: bytes) -> int:
-    """Returns how deep the arrays and objects of a JSON text nest, or 0 if it has too few brackets to be deep.
+    """Returns how deeply the arrays and objects of a JSON text nest, or 0 if it has too few brackets to be deep.
 
-    It takes one pass without recursion, and is exact up to the byte at which a parser would give up.
+    This takes one pass without recursion, and is exact up to the byte at which a parser would give up.
     """
-    if raw.count(b"[") + raw.count(b"{") <= DEEP:
+    if raw.count(b"[") + raw.count(b"{") <= MAX_DEPTH:
         return 0
     brackets_and_quotes = raw.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _NEITHER_BRACKET_NOR_QUOTE)
-    # Dropping `""` leaves fewer parts, and every bracket stays inside or outside a string.
+    # Dropping `""` leaves fewer parts, and does not move any bracket into or out of a string.
     brackets = b"".join(brackets_and_quotes.replace(b'""', b"").split(b'"')[::2])
     return max(accumulate(memoryview(brackets.translate(_DEPTH_STEPS)).cast("b")), default=0)
 
@@ -271,7 +273,7 @@ def _has_too_many_structural_chars(raw: bytes) -> bool:
     """Whether a frame has too many structural characters outside strings; JSON inside a string is a single value."""
     structure = raw.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _NEITHER_STRUCTURAL_NOR_QUOTE)
     remaining, is_inside = MAX_STRUCTURAL_CHARS, False
-    # Splitting everything at once may take forty times as much memory.
+    # Splitting the whole text at once could take forty times as much memory.
     for start in range(0, len(structure), _CHUNK_BYTES):
         segments = structure[start : start + _CHUNK_BYTES].split(b'"')
         remaining -= sum(map(len, segments[is_inside::2]))
@@ -294,14 +296,16 @@ def _exact_integer(token: str) -> int | None:
     sign, integer, fraction, exponent_sign, exponent = number.groups(default="")
     digits = (integer + fraction).rstrip("0")
     point_position = len(integer) + int(exponent_sign + (exponent[:18] or "0"))
-    significant = digits.lstrip("0")
-    if significant and len(digits) > point_position:
+    significant_digits = digits.lstrip("0")
+    if significant_digits and len(digits) > point_position:
         return None
-    length = len(significant) + point_position - len(digits)
+    length = len(significant_digits) + point_position - len(digits)
     magnitude = (
-        int(significant.ljust(length, "0")) if significant and length <= 16 else (SAFE + 1 if significant else 0)
+        int(significant_digits.ljust(length, "0"))
+        if significant_digits and length <= 16
+        else (MAX_SAFE_INTEGER + 1 if significant_digits else 0)
     )
-    return int(sign + "1") * min(magnitude, SAFE + 1)
+    return int(sign + "1") * min(magnitude, MAX_SAFE_INTEGER + 1)
 
 
 # --- not JSON ---------------------------------------------------------------------------------------------------------
@@ -310,13 +314,13 @@ _LSP_HEADER: Final = re.compile(
     r"[ \t]*content-length:[ \t]*[0-9]+[ \t\r;,]*(?:content-type:.*)?", re.IGNORECASE | re.DOTALL
 )
 _NOT_JSON: Final = {"c2s": "framing/stdin-not-json", "s2c": "framing/stdout-not-json"}
-_MAX_COUNTED_VALUES: Final = 1000  # a line with this many values need not be examined further
+_MAX_COUNTED_VALUES: Final = 1000  # a line with so many values need not be examined further
 
 
 def _not_json_rule(text: str, depth: int, direction: Direction, unit: Unit, whole: bool) -> str | None:
     """Returns the rule that a text breaks because it is not a single JSON value.
 
-    Returns None for an HTTP body, and for an event that is empty or was cut short: whether that breaks a rule depends
+    Returns None for an HTTP body, and for an event that is empty or was cut short: whether these break a rule depends
     on the exchange.
     """
     if unit != "line":
@@ -325,25 +329,25 @@ def _not_json_rule(text: str, depth: int, direction: Direction, unit: Unit, whol
         return "framing/blank-line"
     if _LSP_HEADER.fullmatch(text):
         return "framing/lsp-header"
-    if depth <= TOO_DEEP and _holds_several_values(text):
+    if depth <= MAX_JUDGED_DEPTH and _contains_several_values(text):
         return "framing/several-messages-on-a-line"
     return _NOT_JSON[direction] if whole else "framing/truncated-message"
 
 
-def _holds_several_values(text: str) -> bool:
+def _contains_several_values(text: str) -> bool:
     """Whether a text consists of several JSON values in a row, with or without whitespace between them."""
     decode = JSONDecoder(parse_int=str).raw_decode
-    at, end = _skip_whitespace(text, 0), -1
+    position, end = _skip_whitespace(text, 0), -1
     for count in range(_MAX_COUNTED_VALUES):
-        if at == len(text):
+        if position == len(text):
             return count > 1
-        if at == end and text[at - 1] not in '"]}' and text[at] not in '"[{':
+        if position == end and text[position - 1] not in '"]}' and text[position] not in '"[{':
             return False
         try:
-            _, end = decode(text, at)
+            _, end = decode(text, position)
         except (ValueError, RecursionError):
             return False
-        at = _skip_whitespace(text, end)
+        position = _skip_whitespace(text, end)
     return True
 
 
@@ -356,7 +360,7 @@ _LONE_SURROGATE: Final = re.compile(f"{_HIGH_SURROGATE}(?!{_LOW_SURROGATE})|(?<!
 
 def has_lone_surrogate(text: str) -> bool:
     """Whether a string in a JSON text has an escape for only one half of a surrogate pair."""
-    # An escaped backslash is replaced, not removed, so that the characters around it do not form a new escape.
+    # An escaped backslash is replaced, not removed: otherwise the characters around it could form a new escape.
     return "\\u" in text and _LONE_SURROGATE.search(text.replace("\\\\", "__")) is not None
 
 
@@ -383,7 +387,7 @@ _OBJECT_RULES: Final[tuple[_Rule, ...]] = (
     ("jsonrpc/wrong-version", lambda json: json.string_value("jsonrpc") != "2.0"),
     ("jsonrpc/unclassifiable", lambda json: json.kind == "invalid"),
     ("jsonrpc/method-not-string", lambda json: "method" in json and not json.string_value("method")),
-    ("jsonrpc/reserved-method", lambda json: (json.string_value("method") or "").startswith(RESERVED)),
+    ("jsonrpc/reserved-method", lambda json: (json.string_value("method") or "").startswith(RESERVED_PREFIX)),
     ("jsonrpc/method-with-result", lambda json: "method" in json and json.outcome_types != {"absent"}),
     ("jsonrpc/result-and-error", lambda json: json.outcome_types.isdisjoint({"absent", "null"})),
     (
@@ -404,7 +408,10 @@ _OBJECT_RULES: Final[tuple[_Rule, ...]] = (
     ("jsonrpc/notification-with-id", lambda json: json.names_notification() and "id" in json),
     ("id/null", lambda json: json.kind == "request" and json.json_type("id") == "null"),
     ("id/not-string-or-integer", lambda json: json.kind == "request" and _is_invalid_id(json)),
-    ("id/unsafe-integer", lambda json: json.kind == "request" and abs(_exact_integer(json.token("id")) or 0) > SAFE),
+    (
+        "id/unsafe-integer",
+        lambda json: json.kind == "request" and abs(_exact_integer(json.token("id")) or 0) > MAX_SAFE_INTEGER,
+    ),
 )
 _BATCH_RULES: Final[tuple[_Rule, ...]] = (("batch/empty", lambda json: json.value == []),)
 _RULES_BY_FIRST_CHAR: Final = {"{": _TEXT_RULES + _OBJECT_RULES, "[": _TEXT_RULES + _BATCH_RULES}

@@ -1,8 +1,8 @@
-"""The capture file being written: creates, locks and appends to it, and splits it into segments.
+"""Creates, locks and appends to a capture file, and splits it into segments.
 
-Promises: no existing file is overwritten and no link followed; only whole lines stay in the file when an append fails;
-a full disk still has room for the last records; the oldest closed segments go when the ring is full. All of it is
-synchronous and single-threaded: the writer above calls one method at a time.
+Promises: no existing file is overwritten and no link is followed; only whole lines stay in the file when an append
+fails; a full disk still has room for the last records; the oldest closed segments are deleted when the ring is full.
+The code is synchronous and single-threaded: the writer calls one method at a time.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 
 from captures.errors import CannotCreate
-from captures.ownership import is_readable_by_others, movable_by_others, refusal
+from captures.ownership import directory_movable_by_others, is_readable_by_others, refusal
 from captures.paths import SUFFIX, new_name, segment_numbers, segment_of, segment_path
 
 TYPE_CHECKING = False
@@ -29,38 +29,38 @@ RING_BYTES: Final = 1 << 30
 RESERVE_BYTES: Final = 64 << 10
 FLOOR_BYTES: Final = 16 << 20
 FLOOR_CHECK_BYTES: Final = 4 << 20
-"""How much is appended between two checks of the free space."""
+"""How many bytes are appended between two checks of the free space."""
 
-LOCK_TRIES: Final = 100
+MAX_LOCK_ATTEMPTS: Final = 100
 IGNORE_FILE: Final = ".gitignore"
 """The file that keeps a folder of captures out of git."""
-IGNORES_ALL: Final = b"*\n"
+IGNORE_FILE_CONTENT: Final = b"*\n"
 """The content of that file."""
-_COMPLETE: Final = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_OPEN_FLAGS: Final = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 WriteCall = Callable[[int, bytes], int]
 """`os.write`, or a test double that misbehaves on purpose."""
 
 
 def create_directory(path: str) -> None:
-    """Make `path` (0700) and its missing parents; a directory made for captures keeps them out of git.
+    """Create a directory (0700) and its missing parents; a new directory for captures is kept out of git.
 
     Raises:
-        CannotCreate: it cannot be made.
+        CannotCreate: the directory cannot be created.
     """
-    missing = [os.path.join(path, "").rstrip(os.sep) or os.sep]
-    while (above := os.path.dirname(missing[-1])) and not os.path.isdir(above):
-        missing.append(above)
+    missing_folders = [os.path.join(path, "").rstrip(os.sep) or os.sep]
+    while (parent := os.path.dirname(missing_folders[-1])) and not os.path.isdir(parent):
+        missing_folders.append(parent)
     try:
         if os.path.isdir(path):
-            _complete_ignore_file(missing[0], alone=False)
-            if above := os.path.dirname(missing[0]):
-                _complete_ignore_file(above, alone=True)
+            _complete_ignore_file(missing_folders[0], alone=False)
+            if parent := os.path.dirname(missing_folders[0]):
+                _complete_ignore_file(parent, alone=True)
             return
-        for folder in reversed(missing):
+        for folder in reversed(missing_folders):
             if not os.path.isdir(folder):
                 make_directory(folder)
-        _keep_out_of_git(_topmost(missing))
+        _keep_out_of_git(_captures_directory(missing_folders))
     except OSError as error:
         raise CannotCreate(
             f"cannot make the directory {path} for captures: {error.strerror}; choose another"
@@ -68,10 +68,10 @@ def create_directory(path: str) -> None:
 
 
 def make_directory(path: str) -> None:
-    """Make one private directory, or accept one that another process has just made.
+    """Create a private directory, or accept one that another process has just created.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: the directory cannot be created.
     """
     try:
         os.mkdir(path, 0o700)
@@ -86,20 +86,20 @@ def _keep_out_of_git(folder: str) -> None:
         fd = os.open(os.path.join(folder, IGNORE_FILE), flags, 0o600)
     except FileExistsError:
         return
-    # If the disk is full, it stays empty: that marks the folder, for `_complete_ignore_file`.
+    # If the disk is full, the file stays empty, which marks the folder for `_complete_ignore_file`.
     with os.fdopen(fd, "wb") as file:
-        file.write(IGNORES_ALL)
+        file.write(IGNORE_FILE_CONTENT)
 
 
 def _complete_ignore_file(folder: str, *, alone: bool) -> None:
-    """Fill the ignore file of a folder if a full disk left it empty, and if it is private to this user.
+    """Fill the ignore file of a folder if a full disk left it empty and it is private to this user.
 
     Args:
-        folder: where captures are, or the folder above that.
-        alone: whether the folder must hold only folders; otherwise the user could have created the empty file.
+        folder: the folder with captures, or its parent.
+        alone: whether the folder must contain only folders; otherwise the user could have created the empty file.
     """
     try:
-        fd = os.open(os.path.join(folder, IGNORE_FILE), _COMPLETE)
+        fd = os.open(os.path.join(folder, IGNORE_FILE), _OPEN_FLAGS)
     except OSError:
         return
     try:
@@ -108,41 +108,41 @@ def _complete_ignore_file(folder: str, *, alone: bool) -> None:
         if stat.S_ISREG(status.st_mode) and not status.st_size and is_private:
             others = [entry for entry in os.scandir(folder) if entry.name != IGNORE_FILE]
             if not any(entry.name == ".git" or (alone and not entry.is_dir()) for entry in others):
-                os.write(fd, IGNORES_ALL)
+                os.write(fd, IGNORE_FILE_CONTENT)
     except OSError:
         pass  # the disk may still be full
     finally:
         os.close(fd)
 
 
-def _topmost(created: list[str]) -> str:
-    """Which of the directories just made (innermost first) is for captures alone: the innermost one, or its parent."""
-    return created[min(1, len(created) - 1)]
+def _captures_directory(folders: list[str]) -> str:
+    """Returns which of the new directories (innermost first) is only for captures: the innermost, or its parent."""
+    return folders[min(1, len(folders) - 1)]
 
 
 def choose_path(
-    wanted: str | None,
+    requested: str | None,
     default: PathLike,
     wall_ns: int,
     warn: Callable[[str], None] = lambda _: None,
     *,
     replaces: bool = False,
 ) -> str:
-    """The path of the new capture: `wanted` if it is a new file, else a new name in `wanted` or in `default`.
+    """Returns the path of the new capture: `requested` if it is a new file, else a new name in a directory.
 
     Args:
-        wanted: a file or a directory; None for the default.
-        default: a directory.
+        requested: a file or a directory; None for `default`.
+        default: the default directory.
         wall_ns: the time now.
-        warn: called with a warning if others can read a directory that is for captures; a file's own mode protects it.
-        replaces: whether segments of an earlier capture of that name may be there.
+        warn: called with a warning if others can list the directory; the files are protected by their own modes.
+        replaces: whether segments of an earlier capture may have the same name.
 
     Raises:
-        CannotCreate: the path's name is not that of a capture, segments of an earlier capture have the same name, or
-            other users own its directory or can write to it.
+        CannotCreate: the name is not that of a capture, segments of an earlier capture have the same name, or other
+            users own the directory or can write to it.
     """
-    folder = os.fspath(default) if wanted is None else wanted
-    if wanted is None or wanted.endswith(os.sep) or os.path.isdir(folder):
+    folder = os.fspath(default) if requested is None else requested
+    if requested is None or requested.endswith(os.sep) or os.path.isdir(folder):
         create_directory(folder)
         _check_owner(folder, warn)
         path = os.path.join(folder, new_name(wall_ns))
@@ -169,19 +169,19 @@ def _check_owner(folder: str, warn: Callable[[str], None]) -> None:
     """Refuse a directory in which another user could remove captures or replace them.
 
     Raises:
-        CannotCreate: it belongs to another user, or others can write to it.
+        CannotCreate: the directory belongs to another user, or others can write to it.
     """
     try:
         status = os.stat(folder)
-        why = refusal(status)
-        loose = movable_by_others(folder)
+        reason = refusal(status)
+        parent = directory_movable_by_others(folder)
     except OSError:  # creating the file will report the error
         return
-    if why is not None:
-        raise CannotCreate(f"cannot record into {folder}: it {why}; name a directory that only you can write to")
-    if loose is not None:
+    if reason is not None:
+        raise CannotCreate(f"cannot record into {folder}: it {reason}; name a directory that only you can write to")
+    if parent is not None:
         raise CannotCreate(
-            f"cannot record into {folder}: {loose} is writable by everyone, who could replace what is below it; "
+            f"cannot record into {folder}: {parent} is writable by everyone, who could replace what is below it; "
             "name a directory elsewhere"
         )
     if is_readable_by_others(status) and not status.st_mode & stat.S_ISVTX:
@@ -209,7 +209,7 @@ class CaptureFile:
         """Create and lock the first segment.
 
         Raises:
-            CannotCreate: `path` exists already, or the file cannot be made there.
+            CannotCreate: `path` exists already, or the file cannot be created.
         """
         self.path = os.fspath(path)
         self.segment = 1
@@ -228,42 +228,43 @@ class CaptureFile:
         except OSError as error:
             raise CannotCreate(f"cannot create the capture {path}: {_reason(error)}; choose another place") from error
         self.size = 0
-        self.look_at = segment_bytes
+        self.check_size = segment_bytes
         """The size at which the writer checks whether the segment or the ring is full."""
-        self._check_at = FLOOR_CHECK_BYTES
+        self._next_floor_check = FLOOR_CHECK_BYTES
 
     def append(self, data: bytes, *, last: bool = False) -> None:
         """Append whole lines; with `last`, they may use the space that is otherwise kept free.
 
         Raises:
-            AppendError: with `written`, the bytes of whole lines that are in the file. A torn line has been cut away.
+            AppendError: the append failed; a torn line has been cut away, and `written` counts the bytes of whole
+                lines.
         """
-        if self.size >= self._check_at and not last:
+        if self.size >= self._next_floor_check and not last:
             self._respect_floor()
         try:
-            done = self._write(self.fd, data)
+            written = self._write(self.fd, data)
         except OSError as error:
             raise AppendError(error.errno or errno.EIO, error.strerror, 0) from error
-        if done != len(data):
-            self._append_rest(data, done)
+        if written != len(data):
+            self._append_rest(data, written)
         self.size += len(data)
 
-    def _append_rest(self, data: bytes, done: int) -> None:
+    def _append_rest(self, data: bytes, written: int) -> None:
         """Continue after a short write."""
         try:
-            while done < len(data):
-                count = self._write(self.fd, data[done:])
+            while written < len(data):
+                count = self._write(self.fd, data[written:])
                 if not count:
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-                done += count
+                written += count
         except OSError as error:
-            whole = data.rfind(b"\n", 0, done) + 1
-            self.size += whole
-            self._cut(whole != done)
-            raise AppendError(error.errno or errno.EIO, error.strerror, whole) from error
+            whole_bytes = data.rfind(b"\n", 0, written) + 1
+            self.size += whole_bytes
+            self._truncate(whole_bytes != written)
+            raise AppendError(error.errno or errno.EIO, error.strerror, whole_bytes) from error
 
-    def _cut(self, torn: bool) -> None:
-        """Cut the file back to whole lines; if even that fails, readers resynchronise after the torn line."""
+    def _truncate(self, torn: bool) -> None:
+        """Truncate the file to whole lines; if even that fails, readers resynchronise after the torn line."""
         if torn:
             try:
                 if os.fstat(self.fd).st_size > self.size:
@@ -272,17 +273,17 @@ class CaptureFile:
                 return
 
     def _respect_floor(self) -> None:
-        """Stop before the disk is full: 16 MiB or 1 % of it stays free, whichever is less."""
+        """Stop before the disk is full: 16 MiB or 1 % of the disk stays free, whichever is less."""
         try:
             disk = os.fstatvfs(self.fd)
         except OSError:
-            self._check_at = self.size + FLOOR_CHECK_BYTES
+            self._next_floor_check = self.size + FLOOR_CHECK_BYTES
             return
         if disk.f_bavail * disk.f_frsize < min(FLOOR_BYTES, disk.f_blocks * disk.f_frsize // 100):
             raise AppendError(errno.ENOSPC, "the disk is almost full", 0)
-        self._check_at = self.size + FLOOR_CHECK_BYTES
+        self._next_floor_check = self.size + FLOOR_CHECK_BYTES
 
-    def next_segment(self, ending: bytes) -> int:
+    def begin_next_segment(self, ending: bytes) -> int:
         """Write the `ending` line and continue in a new file, or do neither; then delete old segments beyond the ring.
 
         Returns the old descriptor, to be synced and closed.
@@ -291,25 +292,25 @@ class CaptureFile:
             OSError: the old file stays in use.
         """
         path = segment_path(self.path, self.segment + 1)
-        new = create(path)
+        new_fd = create(path)
         try:
             self.append(ending)
         except OSError:
-            _discard(path, new)
+            _discard(path, new_fd)
             raise
-        old, self.fd = self.fd, new
+        old_fd, self.fd = self.fd, new_fd
         self._sizes[self.segment] = self.size
-        self.size, self._check_at = 0, FLOOR_CHECK_BYTES
+        self.size, self._next_floor_check = 0, FLOOR_CHECK_BYTES
         self.segment += 1
-        self.trim()
-        return old
+        self.trim_ring()
+        return old_fd
 
-    def trim(self) -> None:
-        """Delete the oldest segments beyond the ring.
+    def trim_ring(self) -> None:
+        """Delete the oldest segments beyond the ring size.
 
-        Never a segment after one that stays, as that would leave a hole in the capture.
+        If one cannot be deleted, later ones stay too: the capture must not have a hole.
         """
-        self.look_at = self.segment_bytes
+        self.check_size = self.segment_bytes
         while self._sizes and sum(self._sizes.values()) + self.size >= self._ring_bytes:
             oldest = min(self._sizes)
             try:
@@ -319,12 +320,13 @@ class CaptureFile:
             except OSError:
                 return
             del self._sizes[oldest]
-        self.look_at = min(self.segment_bytes, self._ring_bytes - sum(self._sizes.values()))
+        self.check_size = min(self.segment_bytes, self._ring_bytes - sum(self._sizes.values()))
 
     def _make_reserve(self) -> None:
-        """Hold 64 KiB of the disk in an unnamed file: closing it makes room for the last records on a full disk.
+        """Reserve 64 KiB of the disk in an unnamed file: closing it makes room for the last records on a full disk.
 
-        Unnamed, so that a kill leaves nothing behind; written, not allocated, because some file systems only promise.
+        The file has no name, so a kill leaves nothing behind. It is written, not allocated, because some file systems
+        only promise the space.
         """
         folder, name = os.path.split(self.path)
         path = os.path.join(folder, f".{name}.{os.urandom(4).hex()}")
@@ -339,7 +341,7 @@ class CaptureFile:
         self._reserve = fd
 
     def release_reserve(self) -> bool:
-        """Give the reserve back to the disk; returns False if that has been done already."""
+        """Free the reserved space; return False if it was already free."""
         if self._reserve is None:
             return False
         os.close(self._reserve)
@@ -347,7 +349,7 @@ class CaptureFile:
         return True
 
     def renew_reserve(self) -> None:
-        """Take the reserve again if there is space for it."""
+        """Reserve the space again if the disk has room."""
         if self._reserve is None:
             try:
                 self._make_reserve()
@@ -355,21 +357,21 @@ class CaptureFile:
                 return
 
     def external_change(self) -> str | None:
-        """What another process has done to the file: `removed`, `replaced`, `truncated`, or None.
+        """Returns how another process has changed the file: `removed`, `replaced`, `truncated`, or None.
 
-        May be called while `append` runs: sizes are read before the file is checked, and a change of segment in
+        This may be called while `append` runs: sizes are read before the file is checked, and a change of segment in
         between is not reported.
         """
         segment, size = self.segment, self.size
-        ours = os.fstat(self.fd)
+        open_status = os.fstat(self.fd)
         try:
-            named = os.lstat(segment_path(self.path, segment))
-            news = None if os.path.samestat(ours, named) else "replaced"
+            path_status = os.lstat(segment_path(self.path, segment))
+            change = None if os.path.samestat(open_status, path_status) else "replaced"
         except FileNotFoundError:
-            news = "removed"
-        if ours.st_size < size:
-            news = "truncated"
-        return news if self.segment == segment else None
+            change = "removed"
+        if open_status.st_size < size:
+            change = "truncated"
+        return change if self.segment == segment else None
 
     def close(self) -> None:
         """Release the file, the lock and the reserve."""
@@ -386,10 +388,10 @@ class AppendError(OSError):
 
 
 def create(path: str) -> int:
-    """Create and lock a new file for a segment, and return its descriptor.
+    """Create and lock a new file for a segment; return its descriptor.
 
     Raises:
-        OSError: the path exists already, or the file cannot be made.
+        OSError: the path exists already, or the file cannot be created.
     """
     fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
@@ -402,14 +404,15 @@ def create(path: str) -> int:
 
 
 def _lock(fd: int) -> None:
-    """Lock a file just made. A process that holds the lock already is only checking `is_live`, and soon lets go."""
-    for _ in range(LOCK_TRIES):
+    """Lock a new file. Another process can hold the lock only during `is_live`, and releases it soon."""
+    for _ in range(MAX_LOCK_ATTEMPTS):
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             time.sleep(0.001)
         except OSError as error:
-            # Some network file systems have no locks: there, a capture merely looks ended while it is being written.
+            # Some network file systems have no locks. On these, a capture only seems to have ended while it is being
+            # written.
             if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
                 raise
             return
@@ -419,7 +422,7 @@ def _lock(fd: int) -> None:
 
 
 def _discard(path: str, fd: int) -> None:
-    """Remove a file that we have made, unless another file has replaced it."""
+    """Close and remove a file that this process created, unless another file has replaced it."""
     try:
         if os.path.samestat(os.fstat(fd), os.lstat(path)):
             os.unlink(path)
@@ -433,7 +436,7 @@ def unlock_and_close(fd: int) -> None:
     """Unlock and close a segment. Closing alone would not unlock it while the guard also has it open."""
     try:
         fcntl.flock(fd, fcntl.LOCK_UN)
-    except OSError:  # a file system without locks
+    except OSError:  # the file system has no locks
         os.close(fd)
     else:
         os.close(fd)
@@ -443,13 +446,13 @@ def sync(fd: int) -> None:
     """Flush the kernel's pages of a file to the disk.
 
     Raises:
-        OSError: the disk refused; pages may have been marked clean anyway, so a later success proves nothing.
+        OSError: the disk reported an error; pages may have been marked clean anyway, so a later success proves nothing.
     """
     getattr(os, "fdatasync", os.fsync)(fd)
 
 
 def is_live(path: PathLike) -> bool:
-    """Whether a recorder is still writing to this file, that is, holds its lock."""
+    """Whether a recorder is still writing to this file and so holds its lock."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:

@@ -1,13 +1,13 @@
 """Reads a flawless message: a request, notification, result or error with nothing odd about it, judged by itself.
 
-Either of two proofs shows that no member of the envelope occurs twice or is spelt oddly:
+Either of two proofs shows that no member of the envelope occurs twice or has an odd spelling:
 
 * orjson would write the same bytes. This is the cheaper proof, and most peers write JSON like that;
-* one regular expression cuts off the envelope (`jsonrpc`, `id` and `method`, in any order, before and after the
-  value), and what is left is one JSON object. The expression matches one spelling of each member, and each member once.
+* a regular expression matches the envelope (`jsonrpc`, `id` and `method`, in any order, before and after the value),
+  and the remaining text is one JSON object. The expression matches one spelling of each member, and each member once.
 
-Promises: it never raises, regardless of the bytes; it returns the verdict of `exact_judge` on the same bytes, or None
-where it is not certain of that. The recorder and every reader use it.
+Promises: `flawless_verdict` and `read_flawless` never raise, regardless of the bytes; they return the verdict of
+`exact_judge` on the same bytes, or None if that is not certain. The recorder and every reader use it.
 """
 
 import re
@@ -16,41 +16,52 @@ from typing import Any, Final, TypeAlias
 from orjson import dumps, loads
 
 from captures.exact_judge import nesting_depth
-from captures.limits import DEEP, NOTIFICATIONS, RESERVED, SAFE, SHORT
+from captures.limits import MAX_DEPTH, MAX_SAFE_INTEGER, MAX_SHORT_CHARS, NOTIFICATION_PREFIX, RESERVED_PREFIX
 from captures.stdlib_judge import kind_of
 from captures.verdict import Envelope, Kind
 
 FlawlessMessage: TypeAlias = tuple[Envelope, dict[str, Any], bool]
-"""The verdict, the message itself with its members in the order of the bytes, and whether orjson would write the same
-bytes: then no object in it, at any depth, has a duplicate member."""
+"""The verdict, the message with its members in the order of the bytes, and whether orjson would write the same bytes:
+if so, no object in it, at any depth, has a duplicate member."""
 
 MAX_METHOD_NAMES: Final = 256
 """The most method names that are kept; see `_Methods`."""
 
-_W: Final = rb"[ \t\r\n]*+"
-_VERSION: Final = b'"jsonrpc"' + _W + b":" + _W + rb'"2\.0"()'
-# Integers of at most 15 digits are safe, and texts of at most 60 bytes are short.
+_SPACE: Final = rb"[ \t\r\n]*+"
+_VERSION: Final = b'"jsonrpc"' + _SPACE + b":" + _SPACE + rb'"2\.0"()'
+# Integers of at most 15 digits are safe, and strings of at most 60 bytes are short.
 _TEXT: Final = rb"[ !#-\[\]-~]"
-_ID: Final = b'"id"' + _W + b":" + _W + rb'(0|-?[1-9]\d{0,14}|"' + _TEXT + rb'{0,60}")'
-_METHOD: Final = b'"method"' + _W + b":" + _W + b'"(' + _TEXT + rb'{1,60})"'
+_ID: Final = b'"id"' + _SPACE + b":" + _SPACE + rb'(0|-?[1-9]\d{0,14}|"' + _TEXT + rb'{0,60}")'
+_METHOD: Final = b'"method"' + _SPACE + b":" + _SPACE + b'"(' + _TEXT + rb'{1,60})"'
 # `(?(1)(?!))` fails if the group has matched before: each member matches once.
 _MEMBER: Final = b"(?:(?(1)(?!))" + _VERSION + b"|(?(2)(?!))" + _ID + b"|(?(3)(?!))" + _METHOD + b")"
-_head_of: Final = re.compile(
-    b"{" + _W + b"(?:" + _MEMBER + _W + b"(?:," + _W + rb"|}\Z))*+(?:" + b'"(params|result|error)"' + _W + b":)?"
+_match_head: Final = re.compile(
+    b"{"
+    + _SPACE
+    + b"(?:"
+    + _MEMBER
+    + _SPACE
+    + b"(?:,"
+    + _SPACE
+    + rb"|}\Z))*+(?:"
+    + b'"(params|result|error)"'
+    + _SPACE
+    + b":)?"
 ).match
-_tail_of: Final = re.compile(_W + b"(?:," + _W + _MEMBER + _W + b")*+}").fullmatch
-_WHITE: Final = b" \t\r\n"
+_match_tail: Final = re.compile(_SPACE + b"(?:," + _SPACE + _MEMBER + _SPACE + b")*+}").fullmatch
+_WHITE_SPACE: Final = b" \t\r\n"
 _FIRST, _QUOTE, _END = b'j"}'
-_SHALLOW: Final = 2 * DEEP
-"""Bytes. No shorter message can nest too deeply."""
-_SIGHT: Final = 14
-"""How many of the first bytes are searched for a space after a colon, which orjson never writes."""
+_MAX_SHALLOW_BYTES: Final = 2 * MAX_DEPTH
+"""The size in bytes up to which no message can nest too deeply."""
+_SEARCHED_BYTES: Final = 14
+"""How many bytes at the beginning are searched for a space after a colon, which orjson never writes."""
 
 
 class _Methods(dict[bytes, str]):
-    """Method names by their bytes: a peer uses few, so each is created once, and equal ones are usually one object.
+    """Method names by their bytes: a peer uses few, so each is created once, and equal names are usually one object.
 
-    A name that needs a closer look raises ValueError. If a peer invents names, the first `MAX_METHOD_NAMES` are kept.
+    A name that must be examined more closely raises ValueError. If a peer invents names, the first `MAX_METHOD_NAMES`
+    are kept.
     """
 
     def __init__(self, *odd: str) -> None:
@@ -66,81 +77,95 @@ class _Methods(dict[bytes, str]):
         return name
 
 
-_requested: Final = _Methods(NOTIFICATIONS, RESERVED)
-_notified: Final = _Methods(RESERVED)
+_request_methods: Final = _Methods(NOTIFICATION_PREFIX, RESERVED_PREFIX)
+_notification_methods: Final = _Methods(RESERVED_PREFIX)
 
 
-def verdict(raw: bytes) -> Envelope | None:
-    """The verdict on a whole frame if it is a flawless message; None for all others, and for some that are flawless."""
-    message = read(raw)
+def flawless_verdict(raw: bytes) -> Envelope | None:
+    """Returns the verdict on a whole frame if it is a flawless message; None for others and some flawless ones."""
+    message = read_flawless(raw)
     return message and message[0]
 
 
-def read(raw: bytes) -> FlawlessMessage | None:
-    """A whole frame as a flawless message; None for all others, and for some that are flawless.
+def read_flawless(raw: bytes) -> FlawlessMessage | None:
+    """Returns a whole frame as a flawless message; None for all others, and for some flawless ones.
 
     Args:
-        raw: its bytes, without the delimiter; at most a million values.
+        raw: the bytes of the frame, without the delimiter; at most a million values.
     """
-    if raw.find(b'": ', 0, _SIGHT) < 0:
+    if raw.find(b'": ', 0, _SEARCHED_BYTES) < 0:
         try:
             body = loads(raw)
             if type(body) is dict and dumps(body) == raw:
-                return _as_written(raw, body)
+                return _read_as_written(raw, body)
         except (TypeError, ValueError):  # orjson raises TypeError for values that it cannot write
             return None
-    return _cut(raw)
+    return _read_by_cutting(raw)
 
 
-def _as_written(raw: bytes, body: dict[str, Any]) -> FlawlessMessage | None:
+def _read_as_written(raw: bytes, body: dict[str, Any]) -> FlawlessMessage | None:
     """Read a message that orjson would write with the same bytes."""
-    if body.get("jsonrpc") != "2.0" or "error" in body or (len(raw) > _SHALLOW and nesting_depth(raw) > DEEP):
-        return _cut(raw) if "error" in body else None
+    if (
+        body.get("jsonrpc") != "2.0"
+        or "error" in body
+        or (len(raw) > _MAX_SHALLOW_BYTES and nesting_depth(raw) > MAX_DEPTH)
+    ):
+        return _read_by_cutting(raw) if "error" in body else None
     token = None
     if "id" in body:
-        ident = body["id"]
-        if not (-SAFE <= ident <= SAFE if type(ident) is int else type(ident) is str and len(ident) <= SHORT):
+        raw_id = body["id"]
+        if not (
+            -MAX_SAFE_INTEGER <= raw_id <= MAX_SAFE_INTEGER
+            if type(raw_id) is int
+            else type(raw_id) is str and len(raw_id) <= MAX_SHORT_CHARS
+        ):
             return None
-        # Bytes from orjson keep their whole buffer of a kilobyte alive, so a copy is kept instead.
-        token = b"%b" % dumps(ident)
+        # Bytes from orjson keep their whole buffer of a kilobyte alive, so this keeps a copy instead.
+        token = b"%b" % dumps(raw_id)
     kind = kind_of(body, has_id=token is not None)
     return kind and (_envelope(kind, token, body.get("method"), None), body, True)
 
 
-def _cut(raw: bytes) -> FlawlessMessage | None:
+def _read_by_cutting(raw: bytes) -> FlawlessMessage | None:
     """Read a message by cutting off its envelope with the regular expression."""
-    text = raw.strip(_WHITE)
-    head = _head_of(text)
-    if head is None or text[-1] != _END or (len(text) > _SHALLOW and nesting_depth(text) > DEEP):
+    text = raw.strip(_WHITE_SPACE)
+    head = _match_head(text)
+    if head is None or text[-1] != _END or (len(text) > _MAX_SHALLOW_BYTES and nesting_depth(text) > MAX_DEPTH):
         return None
-    version, token, name, of = head.groups()
+    version, token, name, value_name = head.groups()
     start, end = head.end(), 0
     value: Any = None
     try:
-        if of is not None:
-            # The value is an object, so a brace ends it. After it comes only the last brace, unless an id contains one.
+        if value_name is not None:
+            # The value is an object, which ends with a brace. Only the last brace follows it, unless an id contains
+            # one.
             end = text.rfind(b"}", 0, -1) + 1
             value = loads(text[start:end])
             if end < len(text) - 1:
-                version, token, name = _joined((version, token, name), _tail_of(text, end))
+                version, token, name = _join_members((version, token, name), _match_tail(text, end))
             if type(value) is not dict:
                 return None
         elif start != len(text):
             return None
-        kind, method, code = _kind(version, token, name, of, value)
+        kind, method, code = _kind(version, token, name, value_name, value)
     except (KeyError, ValueError):
         return None
-    # Most messages have the order of members used below; for others, or without a value, a parser determines it.
-    if of is None or text[2] != _FIRST or end < len(text) - 1 or (token and name and head.start(2) > head.start(3)):
+    # Most messages have the order of members used below. For all others, and those without a value, parse the text.
+    if (
+        value_name is None
+        or text[2] != _FIRST
+        or end < len(text) - 1
+        or (token and name and head.start(2) > head.start(3))
+    ):
         body = loads(text)
     elif token is None:
         body = {"jsonrpc": "2.0", "method": method, "params": value}
     else:
-        ident = token[1:-1].decode() if token[0] == _QUOTE else int(token)
+        id_ = token[1:-1].decode() if token[0] == _QUOTE else int(token)
         if name is None:
-            body = {"jsonrpc": "2.0", "id": ident, of.decode(): value}
+            body = {"jsonrpc": "2.0", "id": id_, value_name.decode(): value}
         else:
-            body = {"jsonrpc": "2.0", "id": ident, "method": method, "params": value}
+            body = {"jsonrpc": "2.0", "id": id_, "method": method, "params": value}
     return _envelope(kind, token, method, code), body, False
 
 
@@ -150,31 +175,35 @@ def _envelope(kind: Kind, token: bytes | None, method: str | None, code: int | N
 
 
 def _kind(
-    version: bytes | None, token: bytes | None, name: bytes | None, of: bytes | None, value: Any
+    version: bytes | None, token: bytes | None, name: bytes | None, value_name: bytes | None, value: Any
 ) -> tuple[Kind, str | None, int | None]:
-    """Kind, method and code of a message by its members; raises KeyError or ValueError if they do not fit together."""
+    """Returns kind, method and code of a message by its members; raises KeyError or ValueError if they do not match."""
     if version is None:
         raise ValueError
-    if name is not None and of in (None, b"params"):
-        return ("notification", _notified[name], None) if token is None else ("request", _requested[name], None)
-    if name is not None or token is None or of in (None, b"params"):
+    if name is not None and value_name in (None, b"params"):
+        return (
+            ("notification", _notification_methods[name], None)
+            if token is None
+            else ("request", _request_methods[name], None)
+        )
+    if name is not None or token is None or value_name in (None, b"params"):
         raise ValueError
-    if of == b"result":
+    if value_name == b"result":
         return "response", None, None
     code = value["code"]
-    if type(code) is not int or not -SAFE <= code <= SAFE or type(value["message"]) is not str:
+    if type(code) is not int or not -MAX_SAFE_INTEGER <= code <= MAX_SAFE_INTEGER or type(value["message"]) is not str:
         raise ValueError
     return "error", None, code
 
 
-def _joined(
-    before: tuple[bytes | None, ...], tail: re.Match[bytes] | None
+def _join_members(
+    head_members: tuple[bytes | None, ...], tail: re.Match[bytes] | None
 ) -> tuple[bytes | None, bytes | None, bytes | None]:
-    """The members of an envelope from both sides of its value; raises ValueError if one is on both or unknown."""
+    """Returns the members on both sides of an envelope's value; raises ValueError if any is repeated or unknown."""
     if tail is None:
         raise ValueError
-    both = list(zip(before, tail.groups(), strict=True))
-    if any(one is not None is not other for one, other in both):
+    pairs = list(zip(head_members, tail.groups(), strict=True))
+    if any(from_head is not None is not from_tail for from_head, from_tail in pairs):
         raise ValueError
-    version, token, name = (other if one is None else one for one, other in both)
+    version, token, name = (from_tail if from_head is None else from_head for from_head, from_tail in pairs)
     return version, token, name

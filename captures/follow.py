@@ -1,7 +1,7 @@
 """Follows a capture that is still growing and yields its items as they arrive.
 
-It polls every tenth of a second: that needs no dependency, works on every file system, and delays what a person sees
-by no more than that. It reads with `aiofiles`, in a thread, so that a slow disk never stops a screen.
+It polls every tenth of a second, which needs no dependency, works on every file system, and delays the display by at
+most that time. It reads with `aiofiles`, in a thread, so a slow disk never blocks a screen.
 """
 
 import asyncio
@@ -17,34 +17,34 @@ from captures.damage import Damage
 from captures.errors import NotACapture
 from captures.file import is_live
 from captures.listing import segment_number, segments
-from captures.reader import CHUNK, Capture, open_capture
+from captures.reader import CHUNK_BYTES, Capture, open_capture
 from captures.record import Record
 
 POLL_S: Final = 0.1
 
 
 async def follow(path: Path) -> AsyncIterator[Record | Damage | None]:
-    """Yield all items of a capture from its beginning, then new ones, until its recorder is gone.
+    """Yield all items of a capture from its beginning, then new ones, until its recorder ends.
 
-    Yields None whenever everything written so far has been read: that is the moment to show it.
+    Also yields None each time that everything written so far has been read and can be shown.
 
     Raises:
         NotACapture, NewerFormat: as `Capture`; also if a later segment cannot be read.
     """
-    current: Path | None = Capture(path).segments[0]
-    while current is not None:
-        async for item in _segment(current):
+    segment: Path | None = Capture(path).segments[0]
+    while segment is not None:
+        async for item in _follow_segment(segment):
             yield item
-        # The one after next if the ring has already deleted the next one.
-        reached = segment_number(current)
-        current = next((later for later in segments(path) if segment_number(later) > reached), None)
+        # If the ring has already deleted the next segment, continue with the one after it.
+        number = segment_number(segment)
+        segment = next((candidate for candidate in segments(path) if segment_number(candidate) > number), None)
     yield None
 
 
-async def _segment(path: Path) -> AsyncIterator[Record | Damage | None]:
-    """The items of one file, until its end is reached and no recorder holds it any longer."""
+async def _follow_segment(path: Path) -> AsyncIterator[Record | Damage | None]:
+    """Yield the items of one file until its end is reached and no recorder has it locked."""
     cutter = LineCutter(path)
-    if not _is_there(path):
+    if not _is_readable(path):
         return
     try:
         file = await aiofiles.open(path, "rb")
@@ -52,12 +52,12 @@ async def _segment(path: Path) -> AsyncIterator[Record | Damage | None]:
         return
     try:
         while True:
-            # Check before reading: everything that the recorder wrote before letting go is then certain to be read.
-            ended = not is_live(path)
-            while chunk := await file.read(CHUNK):
+            # Check before reading: this ensures that everything the recorder wrote before releasing the lock is read.
+            has_ended = not is_live(path)
+            while chunk := await file.read(CHUNK_BYTES):
                 for item in cutter.feed(chunk):
                     yield item
-            if ended:
+            if has_ended:
                 break
             yield None
             await asyncio.sleep(POLL_S)
@@ -67,11 +67,11 @@ async def _segment(path: Path) -> AsyncIterator[Record | Damage | None]:
         await file.close()
 
 
-def _is_there(path: Path) -> bool:
+def _is_readable(path: Path) -> bool:
     """Whether there is a regular file to read.
 
     Raises:
-        NotACapture: it cannot be opened, or is not a regular file: opening a FIFO could wait forever.
+        NotACapture: the file cannot be opened, or is not a regular file: opening a FIFO could wait forever.
     """
     try:
         open_capture(path).close()

@@ -1,7 +1,7 @@
-"""Frames from the records of a capture: whole ones, and giant ones from their parts. Each is judged again.
+"""Creates frames from the records of a capture, and giant frames from their parts; each is judged again.
 
-Promises: it never raises, regardless of what a record holds; a record that is not a valid frame stays a record;
-unfinished giant frames are held within a limit.
+Promises: the code never raises, regardless of the contents of a record; a record that is not a valid frame stays a
+record; the memory for unfinished giant frames is bounded.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,60 +12,60 @@ from msgspec.structs import replace
 
 from captures.damage import Damage
 from captures.envelope import MAX_READER_JUDGED_BYTES, judge_and_read, judge_and_read_part
-from captures.flawless import read
+from captures.flawless import read_flawless
 from captures.frame import Frame
 from captures.limits import MAX_STRUCTURAL_CHARS
 from captures.record import Record, raw_bytes
 from captures.verdict import UNJUDGED, Direction, Envelope, Unit
 
-ROOM: Final = 256 << 20
-"""The most bytes of unfinished giant frames that a reader holds."""
-PIECE_COST: Final = 2000
-"""The overhead of holding one piece, in bytes."""
+MAX_UNFINISHED_BYTES: Final = 256 << 20
+"""The most bytes of unfinished giant frames that a reader keeps."""
+PIECE_OVERHEAD_BYTES: Final = 2000
+"""The overhead of keeping one piece, in bytes."""
 
 
-class _Parts:
+class _GiantFrameParts:
     """The pieces of one giant frame that have arrived so far."""
 
     def __init__(self, first: Record) -> None:
         values: dict[str, Any] = {name: first.members.get(name) for name in ("dir", "conn", "exchange")}
-        self.first = first._replace(members={**values, "whole": False, "delim": ""}, line=b"")
-        """The facts reported for a frame whose end was not recorded."""
+        self.first_record = first._replace(members={**values, "whole": False, "delim": ""}, line=b"")
+        """A substitute for the record of the frame if its end was not recorded."""
         self.pieces: list[bytes] = []
         self.size = 0
         self.cost = 0
-        self.broken = False
+        self.is_broken = False
 
     def add(self, part: Record, room: int) -> None:
-        """Add a piece, if there is room and none before it is missing."""
+        """Add a piece if there is room for it and no earlier piece is missing."""
         raw = raw_bytes(part.members)
-        wanted = not self.broken and part.members.get("part") == len(self.pieces) + 1
-        if raw is None or not wanted or len(raw) + PIECE_COST > room:
-            self.broken = True
+        is_next = not self.is_broken and part.members.get("part") == len(self.pieces) + 1
+        if raw is None or not is_next or len(raw) + PIECE_OVERHEAD_BYTES > room:
+            self.is_broken = True
             return
         self.pieces.append(raw)
         self.size += len(raw)
-        self.cost += len(raw) + PIECE_COST
+        self.cost += len(raw) + PIECE_OVERHEAD_BYTES
 
 
 class FrameAssembler:
-    """Turns `frame` and `part` records into frames, judged again; everything else passes unchanged and in order."""
+    """Turns `frame` and `part` records into frames, judged again; all other items pass unchanged and in order."""
 
-    def __init__(self, limit: int = MAX_READER_JUDGED_BYTES, room: int = ROOM) -> None:
+    def __init__(self, limit: int = MAX_READER_JUDGED_BYTES, room: int = MAX_UNFINISHED_BYTES) -> None:
         """Create an assembler.
 
         Args:
-            limit: frames of more bytes than this are left `unjudged`.
-            room: the most bytes of unfinished giant frames that are held; any more count as lost.
+            limit: the size in bytes above which a frame is `unjudged`.
+            room: the most bytes of unfinished giant frames that are kept; further bytes count as lost.
         """
         self._limit = limit
         self._room = room
-        self._parts: dict[tuple[object, ...], _Parts] = {}
-        self._abandoned: list[_Parts] = []
+        self._parts: dict[tuple[object, ...], _GiantFrameParts] = {}
+        self._abandoned_parts: list[_GiantFrameParts] = []
         self._skipped = 0
 
     def feed(self, item: Frame | Record | Damage) -> Frame | Record | Damage | None:
-        """Convert an item of a capture; returns None for a part, whose frame comes later."""
+        """Convert an item of a capture; return the result, or None for a part, whose frame comes later."""
         if isinstance(item, Frame) and self._skipped:
             item, self._skipped = replace(item, skipped=self._skipped), 0
         if not isinstance(item, Record):
@@ -73,8 +73,8 @@ class FrameAssembler:
         if item.rec == "gap" and self._parts:
             self._abandon(item.members.get("lost"))
         if item.rec == "part":
-            self._skipped += item.skipped  # to be reported by the next item that is returned
-            return self._take_part(item)
+            self._skipped += item.skipped  # the next item that is returned reports them
+            return self._add_part(item)
         if self._skipped:
             item, self._skipped = item._replace(skipped=item.skipped + self._skipped), 0
         if item.rec != "frame":
@@ -83,74 +83,74 @@ class FrameAssembler:
         self._room += parts.cost if parts is not None else 0
         return _frame(item, parts, self._limit) or item
 
-    def _take_part(self, part: Record) -> Frame | None:
-        """Keep a part; if it is the first of a frame, returns any unfinished frame before it in this stream."""
+    def _add_part(self, part: Record) -> Frame | None:
+        """Keep a part; if it is the first of a frame, return any previous unfinished frame of its stream."""
         stream = stream_of(part.members)
-        left = self._parts.pop(stream, None) if part.members.get("part") == 1 else None
-        self._room += left.cost if left is not None else 0
-        parts = self._parts.get(stream) or _Parts(part)
+        unfinished = self._parts.pop(stream, None) if part.members.get("part") == 1 else None
+        self._room += unfinished.cost if unfinished is not None else 0
+        parts = self._parts.get(stream) or _GiantFrameParts(part)
         cost = parts.cost
         parts.add(part, self._room)
         self._room -= parts.cost - cost
         if parts.pieces:
             self._parts[stream] = parts
-        return _frame(left.first, left, self._limit) if left is not None else None
+        return _frame(unfinished.first_record, unfinished, self._limit) if unfinished is not None else None
 
-    def _abandon(self, lost: object) -> None:
-        """After lost frames of a stdio direction, give up unfinished frames: later parts belong to another frame."""
+    def _abandon(self, lost_traffic: object) -> None:
+        """Give up unfinished frames after lost frames of a stdio direction: later parts belong to another frame."""
         for stream in list(self._parts):
             direction, _, exchange = stream
-            side = lost.get(direction) if isinstance(lost, dict) else None
+            side = lost_traffic.get(direction) if isinstance(lost_traffic, dict) else None
             if exchange is None and isinstance(side, dict) and side.get("frames"):
-                self._abandoned.append(self._parts.pop(stream))
+                self._abandoned_parts.append(self._parts.pop(stream))
 
     def finish(self) -> Iterator[Frame | Record]:
-        """The giant frames whose end was not recorded, with `whole` False."""
-        for left in (*self._abandoned, *self._parts.values()):
-            yield _frame(left.first, left, self._limit) or left.first
+        """Yield the giant frames whose end was not recorded, with `whole` False."""
+        for parts in (*self._abandoned_parts, *self._parts.values()):
+            yield _frame(parts.first_record, parts, self._limit) or parts.first_record
 
 
 def stream_of(values: dict[str, Any]) -> tuple[str | None, int, int | None]:
-    """The key that the parts of one frame share."""
+    """Returns the key that all parts of one frame share."""
     direction = values.get("dir")
     conn, exchange = _integer(values.get("conn")) or 0, _integer(values.get("exchange"))
     return (direction if direction in ("c2s", "s2c") else None), conn, exchange
 
 
-_Any = TypeVar("_Any", bound=Frame | Record | Damage)
+_AnyItem = TypeVar("_AnyItem", bound=Frame | Record | Damage)
 
 
-def assembled(
-    items: Iterable[_Any], limit: int = MAX_READER_JUDGED_BYTES
-) -> Iterator[tuple[_Any | None, Frame | Record | Damage | None]]:
-    """All items of a capture, each with its result: a frame, the item itself, or None for a part of a frame.
+def assemble(
+    items: Iterable[_AnyItem], limit: int = MAX_READER_JUDGED_BYTES
+) -> Iterator[tuple[_AnyItem | None, Frame | Record | Damage | None]]:
+    """Yield all items of a capture, each with its result: a frame, the item itself, or None for a part of a frame.
 
-    The frames that were never completed come last, with None in place of an item.
+    The frames that were never completed come last, each with None instead of an item.
     """
     assembler = FrameAssembler(limit)
     for item in items:
         yield item, assembler.feed(item)
-    for left in assembler.finish():
-        yield None, left
+    for frame in assembler.finish():
+        yield None, frame
 
 
 def plain_frame(
     values: dict[str, Any], offset: int, line_size: int, limit: int = MAX_READER_JUDGED_BYTES
 ) -> Frame | None:
-    """The frame of a record that holds a whole flawless message, or an event without data; None for any other record.
+    """Returns the frame in a record with a whole flawless message or an event without data; None for any other record.
 
     Args:
         values: the record's members.
         offset: the offset of its line in the segment's file.
-        line_size: bytes of the line.
-        limit: frames of more bytes than this are left out.
+        line_size: the size of the line in bytes.
+        limit: the size in bytes above which frames are left out.
     """
     text, direction = values.get("raw"), values.get("dir")
     if type(text) is not str or (direction != "c2s" and direction != "s2c"):
         return None
     raw = text.encode()  # orjson rejects lone surrogates, so this cannot fail
-    message = read(raw) if len(raw) <= MAX_STRUCTURAL_CHARS and len(raw) <= limit else None
-    if _UNUSUAL.isdisjoint(values):
+    message = read_flawless(raw) if len(raw) <= MAX_STRUCTURAL_CHARS and len(raw) <= limit else None
+    if _UNUSUAL_STDIO_MEMBERS.isdisjoint(values):
         if message is None:
             return None
         verdict, body, is_as_written = message
@@ -158,12 +158,16 @@ def plain_frame(
     conn, exchange, event_id = values.get("conn", 0), values.get("exchange"), values.get("event_id")
     unit: Unit = values.get("unit", "line")
     is_known = type(conn) is type(exchange) is int and (unit == "http_body" or unit == "sse_event")
-    if not is_known or (event_id is not None and type(event_id) is not str) or not _ODD.isdisjoint(values):
+    if (
+        not is_known
+        or (event_id is not None and type(event_id) is not str)
+        or not _UNUSUAL_HTTP_MEMBERS.isdisjoint(values)
+    ):
         return None
     if message is None:
         if unit != "sse_event" or raw:
             return None
-        message = _without_data(direction)
+        message = _judge_without_data(direction)
     verdict, body, is_as_written = message
     return Frame(
         values["seq"],
@@ -185,21 +189,21 @@ def plain_frame(
 
 
 @cache
-def _without_data(direction: Direction) -> tuple[Envelope, Any, bool]:
-    """The result of `judge_and_read` for an event that has only an id, as the first event of many streams does."""
+def _judge_without_data(direction: Direction) -> tuple[Envelope, Any, bool]:
+    """Returns the result of `judge_and_read` for an event with only an id, like the first event of many streams."""
     return judge_and_read(b"", direction, "sse_event", whole=True, limit=MAX_READER_JUDGED_BYTES)
 
 
-_UNUSUAL: Final = frozenset(
+_UNUSUAL_STDIO_MEMBERS: Final = frozenset(
     {"parts", "delim", "whole", "conn", "exchange", "unit", "event", "event_id", "time_is_exact"}
 )
-"""Members that a `frame` record from stdio seldom has."""
-_ODD: Final = frozenset({"parts", "delim", "whole", "event", "time_is_exact"})
-"""Those of `_UNUSUAL` that a `frame` record from HTTP seldom has, either."""
+"""Members that `frame` records from stdio rarely have."""
+_UNUSUAL_HTTP_MEMBERS: Final = frozenset({"parts", "delim", "whole", "event", "time_is_exact"})
+"""The members in `_UNUSUAL_STDIO_MEMBERS` that `frame` records from HTTP rarely have."""
 
 
-def _frame(record: Record, parts: _Parts | None, limit: int) -> Frame | None:
-    """The frame that a record holds, or None if its members are invalid, so that it stays a record."""
+def _frame(record: Record, parts: _GiantFrameParts | None, limit: int) -> Frame | None:
+    """Returns the frame in a record, or None if its members are invalid; it then stays a record."""
     values = record.members
     frame = None if parts is not None else plain_frame(values, record.offset, len(record.line), limit)
     if frame is not None:
@@ -243,12 +247,12 @@ def _frame(record: Record, parts: _Parts | None, limit: int) -> Frame | None:
     )
 
 
-def _content(values: dict[str, Any], parts: _Parts | None) -> tuple[bytes | None, bool, bool]:
-    """The bytes of a frame, whether its delimiter arrived, and whether the bytes are complete."""
+def _content(values: dict[str, Any], parts: _GiantFrameParts | None) -> tuple[bytes | None, bool, bool]:
+    """Returns the bytes of a frame, whether its delimiter arrived, and whether the bytes are complete."""
     whole = values.get("whole") is not False
     if parts is not None:
         declared = {"parts": len(parts.pieces), "size": parts.size}
-        is_complete = not parts.broken and {name: values.get(name) for name in declared} == declared
+        is_complete = not parts.is_broken and {name: values.get(name) for name in declared} == declared
         return b"".join(parts.pieces), whole and is_complete, is_complete
     if "parts" in values:
         return b"", False, False

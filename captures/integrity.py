@@ -25,13 +25,13 @@ from captures.record import Record
 State = Literal["complete", "recording", "incomplete", "damaged"]
 
 MAX_LISTED_HOLES: Final = 100_000
-"""The maximum number of holes listed; any more are only counted."""
+"""The most holes that are listed; further ones are only counted."""
 MAX_LISTED_LOSSES: Final = 1000
-"""The maximum number of damaged places, gaps and record types listed; any more are only counted."""
+"""The most damaged places, gaps and record types that are listed; further ones are only counted."""
 
 
-_OWN_NUMBER: Final = frozenset({"damage", "excerpt", "redaction"})
-"""Reasons of gaps that have the number of the last record that they replace."""
+_REPLACEMENT_REASONS: Final = frozenset({"damage", "excerpt", "redaction"})
+"""Reasons of gaps whose own number is that of the last record they replace."""
 
 
 class Gap(NamedTuple):
@@ -39,12 +39,13 @@ class Gap(NamedTuple):
 
     first: int
     last: int
-    """The range of their numbers, inclusive."""
+    """The last number of the range, which begins with `first`; both are inclusive."""
     lost: dict[str, dict[str, int]] | None
-    """Lost records and bytes, by direction and for all other records; None if unknown, as after a repair."""
+    """The counts of lost records and bytes, by direction and for all other records; None if unknown, as after a
+    repair."""
     reason: str
     at: int
-    """Number of the record that reports it; equal to `first` if it names no range."""
+    """Number of the record that reports the loss; equal to `first` if it names no range."""
 
 
 @dataclass
@@ -52,26 +53,26 @@ class Inspection:
     """The contents of a capture, and its losses."""
 
     live: bool = False
-    """Whether a recorder is still writing to it."""
+    """Whether a recorder is still writing to the capture."""
     is_redacted: bool = False
-    """Whether it is a redacted copy."""
+    """Whether the capture is a redacted copy."""
     is_imported: bool = False
-    """Whether it was made from a log, so that it was never recorded."""
+    """Whether the capture was converted from a log, and not recorded."""
     records: int = 0
     """The number of complete records."""
     first_seq: int | None = None
     """Number of the first record; above 0 if the ring has dropped older segments."""
     last_seq: int = -1
     last_t_ns: int = 0
-    """Timestamp of the last record: the duration of the capture, in nanoseconds."""
+    """Stamp of the last record: the duration of the capture, in nanoseconds."""
     counts: Counter[str] = field(default_factory=Counter)
-    """Records by type."""
+    """The number of records by type."""
     exchanges: int = 0
     """The number of HTTP exchanges."""
     frames: dict[str, int] = field(default_factory=lambda: {"c2s": 0, "s2c": 0})
-    """Frames by direction."""
+    """The number of frames by direction."""
     bytes: dict[str, int] = field(default_factory=lambda: {"c2s": 0, "s2c": 0})
-    """Payload bytes by direction, without delimiters."""
+    """The number of payload bytes by direction, without delimiters."""
     close: dict[str, Any] | None = None
     """Members of the last record, if it is a `close` of the whole capture."""
     gaps: list[Gap] = field(default_factory=list)
@@ -85,9 +86,9 @@ class Inspection:
     repeated: int = 0
     """The number of records that follow an equal or greater number: duplicates, or records of another capture."""
     damage: list[Damage] = field(default_factory=list)
-    """The first places with bytes that are not part of a record, including torn tails."""
+    """The first stretches of bytes that are not part of a record, including torn tails."""
     damage_count: int = 0
-    """The total number of such places."""
+    """The total number of such stretches."""
     damaged_bytes: int = 0
     torn: bool = False
     """Whether the last line of a segment is incomplete, as after a kill."""
@@ -103,14 +104,14 @@ class Inspection:
             return "recording"
         return "complete" if self.close is not None and not self.gap_count and not self.torn else "incomplete"
 
-    def add(self, item: Record | Damage) -> None:
+    def add_item(self, item: Record | Damage) -> None:
         """Count one item of a capture."""
         if isinstance(item, Damage):
             self._add_damage(item)
             return
         self.records += 1
         self.counts[item.rec if item.rec in self.counts or len(self.counts) < MAX_LISTED_LOSSES else "…"] += 1
-        self._account(item)
+        self._note_hole_before(item)
         self.last_t_ns = max(self.last_t_ns, item.t_ns)
         self.close = None
         values = item.members
@@ -148,46 +149,52 @@ class Inspection:
             self.bytes[direction] += size if type(size) is int and "parts" not in values else 0
 
     def _add_gap(self, record: Record) -> None:
-        """Remove a gap's range from the holes. A repair's gap has the number of the last lost record."""
-        span = lost_range(record)
-        if span is not None:
-            self._explain(*span)
-        first, last = span or (record.seq, record.seq)
+        """Add a gap, and remove its range from the holes. A repair's gap has the number of the last lost record."""
+        range_ = lost_range(record)
+        if range_ is not None:
+            self._remove_from_holes(*range_)
+        first, last = range_ or (record.seq, record.seq)
         self.gap_count += 1
         reason = str(record.members.get("reason"))[:64]
         if len(self.gaps) < MAX_LISTED_LOSSES:
             self.gaps.append(
-                Gap(first, record.seq if reason in _OWN_NUMBER else last, lost_traffic(record), reason, record.seq)
+                Gap(
+                    first,
+                    record.seq if reason in _REPLACEMENT_REASONS else last,
+                    lost_traffic(record),
+                    reason,
+                    record.seq,
+                )
             )
 
-    def _account(self, record: Record) -> None:
+    def _note_hole_before(self, record: Record) -> None:
         """Note any hole before this record; a gap later removes its range from the holes."""
         if self.first_seq is None:
             self.first_seq = record.seq
             segment = record.members.get("segment") if record.rec == "header" else None
-            dropped_by_ring = type(segment) is int and segment > 1
-            self.last_seq = record.seq - 1 if dropped_by_ring else -1
+            is_cut_by_ring = type(segment) is int and segment > 1
+            self.last_seq = record.seq - 1 if is_cut_by_ring else -1
         self.repeated += record.seq <= self.last_seq
-        self._hole(self.last_seq + 1, record.seq - 1)
+        self._add_hole(self.last_seq + 1, record.seq - 1)
         self.last_seq = max(self.last_seq, record.seq)
 
-    def _hole(self, first: int, last: int) -> None:
+    def _add_hole(self, first: int, last: int) -> None:
         if last >= first:
             self.missing += last - first + 1
             if len(self.holes) < MAX_LISTED_HOLES:
                 self.holes.append((first, last))
 
-    def _explain(self, first: int, last: int) -> None:
+    def _remove_from_holes(self, first: int, last: int) -> None:
         """Remove a range from the holes."""
-        at = bisect_left(self.holes, first, key=lambda hole: hole[1])
-        end = at
-        left = []
+        start = bisect_left(self.holes, first, key=lambda hole: hole[1])
+        end = start
+        remainders = []
         while end < len(self.holes) and self.holes[end][0] <= last:
             low, high = self.holes[end]
-            left += [(low, first - 1)] * (low < first) + [(last + 1, high)] * (last < high)
+            remainders += [(low, first - 1)] * (low < first) + [(last + 1, high)] * (last < high)
             self.missing -= min(high, last) - max(low, first) + 1
             end += 1
-        self.holes[at:end] = left
+        self.holes[start:end] = remainders
 
 
 def inspect(capture: Capture) -> Inspection:
@@ -198,7 +205,7 @@ def inspect(capture: Capture) -> Inspection:
 
 
 def inspect_file(path: Path) -> Inspection:
-    """Inspect a file; one that has no complete record yet counts as incomplete.
+    """Inspect a file; a file without a complete record counts as incomplete.
 
     Raises:
         CaptureError: the file cannot be read, or is not a capture.
@@ -215,5 +222,5 @@ def tally(items: Iterable[Record | Damage]) -> Inspection:
     """Count the items of a capture, from any source."""
     inspection = Inspection()
     for item in items:
-        inspection.add(item)
+        inspection.add_item(item)
     return inspection

@@ -1,6 +1,6 @@
-"""Finds captures below a directory, and the files that are segments of one capture.
+"""Finds captures below a directory, and the segment files of a capture.
 
-For readers only. The recorder does not need it, and `pathlib` would add 5 ms to each of its starts.
+Only readers use this module. The recorder does not need it, and `pathlib` would add 5 ms to each of its starts.
 """
 
 import os
@@ -15,50 +15,50 @@ from typing import Final
 
 from captures.paths import (
     NEW_STEM,
-    STAMP_FORM,
+    STAMP_FORMAT,
     SUFFIX,
     captures_root,
     data_directory,
-    home,
     safe_name,
     segment_numbers,
     segment_of,
     segment_path,
+    user_home,
 )
 
 _STAMP = re.compile(r"[0-9]{4}[01][0-9][0-3][0-9]T[0-2][0-9][0-5][0-9][0-5][0-9]Z")
-UNPUBLISHED: Final = ".mcpproxy-"
-"""The prefix of the name of a folder whose files are not complete yet."""
+UNPUBLISHED_PREFIX: Final = ".mcpproxy-"
+"""The name prefix of folders whose files are not complete yet."""
 _MAX_CACHED_FOLDERS: Final = 1000
-"""Captures are sorted by time, so those of all servers take turns."""
-_listed: Final[dict[Path, tuple[int, dict[str, list[int]]]]] = {}
-"""The segments in directories, each with the stamp of its directory."""
-_listing: Final = Lock()
-_SETTLED_NS: Final = 3_000_000_000
-"""The age at which a directory's stamp shows every later change; on some file systems, stamps have a resolution of two
+"""The most folders whose listings are cached: captures are sorted by time, so readers alternate between folders."""
+_listing_cache: Final[dict[Path, tuple[int, dict[str, list[int]]]]] = {}
+"""The segment numbers in each directory, by stem, with the directory's stamp."""
+_listing_lock: Final = Lock()
+_MIN_STAMP_AGE_NS: Final = 3_000_000_000
+"""The age from which a directory's stamp shows every later change: on some file systems, the resolution is two
 seconds."""
 
 
-def place_variables() -> dict[str, str]:
-    """The variables of this environment that decide where captures are, other than HOME, with absolute paths."""
-    named = os.environ.get("MCPPROXY_CAPTURES")
-    data = os.environ.get("XDG_DATA_HOME", "")
-    variables = {"MCPPROXY_CAPTURES": os.path.abspath(named)} if named else {}
-    return variables | ({"XDG_DATA_HOME": data} if os.path.isabs(data) else {})
+def location_variables() -> dict[str, str]:
+    """Returns the environment variables, except HOME, that decide where captures are, with absolute paths."""
+    captures_variable = os.environ.get("MCPPROXY_CAPTURES")
+    data_home = os.environ.get("XDG_DATA_HOME", "")
+    variables = {"MCPPROXY_CAPTURES": os.path.abspath(captures_variable)} if captures_variable else {}
+    return variables | ({"XDG_DATA_HOME": data_home} if os.path.isabs(data_home) else {})
 
 
 def search_roots(variables: Mapping[str, str] = os.environ) -> list[Path]:
-    """Every directory in which this user's recorders may have written, the likeliest first, without duplicates."""
+    """Returns the directories to which this user's recorders may have written, each once, the likeliest first."""
     candidates = []
     if variables.get("MCPPROXY_CAPTURES"):
         candidates.append(Path(captures_root(variables)))
-    below = home(variables)
+    home_directory = user_home(variables)
     if data := data_directory(variables):
         candidates.append(Path(data, "captures"))
-    if below is not None:
+    if home_directory is not None:
         candidates.append(
             Path(
-                below,
+                home_directory,
                 "Library/Application Support" if sys.platform == "darwin" else ".local/share",
                 "mcpproxy/captures",
             )
@@ -67,33 +67,33 @@ def search_roots(variables: Mapping[str, str] = os.environ) -> list[Path]:
 
 
 def segment_number(path: Path) -> int:
-    """The segment number in a file's name: 1 for `NAME.mcpcap`, 2 for `NAME.2.mcpcap`."""
+    """Returns the segment number in a file's name: 1 for `NAME.mcpcap`, 2 for `NAME.2.mcpcap`."""
     segment = segment_of(path.name)
     return segment[1] if segment else 1
 
 
 def first_segment(path: Path) -> Path:
-    """The name of segment 1 of the capture to which `path` belongs; the file itself may be gone."""
+    """Returns the path of segment 1 of the capture to which `path` belongs; that file may no longer exist."""
     segment = segment_of(path.name)
     return path.with_name(segment[0] + SUFFIX) if segment else path
 
 
-def random_end(path: Path) -> str | None:
-    """The random end of a name that a recorder gives to a segment, or None if the file has another name."""
+def random_suffix(path: Path) -> str | None:
+    """Returns the random end of the name that a recorder gave to a segment, or None for any other name."""
     segment = segment_of(path.name)
-    named = re.fullmatch(NEW_STEM, segment[0]) if segment else None
-    # No recorder writes the number 1.
-    return named[1] if segment and named and segment_path(segment[0] + SUFFIX, segment[1]) == path.name else None
+    match = re.fullmatch(NEW_STEM, segment[0]) if segment else None
+    # Recorders do not write the segment number 1.
+    return match[1] if segment and match and segment_path(segment[0] + SUFFIX, segment[1]) == path.name else None
 
 
-def is_where_recorders_write(path: Path, root: Path) -> bool:
+def has_recorder_path(path: Path, root: Path) -> bool:
     """Whether a segment has the name and the place that recorders choose below a directory: `SERVER/STAMP-RANDOM`."""
     server = path.parent.name
-    return path.parent.parent == root and server == safe_name(server) and random_end(path) is not None
+    return path.parent.parent == root and server == safe_name(server) and random_suffix(path) is not None
 
 
 def total_size(files: Iterable[Path]) -> int:
-    """The total bytes of files. A file that is gone counts as nothing, because a ring may delete it at any time."""
+    """Returns the total size of files; missing files count as 0, because a ring may delete them at any time."""
     total = 0
     for file in files:
         with suppress(OSError):
@@ -102,54 +102,54 @@ def total_size(files: Iterable[Path]) -> int:
 
 
 def segments(path: Path) -> list[Path]:
-    """The existing segments of the capture to which `path` belongs, in order.
+    """Returns the existing segments of the capture to which `path` belongs, in order.
 
-    `path` alone if its name is not that of a capture.
+    Returns only `path` if its name is not that of a capture.
     """
     segment = segment_of(path.name)
     if not segment:
         return [path]
     try:
-        numbers = _numbers(path.parent, segment[0])
+        numbers = _segment_numbers(path.parent, segment[0])
     except OSError:
         return [path]
     first = path.with_name(segment[0] + SUFFIX)
     return [Path(segment_path(first, number)) for number in numbers] or [path]
 
 
-def _numbers(folder: Path, stem: str) -> list[int]:
-    """The segment numbers of a capture in a directory, in order."""
-    # A directory may hold a thousand captures, and listing it for each of them takes a million steps. Its stamp shows
-    # every change of its content, except within the same tick of the clock.
+def _segment_numbers(folder: Path, stem: str) -> list[int]:
+    """Returns the segment numbers of a capture in a directory, in order."""
+    # A directory may contain a thousand captures, and listing it for each of them takes a million steps. Its stamp
+    # shows every change of its contents, except within the same tick of the clock.
     stamp = folder.stat().st_mtime_ns
-    if time.time_ns() - stamp < _SETTLED_NS:
+    if time.time_ns() - stamp < _MIN_STAMP_AGE_NS:
         return segment_numbers(folder, stem)
-    with _listing:
-        known = _listed.pop(folder, None)
-        if known is None or known[0] != stamp:
-            known = stamp, _by_stem(folder)
-        _listed[folder] = known  # the latest last
-        if len(_listed) > _MAX_CACHED_FOLDERS:
-            del _listed[next(iter(_listed))]
-    return known[1].get(stem, [])
+    with _listing_lock:
+        cached = _listing_cache.pop(folder, None)
+        if cached is None or cached[0] != stamp:
+            cached = stamp, _segment_numbers_by_stem(folder)
+        _listing_cache[folder] = cached  # the last entry is the latest
+        if len(_listing_cache) > _MAX_CACHED_FOLDERS:
+            del _listing_cache[next(iter(_listing_cache))]
+    return cached[1].get(stem, [])
 
 
-def _by_stem(folder: Path) -> dict[str, list[int]]:
-    """The segment numbers in a directory, by the stem of their capture."""
+def _segment_numbers_by_stem(folder: Path) -> dict[str, list[int]]:
+    """Returns the segment numbers in a directory, by the stem of their capture."""
     numbers: dict[str, set[int]] = {}
     with os.scandir(folder) as entries:
         for entry in entries:
-            own = segment_of(entry.name)
-            if own:
-                numbers.setdefault(own[0], set()).add(own[1])
+            segment = segment_of(entry.name)
+            if segment:
+                numbers.setdefault(segment[0], set()).add(segment[1])
     return {stem: sorted(numbers) for stem, numbers in numbers.items()}
 
 
 def find_captures(root: Path) -> list[Path]:
-    """The captures in `root` and below it, by the path of their first existing segment, latest start first."""
+    """Returns the captures in and below `root`, as the paths of their first existing segments, latest start first."""
     seen: dict[Path, Path] = {}
-    for folder, below, names in os.walk(root):
-        below[:] = [name for name in below if not name.startswith(UNPUBLISHED)]
+    for folder, subfolders, names in os.walk(root):
+        subfolders[:] = [name for name in subfolders if not name.startswith(UNPUBLISHED_PREFIX)]
         for name in sorted(names, key=lambda n: segment_number(Path(n))):
             if name.endswith(SUFFIX):
                 path = Path(folder, name)
@@ -158,22 +158,22 @@ def find_captures(root: Path) -> list[Path]:
 
 
 def real_path(path: Path) -> Path:
-    """The absolute path without symbolic links; for a circular link, its own: `Path.resolve` raises there."""
+    """Returns the absolute path without symbolic links; unlike `Path.resolve`, does not raise for circular links."""
     return Path(os.path.realpath(path))
 
 
 def newest_first(paths: Iterable[Path]) -> list[Path]:
-    """Paths sorted by start: the time in the name, to the second, then the last write.
+    """Returns paths sorted by start: by the time in the name, to the second, then by the last write.
 
-    Names without a time are sorted by their last write alone.
+    Names without a time are sorted by the last write alone.
     """
 
-    def started(path: Path) -> tuple[str, float]:
+    def start_key(path: Path) -> tuple[str, float]:
         try:
-            written = path.stat().st_mtime
+            modified = path.stat().st_mtime
         except OSError:
-            written = 0.0
-        named = _STAMP.match(path.name)
-        return (named[0] if named else time.strftime(STAMP_FORM, time.gmtime(written)), written)
+            modified = 0.0
+        stamp = _STAMP.match(path.name)
+        return (stamp[0] if stamp else time.strftime(STAMP_FORMAT, time.gmtime(modified)), modified)
 
-    return sorted(paths, key=started, reverse=True)
+    return sorted(paths, key=start_key, reverse=True)

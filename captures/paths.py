@@ -1,9 +1,9 @@
 """The directories of captures, and their file names.
 
-The directory is the conventional one, computed here because a library for it adds 25 ms to the run path: the user's
-data directory, `captures/<server name>/`, with one file per start, named by time and at random. `MCPPROXY_CAPTURES`
-overrides the directory. MCP hosts often start a server with a stripped environment, so readers look in every place
-where a recorder may have written (`listing.search_roots`).
+The default is `captures/<server name>/` in the user's data directory, with one file per start, named by the time and at
+random. The data directory is computed here because a library would add 25 ms to each start. `MCPPROXY_CAPTURES`
+overrides the directory. MCP hosts often start a server with a stripped environment, so readers search every directory
+to which a recorder may have written (`listing.search_roots`).
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     PathLike = str | os.PathLike[str]
 
 SUFFIX: Final = ".mcpcap"
-STAMP_FORM: Final = "%Y%m%dT%H%M%SZ"
-_LETTERS: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
+STAMP_FORMAT: Final = "%Y%m%dT%H%M%SZ"
+_SAFE_CHARS: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
 
 
-def home(variables: Mapping[str, str] = os.environ) -> str | None:
-    """The user's home directory by `HOME`, else by the password database, or None if neither has it."""
-    named = variables.get("HOME")
-    if named:
-        return named
+def user_home(variables: Mapping[str, str] = os.environ) -> str | None:
+    """Returns the user's home directory from `HOME`, or else from the password database, or None if neither has it."""
+    home_variable = variables.get("HOME")
+    if home_variable:
+        return home_variable
     try:
         import pwd
 
@@ -40,47 +40,47 @@ def home(variables: Mapping[str, str] = os.environ) -> str | None:
 
 
 def _user_directory(variable: str, linux: str, mac: str, variables: Mapping[str, str] = os.environ) -> str | None:
-    named = variables.get(variable)
-    if named and os.path.isabs(named):
-        return os.path.join(named, "mcpproxy")
-    below = home(variables)
-    if below is None:
+    base = variables.get(variable)
+    if base and os.path.isabs(base):
+        return os.path.join(base, "mcpproxy")
+    home_directory = user_home(variables)
+    if home_directory is None:
         return None
-    return os.path.join(below, mac if sys.platform == "darwin" else linux, "mcpproxy")
+    return os.path.join(home_directory, mac if sys.platform == "darwin" else linux, "mcpproxy")
 
 
 def data_directory(variables: Mapping[str, str] = os.environ) -> str | None:
-    """The user's data directory: `XDG_DATA_HOME`, or the system's default below the home directory."""
+    """Returns mcpproxy's data directory, in `XDG_DATA_HOME` or the system's default below the home directory."""
     return _user_directory("XDG_DATA_HOME", ".local/share", "Library/Application Support", variables)
 
 
 def config_directory() -> str | None:
-    """The user's configuration directory, which holds the redaction key."""
+    """Returns mcpproxy's configuration directory, which contains the redaction key."""
     return _user_directory("XDG_CONFIG_HOME", ".config", "Library/Preferences")
 
 
 def cache_directory() -> str | None:
-    """The directory for files that can be rebuilt, or None if no home directory is known."""
-    named = os.environ.get("LOCALAPPDATA") or "" if sys.platform == "win32" else ""
-    if os.path.isabs(named) and not os.environ.get("XDG_CACHE_HOME"):
-        return os.path.join(named, "mcpproxy")
+    """Returns the directory for files that can be rebuilt, or None if no home directory is known."""
+    local_data = os.environ.get("LOCALAPPDATA") or "" if sys.platform == "win32" else ""
+    if os.path.isabs(local_data) and not os.environ.get("XDG_CACHE_HOME"):
+        return os.path.join(local_data, "mcpproxy")
     return _user_directory("XDG_CACHE_HOME", ".cache", "Library/Caches")
 
 
 def state_directory() -> str | None:
-    """The directory for what must outlive a restart and is of no use on another machine."""
+    """Returns the directory for files that must outlive a restart but are useless on another machine."""
     return _user_directory("XDG_STATE_HOME", ".local/state", "Library/Application Support")
 
 
 def captures_root(variables: Mapping[str, str] = os.environ) -> str:
-    """The directory below which recorders in an environment write; by default in that of this process.
+    """Returns the directory below which recorders in an environment write; by default, the one of this process.
 
     Raises:
-        CaptureError: no environment variable and no password entry names a home.
+        CaptureError: neither an environment variable nor a password entry names a home directory.
     """
-    named = variables.get("MCPPROXY_CAPTURES")
-    if named:
-        return named
+    directory = variables.get("MCPPROXY_CAPTURES")
+    if directory:
+        return directory
     data = data_directory(variables)
     if data is None:
         raise CaptureError(
@@ -90,8 +90,8 @@ def captures_root(variables: Mapping[str, str] = os.environ) -> str:
 
 
 def new_name(wall_ns: int) -> str:
-    """A file name for a capture that opens now: UTC time and four random hexadecimal digits, no untrusted text."""
-    stamp = time.strftime(STAMP_FORM, time.gmtime(wall_ns // 1_000_000_000))
+    """Returns a file name for a new capture: UTC time and four random hexadecimal digits, but no untrusted text."""
+    stamp = time.strftime(STAMP_FORMAT, time.gmtime(wall_ns // 1_000_000_000))
     return f"{stamp}-{os.urandom(2).hex()}{SUFFIX}"
 
 
@@ -100,21 +100,21 @@ NEW_STEM: Final = "[0-9]{8}T[0-9]{6}Z-([0-9a-f]{4})"
 
 
 def slug(name: str) -> str:
-    """A name reduced to a harmless path component: letters, digits, `.`, `_` and `-`, at most 64, not hidden.
+    """Returns a name as a harmless path component: letters, digits, `.`, `_` and `-`, at most 64, not hidden.
 
     Returns an empty string if nothing is left.
     """
-    plain = "".join([char if char in _LETTERS else " " for char in name])
-    return "-".join(plain.split()).strip("-.")[:64]
+    cleaned = "".join([char if char in _SAFE_CHARS else " " for char in name])
+    return "-".join(cleaned.split()).strip("-.")[:64]
 
 
 def safe_name(name: str) -> str:
-    """The same, but never empty: `server` if nothing is left."""
+    """Returns the same as `slug`, or `server` if nothing is left."""
     return slug(name) or "server"
 
 
 def file_name(name: str) -> str:
-    """A file name for a capture of that name; never one that looks like the second segment of another capture."""
+    """Returns a file name for a capture with this name, which never looks like a later segment of another capture."""
     stem = safe_name(name)
     if segment_of(stem + SUFFIX) != (stem, 1):
         stem = stem.replace(".", "-")
@@ -122,28 +122,28 @@ def file_name(name: str) -> str:
 
 
 def segment_of(name: str) -> tuple[str, int] | None:
-    """A file name's stem and segment number: 1 for `NAME.mcpcap`, 2 for `NAME.2.mcpcap`; None for any other name."""
+    """Returns the stem and number in a segment's name (1 for `NAME.mcpcap`, 2 for `NAME.2.mcpcap`), or None."""
     stem = name.removesuffix(SUFFIX)
     if not stem or stem == name:
         return None
-    front, _, number = stem.rpartition(".")
-    if front and number.isascii() and number.isdigit() and number[0] != "0" and len(number) < 10:
-        return front, int(number)
+    base, _, number = stem.rpartition(".")
+    if base and number.isascii() and number.isdigit() and number[0] != "0" and len(number) < 10:
+        return base, int(number)
     return stem, 1
 
 
 def segment_path(first: PathLike, number: int) -> str:
-    """The path of segment `number` of the capture whose first segment is `first`."""
+    """Returns the path of segment `number` of the capture whose first segment is `first`."""
     path = os.fspath(first)
     return path if number == 1 else f"{path.removesuffix(SUFFIX)}.{number}{SUFFIX}"
 
 
 def segment_numbers(folder: PathLike, stem: str) -> list[int]:
-    """The segment numbers of a capture in a directory, in order.
+    """Returns the segment numbers of a capture in a directory, in order.
 
     Raises:
         OSError: the directory cannot be read.
     """
     with os.scandir(folder) as entries:
         segments = [segment_of(entry.name) for entry in entries if entry.name.startswith(stem)]
-    return sorted({number for own in segments if own and own[0] == stem for number in own[1:]})
+    return sorted({number for segment in segments if segment and segment[0] == stem for number in segment[1:]})

@@ -1,11 +1,11 @@
-"""New captures that commands write: each gets its name once it is complete, and never replaces a file by accident.
+"""Publishes new captures that commands write: each gets its name once it is complete, and replaces no other file.
 
-On request, a capture replaces an earlier redacted copy, but never a recording, which could not be made again.
+On request, a capture replaces an earlier redacted copy, but never a recording, which could not be repeated.
 
-A recorder writes under the final name, so that readers can follow it. Half an import or half a copy, however, would
-look like a session that was killed. So the files are written in a private folder next to the target; readers pass over
-such folders, and the next capture that is written there removes what a killed process has left behind. A copy that is
-being replaced waits in another such folder until the new one is there: after a kill in between, it is restored.
+A recorder writes under the final name, so readers can follow it. A partial import or copy, however, would look like a
+session that was killed. So a command writes the files in a private folder next to the target. Readers skip such
+folders, and the next capture that is written there removes the folders of killed processes. A copy that is being
+replaced is kept in another such folder until the new copy has its name: after a kill in between, it is restored.
 """
 
 import os
@@ -20,44 +20,44 @@ from typing import Final
 from captures.cutting import LineCutter
 from captures.errors import CannotCreate, CaptureError
 from captures.file import CaptureFile, is_live, sync
-from captures.listing import UNPUBLISHED, first_segment, segment_number, segments
+from captures.listing import UNPUBLISHED_PREFIX, first_segment, segment_number, segments
 from captures.reader import open_capture
 from captures.record import Record
 
-LEFT_S: Final = 3600
+MIN_ABANDONED_AGE_S: Final = 3600
 """The age from which a folder may have been left by a killed process."""
-_HEADER: Final = 1 << 20
-"""Bytes in which to look for a header."""
+_MAX_HEADER_BYTES: Final = 1 << 20
+"""How many bytes are searched for a header."""
 _UNLIMITED_BYTES: Final = 1 << 62
-"""A size in bytes that no capture reaches, so that no segment ends and none is deleted."""
-_BEGUN: Final = f"{UNPUBLISHED}capture-"
-"""The prefix of the name of a folder in which a capture is written."""
-_ASIDE: Final = f"{UNPUBLISHED}aside-"
-"""The prefix of the name of a folder that holds a copy while it is being replaced."""
+"""A size that no capture reaches: no segment ends, and none is deleted."""
+_UNFINISHED_PREFIX: Final = f"{UNPUBLISHED_PREFIX}capture-"
+"""The name prefix of folders in which captures are written."""
+_ASIDE_PREFIX: Final = f"{UNPUBLISHED_PREFIX}aside-"
+"""The name prefix of folders that contain copies while they are being replaced."""
 
 
 @contextmanager
 def new_capture(target: Path, *, replace: bool = False, sweeps: bool = True) -> Iterator[CaptureFile]:
-    """A capture that is published under its name if the block ends without an error, and deleted otherwise.
+    """Create a capture that is published under its name if the block ends without an error, and deleted otherwise.
 
-    No segment is deleted, and the next begins only if the block begins it.
+    No segment is deleted, and a new segment begins only if the block begins it.
 
     Args:
-        target: the path of its first segment.
-        replace: whether a redacted copy of that name is replaced, with all its segments.
-        sweeps: whether what killed processes have left in the folder is removed before, which takes time in large ones.
+        target: the path of the first segment.
+        replace: whether to replace a redacted copy with that name, and all its segments.
+        sweeps: whether to remove the files of killed processes from the folder first, which takes time in a large one.
 
     Raises:
-        CannotCreate: the capture cannot be created or written, or something of that name exists.
+        CannotCreate: the capture cannot be created or written, or a file with that name exists.
     """
     if sweeps:
-        _sweep(target.parent)  # first, as it can give names back
+        _remove_abandoned(target.parent)  # first, as it can restore names
     if replace:
         check_replaceable(target)
     elif os.path.lexists(target):
-        raise _taken(target)
-    # The name is chosen before the folder is made, as a signal may come right after that.
-    folder = target.parent / f"{_BEGUN}{os.urandom(8).hex()}"
+        raise _name_taken_error(target)
+    # The name is chosen before the folder is created, as a signal may come right after its creation.
+    folder = target.parent / f"{_UNFINISHED_PREFIX}{os.urandom(8).hex()}"
     try:
         try:
             folder.mkdir(mode=0o700)
@@ -74,7 +74,7 @@ def new_capture(target: Path, *, replace: bool = False, sweeps: bool = True) -> 
         finally:
             file.close()
         if replace:
-            _replace(folder, target)
+            _replace_files(folder, target)
         else:
             _publish(folder, target.parent)
     finally:
@@ -85,19 +85,21 @@ def check_replaceable(target: Path) -> None:
     """Refuse a name unless it is free, or is a redacted copy or an empty file that no process has open.
 
     Raises:
-        CannotCreate: what is there must not be replaced.
+        CannotCreate: the existing file must not be replaced.
     """
-    reason = next((why for path in _there(target) if (why := _refusal_to_replace(path)) is not None), None)
+    reason = next(
+        (refusal for path in _existing_segments(target) if (refusal := _refusal_to_replace(path)) is not None), None
+    )
     if reason is not None:
         raise CannotCreate(f"cannot replace {target}: {reason}; choose another file")
 
 
-def _there(target: Path) -> list[Path]:
+def _existing_segments(target: Path) -> list[Path]:
     return [path for path in segments(target) if os.path.lexists(path)]
 
 
 def _refusal_to_replace(path: Path) -> str | None:
-    """Returns why this file must not be replaced, or None if it may be replaced."""
+    """Returns why a file must not be replaced, or None if it may be replaced."""
     try:
         status = path.lstat()
         if not stat.S_ISREG(status.st_mode):
@@ -115,106 +117,106 @@ def _refusal_to_replace(path: Path) -> str | None:
 
 
 def _first_record(path: Path) -> Record | None:
-    """The first whole record of this one file: each segment has a header of its own."""
+    """Returns the first whole record of one file, or None: each segment has its own header."""
     with open_capture(path) as file:
         cutter = LineCutter(path)
-        items = [*cutter.feed(file.read(_HEADER)), *cutter.finish()]
+        items = [*cutter.feed(file.read(_MAX_HEADER_BYTES)), *cutter.finish()]
     return next((item for item in items if isinstance(item, Record)), None)
 
 
-def _replace(folder: Path, target: Path) -> None:
-    """Publish in place of the existing files, if they may still be replaced; if that fails, they stay."""
+def _replace_files(folder: Path, target: Path) -> None:
+    """Replace the existing files, if this is still allowed; if it fails, they stay."""
     check_replaceable(target)
-    there, made = _there(target), list(folder.iterdir())
+    existing_files, new_files = _existing_segments(target), list(folder.iterdir())
     try:
-        if len(made) == len(there) == 1 and made[0].name == there[0].name:
-            made[0].replace(there[0])
+        if len(new_files) == len(existing_files) == 1 and new_files[0].name == existing_files[0].name:
+            new_files[0].replace(existing_files[0])
             return
-        # This takes several steps, and a reader must not find a mixture of both: better none for a moment.
-        aside = folder.with_name(f"{_ASIDE}{os.urandom(8).hex()}")
-        aside.mkdir(mode=0o700)
+        # This takes several steps. A reader must not find a mixture of both captures; it may find neither for a moment.
+        aside_folder = folder.with_name(f"{_ASIDE_PREFIX}{os.urandom(8).hex()}")
+        aside_folder.mkdir(mode=0o700)
         try:
-            for path in there:  # the first segment first: `_sweep` looks for it
-                path.rename(aside / path.name)
+            for path in existing_files:  # the first segment goes first: `_remove_abandoned` checks for it
+                path.rename(aside_folder / path.name)
             _publish(folder, target.parent)
         except BaseException:
-            _put_back(aside, target.parent)
+            _put_back(aside_folder, target.parent)
             with suppress(OSError):
-                aside.rmdir()
+                aside_folder.rmdir()
             raise
-        shutil.rmtree(aside, ignore_errors=True)
+        shutil.rmtree(aside_folder, ignore_errors=True)
     except OSError as error:
         raise CannotCreate(f"cannot replace {target}: {error.strerror}") from error
 
 
-def _publish(folder: Path, to: Path) -> None:
-    """Give every file its name, the first segment last; if a name is taken, or a signal comes, none keeps its name."""
+def _publish(folder: Path, target_folder: Path) -> None:
+    """Give each file its name, the first segment last; if a name is taken or a signal comes, no file keeps its name."""
     path = folder
     try:
         for path in sorted(folder.iterdir(), key=segment_number, reverse=True):
-            # Unlike a rename, a link never replaces a file that was created in the meantime.
-            os.link(path, to / path.name)
+            # Unlike a rename, a link never replaces a file that another process has just created.
+            os.link(path, target_folder / path.name)
     except BaseException as error:
-        _withdraw(folder, to)
+        _withdraw(folder, target_folder)
         if isinstance(error, FileExistsError):
-            raise _taken(to / path.name) from error
+            raise _name_taken_error(target_folder / path.name) from error
         if isinstance(error, OSError):
-            raise CannotCreate(f"cannot create {to / path.name}: {error.strerror}") from error
+            raise CannotCreate(f"cannot create {target_folder / path.name}: {error.strerror}") from error
         raise
 
 
-def _withdraw(folder: Path, to: Path) -> None:
+def _withdraw(folder: Path, target_folder: Path) -> None:
     """Unlink the published names of a folder's files."""
-    # This looks for the links themselves: a list would lack a link that was made right before a signal.
-    for made in folder.iterdir():
-        if _is_linked(made, to):
+    # This checks the links themselves: a list would lack a link that was created right before a signal.
+    for path in folder.iterdir():
+        if _is_published(path, target_folder):
             with suppress(OSError):
-                (to / made.name).unlink()
+                (target_folder / path.name).unlink()
 
 
-def _is_linked(made: Path, to: Path) -> bool:
+def _is_published(path: Path, target_folder: Path) -> bool:
     """Whether a file has been published under its name."""
     try:
-        return made.samefile(to / made.name)
+        return path.samefile(target_folder / path.name)
     except OSError:
         return False
 
 
-def _put_back(aside: Path, to: Path) -> None:
-    """Restore the names of files that were put aside, the first segment last, unless a name has been taken."""
-    for path in sorted(aside.iterdir(), key=segment_number, reverse=True):
-        if not os.path.lexists(to / path.name):
-            path.rename(to / path.name)
+def _put_back(aside_folder: Path, target_folder: Path) -> None:
+    """Restore the names of files that were moved aside, the first segment last, unless a name has been taken."""
+    for path in sorted(aside_folder.iterdir(), key=segment_number, reverse=True):
+        if not os.path.lexists(target_folder / path.name):
+            path.rename(target_folder / path.name)
 
 
-def _taken(path: Path) -> CannotCreate:
+def _name_taken_error(path: Path) -> CannotCreate:
     return CannotCreate(f"cannot create {path}: it already exists; choose another name")
 
 
-def _sweep(place: Path) -> None:
-    """Remove what killed processes have left behind, after undoing what they had half done.
+def _remove_abandoned(parent: Path) -> None:
+    """Remove the folders of killed processes, after undoing their incomplete work.
 
-    The first segment gets its name last and loses it first. If it has its name, the new capture is published, and what
-    was put aside for it has been replaced. If it does not, some of the others may still have theirs.
+    The first segment gets its name last and loses it first. If it has its name, the new capture is published, and the
+    files moved aside for it have been replaced. If it does not, some of the other files may still have their names.
     """
-    for left in _abandoned_folders(place, _BEGUN):
+    for folder in _abandoned_folders(parent, _UNFINISHED_PREFIX):
         with suppress(OSError):
-            first = min(left.iterdir(), key=segment_number, default=None)
-            if first is not None and not _is_linked(first, place):
-                _withdraw(left, place)
-            shutil.rmtree(left, ignore_errors=True)
-    for left in _abandoned_folders(place, _ASIDE):
+            first = min(folder.iterdir(), key=segment_number, default=None)
+            if first is not None and not _is_published(first, parent):
+                _withdraw(folder, parent)
+            shutil.rmtree(folder, ignore_errors=True)
+    for folder in _abandoned_folders(parent, _ASIDE_PREFIX):
         with suppress(OSError):
-            if not any(os.path.lexists(first_segment(place / path.name)) for path in left.iterdir()):
-                _put_back(left, place)
-            shutil.rmtree(left, ignore_errors=True)
+            if not any(os.path.lexists(first_segment(parent / path.name)) for path in folder.iterdir()):
+                _put_back(folder, parent)
+            shutil.rmtree(folder, ignore_errors=True)
 
 
-def _abandoned_folders(place: Path, prefix: str) -> Iterator[Path]:
-    """The folders of that kind in which no process is writing any longer."""
-    for folder in place.glob(f"{prefix}*"):
+def _abandoned_folders(parent: Path, prefix: str) -> Iterator[Path]:
+    """Yield the folders with this prefix in which no process is still writing."""
+    for folder in parent.glob(f"{prefix}*"):
         with suppress(OSError):
             status = folder.lstat()
-            is_old = stat.S_ISDIR(status.st_mode) and time.time() - status.st_mtime >= LEFT_S
+            is_old = stat.S_ISDIR(status.st_mode) and time.time() - status.st_mtime >= MIN_ABANDONED_AGE_S
             if is_old and not any(map(is_live, folder.iterdir())):
                 yield folder

@@ -1,10 +1,10 @@
-"""Encodes and decodes records, one per line, as FORMAT.md specifies; uses no file and no clock.
+"""Encodes and decodes records, one per line, as FORMAT.md specifies; uses no files and no clock.
 
-Encoding has two halves, because number and stamp are assigned late, under a lock, and the rest should be ready by then:
-`members()` and `frame_members()` make the middle of a line, `seal()` adds number, stamp and checksum around it.
+Encoding has two halves, because number and stamp are assigned late, under a lock, and the rest must be ready by then:
+`members()` and `frame_members()` return the middle of a line, and `seal()` adds number, stamp and checksum around it.
 
-An MCP client waits for its server while this module loads, so it imports next to nothing.
-`use_orjson()` makes string escaping fast once orjson has been loaded.
+An MCP client waits for its server while this module loads, so it imports very little. `use_orjson()` makes string
+escaping fast once orjson has been loaded.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ except ImportError:
     from json.encoder import py_encode_basestring as encode_basestring
 
 quote: Final[Callable[[str], str]] = encode_basestring
-"""Encodes a text as a JSON string, without escaping non-ASCII characters."""
+"""Returns a text as a JSON string, without escaping non-ASCII characters."""
 
 MAX_LINE_BYTES: Final = 8 << 20
-"""The longest line, in bytes, its LF included."""
+"""The most bytes of a line, its LF included."""
 MAX_RAW_BYTES: Final = 1 << 20
-"""A frame of more bytes than this is written as parts. A control character takes six bytes in JSON.
+"""The most bytes of a frame that is not written as parts.
 
-So 1 MiB always fits into a line.
+A control character takes six bytes in JSON, so 1 MiB always fits into a line.
 """
 
 _KINDS: Final = ("request", "response", "error", "notification", "batch", "invalid", "unjudged")
@@ -57,7 +57,7 @@ def use_orjson() -> None:
     """Write JSON with orjson from now on: strings in a third of the time, header lists in a tenth.
 
     Raises:
-        ImportError: orjson is not installed; the slower way still works.
+        ImportError: orjson is not installed; the slower functions remain in use.
     """
     global _encode, _escape
     from orjson import JSONEncodeError, dumps
@@ -75,63 +75,63 @@ class Record(NamedTuple):
     """One line of a capture, whole and with a correct checksum."""
 
     seq: int
-    """Its number in the capture."""
+    """The number of the record in the capture."""
     rec: str
-    """Its type; readers skip unknown types."""
+    """The type of the record; readers skip unknown types."""
     t_ns: int
     """Nanoseconds since the capture opened."""
     members: dict[str, Any]
-    """All members as parsed, `seq`, `rec` and `t_ns` among them."""
+    """All members as parsed, including `seq`, `rec` and `t_ns`."""
     offset: int = -1
-    """The offset of its line in the segment's file, in bytes."""
+    """The offset of the line in the segment's file, in bytes."""
     line: bytes = b""
     """The line itself, without its LF."""
     skipped: int = 0
-    """How many numbers are missing right before it, as known so far: a later `gap` may account for them."""
+    """How many numbers are missing right before this record, as far as is known: a later `gap` may account for them."""
 
     @property
     def line_size(self) -> int:
-        """Bytes of its line, without its LF."""
+        """The size of the line in bytes, without its LF."""
         return len(self.line)
 
 
 def seal(seq: int, t_ns: int, rec: str, middle: bytes) -> bytes:
-    """The whole line: number and type first, then the middle, the checksum and LF."""
+    """Returns a whole line: number, type and stamp, then the middle, the checksum and LF."""
     body = b'{"seq":%d,"rec":"%b","t_ns":%d%b' % (seq, _NAMES.get(rec) or rec.encode(), t_ns, middle)
     return b'%b,"crc":"%08x"}\n' % (body, crc32(body))
 
 
 def seal_all(first: int, t_ns: int, rec: str, middles: Sequence[bytes]) -> bytes:
-    """The lines of records with the same type and stamp, numbered from `first`."""
+    """Returns the lines of records with the same type and stamp, numbered from `first`."""
     stamp = b',"rec":"%b","t_ns":%d' % (_NAMES.get(rec) or rec.encode(), t_ns)
     parts: list[bytes] = []
     for seq, middle in enumerate(middles, first):
         start = b'{"seq":%d%b' % (seq, stamp)
-        # The checksum continues from part to part, so that the join copies the middles once, instead of three times.
+        # The checksum is continued from part to part, so only the join copies the middles, once instead of three times.
         parts += start, middle, b',"crc":"%08x"}\n' % crc32(middle, crc32(start))
     return b"".join(parts)
 
 
 def members(**fields: object) -> bytes:
-    """The middle of a record of any type but `frame`: JSON members in the order given.
+    """Returns the middle of a record of any type but `frame`: JSON members in the order given.
 
-    Members that are None are left out. A lone surrogate in a text becomes a `?`: parsers would reject the line.
+    Members that are None are left out. A lone surrogate in a text becomes a `?`, as parsers would reject the line.
     """
-    present = {name: value for name, value in fields.items() if value is not None}
-    text = _encode(present)
-    # An inner object may begin with `seq`, too (an environment variable, say), and must not look like a record.
-    return b"," + text[1:-1].replace(LINE_START, b'{ "seq":') if present else b""
+    entries = {name: value for name, value in fields.items() if value is not None}
+    text = _encode(entries)
+    # An inner object may also begin with `seq` (as with an environment variable), and must not look like a record.
+    return b"," + text[1:-1].replace(LINE_START, b'{ "seq":') if entries else b""
 
 
 def _encode_slowly(value: dict[str, object]) -> bytes:
-    return _json(value).encode("utf-8", "replace")
+    return _to_json(value).encode("utf-8", "replace")
 
 
 _encode: Callable[[dict[str, object]], bytes] = _encode_slowly
 
 
-def _json(value: object) -> str:
-    """The same as `json.dumps`, without loading `json` and `re`.
+def _to_json(value: object) -> str:
+    """Returns the same as `json.dumps`, without loading `json` and `re`.
 
     Bytes from the system (arguments, paths) become text that is always valid UTF-8.
     """
@@ -140,9 +140,9 @@ def _json(value: object) -> str:
     if isinstance(value, bytes):
         return quote(value.decode("utf-8", "backslashreplace"))
     if isinstance(value, dict):
-        return "{" + ",".join([f"{quote(name)}:{_json(inner)}" for name, inner in value.items()]) + "}"
+        return "{" + ",".join([f"{quote(name)}:{_to_json(member)}" for name, member in value.items()]) + "}"
     if isinstance(value, (list, tuple)):
-        return "[" + ",".join(map(_json, value)) + "]"
+        return "[" + ",".join(map(_to_json, value)) + "]"
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, (int, float)):
@@ -150,28 +150,28 @@ def _json(value: object) -> str:
     raise TypeError(f"{type(value).__name__} has no place in a record")
 
 
-def payload(raw: bytes) -> bytes:
-    """The members that hold exact bytes: `size`, then `raw`, or `raw_b64` if they are not UTF-8."""
+def payload_members(raw: bytes) -> bytes:
+    """Returns the members that contain exact bytes: `size`, then `raw`, or `raw_b64` if they are not UTF-8."""
     try:
         return b',"size":%d,"raw":%b' % (len(raw), _escape(raw.decode()))
     except UnicodeDecodeError:
         return b',"size":%d,"raw_b64":"%b"' % (len(raw), b2a_base64(raw, newline=False))
 
 
-def _place(direction: Direction, conn: int, exchange: int | None, unit: Unit, event_id: str | None) -> bytes:
-    place = b',"dir":"%b"' % direction.encode()
+def _location_members(direction: Direction, conn: int, exchange: int | None, unit: Unit, event_id: str | None) -> bytes:
+    text = b',"dir":"%b"' % direction.encode()
     if conn:
-        place += b',"conn":%d' % conn
+        text += b',"conn":%d' % conn
     if exchange is not None:
-        place += b',"exchange":%d' % exchange
+        text += b',"exchange":%d' % exchange
     if unit != "line":
-        place += b',"unit":"%b"' % unit.encode()
+        text += b',"unit":"%b"' % unit.encode()
     if event_id is not None:
-        place += b',"event_id":%b' % _escape(event_id)
-    return place
+        text += b',"event_id":%b' % _escape(event_id)
+    return text
 
 
-def _verdict(verdict: Envelope) -> bytes:
+def _verdict_members(verdict: Envelope) -> bytes:
     text = b',"kind":"%b"' % verdict.kind.encode()
     if verdict.id is not None:
         text += b',"id":%b' % verdict.id
@@ -182,7 +182,7 @@ def _verdict(verdict: Envelope) -> bytes:
     if verdict.problem is not None:
         text += b',"problem":"%b"' % verdict.problem.encode()
     if verdict.omitted:
-        text += b',"omitted":%b' % _json(verdict.omitted).encode()
+        text += b',"omitted":%b' % _to_json(verdict.omitted).encode()
     return text
 
 
@@ -204,31 +204,31 @@ def frame_members(
     partial: bool = False,
     time_is_exact: bool = True,
 ) -> bytes:
-    """The middle of a `frame` record.
+    """Returns the middle of a `frame` record.
 
     Args:
-        direction: who sent it to whom.
-        raw: the bytes; ignored if `parts` says that they have been written already.
+        direction: the direction of the frame.
+        raw: the bytes; ignored with `parts`, as they have then been written already.
         verdict: the verdict on the frame.
         delim: the delimiter as forwarded: LF, CR LF or nothing.
         whole: False if the stream ended before the delimiter.
         parts: (number of parts, total bytes) of a giant frame.
         conn: number of the connection.
         exchange: number of the HTTP exchange.
-        unit: what delimits the frame.
+        unit: the unit of the frame.
         event_id: the SSE event id in force.
         event: the type of an SSE event that is not `message`.
-        id_again: whether the event itself names the id, which is that of the frame before.
-        fault: the type of the exception that kept us from judging it; `verdict` is then `UNJUDGED`.
-        partial: whether an imported log holds only the beginning of it.
-        time_is_exact: False if an imported log has no exact time of it.
+        id_again: whether the event itself repeats the id of the previous frame.
+        fault: the type of the exception that prevented a verdict; `verdict` is then `UNJUDGED`.
+        partial: whether an imported log contains only a part of the frame.
+        time_is_exact: False if an imported log has no exact time of the frame.
     """
-    middle = _place(direction, conn, exchange, unit, event_id)
+    middle = _location_members(direction, conn, exchange, unit, event_id)
     if id_again:
         middle += b',"id_again":true'
     if event is not None:
         middle += b',"event":%b' % _escape(event)
-    middle += _verdict(verdict)
+    middle += _verdict_members(verdict)
     if fault is not None:
         middle += b',"fault":%b' % _escape(fault)
     if delim != b"\n":
@@ -237,40 +237,40 @@ def frame_members(
         middle += b',"whole":false'
     if partial:
         middle += b',"partial":true'
-    middle += payload(raw) if parts is None else b',"parts":%d,"size":%d' % parts
+    middle += payload_members(raw) if parts is None else b',"parts":%d,"size":%d' % parts
     return middle if time_is_exact else with_inexact_time(middle)
 
 
 def with_inexact_time(middle: bytes) -> bytes:
-    """The middle of a `frame` record, with the remark that `t_ns` is not the exact time of the frame."""
+    """Returns the middle of a `frame` record, marked as one whose `t_ns` is not the exact time of the frame."""
     return middle + b',"time_is_exact":false'
 
 
 def faulty_members(
     direction: Direction, raw: bytes, error: Exception, *, delim: bytes = b"\n", whole: bool = True
 ) -> bytes:
-    """The middle of the `frame` record for a line left without a verdict by an internal fault; never raises."""
+    """Returns the middle of the `frame` record for a line that an internal fault left unjudged; never raises."""
     fault = type(error).__name__
     try:
         return frame_members(direction, raw, UNJUDGED, delim=delim, whole=whole, fault=fault)
-    except Exception:  # noqa: BLE001 - whatever else is broken, the bytes are kept
-        ends = b"" if delim == b"\n" else b',"delim":"%b"' % delim.replace(b"\r", b"\\r").replace(b"\n", b"\\n")
-        cut = b"" if whole else b',"whole":false'
-        kept = (
+    except Exception:  # noqa: BLE001 - the bytes are kept, even if anything else is broken
+        delim_member = b"" if delim == b"\n" else b',"delim":"%b"' % delim.replace(b"\r", b"\\r").replace(b"\n", b"\\n")
+        whole_member = b"" if whole else b',"whole":false'
+        values = (
             direction.encode(),
             fault.encode("ascii", "replace"),
-            ends,
-            cut,
+            delim_member,
+            whole_member,
             len(raw),
             b2a_base64(raw, newline=False),
         )
-        return b',"dir":"%b","kind":"unjudged","fault":"%b"%b%b,"size":%d,"raw_b64":"%b"' % kept
+        return b',"dir":"%b","kind":"unjudged","fault":"%b"%b%b,"size":%d,"raw_b64":"%b"' % values
 
 
 def line_members(direction: Direction, raw: bytes, verdict: Envelope) -> bytes:
-    """The same as `frame_members` for a whole line that ended in LF; nearly all frames of stdio are.
+    """Returns the same as `frame_members` for a whole line that ended in LF.
 
-    So it is built in a single step.
+    Nearly all frames of stdio are such lines, so this builds them in a single step.
     """
     kind, id_, method, code, problem, omitted = verdict
     if code is not None or problem is not None or omitted:
@@ -279,31 +279,37 @@ def line_members(direction: Direction, raw: bytes, verdict: Envelope) -> bytes:
         text = _escape(raw.decode())
     except UnicodeDecodeError:
         return frame_members(direction, raw, verdict)
-    named = b"" if id_ is None else b',"id":%b' % id_
+    id_and_method = b"" if id_ is None else b',"id":%b' % id_
     if method is not None:
-        named += b',"method":%b' % _escape(method)
-    return b',"dir":"%b","kind":"%b"%b,"size":%d,"raw":%b' % (_NAMES[direction], _NAMES[kind], named, len(raw), text)
+        id_and_method += b',"method":%b' % _escape(method)
+    return b',"dir":"%b","kind":"%b"%b,"size":%d,"raw":%b' % (
+        _NAMES[direction],
+        _NAMES[kind],
+        id_and_method,
+        len(raw),
+        text,
+    )
 
 
 def part_members(direction: Direction, number: int, raw: bytes, *, conn: int = 0, exchange: int | None = None) -> bytes:
-    """The middle of a `part` record: the `number`th piece of a giant frame, counted from 1."""
-    return _place(direction, conn, exchange, "line", None) + b',"part":%d' % number + payload(raw)
+    """Returns the middle of a `part` record: the `number`th piece of a giant frame, counted from 1."""
+    return _location_members(direction, conn, exchange, "line", None) + b',"part":%d' % number + payload_members(raw)
 
 
 def stderr_members(raw: bytes, *, delim: bytes = b"\n", whole: bool = True, skipped: int = 0) -> bytes:
-    """The middle of a `stderr` record."""
+    """Returns the middle of a `stderr` record."""
     middle = b',"skipped":%d' % skipped if skipped else b""
     if delim != b"\n":
         middle += b',"delim":%b' % _escape(delim.decode())
     if not whole:
         middle += b',"whole":false'
-    return middle + payload(raw)
+    return middle + payload_members(raw)
 
 
 def values_of(line: bytes, loads: Callable[[bytes], Any]) -> dict[str, Any] | None:
-    """The members of the record in `line` (without its LF), or None if the checksum or a fixed member is wrong.
+    """Returns the members of the record in `line` (without its LF), or None if the checksum or a fixed member is wrong.
 
-    The checksum is compared as bytes before anything is parsed, so that a damaged line never reaches a parser.
+    The checksum is compared as bytes before anything is parsed: a damaged line never reaches a parser.
     """
     end = len(line) - CRC_TAIL
     if (
@@ -323,13 +329,13 @@ def values_of(line: bytes, loads: Callable[[bytes], Any]) -> dict[str, Any] | No
 
 
 def decode(line: bytes, offset: int, loads: Callable[[bytes], Any]) -> Record | None:
-    """The record in `line` (without its LF), or None if the checksum or a fixed member is wrong."""
+    """Returns the record in `line` (without its LF), or None if the checksum or a fixed member is wrong."""
     values = values_of(line, loads)
     return None if values is None else Record(values["seq"], values["rec"], values["t_ns"], values, offset, line)
 
 
 def raw_bytes(values: dict[str, Any]) -> bytes | None:
-    """The exact bytes that a record holds in `raw` or `raw_b64`, or None if there are none or they are invalid."""
+    """Returns the exact bytes in `raw` or `raw_b64` of a record, or None if there are none or they are invalid."""
     raw, encoded = values.get("raw"), values.get("raw_b64")
     try:
         if isinstance(raw, str):

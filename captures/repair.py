@@ -1,8 +1,8 @@
-"""Copies everything whole in a damaged capture into a clean one.
+"""Copies all whole records of a damaged capture into a new one.
 
-Whole records are copied line by line, unchanged, including their numbers. A `gap` with the reason `damage` reports each
-range of lost numbers and takes the last of them; so a repaired copy accounts for every number, and shows where the
-original did not. `WholeRecords` decides what a copy keeps, for redacted copies as well.
+The records are copied line by line, unchanged, including their numbers. A `gap_record` with the reason `damage` reports
+each range of lost numbers, and gets the last of these numbers. So a repaired copy accounts for every number, and shows
+where the original did not. `WholeRecords` decides which records a copy keeps, for redacted copies as well.
 """
 
 from collections import deque
@@ -19,21 +19,21 @@ from captures.reader import Capture
 from captures.record import Record, members, seal
 from captures.versions import FORMAT_VERSION
 
-BATCH = 1 << 20
+BATCH_BYTES = 1 << 20
 
 
 @dataclass
-class Repair:
+class RepairResult:
     """The result of a repair."""
 
-    records: int = 0
-    """Whole records copied."""
-    gaps: int = 0
-    """Ranges of lost numbers."""
+    record_count: int = 0
+    """How many whole records were copied."""
+    gap_count: int = 0
+    """How many ranges of numbers were lost."""
     dropped_bytes: int = 0
-    """Bytes that were not a record."""
+    """How many bytes were not part of a record."""
     dropped_records: int = 0
-    """Records out of order: duplicate blocks, or blocks of another capture."""
+    """How many records were out of order: in duplicate blocks, or in blocks of another capture."""
 
 
 class WholeRecords:
@@ -44,14 +44,14 @@ class WholeRecords:
 
         Args:
             capture: the capture.
-            inspection: the inspection of the capture, which has the ranges.
-            name: the server's name, for a header in place of a lost one.
+            inspection: the inspection of the capture, which contains the ranges.
+            name: the server's name, for a header that replaces a lost one.
         """
         self._capture, self._holes, self._name = capture, deque(inspection.holes), name
-        self.gaps = 0
-        """Gaps so far that are not in the capture."""
-        self.dropped = 0
-        """Records so far that are out of order."""
+        self.gap_count = 0
+        """How many gaps so far are not in the capture."""
+        self.dropped_count = 0
+        """How many records so far are out of order."""
 
     def __iter__(self) -> Iterator[Record]:
         """Yield the records. Gaps and a substitute header have an empty `line`."""
@@ -60,31 +60,33 @@ class WholeRecords:
             if isinstance(record, Damage):
                 continue
             if record.seq <= last_seq:
-                self.dropped += 1
+                self.dropped_count += 1
                 continue
             if last_seq < 0 and record.rec != "header" and holes and holes[0][0] == 0:
-                # A file begins with a header, and the number of the lost header is free.
-                named = {} if self._name is None else {"name": self._name}
-                yield Record(0, "header", 0, {"rec": "header", "format": FORMAT_VERSION, **named, "substitute": True})
-                self.gaps += 1
+                # A file must begin with a header, and the number of the lost header is free.
+                name_member = {} if self._name is None else {"name": self._name}
+                yield Record(
+                    0, "header", 0, {"rec": "header", "format": FORMAT_VERSION, **name_member, "substitute": True}
+                )
+                self.gap_count += 1
                 _, last = holes.popleft()
                 if last:
                     holes.appendleft((1, last))
             while holes and holes[0][1] < record.seq:
-                self.gaps += 1
-                yield gap(*holes.popleft(), record.t_ns, "damage")
+                self.gap_count += 1
+                yield gap_record(*holes.popleft(), record.t_ns, "damage")
             last_seq = record.seq
             yield record._replace(skipped=0) if record.skipped else record
 
 
-def gap(first: int, last: int, t_ns: int, reason: str, **more: Any) -> Record:
-    """A gap that has the number of the last record that it replaces."""
-    span = {"first": first, "last": last - 1} if last > first else {}
-    return Record(last, "gap", t_ns, {"rec": "gap", **span, **more, "reason": reason})
+def gap_record(first: int, last: int, t_ns: int, reason: str, **other_members: Any) -> Record:
+    """Returns a gap with the number of the last record that it replaces."""
+    range_members = {"first": first, "last": last - 1} if last > first else {}
+    return Record(last, "gap", t_ns, {"rec": "gap", **range_members, **other_members, "reason": reason})
 
 
-def repair(capture: Capture, output: Path) -> Repair:
-    """Copy every whole record to a new capture; if that fails, no partial copy is left.
+def repair(capture: Capture, output: Path) -> RepairResult:
+    """Copy all whole records to a new capture; if that fails, no partial copy is left.
 
     Raises:
         CannotCreate: the copy cannot be created or written; nothing that exists is overwritten.
@@ -96,18 +98,18 @@ def repair(capture: Capture, output: Path) -> Repair:
         batch: list[bytes] = []
         size = 0
         for record in whole:
-            line = record.line + b"\n" if record.line else _sealed(record)
+            line = record.line + b"\n" if record.line else _sealed_line(record)
             records += bool(record.line)
             batch.append(line)
             size += len(line)
-            if size >= BATCH:
+            if size >= BATCH_BYTES:
                 copy.append(b"".join(batch))
                 batch, size = [], 0
         copy.append(b"".join(batch))
-    return Repair(records, whole.gaps, inspection.damaged_bytes, whole.dropped)
+    return RepairResult(records, whole.gap_count, inspection.damaged_bytes, whole.dropped_count)
 
 
-def _sealed(record: Record) -> bytes:
-    """The line of a record that is made here."""
+def _sealed_line(record: Record) -> bytes:
+    """Returns the line of a record that is not in the original."""
     values = {name: value for name, value in record.members.items() if name != "rec"}
     return seal(record.seq, record.t_ns, record.rec, members(**values))

@@ -1,13 +1,20 @@
 """Judges the first frames of a session, while orjson is still loading in parallel with the traffic.
 
-A client waits for these frames, so no module is loaded to judge them: the scanner is the C one that is built into
-CPython. This module judges a frame itself only if nothing about the frame is odd, and leaves all others to
-`exact_judge`. For any bytes, the verdict is the one that `envelope` returns.
+A client waits for these frames, so no module is loaded to judge them: the scanner is the C scanner that is built into
+CPython. This module judges a frame itself only if nothing about the frame is odd, and leaves all other frames to
+`exact_judge`. For any bytes, the verdict is the same as that of `envelope`.
 """
 
 from __future__ import annotations
 
-from captures.limits import DEEP, EXACT_JUDGE_LIMIT, NOTIFICATIONS, RESERVED, SAFE, SHORT
+from captures.limits import (
+    MAX_DEPTH,
+    MAX_EXACTLY_JUDGED_BYTES,
+    MAX_SAFE_INTEGER,
+    MAX_SHORT_CHARS,
+    NOTIFICATION_PREFIX,
+    RESERVED_PREFIX,
+)
 from captures.record import quote
 from captures.verdict import UNJUDGED, Envelope
 
@@ -34,7 +41,7 @@ try:
     from _json import make_scanner
 
     class _ScannerSettings:
-        """The scanner's settings: those of `json.loads`, except that duplicate members, NaN and Infinity are errors."""
+        """The scanner's settings: as for `json.loads`, except that duplicate members, NaN and Infinity are errors."""
 
         strict = True
         object_hook = None
@@ -49,12 +56,15 @@ except ImportError:
 
     _scan = JSONDecoder(parse_constant=_reject_constant, object_pairs_hook=_build_object).raw_decode
 
-_NON_REQUEST_PREFIXES: Final = (NOTIFICATIONS, RESERVED)
+_NON_REQUEST_PREFIXES: Final = (NOTIFICATION_PREFIX, RESERVED_PREFIX)
 
 
 def judge_before_forwarding(raw: bytes, direction: Direction = "c2s", *, whole: bool = True) -> Envelope:
-    """Returns the verdict on a line that waits to be forwarded; `unjudged` if odd and above `EXACT_JUDGE_LIMIT`."""
-    verdict = _judge_flawless(raw) if whole and len(raw) <= EXACT_JUDGE_LIMIT else None
+    """Returns the verdict on a line that waits to be forwarded.
+
+    An odd line longer than `MAX_EXACTLY_JUDGED_BYTES` is `unjudged`.
+    """
+    verdict = _judge_flawless(raw) if whole and len(raw) <= MAX_EXACTLY_JUDGED_BYTES else None
     if verdict is not None:
         return verdict
     try:
@@ -66,8 +76,8 @@ def judge_before_forwarding(raw: bytes, direction: Direction = "c2s", *, whole: 
 
 def _judge_flawless(raw: bytes) -> Envelope | None:
     """Returns the verdict on a flawless request, notification or result, or None for everything else."""
-    # Without these, an id has only one spelling, so its token can be derived from its value.
-    if b"\\u" in raw or b"\\/" in raw or b"-0" in raw or raw.count(b"[") + raw.count(b"{") > DEEP:
+    # In all other texts, an id has only one spelling, so its token can be derived from its value.
+    if b"\\u" in raw or b"\\/" in raw or b"-0" in raw or raw.count(b"[") + raw.count(b"{") > MAX_DEPTH:
         return None
     try:
         text = raw.decode()
@@ -89,8 +99,8 @@ def _id_token(message: dict[str, Any]) -> bytes | None:
         return b""
     id_value = message["id"]
     if type(id_value) is int:
-        return b"%d" % id_value if -SAFE <= id_value <= SAFE else None
-    return quote(id_value).encode() if type(id_value) is str and len(id_value) <= SHORT else None
+        return b"%d" % id_value if -MAX_SAFE_INTEGER <= id_value <= MAX_SAFE_INTEGER else None
+    return quote(id_value).encode() if type(id_value) is str and len(id_value) <= MAX_SHORT_CHARS else None
 
 
 def kind_of(message: dict[str, Any], *, has_id: bool) -> Kind | None:
@@ -100,8 +110,8 @@ def kind_of(message: dict[str, Any], *, has_id: bool) -> Kind | None:
     method = message["method"]
     is_flawless = (
         type(method) is str
-        and 0 < len(method) <= SHORT
-        and not method.startswith(_NON_REQUEST_PREFIXES if has_id else RESERVED)
+        and 0 < len(method) <= MAX_SHORT_CHARS
+        and not method.startswith(_NON_REQUEST_PREFIXES if has_id else RESERVED_PREFIX)
         and type(message.get("params", message)) is dict
         and "result" not in message
     )

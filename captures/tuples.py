@@ -1,7 +1,7 @@
 """`NamedTuple` without `typing`, for modules that load while an MCP client waits for its server.
 
-`typing` takes 6 ms of every start, with the `re` and `enum` that it loads, and these modules need only this class from
-it at run time. So they use types in annotations only, which are never evaluated, and import this class from here.
+`typing`, with the `re` and `enum` that it loads, takes 6 ms of every start, and these modules need only this class from
+it at run time. So they use types only in annotations, which are never evaluated, and import this class from here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ else:
     from collections import namedtuple
 
     class _FromAnnotations(type):
-        """Turns a class with annotations into what `typing.NamedTuple` would make of it."""
+        """Turns a class with annotations into a named tuple, as `typing.NamedTuple` does."""
 
         def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, object]) -> type:
             if not bases:

@@ -1,8 +1,8 @@
-"""The version of the format, and the upgrade from every older one.
+"""The version of the format, and the upgrades from older versions.
 
 `FORMAT_VERSION` is independent of the release number: it rises only when a reader of the old version could misread the
-new file. For each older version `STEPS` holds one function that converts the members of a record to the next version;
-there is none yet, because this is the first version.
+new file. For each older version, `UPGRADES` contains a function that converts the members of a record to the next
+version; there is none yet, because this is the first version.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 FORMAT_VERSION: Final = 1
 
-STEPS: Final[dict[int, Callable[[dict[str, Any]], dict[str, Any]]]] = {}
+UPGRADES: Final[dict[int, Callable[[dict[str, Any]], dict[str, Any]]]] = {}
 
 
 def upgrade(members: dict[str, Any], version: int) -> dict[str, Any]:
-    """Convert the members of one record from `version` to `FORMAT_VERSION`."""
+    """Returns the members of a record, converted from `version` to `FORMAT_VERSION`."""
     for step in range(version, FORMAT_VERSION):
-        members = STEPS[step](members)
+        members = UPGRADES[step](members)
     return members

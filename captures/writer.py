@@ -1,22 +1,22 @@
 """Numbers, stamps and writes records, for several threads at once.
 
-While the disk is healthy: when `append` returns, the records are in the kernel, so nothing short of a power cut loses
-them. Number, stamp and place in the queue are taken together under one short lock, which is never held over a write;
-the thread that then holds the write lock writes the whole queue, in order. So file order is number order, and a thread
-waits for one write at most.
+While the disk is healthy: when `append` returns, the records are in the kernel, so only a power cut can lose them. A
+record gets its number, stamp and place in the queue under one short lock, which is never held during a write; the
+thread that then holds the write lock writes the whole queue, in order. So records are in the file in the order of their
+numbers, and a thread waits for at most one write.
 
-While the disk is in trouble: after `degrade` (a write hangs) or a refused write, `append` only queues and returns at
-once; by then the records are in the journal, if there is one, so a kill does not lose them either. A drainer thread,
-started beforehand because a machine in trouble may refuse new ones, waits for the stuck write, retries a refused one
-once a second, and hands the file back when the queue is empty and a write was quick. If there was trouble just before,
-writes must have been quick for a second. The queue is bounded; records that do not fit are counted, and a `gap` record
-reports them.
+While the disk is in trouble: after `degrade` (a write hangs) or a refused write, `append` only queues the records and
+returns at once; by then they are in the journal, if there is one, so a kill does not lose them either. A drainer
+thread, started in advance because a machine in trouble may refuse new threads, waits for the stuck write, retries a
+refused write once a second, and ends queueing when the queue is empty and a write was quick. If there was trouble
+shortly before, writes must have been quick for a second. The queue is bounded; records that do not fit are counted, and
+a `gap` record reports them.
 
-A numbered record is always in the file or in the `Backlog`, which changes under the order lock: `degrade` copies
-all of the backlog into the journal before any chunk may be taken from a waiting thread.
+A numbered record is always in the file or in the `Backlog`, which changes under the order lock: `degrade` copies the
+whole backlog into the journal before any chunk may be taken from a waiting thread.
 
-Policies for a refused write: `pass` as described, `stop` (every later `append` raises), `block` (the `append` waits
-until the disk accepts it).
+There are three policies for a refused write: `pass` as described, `stop` (every later `append` raises) and `block` (the
+`append` waits until the disk accepts the records).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-from captures.backlog import Backlog, DirectBatch, count_whole, expand, seal_direct, seal_slice
+from captures.backlog import Backlog, DirectBatch, count_whole, expand_direct, seal_direct, seal_slice
 from captures.file import AppendError, CaptureFile, unlock_and_close
 from captures.loss import Loss, NumberedRecord, PendingRecord
 from captures.record import members, seal
@@ -47,17 +47,17 @@ else:
 
 QUEUE_BYTES: Final = 32 << 20
 SLOW_NS: Final = 5_000_000
-SLOW_SYNC_NS: Final = 500_000_000
-"""The same if each write is synced, which takes a healthy disk milliseconds."""
+MIN_SLOW_SYNC_NS: Final = 500_000_000
+"""The duration from which a write counts as slow if each write is synced, which takes a healthy disk milliseconds."""
 HEALTHY_NS: Final = 1_000_000_000
-"""How long writes must be quick before a disk that was recently in trouble is trusted again."""
+"""How long writes must have been quick before a disk that was recently in trouble is trusted again."""
 RETRY_S: Final = 1.0
-TELL_NS: Final = 10_000_000_000
-CLOSE_S: Final = 2.0
-CLOSE_EXTENSIONS: Final = 10
-"""How many times the end waits that long for a disk that still accepts records."""
+MESSAGE_INTERVAL_NS: Final = 10_000_000_000
+CLOSE_TIMEOUT_S: Final = 2.0
+MAX_CLOSE_WAITS: Final = 10
+"""The most times that `close` waits `CLOSE_TIMEOUT_S` for a disk that still accepts records."""
 LAST_PAUSES_S: Final = (0.0, 0.0, 0.1, 0.3)
-"""Delays before each attempt to write the last records; in total far below the time allowed for the end."""
+"""The delays before the attempts to write the last records; in total far below the time allowed for `close`."""
 
 
 class Waiter(Protocol):
@@ -89,360 +89,364 @@ class Writer:
         """Write the header of the first segment.
 
         Args:
-            file: a capture just created.
+            file: the new capture file.
             header: returns the middle of the header record for a segment number.
             tell: shows one line to the user.
-            policy: what to do when a write is refused.
+            policy: the reaction to a refused write.
             fsync: when to sync the records to the disk.
-            queue_bytes: how many bytes may wait while the disk does not answer.
+            queue_bytes: the most bytes that may wait while the disk does not respond.
             journal: memory that outlives this process, for waiting records; None if no other process would read it.
             on_segment: called with the number of each new segment.
 
         Raises:
             AppendError: the header cannot be written.
         """
-        self.lost = Loss()
+        self.total_loss = Loss()
         self.origin_ns = time.monotonic_ns()
         self._file = file
         self._header = header
         self._tell: Callable[[str], None] = lambda _: None
         self._policy: Policy = "pass"
         self._fsync = fsync
-        self._slow_ns = SLOW_SYNC_NS if fsync == "always" else SLOW_NS
+        self._slow_ns = MIN_SLOW_SYNC_NS if fsync == "always" else SLOW_NS
         self._backlog = Backlog(queue_bytes, journal)
         self._on_segment = on_segment
-        self._seq = 0
-        self._stamped_ns = 0
-        self._order = threading.Lock()
+        self._next_seq = 0
+        self._last_stamp_ns = 0
+        self._order_lock = threading.Lock()
         self._write_lock = threading.Lock()
-        self._gap: Loss | None = None
-        self._queue_only = False
+        self._open_gap: Loss | None = None
+        self._is_queue_only = False
         self._patience_ns = 0
         self._healed_ns = -HEALTHY_NS
-        self._refused: AppendError | None = None
-        self._told_ns = -TELL_NS
-        self._work = threading.Event()
-        self._closing = threading.Event()
-        self._idle = threading.Condition(self._order)
-        self._written = 0
-        self._sync_thread = SyncThread(file, lambda: self._written, tell, syncs=fsync == "1s")
-        self._inflight = 0
-        self._over = False
-        self._whole = False
+        self._write_error: AppendError | None = None
+        self._last_message_ns = -MESSAGE_INTERVAL_NS
+        self._has_work = threading.Event()
+        self._close_requested = threading.Event()
+        self._idle = threading.Condition(self._order_lock)
+        self._written_seq = 0
+        self._sync_thread = SyncThread(file, lambda: self._written_seq, tell, syncs=fsync == "1s")
+        self._in_flight_count = 0
+        self._has_last_record = False
+        self._is_complete = False
         self.append(PendingRecord("header", header(1)))
-        if self._refused is not None:
-            raise self._refused
+        if self._write_error is not None:
+            raise self._write_error
         self._policy, self._tell = policy, tell
 
     def start(self) -> None:
         """Start the drainer and the sync thread.
 
-        Separate from creation, because a process must fork before it starts threads.
+        This is separate from creation, because a process must fork before it starts threads.
         """
         threading.Thread(target=self._run_drainer, name="drainer", daemon=True).start()
         threading.Thread(target=self._sync_thread.run, name="keeper", daemon=True).start()
 
     def append(self, *entries: PendingRecord) -> int:
-        """Number, stamp and write records; returns the first number.
+        """Number, stamp and write records; return the first number.
 
         Raises:
             RecordingStopped: by the policy `stop`.
         """
         first = self.stage(entries)
-        self.write()
+        self.write_staged()
         return first
 
     def try_append_batch(
         self, rec: str, middles: Sequence[bytes], direction: str, sizes: Iterable[int], waiter: Waiter
     ) -> int | None:
-        """The same for records of one type if no other thread writes and nothing waits; otherwise returns None.
+        """Append records of one type and return the first number; return None if another thread writes or records wait.
 
-        Nearly every frame goes this way: no queue, and no object per record. The `waiter` is notified when the records
-        have their place and the wait for the disk begins; the `sizes` are used only if a write is refused.
+        Nearly all frames are written like this, without the queue and without an object for each record. The `waiter`
+        is notified when the records have their numbers and the wait for the disk begins; the `sizes` are used only if a
+        write is refused.
         """
         if not self._write_lock.acquire(blocking=False):
             return None
         try:
-            with self._order:
-                if self._queue_only or self._backlog.waits or self._file.size >= self._file.look_at:
+            with self._order_lock:
+                if self._is_queue_only or self._backlog.has_waiting or self._file.size >= self._file.check_size:
                     return None
-                first = self._seq
-                self._seq = first + len(middles)
+                first = self._next_seq
+                self._next_seq = first + len(middles)
                 now_ns = time.monotonic_ns()
                 t_ns = now_ns - self.origin_ns
-                self._backlog.direct = direct = DirectBatch(first, t_ns, rec, middles)
+                self._backlog.direct_batch = batch = DirectBatch(first, t_ns, rec, middles)
                 waiter.waiting_since_ns = now_ns
             try:
-                lines = seal_direct(direct)
+                lines = seal_direct(batch)
                 self._file.append(lines)
-                self._written = first + len(middles) - 1
-                self._backlog.direct = None
+                self._written_seq = first + len(middles) - 1
+                self._backlog.direct_batch = None
                 if self._fsync == "always":
                     self._sync_thread.sync()
             except AppendError as error:
-                rest = expand(direct, direction, sizes)
-                self._settle(error, rest[lines.count(b"\n", 0, error.written) :])
+                records = expand_direct(batch, direction, sizes)
+                self._handle_direct_refusal(error, records[lines.count(b"\n", 0, error.written) :])
             except Exception:
-                self._write_off(expand(direct, direction, sizes))
+                self._count_unwritten(expand_direct(batch, direction, sizes))
                 raise
         finally:
             self._write_lock.release()
         self._sync_thread.wake()
         return first
 
-    def _settle(self, error: AppendError, rest: list[NumberedRecord]) -> None:
-        self._trouble(error, rest)
+    def _handle_direct_refusal(self, error: AppendError, records: list[NumberedRecord]) -> None:
+        self._handle_refusal(error, records)
         if self._policy == "block":
             self._write_queue()
 
     def stage(self, entries: Sequence[PendingRecord], at_ns: int | None = None) -> int:
-        """Number and stamp records and give them their place; returns the first number. `write` must follow.
+        """Number, stamp and queue records; return the first number. `write_staged` must follow.
 
         Args:
             entries: the records.
-            at_ns: when the recorded event happened, on the capture's clock; None for now. Stamps never go back.
+            at_ns: when the recorded event happened, on the capture's clock; None for now. Stamps never decrease.
 
         Raises:
             RecordingStopped: by the policy `stop`.
         """
-        with self._order:
-            return self._enqueue(entries, at_ns) if self._queue_only else self._number(entries, at_ns)
+        with self._order_lock:
+            return self._enqueue(entries, at_ns) if self._is_queue_only else self._stage_records(entries, at_ns)
 
-    def write(self) -> None:
-        """Return when all records placed so far are in the kernel, or at once if writing is in trouble.
+    def write_staged(self) -> None:
+        """Return when all records staged so far are in the kernel, or at once if the disk is in trouble.
 
         Raises:
             RecordingStopped: by the policy `stop`.
         """
-        if self._queue_only:
+        if self._is_queue_only:
             return
         with self._write_lock:
             self._write_queue()
         self._sync_thread.wake()
 
     def post(self, *entries: PendingRecord) -> None:
-        """Number and stamp records and let the drainer write them: for threads that must never wait for a disk."""
-        with self._order:
+        """Number and stamp records and let the drainer write them, for threads that must never wait for the disk."""
+        with self._order_lock:
             try:
-                if self._queue_only:
+                if self._is_queue_only:
                     self._enqueue(entries)
                 else:
-                    self._number(entries)
+                    self._stage_records(entries)
             except RecordingStopped:
                 pass
-        self._work.set()
+        self._has_work.set()
 
     def degrade(self) -> None:
         """Only queue from now on, because a write hangs. The drainer restores normal writing.
 
         When this returns, all waiting records are in the journal.
         """
-        with self._order:
-            if not self._queue_only:
+        with self._order_lock:
+            if not self._is_queue_only:
                 self._begin_queueing()
-        self._work.set()
+        self._has_work.set()
 
     def _begin_queueing(self) -> None:
-        self._queue_only = True
-        # If the machine is only busy, one quick write shows it. An alarm that recurs at once needs more patience.
-        is_again = time.monotonic_ns() - self._healed_ns < HEALTHY_NS
-        self._patience_ns = HEALTHY_NS if is_again else 0
-        self._backlog.copy_all_to_journal(self._seq)
+        self._is_queue_only = True
+        # If the machine is only busy, one quick write shows it. If trouble recurs at once, writes must be quick for
+        # longer.
+        is_recurring = time.monotonic_ns() - self._healed_ns < HEALTHY_NS
+        self._patience_ns = HEALTHY_NS if is_recurring else 0
+        self._backlog.copy_all_to_journal(self._next_seq)
 
-    def _number(self, entries: Sequence[PendingRecord], at_ns: int | None = None) -> int:
-        """Take numbers, stamp and places; the order lock is held."""
-        first = self._seq
-        t_ns = time.monotonic_ns() - self.origin_ns if at_ns is None else max(at_ns, self._stamped_ns)
-        self._stamped_ns = t_ns
-        lines = [NumberedRecord(seq, t_ns, entry) for seq, entry in enumerate(entries, first)]
-        self._seq = first + len(entries)
-        self._backlog.queue += lines
-        if self._queue_only:
-            self._backlog.copy_to_journal(lines, self._seq)
+    def _stage_records(self, entries: Sequence[PendingRecord], at_ns: int | None = None) -> int:
+        """Number, stamp and queue records; the caller holds the order lock."""
+        first = self._next_seq
+        t_ns = time.monotonic_ns() - self.origin_ns if at_ns is None else max(at_ns, self._last_stamp_ns)
+        self._last_stamp_ns = t_ns
+        records = [NumberedRecord(seq, t_ns, entry) for seq, entry in enumerate(entries, first)]
+        self._next_seq = first + len(entries)
+        self._backlog.queued_records += records
+        if self._is_queue_only:
+            self._backlog.copy_to_journal(records, self._next_seq)
         return first
 
     def _enqueue(self, entries: Sequence[PendingRecord], at_ns: int | None = None) -> int:
-        if self._refused is not None and self._policy == "stop":
+        if self._write_error is not None and self._policy == "stop":
             raise RecordingStopped
-        if self._over:
-            return self._seq
+        if self._has_last_record:
+            return self._next_seq
         if not self._backlog.has_room(entries):
             if len(entries) == 1:
-                return self._lose(entries)
-            # Small records may fit even if a large one among them does not.
+                return self._count_unqueued(entries)
+            # Small records may fit even if a larger one does not.
             return min([self._enqueue([entry], at_ns) for entry in entries])
         self._end_gap()
         self._backlog.reserve(entries)
-        first = self._number(entries, at_ns)
-        self._work.set()
+        first = self._stage_records(entries, at_ns)
+        self._has_work.set()
         self._idle.notify_all()
         return first
 
-    def _lose(self, entries: Sequence[PendingRecord]) -> int:
-        first = self._seq
+    def _count_unqueued(self, entries: Sequence[PendingRecord]) -> int:
+        first = self._next_seq
         t_ns = time.monotonic_ns() - self.origin_ns
         for entry in entries:
-            self._count_lost(NumberedRecord(self._seq, t_ns, entry), self._reason())
-            self._seq += 1
-        self._backlog.copy_to_journal((), self._seq)
+            self._count_lost(NumberedRecord(self._next_seq, t_ns, entry), self._loss_reason())
+            self._next_seq += 1
+        self._backlog.copy_to_journal((), self._next_seq)
         self._tell_loss()
         return first
 
-    def write_off(self, loss: Loss) -> None:
+    def count_loss(self, loss: Loss) -> None:
         """Count a loss of records that never got a number."""
-        self.lost.absorb(loss)
-        self.post(loss.entry())
+        self.total_loss.absorb(loss)
+        self.post(loss.gap_record())
 
-    def _write_off(self, lines: Sequence[NumberedRecord]) -> None:
-        """Count records that an internal fault keeps from being written."""
-        with self._order:
-            self._backlog.direct, self._backlog.taken = None, ()
-            for line in lines:
-                self._count_lost(line, "fault")
-            # At once, while its range is unbroken; the next thread that writes will write it.
+    def _count_unwritten(self, records: Sequence[NumberedRecord]) -> None:
+        """Count records that could not be written because of an internal fault."""
+        with self._order_lock:
+            self._backlog.direct_batch, self._backlog.taken_records = None, ()
+            for record in records:
+                self._count_lost(record, "fault")
+            # End the gap at once, while its range is contiguous; the next thread that writes will write it.
             self._end_gap()
 
-    def _count_lost(self, line: NumberedRecord, reason: str) -> None:
-        self._gap = self._gap or Loss()
-        self._gap.add(line, reason)
-        if line.entry.loss is None:
-            self.lost.add(line, reason)
+    def _count_lost(self, record: NumberedRecord, reason: str) -> None:
+        self._open_gap = self._open_gap or Loss()
+        self._open_gap.add_record(record, reason)
+        if record.pending.reported_loss is None:
+            self.total_loss.add_record(record, reason)
 
-    def _reason(self) -> str:
-        refused = self._refused
-        return "slow" if refused is None else errno.errorcode.get(refused.errno or 0, "EIO")
+    def _loss_reason(self) -> str:
+        error = self._write_error
+        return "slow" if error is None else errno.errorcode.get(error.errno or 0, "EIO")
 
     def _write_queue(self, *, last: bool = False) -> None:
-        """Write the queue, in slices; the write lock is held. The policy decides what follows a refused write."""
-        if self._over and not last:
+        """Write the queue in slices, and follow the policy if a write is refused; the caller holds the write lock."""
+        if self._has_last_record and not last:
             return
-        with self._order:
-            lines, held = self._backlog.take_all()
-        self._inflight = len(lines)
+        with self._order_lock:
+            records, held_bytes = self._backlog.take_all()
+        self._in_flight_count = len(records)
         try:
-            if lines:
-                self._write_lines(lines, last=last)
+            if records:
+                self._write_lines(records, last=last)
         except RecordingStopped:
             raise
         except Exception:
-            self._write_off([line for line in lines if line.seq > self._written])
+            self._count_unwritten([record for record in records if record.seq > self._written_seq])
             raise
         finally:
-            self._inflight = 0
-            self._backlog.taken = ()
-            if held:
-                # Not before: lines being written take memory, too. Refused lines have been counted again.
-                with self._order:
-                    self._backlog.held_bytes -= held
-        if self._file.size >= self._file.look_at and not last and not self._backlog.carry:
-            self._make_way()
+            self._in_flight_count = 0
+            self._backlog.taken_records = ()
+            if held_bytes:
+                # Only now, as records that are being written also take memory. Refused records have been counted again.
+                with self._order_lock:
+                    self._backlog.held_bytes -= held_bytes
+        if self._file.size >= self._file.check_size and not last and not self._backlog.carried_records:
+            self._trim_or_rotate()
 
-    def _write_lines(self, lines: list[NumberedRecord], *, last: bool = False) -> None:
+    def _write_lines(self, records: list[NumberedRecord], *, last: bool = False) -> None:
         start = 0
-        while start < len(lines):
-            sealed = seal_slice(lines, start)
+        while start < len(records):
+            lines = seal_slice(records, start)
             try:
-                self._file.append(sealed[0] if len(sealed) == 1 else b"".join(sealed), last=last)
-                start += len(sealed)
-                self._written = lines[start - 1].seq
-                self._backlog.free(self._written)
+                self._file.append(lines[0] if len(lines) == 1 else b"".join(lines), last=last)
+                start += len(lines)
+                self._written_seq = records[start - 1].seq
+                self._backlog.free_copies(self._written_seq)
                 if self._fsync == "always":
                     self._sync_thread.sync()
             except AppendError as error:
-                start += count_whole(sealed, error.written)
-                self._trouble(error, lines[start:])
-                if self._policy != "block" or self._closing.is_set():
+                start += count_whole(lines, error.written)
+                self._handle_refusal(error, records[start:])
+                if self._policy != "block" or self._close_requested.is_set():
                     return
-                with self._order:
+                with self._order_lock:
                     self._backlog.retry()
-        if self._refused is not None:
-            self._refused = None
+        if self._write_error is not None:
+            self._write_error = None
             self._file.renew_reserve()
 
-    def _trouble(self, error: AppendError, rest: list[NumberedRecord]) -> None:
-        """Handle a refused write: keep the lines that were not written, and continue as the policy says."""
-        self._refused = error
-        with self._order:
-            self._backlog.put_back(rest)
+    def _handle_refusal(self, error: AppendError, records: list[NumberedRecord]) -> None:
+        """Handle a refused write: keep the records that were not written, and continue according to the policy."""
+        self._write_error = error
+        with self._order_lock:
+            self._backlog.put_back(records)
             if self._policy == "block":
-                self._queue_only = False
-            elif not self._queue_only:
+                self._is_queue_only = False
+            elif not self._is_queue_only:
                 self._begin_queueing()
         self._tell_trouble(error)
         if self._policy == "block":
-            self._closing.wait(RETRY_S)
+            self._close_requested.wait(RETRY_S)
         else:
-            self._work.set()
-        if self._policy == "stop" and not self._closing.is_set():
+            self._has_work.set()
+        if self._policy == "stop" and not self._close_requested.is_set():
             raise RecordingStopped
 
-    def _make_way(self) -> None:
-        """Make room after the ring, the segment or both have reached their maximum size."""
-        self._file.trim()
-        if self._file.size >= self._file.look_at:
+    def _trim_or_rotate(self) -> None:
+        """Trim the ring, or begin a new segment, after either has reached its maximum size."""
+        self._file.trim_ring()
+        if self._file.size >= self._file.check_size:
             try:
                 self._rotate()
             finally:
-                self._backlog.taken = ()
+                self._backlog.taken_records = ()
 
     def _rotate(self) -> None:
         """End the segment and begin the next one, or continue the old one."""
-        with self._order:
-            if self._backlog.queue or self._gap is not None:
-                # Another thread has numbers and waits for the write lock; its records must precede ours. Rotate later.
-                # Nor may our numbers lie within a gap that may yet grow.
+        with self._order_lock:
+            if self._backlog.queued_records or self._open_gap is not None:
+                # Another thread has numbers and waits for the write lock: its records must come first, so rotate later.
+                # Nor may the new numbers lie within a gap that may still grow.
                 return
-            numbers = (self._seq, self._seq + 1)
-            self._seq += 2
-            t_ns = self._stamped_ns = time.monotonic_ns() - self.origin_ns
-            ending = NumberedRecord(numbers[0], t_ns, PendingRecord("close", members(ending="segment")))
-            opening = NumberedRecord(numbers[1], t_ns, PendingRecord("header", self._header(self._file.segment + 1)))
-            self._backlog.taken = (ending, opening)
-            if self._queue_only:
-                self._backlog.copy_to_journal(self._backlog.taken, self._seq)
+            numbers = (self._next_seq, self._next_seq + 1)
+            self._next_seq += 2
+            t_ns = self._last_stamp_ns = time.monotonic_ns() - self.origin_ns
+            close_record = NumberedRecord(numbers[0], t_ns, PendingRecord("close", members(ending="segment")))
+            header_record = NumberedRecord(
+                numbers[1], t_ns, PendingRecord("header", self._header(self._file.segment + 1))
+            )
+            self._backlog.taken_records = (close_record, header_record)
+            if self._is_queue_only:
+                self._backlog.copy_to_journal(self._backlog.taken_records, self._next_seq)
         try:
-            old = self._file.next_segment(seal(ending.seq, t_ns, "close", ending.entry.middle))
+            old_fd = self._file.begin_next_segment(seal(close_record.seq, t_ns, "close", close_record.pending.middle))
         except OSError as error:
-            self._stay(ending, opening.seq, error)
+            self._continue_segment(close_record, header_record.seq, error)
             return
         if self._fsync == "never":
-            unlock_and_close(old)
+            unlock_and_close(old_fd)
         else:
-            self._sync_thread.retire(old)
-        self._write_lines([opening])
+            self._sync_thread.retire_segment(old_fd)
+        self._write_lines([header_record])
         self._on_segment(self._file.segment)
 
-    def _stay(self, ending: NumberedRecord, seq: int, error: OSError) -> None:
-        """Continue the old segment; a gap with the number of the next header reports that its `close` is lost."""
-        self._file.look_at = self._file.size + self._file.segment_bytes // 16
-        self._tell_seldom(
+    def _continue_segment(self, ending: NumberedRecord, seq: int, error: OSError) -> None:
+        """Continue the old segment; a gap with the number of the next header reports the loss of its `close`."""
+        self._file.check_size = self._file.size + self._file.segment_bytes // 16
+        self._tell_rarely(
             f"cannot begin the next segment of {self._file.path}: {error.strerror}; recording continues in the old one"
         )
         loss, reason = Loss(), errno.errorcode.get(error.errno or 0, "EIO")
-        loss.add(ending, reason)
-        self.lost.add(ending, reason)
-        self._write_lines([NumberedRecord(seq, ending.t_ns, loss.entry())])
+        loss.add_record(ending, reason)
+        self.total_loss.add_record(ending, reason)
+        self._write_lines([NumberedRecord(seq, ending.t_ns, loss.gap_record())])
 
     def _run_drainer(self) -> None:
-        while not self._closing.is_set():
-            self._work.wait()
-            self._work.clear()
+        while not self._close_requested.is_set():
+            self._has_work.wait()
+            self._has_work.clear()
             quick_since_ns, was_quick = time.monotonic_ns(), False
-            if not self._queue_only:
+            if not self._is_queue_only:
                 with self._write_lock:
                     self._drain_once()
-            while self._queue_only and not self._closing.is_set():
+            while self._is_queue_only and not self._close_requested.is_set():
                 with self._write_lock:
-                    began_ns, before = time.monotonic_ns(), self._written
+                    began_ns, written_before = time.monotonic_ns(), self._written_seq
                     self._drain_once()
                     ended_ns = time.monotonic_ns()
-                if self._refused is not None:
-                    self._closing.wait(RETRY_S)
+                if self._write_error is not None:
+                    self._close_requested.wait(RETRY_S)
                     quick_since_ns, was_quick = time.monotonic_ns(), False
                 elif ended_ns - began_ns >= self._slow_ns:
                     quick_since_ns, was_quick = ended_ns, False
                 else:
-                    was_quick = was_quick or self._written != before
+                    was_quick = was_quick or self._written_seq != written_before
                     if self._healed(ended_ns - quick_since_ns, self._patience_ns if was_quick else HEALTHY_NS):
                         break
 
@@ -451,125 +455,132 @@ class Writer:
             self._write_queue()
         except RecordingStopped:
             return
-        except Exception as error:  # noqa: BLE001 - a fault loses these records; without a drainer, all
-            self._tell_seldom(f"a fault in mcpproxy lost records ({type(error).__name__}); traffic continues")
+        except Exception as error:  # noqa: BLE001 - a fault loses these records; without a drainer, all would be lost
+            self._tell_rarely(f"a fault in mcpproxy lost records ({type(error).__name__}); traffic continues")
 
     def _healed(self, quick_ns: int, patience_ns: int) -> bool:
-        """Return the file to the pumps if all is written and writes were quick long enough, else wait for work.
+        """End queueing if all records are written and writes were quick for long enough, or else wait for work.
 
-        Returns whether the pumps have it.
+        Returns whether queueing has ended.
         """
-        with self._order:
-            if not self._backlog.waits:
-                if quick_ns >= patience_ns and self._gap is None:
-                    self._queue_only = False
+        with self._order_lock:
+            if not self._backlog.has_waiting:
+                if quick_ns >= patience_ns and self._open_gap is None:
+                    self._is_queue_only = False
                     self._healed_ns = time.monotonic_ns()
                     self._backlog.clear_journal()
                     return True
-                if self._gap is not None:
+                if self._open_gap is not None:
                     self._end_gap()
                     return False
                 self._idle.wait((patience_ns - quick_ns) / 1e9)
         return False
 
     def _tell_trouble(self, error: AppendError) -> None:
-        then = {"pass": "traffic continues, retrying", "stop": "ending the session", "block": "traffic waits, retrying"}
-        self._tell_seldom(f"cannot write to the capture {self._file.path}: {error.strerror}; {then[self._policy]}")
+        effects = {
+            "pass": "traffic continues, retrying",
+            "stop": "ending the session",
+            "block": "traffic waits, retrying",
+        }
+        self._tell_rarely(f"cannot write to the capture {self._file.path}: {error.strerror}; {effects[self._policy]}")
 
     def _tell_loss(self) -> None:
-        why = "the disk does not keep up" if self._refused is None else self._refused.strerror
-        self._tell_seldom(f"recording loses frames: {why}; {self.lost.records} records lost so far; traffic continues")
+        reason = "the disk does not keep up" if self._write_error is None else self._write_error.strerror
+        self._tell_rarely(
+            f"recording loses frames: {reason}; {self.total_loss.record_count} records lost so far; traffic continues"
+        )
 
-    def _tell_seldom(self, message: str) -> None:
+    def _tell_rarely(self, message: str) -> None:
         now_ns = time.monotonic_ns()
-        if now_ns - self._told_ns >= TELL_NS:
-            self._told_ns = now_ns
+        if now_ns - self._last_message_ns >= MESSAGE_INTERVAL_NS:
+            self._last_message_ns = now_ns
             self._tell(message)
 
-    def close(self, closing: Callable[[], PendingRecord], *, wait_s: float = CLOSE_S) -> bool:
-        """Write the waiting records and the last one, then release the file; returns True if all of them are in it.
+    def close(self, closing: Callable[[], PendingRecord], *, wait_s: float = CLOSE_TIMEOUT_S) -> bool:
+        """Write the waiting records and the last one, then release the file; return True if all of them are in it.
 
         Args:
-            closing: makes the `close` record; called last, when the losses are known.
-            wait_s: how long a disk that accepts nothing may delay the end, in seconds. One that keeps accepting
-                records, as on a busy machine, gets that up to `CLOSE_EXTENSIONS` times.
+            closing: returns the `close` record; called last, when the losses are known.
+            wait_s: how long a disk that accepts no records may delay the end, in seconds. A disk that keeps accepting
+                records, as on a busy machine, gets up to `MAX_CLOSE_WAITS` times as long.
         """
         self.degrade()
-        self._closing.set()
-        self._work.set()
+        self._close_requested.set()
+        self._has_work.set()
         self._sync_thread.stop()
-        finishing = threading.Thread(target=self._finish, args=(closing,), name="last-writer", daemon=True)
-        finishing.start()
-        for _ in range(CLOSE_EXTENSIONS):
-            before = self._written
-            finishing.join(wait_s)
-            if self._written == before or self._whole or not finishing.is_alive():
-                break  # once all is written, only the sync is left, and its progress cannot be seen
-        if not self._whole:
-            return self._give_up(closing)
-        if self.lost.records:
+        thread = threading.Thread(target=self._write_rest_and_close, args=(closing,), name="last-writer", daemon=True)
+        thread.start()
+        for _ in range(MAX_CLOSE_WAITS):
+            written_before = self._written_seq
+            thread.join(wait_s)
+            if self._written_seq == written_before or self._is_complete or not thread.is_alive():
+                break  # after all writes only the sync remains, whose progress is unknown
+        if not self._is_complete:
+            return self._report_unwritten(closing)
+        if self.total_loss.record_count:
             self._tell(
-                f"{self.lost.records} records were lost ({self.lost.reason}); the capture says where: {self._file.path}"
+                f"{self.total_loss.record_count} records were lost ({self.total_loss.reason}); the "
+                f"capture says where: {self._file.path}"
             )
         return True
 
-    def _finish(self, closing: Callable[[], PendingRecord]) -> None:
-        """Write the waiting records and the last one, sync, and release the file; in a thread, as all this may hang."""
+    def _write_rest_and_close(self, closing: Callable[[], PendingRecord]) -> None:
+        """Write the waiting records and the last one, sync, and release the file; runs in a thread, as it may hang."""
         with self._write_lock:
             self._drain_once()
-            if self._backlog.carry:
+            if self._backlog.carried_records:
                 self._drain_once()
-            if self._backlog.carry:
-                self._make_room()
-            self._end(closing)
+            if self._backlog.carried_records:
+                self._drop_waiting()
+            self._number_last_record(closing)
             for pause_s in LAST_PAUSES_S:
                 time.sleep(pause_s)
                 self._write_queue(last=True)
-                if not self._backlog.carry:
+                if not self._backlog.carried_records:
                     break
                 self._file.release_reserve()
-            self._whole = not self._backlog.carry
-            if self._whole:
+            self._is_complete = not self._backlog.carried_records
+            if self._is_complete:
                 self._backlog.clear_journal()
                 if self._fsync != "never":
                     self._sync_thread.sync()
                 self._file.close()
 
-    def _end(self, closing: Callable[[], PendingRecord]) -> None:
-        """Give the last record its number, once."""
-        with self._order:
-            if not self._over:
+    def _number_last_record(self, closing: Callable[[], PendingRecord]) -> None:
+        """Number the last record, if that has not been done yet."""
+        with self._order_lock:
+            if not self._has_last_record:
                 self._end_gap()
-                self._number([closing()])
-                self._over = True
+                self._stage_records([closing()])
+                self._has_last_record = True
 
-    def _make_room(self) -> None:
-        """Drop the waiting records on a disk that stays full; the reserve makes room for the record of their loss."""
+    def _drop_waiting(self) -> None:
+        """Drop the waiting records on a disk that stays full; free the reserve for the `gap` that reports the loss."""
         self._file.release_reserve()
-        with self._order:
-            for line in (*self._backlog.carry, *self._backlog.queue):
-                self._count_lost(line, self._reason())
-            self._backlog.drop()
+        with self._order_lock:
+            for record in (*self._backlog.carried_records, *self._backlog.queued_records):
+                self._count_lost(record, self._loss_reason())
+            self._backlog.drop_all()
 
     def _end_gap(self) -> None:
-        if self._gap is not None:
-            gap, self._gap = self._gap, None
-            self._number([gap.entry()])
+        if self._open_gap is not None:
+            gap, self._open_gap = self._open_gap, None
+            self._stage_records([gap.gap_record()])
 
-    def _give_up(self, closing: Callable[[], PendingRecord]) -> bool:
-        with self._order:
-            waiting = self._inflight + len(self._backlog.carry) + len(self._backlog.queue)
-            waiting = max(waiting + self.lost.records, self._seq - 1 - self._written)
-        # With the last record in the journal, the guard leaves a capture that says how its session ended.
-        self._end(closing)
+    def _report_unwritten(self, closing: Callable[[], PendingRecord]) -> bool:
+        with self._order_lock:
+            missing = self._in_flight_count + len(self._backlog.carried_records) + len(self._backlog.queued_records)
+            missing = max(missing + self.total_loss.record_count, self._next_seq - 1 - self._written_seq)
+        # With the last record in the journal, the guard can complete the capture with the ending of its session.
+        self._number_last_record(closing)
         # The guard writes the records in the journal as soon as the disk allows.
-        still = "are not yet" if self._backlog.survives_process else "are not"
+        status = "are not yet" if self._backlog.survives_process else "are not"
         self._tell(
-            f"the disk does not answer: {waiting} records of this session {still} in the capture {self._file.path}"
+            f"the disk does not answer: {missing} records of this session {status} in the capture {self._file.path}"
         )
         return False
 
     @property
     def durable_seq(self) -> int | None:
-        """If syncing has failed, the last number that is known to be on the disk."""
+        """If syncing has failed, the number of the last record that is known to be on the disk; else None."""
         return self._sync_thread.durable_seq

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Final
 
 from captures.ownership import is_of_user
-from captures.paths import home
+from captures.paths import user_home
 from mcpproxy.sql.statements import in_one_line
 
-LENGTH: Final = 1000
-"""How many lines are kept."""
+MAX_LINES: Final = 1000
+"""The maximum number of lines that are kept."""
 
 _MAX_HISTORY_BYTES: Final = 4 << 20
 _SQL: Final = "query_history"
@@ -28,23 +28,23 @@ _FILTERS: Final = "filter_history"
 
 def history_path(name: str = _SQL) -> Path | None:
     """The path of a history file in the user's state directory, or None if there is no such directory."""
-    named = os.environ.get("XDG_STATE_HOME")
-    if named and os.path.isabs(named):
-        return Path(named, "mcpproxy", name)
-    below = home()
-    if below is None:
+    state_home = os.environ.get("XDG_STATE_HOME")
+    if state_home and os.path.isabs(state_home):
+        return Path(state_home, "mcpproxy", name)
+    home_directory = user_home()
+    if home_directory is None:
         return None
     folder = "Library/Application Support" if sys.platform == "darwin" else ".local/state"
-    return Path(below, folder, "mcpproxy", name)
+    return Path(home_directory, folder, "mcpproxy", name)
 
 
-def remembered() -> list[str]:
-    """The statements in the history, newest last."""
+def past_statements() -> list[str]:
+    """The statements in the history, the newest last."""
     # A damaged file may contain NUL, and readline fails on it.
-    return [line for line in lines_of(history_path()) if "\0" not in line]
+    return [line for line in read_lines(history_path()) if "\0" not in line]
 
 
-def remember(statement: str) -> str | None:
+def remember_statement(statement: str) -> str | None:
     """Add a statement, unless it repeats the last one.
 
     Returns:
@@ -54,16 +54,16 @@ def remember(statement: str) -> str | None:
     line = in_one_line(statement)
     if line is None or "\0" in line:
         return None
-    lines = remembered()
+    lines = past_statements()
     if line and lines[-1:] != [line]:
-        write_lines(history_path(), [*lines, line][-LENGTH:])
+        write_lines(history_path(), [*lines, line][-MAX_LINES:])
     return line
 
 
 def filters_of(screen: str) -> list[str]:
-    """The filters in the history of a screen, newest last."""
+    """The filters in the history of a screen, the newest last."""
     return [
-        line.removeprefix(f"{screen} ") for line in lines_of(history_path(_FILTERS)) if line.startswith(f"{screen} ")
+        line.removeprefix(f"{screen} ") for line in read_lines(history_path(_FILTERS)) if line.startswith(f"{screen} ")
     ]
 
 
@@ -71,12 +71,14 @@ def remember_filter(screen: str, text: str) -> None:
     """Add a filter, or move it to the end if it is already there.
 
     Args:
-        screen: the name of the screen, without blanks.
+        screen: the name of the screen, without spaces.
         text: the filter, in one line.
     """
     line, path = f"{screen} {text}", history_path(_FILTERS)
     if text.splitlines() == [text]:
-        write_lines(path, [*(earlier for earlier in lines_of(path) if earlier != line), line][-LENGTH:])
+        write_lines(
+            path, [*(earlier_line for earlier_line in read_lines(path) if earlier_line != line), line][-MAX_LINES:]
+        )
 
 
 def write_lines(path: Path | None, lines: Sequence[str]) -> None:
@@ -99,7 +101,7 @@ def write_lines(path: Path | None, lines: Sequence[str]) -> None:
             Path(name).unlink(missing_ok=True)
 
 
-def lines_of(path: Path | None) -> list[str]:
+def read_lines(path: Path | None) -> list[str]:
     """The lines of a file in the state directory; none if it is missing, belongs to another user, or cannot be read."""
     if path is None:
         return []

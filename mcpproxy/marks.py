@@ -20,7 +20,7 @@ import orjson
 from captures.listing import first_segment
 from captures.paths import SUFFIX
 
-VERSION: Final = 1
+FORMAT_VERSION: Final = 1
 MARKS_SUFFIX: Final = ".marks.json"
 MAX_MARKS_FILE_BYTES: Final = 4 << 20
 """The maximum size of the file, in bytes."""
@@ -30,14 +30,14 @@ MAX_NOTE_CHARS: Final = 1000
 """The maximum length of a note, in characters."""
 
 
-class CannotMark(Exception):
+class MarkError(Exception):
     """A mark could not be read or written; the message says why."""
 
 
 def marks_path(capture: Path) -> Path:
     """The path of a capture's marks, from any of its segments."""
-    first = first_segment(capture)
-    return first.with_name(first.name.removesuffix(SUFFIX) + MARKS_SUFFIX)
+    first_file = first_segment(capture)
+    return first_file.with_name(first_file.name.removesuffix(SUFFIX) + MARKS_SUFFIX)
 
 
 class Marks:
@@ -47,19 +47,20 @@ class Marks:
         """Start without marks: `load` reads them.
 
         Args:
-            capture: its path.
-            id_: its id in the header.
+            capture: the path of the capture.
+            id_: the id of the capture, from its header.
         """
         self.path = marks_path(capture)
         self.notes: dict[int, str] = {}
-        """The notes by marked row number, empty for a mark alone. Replaced as a whole, never changed."""
+        """The note of each marked row, by its number; empty for a mark without a note. The dictionary is never changed,
+        only replaced as a whole."""
         self._id = id_
 
     def load(self) -> None:
         """Read the file.
 
         Raises:
-            CannotMark: it is not a file of marks, belongs to another capture, or cannot be read.
+            CannotMark: the file is not a file of marks, belongs to another capture, or cannot be read.
         """
         self.notes = self._read()
 
@@ -70,13 +71,13 @@ class Marks:
             CannotMark: the mark could not be written; nothing has changed.
         """
 
-        def turn(notes: dict[int, str]) -> None:
+        def toggle_mark(notes: dict[int, str]) -> None:
             if seq not in notes:
                 notes[seq] = ""
             elif not notes[seq]:
                 del notes[seq]
 
-        self._change(turn)
+        self._change(toggle_mark)
         return seq in self.notes
 
     def set_note(self, seq: int, text: str) -> None:
@@ -86,14 +87,14 @@ class Marks:
             CannotMark: the mark could not be written; nothing has changed.
         """
 
-        def write(notes: dict[int, str]) -> None:
-            had = notes.pop(seq, "")
-            if text.strip() or not had:
+        def put_note(notes: dict[int, str]) -> None:
+            old_note = notes.pop(seq, "")
+            if text.strip() or not old_note:
                 notes[seq] = text.strip()[:MAX_NOTE_CHARS]
 
-        self._change(write)
+        self._change(put_note)
 
-    def next(self, seq: int) -> int | None:
+    def next_after(self, seq: int) -> int | None:
         """The first marked row after `seq`, wrapping to the start; returns None if no row is marked."""
         return min(self.notes, key=lambda marked: (marked <= seq, marked), default=None)
 
@@ -101,7 +102,7 @@ class Marks:
         notes = self._read()
         change(notes)
         if len(notes) > MAX_MARKS:
-            raise CannotMark(f"no more than {MAX_MARKS:,} rows can be marked")
+            raise MarkError(f"no more than {MAX_MARKS:,} rows can be marked")
         self._write(notes)
         self.notes = notes
 
@@ -111,28 +112,28 @@ class Marks:
         except FileNotFoundError:
             return {}
         except OSError as error:
-            raise self._failed("read", error) from error
+            raise self._error("read", error) from error
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             os.close(fd)
-            raise CannotMark(f"{self.path.name} is not a regular file")
+            raise MarkError(f"{self.path.name} is not a regular file")
         with os.fdopen(fd, "rb") as file:
             try:
                 data = file.read(MAX_MARKS_FILE_BYTES + 1)
             except OSError as error:
-                raise self._failed("read", error) from error
+                raise self._error("read", error) from error
         try:
             document: Any = orjson.loads(data) if len(data) <= MAX_MARKS_FILE_BYTES else None
-            if document["marks"] != VERSION:
-                raise CannotMark(f"{self.path.name} was written by a newer version of mcpproxy")
+            if document["marks"] != FORMAT_VERSION:
+                raise MarkError(f"{self.path.name} was written by a newer version of mcpproxy")
             if document["capture"] != self._id:
-                raise CannotMark(f"{self.path.name} belongs to another capture")
+                raise MarkError(f"{self.path.name} belongs to another capture")
             return {
                 row["seq"]: str(row.get("note", ""))[:MAX_NOTE_CHARS]
                 for row in document["rows"]
                 if type(row["seq"]) is int
             }
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise CannotMark(f"{self.path.name} is not a file of marks; move it away to mark rows") from error
+            raise MarkError(f"{self.path.name} is not a file of marks; move it away to mark rows") from error
 
     def _write(self, notes: dict[int, str]) -> None:
         rows = [{"seq": seq, "note": note} if note else {"seq": seq} for seq, note in sorted(notes.items())]
@@ -140,24 +141,26 @@ class Marks:
             if not rows:
                 self.path.unlink(missing_ok=True)
                 return
-            data = orjson.dumps({"marks": VERSION, "capture": self._id, "rows": rows}, option=orjson.OPT_INDENT_2)
-            handle, name = tempfile.mkstemp(prefix=".marks-", dir=self.path.parent)
+            data = orjson.dumps(
+                {"marks": FORMAT_VERSION, "capture": self._id, "rows": rows}, option=orjson.OPT_INDENT_2
+            )
+            fd, name = tempfile.mkstemp(prefix=".marks-", dir=self.path.parent)
             try:
-                with os.fdopen(handle, "wb") as file:
+                with os.fdopen(fd, "wb") as file:
                     file.write(data + b"\n")
                     file.flush()
-                    os.fsync(handle)
+                    os.fsync(fd)
                 Path(name).replace(self.path)
             except BaseException:
                 with suppress(OSError):
                     Path(name).unlink()
                 raise
         except OSError as error:
-            raise self._failed("keep marks in", error) from error
+            raise self._error("keep marks in", error) from error
         except orjson.JSONEncodeError as error:
-            raise CannotMark("a note must be valid Unicode") from error
+            raise MarkError("a note must be valid Unicode") from error
 
-    def _failed(self, verb: str, error: OSError) -> CannotMark:
+    def _error(self, verb: str, error: OSError) -> MarkError:
         if error.errno == errno.ELOOP:
-            return CannotMark(f"{self.path.name} is a symbolic link")
-        return CannotMark(f"cannot {verb} {self.path.name}: {error.strerror}")
+            return MarkError(f"{self.path.name} is a symbolic link")
+        return MarkError(f"cannot {verb} {self.path.name}: {error.strerror}")

@@ -1,4 +1,4 @@
-"""Removal of captures: which files belong to one, and how it is deleted. `prune` and the screens use the same code."""
+"""Removal of captures: which files belong to a capture, and how to delete it, for `prune` and for the screens."""
 
 import time
 from collections.abc import Iterable
@@ -16,16 +16,16 @@ from captures.reader import Capture
 from mcpproxy.marks import marks_path
 
 
-class Removable(NamedTuple):
+class RemovableCapture(NamedTuple):
     """A capture that may be deleted."""
 
     path: Path
     files: list[Path]
     """Its segments."""
     size: int
-    """Bytes of the segments."""
+    """The size of the segments, in bytes."""
     age_s: float
-    """How long ago it was last written."""
+    """How long ago the capture was last written, in seconds."""
     has_marks: bool
 
 
@@ -34,7 +34,7 @@ def is_recorded(files: Iterable[Path]) -> bool:
     return any(map(is_live, files))
 
 
-def removable(path: Path) -> Removable | None:
+def removable_capture(path: Path) -> RemovableCapture | None:
     """A capture with all its segments, or None if it is being recorded or its files cannot be read."""
     files = segments(path)
     try:
@@ -44,10 +44,10 @@ def removable(path: Path) -> Removable | None:
     except OSError:
         return None
     age_s = time.time() - max(stat.st_mtime for stat in stats)
-    return Removable(path, files, sum(stat.st_size for stat in stats), age_s, marks_path(path).exists())
+    return RemovableCapture(path, files, sum(stat.st_size for stat in stats), age_s, marks_path(path).exists())
 
 
-def remove(capture: Removable) -> None:
+def remove_capture(capture: RemovableCapture) -> None:
     """Delete a capture: all segments, its marks, and its cached data.
 
     Raises:
@@ -55,17 +55,17 @@ def remove(capture: Removable) -> None:
     """
     if is_recorded(capture.files):
         raise OSError(0, "it is being recorded")
-    cached = _cached(capture.path)
+    cached_files = _cached_files(capture.path)
     for file in capture.files:
         file.unlink()
     marks_path(capture.path).unlink(missing_ok=True)
     # The cache may be lost at any time, and is trimmed in any case.
-    for file in cached:
+    for file in cached_files:
         with suppress(OSError):
             file.unlink()
 
 
-def _cached(path: Path) -> list[Path]:
+def _cached_files(path: Path) -> list[Path]:
     """The cached files of a capture: its summary, its tally, the worker's output for the screens, its rows for SQL."""
     files = [file for file in (file_of(path), tally.file_of(path), *output_cache.files_of(path)) if file is not None]
     folder = cache_files.directory()

@@ -5,10 +5,10 @@ errors. The promise: the result moves the cursor only forward, sets no title, co
 reverses nothing, and encodes to UTF-8. Anything that could do so becomes a visible escape: `\x1b`, `\n`, `\u202e`,
 `\U000e0041`.
 
-A backslash itself stays as it is, so that paths and JSON remain readable; so the four characters `\x1b` in a payload
-look like an escaped ESC. This is for the eye; the exact bytes are in the capture.
+A backslash itself stays as it is, so that paths and JSON remain readable. The four characters `\x1b` in a payload
+therefore look like an escaped ESC: the result is for people to read, and the exact bytes are in the capture.
 
-On the path of `mcpproxy run`: `unicodedata` is loaded only for text that is not ASCII.
+`mcpproxy run` loads this module when it starts, so `unicodedata` is loaded only for text that is not ASCII.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
     from typing import Final
 
 MAX_CELL_CHARS: Final = 1024
-"""How many characters of an untrusted text one cell, line or message shows."""
-MARKS_IN_A_ROW: Final = 8
-"""Combining marks allowed on one character; ten thousand of them would paint over the lines above."""
+"""The maximum number of characters of an untrusted text that one cell, line or message shows."""
+MAX_COMBINING_MARKS: Final = 8
+"""The maximum number of combining marks on one character; ten thousand would paint over the lines above."""
 
-_SHORT: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_SHORT_ESCAPES: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 # str.isprintable() refuses Cc, Cf, Co, Cs, Cn, Zl and Zp: controls, format characters (bidi, zero-width, tags), private
 # use, surrogates, unassigned, line separators. It lets these pass, although they show nothing
 # (Default_Ignorable_Code_Point, and the blank Braille pattern).
-_INVISIBLE: Final = frozenset(
+_INVISIBLE_CHARS: Final = frozenset(
     "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
     "\ufe00\ufe01\ufe02\ufe03\ufe04\ufe05\ufe06\ufe07\ufe08\ufe09\ufe0a\ufe0b\ufe0c\ufe0d"
 )
 _SELECTORS: Final = ("\U000e0100", "\U000e01ef")
-# Selectors of text or emoji presentation: ordinary once after a symbol, a hidden alphabet anywhere else.
-_PRESENTATION: Final = frozenset("\ufe0e\ufe0f")
+# Selectors of text or emoji presentation: one is ordinary after a symbol, but anywhere else they can hide text.
+_PRESENTATION_SELECTORS: Final = frozenset("\ufe0e\ufe0f")
 # Spaces (Zs) that isprintable() refuses although they are only blank.
 _SPACES: Final = frozenset(
     "\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
@@ -50,7 +50,7 @@ def sanitise(text: str, limit: int | None = MAX_CELL_CHARS) -> str:
         limit: characters of the result, at least 1, counting the `…` in place of the text that was cut off; None for
             all. It bounds the cost, not the length of the text.
     """
-    # Each character gives at least one, so no more than limit + 1 of them can matter.
+    # Each character yields at least one, so at most limit + 1 of them matter.
     head = text if limit is None or len(text) <= limit else text[: limit + 1]
     if head.isascii() and head.isprintable():
         return head if limit is None or len(head) <= limit else head[: limit - 1] + "…"
@@ -58,68 +58,68 @@ def sanitise(text: str, limit: int | None = MAX_CELL_CHARS) -> str:
 
 
 def sanitise_bytes(raw: bytes, limit: int | None = MAX_CELL_CHARS) -> str:
-    r"""The same for bytes that should be UTF-8; each byte that is not becomes `\xNN`."""
-    # A character takes four bytes at most; a piece of one after the cut lies after the limit, too.
+    r"""Does for bytes what `sanitise` does for text; each byte that is not UTF-8 becomes `\xNN`."""
+    # A character has at most four bytes, so a character that this cut splits is beyond the limit anyway.
     head = raw if limit is None else raw[: 4 * limit + 4]
     return sanitise(head.decode("utf-8", "backslashreplace"), limit)
 
 
 def escape(char: str) -> str:
-    """One character as a visible escape."""
+    """Returns one character as a visible escape."""
     code = ord(char)
     if code < 0x100:
-        return _SHORT.get(char) or f"\\x{code:02x}"
+        return _SHORT_ESCAPES.get(char) or f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def _clipped(pieces: Sequence[str], limit: int | None) -> str:
-    """All pieces, or as many whole ones as leave room for a `…`: an escape is never cut in two."""
-    whole = "".join(pieces)
-    if limit is None or len(whole) <= limit:
-        return whole
+    """Joins all pieces, or as many whole ones as leave room for a `…`: an escape is never cut in two."""
+    full_text = "".join(pieces)
+    if limit is None or len(full_text) <= limit:
+        return full_text
     size = 0
     for number, piece in enumerate(pieces):
         size += len(piece)
         if size > limit - 1:
             return "".join(pieces[:number]) + "…"
-    return whole
+    return full_text
 
 
 def _pieces(text: str) -> list[str]:
     """Each character of `text`, or the escape that is shown for it."""
     pieces: list[str] = []
-    # How many marks may still join the previous character: none at the start; none after a space, because a line may
-    # begin after it; and none after an escape, because its last digit would carry them.
-    room = 0
-    before = ""
+    # The number of marks that may still join the previous character: none at the start; none after a space, because a
+    # line may begin after it; and none after an escape, because its last digit would carry them.
+    marks_left = 0
+    previous_char = ""
     for char in text:
         if not _is_visible(char):
-            room, shown = 0, escape(char)
-        elif char in _PRESENTATION:
-            fits = room == MARKS_IN_A_ROW and _has_presentations(before)
-            room, shown = (room - 1, char) if fits else (0, escape(char))
+            marks_left, piece = 0, escape(char)
+        elif char in _PRESENTATION_SELECTORS:
+            is_ordinary = marks_left == MAX_COMBINING_MARKS and _has_presentations(previous_char)
+            marks_left, piece = (marks_left - 1, char) if is_ordinary else (0, escape(char))
         elif _is_mark(char):
-            room, shown = (room - 1, char) if room else (0, escape(char))
+            marks_left, piece = (marks_left - 1, char) if marks_left else (0, escape(char))
         else:
-            room, shown = 0 if char == " " or char in _SPACES else MARKS_IN_A_ROW, char
-        pieces.append(shown)
-        before = char
+            marks_left, piece = 0 if char == " " or char in _SPACES else MAX_COMBINING_MARKS, char
+        pieces.append(piece)
+        previous_char = char
     return pieces
 
 
 def _is_visible(char: str) -> bool:
     if not char.isprintable():
         return char in _SPACES
-    return char not in _INVISIBLE and not _SELECTORS[0] <= char <= _SELECTORS[1]
+    return char not in _INVISIBLE_CHARS and not _SELECTORS[0] <= char <= _SELECTORS[1]
 
 
 def _has_presentations(char: str) -> bool:
-    """Whether `char` may come as text and as emoji. After a letter a selector would be a hidden bit."""
+    """Whether `char` can be presented as text and as an emoji. After a letter, a selector would be a hidden bit."""
     return char in "#*0123456789ℹ" or not (char.isascii() or char.isalpha())
 
 
 def _is_mark(char: str) -> bool:
-    """Whether a terminal draws `char` onto the one before: combining marks, and jamo that end a Hangul syllable."""
+    """Whether a terminal draws `char` onto the previous one, as with combining marks and jamo that end a syllable."""
     if char.isascii():
         return False
     from unicodedata import category

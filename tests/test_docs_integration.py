@@ -27,7 +27,7 @@ from analysis.rules.discovery import rules as rules_built
 from mcpproxy import __version__
 from mcpproxy.cli import COMMANDS
 from mcpproxy.cli.command_line import Grammar, Option, grammars
-from mcpproxy.cli.run import Options
+from mcpproxy.cli.run import RunOptions
 from tests import rules
 from tests.mcpproxy.cli.typed import printed, program_of_forks
 
@@ -251,7 +251,7 @@ def test_json_in_the_documentation_parses_and_its_commands_run() -> None:
         for server in config.get("mcpServers", {}).values():
             if server.get("command") == "mcpproxy":
                 assert server["args"][0] == "run", block
-                assert Options(server["args"][1:]).command, block
+                assert RunOptions(server["args"][1:]).command, block
 
 
 @pytest.mark.parametrize("block", [block for block in blocks("sh") if block.page != "docs/ci.md"], ids=str)

@@ -323,7 +323,7 @@ def _all_of(stream: socket.socket, size: int) -> bytes:
 
 def _load_all() -> None:
     from analysis.json_schema import validator
-    from mcpproxy.check_run.examine import CheckOptions, examined
+    from mcpproxy.check_run.examine import CheckOptions, examine_capture
 
     for name in (
         *_LATER,
@@ -336,7 +336,7 @@ def _load_all() -> None:
     for name in _modules("mcpproxy.cli"):
         importlib.import_module(name)
     # What rules need is created when they first run.
-    for _ in examined(ROOT / "tests/corpus/captures/demo.mcpcap", CheckOptions()):
+    for _ in examine_capture(ROOT / "tests/corpus/captures/demo.mcpcap", CheckOptions()):
         pass
     validator.WORKER.close()
 
@@ -468,7 +468,7 @@ def _fork_children() -> None:
     real = subprocess.Popen
 
     def started(words: list[str], **how: Any) -> "subprocess.Popen[bytes]":
-        boot = words.index(child_process._BOOT)
+        boot = words.index(child_process._BOOT_CODE)
         module = words[boot + 1]
         sys.stdout.flush()
         return real(words, **how, preexec_fn=lambda: _be_child(module, how["env"]))

@@ -13,7 +13,7 @@ from hashlib import blake2b
 from typing import Any, Final
 
 from analysis.checking.old_wording import current_wording
-from analysis.rules.finding import GUESS
+from analysis.rules.finding import GUESS_PREFIX
 from analysis.rules.old_ids import current_id
 
 MAX_FINGERPRINTS: Final = 1_000_000
@@ -27,7 +27,7 @@ _UUID: Final = re.compile(
 
 
 class BaselineError(ValueError):
-    """A line is not a finding; the text says which line, and what was expected."""
+    """Raised if a line of a baseline is not a finding; the text names the line and says what was expected."""
 
 
 def fingerprint(rule: str, method: str, pointer: str, message: str) -> str:
@@ -39,7 +39,7 @@ def fingerprint(rule: str, method: str, pointer: str, message: str) -> str:
         pointer: the place in the message.
         message: the text of the finding.
     """
-    words = _NUMBER.sub("N", _UUID.sub("N", message.partition(GUESS)[0]))
+    words = _NUMBER.sub("N", _UUID.sub("N", message.partition(GUESS_PREFIX)[0]))
     text = f"{rule}\0{method}\0{pointer}\0{words}"
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
@@ -64,7 +64,7 @@ class Baseline:
         return len(self._accepted)
 
 
-def entries(lines: Iterable[bytes]) -> dict[str, dict[str, Any]]:
+def findings_by_fingerprint(lines: Iterable[bytes]) -> dict[str, dict[str, Any]]:
     """The findings in the lines of a file, by their fingerprints; blank lines are skipped.
 
     Raises:
@@ -73,16 +73,16 @@ def entries(lines: Iterable[bytes]) -> dict[str, dict[str, Any]]:
     by_fingerprint: dict[str, dict[str, Any]] = {}
     for number, line in enumerate(lines, 1):
         if line.strip():
-            mark, row = _entry(line, number)
-            by_fingerprint.setdefault(mark, row)
+            key, row = _parse_finding(line, number)
+            by_fingerprint.setdefault(key, row)
             if len(by_fingerprint) > MAX_FINGERPRINTS:
                 raise BaselineError(f"line {number}: expected at most {MAX_FINGERPRINTS:,} different findings")
     return by_fingerprint
 
 
-def _entry(line: bytes, number: int) -> tuple[str, dict[str, Any]]:
+def _parse_finding(line: bytes, number: int) -> tuple[str, dict[str, Any]]:
     try:
-        # Not by orjson: a finding may contain a lone surrogate from a peer, which must not spoil the others.
+        # orjson rejects lone surrogates. A finding may contain one from a peer, and must not invalidate the baseline.
         row = json.loads(line)
     except (ValueError, RecursionError):
         raise BaselineError(f"line {number}: expected JSON, as `check --format json` prints it") from None

@@ -1,15 +1,15 @@
-"""Budget: what each rule costs, as measured, to divide rules among processes and to notice an expensive one.
+"""Budget: the measured costs of the rules, used to divide rules among processes and to notice expensive ones.
 
-Figures are microseconds of processor time for each frame of a capture, on average over plain calls on stdio and the
-SDKs' conversations in both eras. `python -m tests.bench.check --rules` measures them and shows which have changed.
+Costs are microseconds of processor time per frame of a capture, averaged over plain calls on stdio and the SDKs'
+conversations in both eras. `python -m tests.bench.check --rules` measures them and shows which have changed.
 """
 
 from typing import Final
 
-BUDGET: Final = 1.0
-"""What a rule may cost without a stated reason."""
+MAX_COST_US: Final = 1.0
+"""The most that a rule may cost unless `REASONS_FOR_COST` says why it costs more."""
 
-COSTS: Final[dict[str, float]] = {
+RULE_COSTS: Final[dict[str, float]] = {
     "page/duplicate-item": 0.8,
     "tool/repeated-call": 0.8,
     "tool/arguments-invalid": 0.6,
@@ -52,13 +52,13 @@ COSTS: Final[dict[str, float]] = {
     "logging/invalid-level-accepted": 0.1,
     "page/foreign-cursor": 0.1,
 }
-"""The rules that cost most."""
+"""The costs of the most expensive rules, by the id of the rule."""
 
-OTHERS: Final = 0.03
-"""What any other rule costs."""
+DEFAULT_RULE_COST: Final = 0.03
+"""The cost of any other rule."""
 
-TESTS: Final = {"on_anomaly": 1.4, "on_problems": 3.0, "on_meta": 0.7}
-"""What a checker spends on messages if it has any rule with this hook, regardless of what the rule finds."""
+HOOK_TEST_COSTS: Final = {"on_anomaly": 1.4, "on_problems": 3.0, "on_meta": 0.7}
+"""The cost of testing messages for a hook, by hook; a checker with any such rule pays it regardless of the findings."""
 
-REASONS: Final[dict[str, str]] = {}
-"""Why a rule costs more than the budget."""
+REASONS_FOR_COST: Final[dict[str, str]] = {}
+"""The reasons why rules cost more than the budget, by the id of the rule."""

@@ -1,10 +1,10 @@
 """Checker: turns the messages of a capture into findings, by the rules that apply to each.
 
 Only `analysis.reading` creates a checker. Sans-IO and streaming: `check`, `advance` and `finish` return the findings
-that are now certain, in the order of `place_of`. Decisions depend only on the bytes and times in the capture, and what
-a rule finds does not depend on which others run, except those that replace its findings (`shares`). The rules for a
-message are looked up by its kind, method, revision, era and transport (`plans`), so a rule that does not apply costs
-nothing.
+that are now certain, in the order of `sort_key`. Decisions depend only on the bytes and times in the capture. The
+findings of a rule do not depend on which other rules run, except those that replace its findings (`shares`). The rules
+for a message are looked up by its kind, method, revision, era and transport (`plans`), so a rule that does not apply
+costs nothing.
 
 One cause, one finding: bytes that are not JSON reach only the framing rules, messages that cannot be classified only
 the envelope rules, and a rule that `replaces` another removes its findings about the same message.
@@ -19,16 +19,16 @@ from fnmatch import fnmatchcase
 from functools import cache, partial
 from typing import Final, Literal, NamedTuple
 
-from analysis.checking.plans import BoundHookPlan, BoundHookPlans, Calls, Hook, kind_of, named
+from analysis.checking.plans import BoundHookPlan, BoundHookPlans, Calls, Hook, fault_text, kind_of
 from analysis.checking.profile import Costs
-from analysis.conversation.annotated_objects import META_WORD, searchable_bytes, unusual_metas
+from analysis.conversation.annotated_objects import META_KEY_JSON, searchable_bytes, unusual_metas
 from analysis.conversation.bounded_dict import BoundedDict
 from analysis.conversation.call import Call, MessageContext
 from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.session import Session
-from analysis.rules.base import CaptureEnd, Later, Rule
-from analysis.rules.discovery import numbers, rules
+from analysis.rules.base import CaptureEnd, DeferredCheck, Rule
+from analysis.rules.discovery import rule_numbers, rules
 from analysis.rules.finding import Finding
 from analysis.rules.odd import NOTHING, oddities_of
 from analysis.rules.odd_exchange import oddities_in
@@ -38,47 +38,49 @@ from captures.damage import Damage
 from captures.frame import Frame
 from captures.record import Record
 
-SESSIONS: Final = 10_000
+MAX_SESSIONS_WITH_CAUSES: Final = 10_000
 """The most sessions whose causes are remembered."""
 
 
-class Rules(NamedTuple):
+class RuleSelection(NamedTuple):
     """The rules that judge a capture, and the callbacks that run with them."""
 
-    picked: Iterable[type[Rule]] | None = None
+    selected: Iterable[type[Rule]] | None = None
     """The rules that run; None for all."""
-    shown: Callable[[MessageContext], None] | None = None
+    on_message: Callable[[MessageContext], None] | None = None
     """Called with each message before the rules run on it."""
     costs: Costs | None = None
     """Records the cost of each rule; None to measure nothing."""
     is_cause: Callable[[Finding], bool] | None = None
-    """Whether the findings that follow from a given one may be counted under it, because it is itself reported; None if
-    that holds for all."""
+    """Whether the findings that follow from a finding may be counted under it, because it is itself reported; None if
+    this holds for every finding."""
 
 
 class Checker:
-    """Runs rules over one capture, whose messages are interpreted elsewhere."""
+    """Runs rules over the messages of one capture, which the caller's fold interprets."""
 
-    def __init__(self, fold: Fold, chosen: Rules | None = None) -> None:
-        """Create a checker for a capture, of which no item has been processed yet.
+    def __init__(self, fold: Fold, selection: RuleSelection | None = None) -> None:
+        """Create a checker for a capture of which no item has been processed yet.
 
         Args:
             fold: the state of the conversation, which the caller keeps up to date.
-            chosen: the rules; None for all.
+            selection: the rules and the callbacks; None for all rules.
         """
-        picked, shown, costs, is_cause = chosen or Rules()
-        self._shown, self._is_cause = shown, is_cause
+        selected_rules, on_message, costs, is_cause = selection or RuleSelection()
+        self._on_message, self._is_cause = on_message, is_cause
         self._fold = fold
         self.counts: Counter[tuple[str, int, str]] = Counter()
         """The number of violations of rules that report only the first one, by rule, session and side."""
         self.followers: Counter[tuple[str, int, str]] = Counter()
-        """How many findings follow from a cause: by the rule of the cause, its session, and their own rule."""
-        self._causes: BoundedDict[int, dict[str, None]] = BoundedDict(SESSIONS)
+        """The number of findings that follow from a cause, by the rule and session of the cause, and their own rule."""
+        self._causes: BoundedDict[int, dict[str, None]] = BoundedDict(MAX_SESSIONS_WITH_CAUSES)
         """The rules that have reported a cause, by session."""
-        self._bound = BoundHookPlans(rules().values() if picked is None else picked, costs, self._prepare)
-        self._timers: list[tuple[int, int, Rule, Later]] = []
+        self._bound = BoundHookPlans(
+            rules().values() if selected_rules is None else selected_rules, costs, self._prepare
+        )
+        self._timers: list[tuple[int, int, Rule, DeferredCheck]] = []
         self._timer_count = 0
-        self._watching: dict[int, dict[Rule, None]] = {}
+        self._watchers: dict[int, dict[Rule, None]] = {}
 
     @property
     def faults(self) -> dict[str, str]:
@@ -88,7 +90,7 @@ class Checker:
     # ---- inputs
 
     def is_due(self, item: Frame | Record | Damage) -> bool:
-        """Whether `advance` must be called before the fold processes an item: checks may be due by then."""
+        """Whether `advance` must be called before the fold processes an item, because deferred checks may be due."""
         return bool(self._timers) and not isinstance(item, Damage)
 
     def check(
@@ -97,219 +99,237 @@ class Checker:
         """Check the next item of a capture, which the fold has already processed.
 
         Args:
-            item: what was read.
-            messages: what it completes.
-            due: the findings of `advance` to the time of the item, if any.
+            item: the item.
+            messages: the messages that it completes.
+            due: the findings that `advance` returned for the time of the item, if any.
         """
         findings = [] if due is None else due
         if len(messages) == 1:
-            reported = self._look_at(messages[0])
-            if reported:
-                findings += self._settled(reported)
+            new_findings = self._check_message(messages[0])
+            if new_findings:
+                findings += self._settle(new_findings)
         elif messages:
-            findings += self._check(messages, item)
+            findings += self._check_messages(messages, item)
         if isinstance(item, Record):
-            findings += self._look_at_record(item)
-        return findings if len(findings) < 2 else sorted(findings, key=place_of)
+            findings += self._check_record(item)
+        return findings if len(findings) < 2 else sorted(findings, key=sort_key)
 
     def advance(self, t_ns: int) -> list[Finding]:
         """Advance capture time to `t_ns`, and run the checks that were deferred until then."""
         findings: list[Finding] = []
         while self._timers and self._timers[0][0] <= t_ns:
-            _, _, rule, ask = heapq.heappop(self._timers)
-            findings += self._ask(rule, ask)
-        return sorted(self._settled(findings), key=place_of)
+            _, _, rule, callback = heapq.heappop(self._timers)
+            findings += self._call_hook(rule, callback)
+        return sorted(self._settle(findings), key=sort_key)
 
     def finish(
-        self, rest: tuple[MessageContext, ...], left: Iterable[Call], reason: Literal["closed", "killed", "open"]
+        self,
+        last_messages: tuple[MessageContext, ...],
+        open_calls: Iterable[Call],
+        reason: Literal["closed", "killed", "open"],
     ) -> list[Finding]:
         """End the capture.
 
         Args:
-            rest: the messages that only the end of the capture completes.
-            left: the calls without a response.
+            last_messages: the messages that only the end of the capture completes.
+            open_calls: the calls without a response.
             reason: whether the capture was closed, stops without a `close` record, or is still being written.
         """
         findings: list[Finding] = []
-        if rest:
-            findings += self._check(rest, None)
+        if last_messages:
+            findings += self._check_messages(last_messages, None)
         findings += self.advance(self._fold.t_ns)
-        ended: list[Finding] = []
+        end_findings: list[Finding] = []
         by_session: dict[int, list[Call]] = {}
-        for call in left:
+        for call in open_calls:
             if call.session is not None:
                 by_session.setdefault(call.session.number, []).append(call)
-        for session in self._fold.routing.open():
-            own = tuple(by_session.get(session.number, ()))
-            ending = CaptureEnd(reason, self._fold.t_ns, own, is_clear=self._fold.is_clear)
+        for session in self._fold.routing.sessions():
+            session_calls = tuple(by_session.get(session.number, ()))
+            capture_end = CaptureEnd(reason, self._fold.t_ns, session_calls, is_clear=self._fold.is_complete)
             for rule, hook in self._bound.of_session("end", session):
-                ended += self._ask(rule, hook, session, ending)
-        return sorted(findings + self._settled(ended), key=place_of)
+                end_findings += self._call_hook(rule, hook, session, capture_end)
+        return sorted(findings + self._settle(end_findings), key=sort_key)
 
     # ---- calling the rules
 
-    def _check(self, contexts: tuple[MessageContext, ...], item: object) -> list[Finding]:
+    def _check_messages(self, contexts: tuple[MessageContext, ...], item: object) -> list[Finding]:
         findings: list[Finding] = []
         for message in contexts:
-            findings += self._settled(self._look_at(message))
+            findings += self._settle(self._check_message(message))
         if len(contexts) > 1 and isinstance(item, Frame) and item.verdict.kind == "batch" and not contexts[0].is_repeat:
-            reported: list[Finding] = []
-            self._run(self._bound.of_message("batch", contexts[0], "").usual, contexts, reported)
-            findings += self._settled(reported)
+            batch_findings: list[Finding] = []
+            self._run_hooks(self._bound.of_message("batch", contexts[0], "").unconditional, contexts, batch_findings)
+            findings += self._settle(batch_findings)
         return findings
 
-    def _look_at(self, context: MessageContext) -> list[Finding]:
+    def _check_message(self, context: MessageContext) -> list[Finding]:
         kind, method = kind_of(context)
-        if self._shown is not None:
-            self._shown(context)
+        if self._on_message is not None:
+            self._on_message(context)
         if context.is_repeat or context.message.frames[0].is_abridged:
             return []
         plan = self._bound.of_message(kind, context, method)
         findings: list[Finding] = []
-        if self._watching and context.session.number in self._watching:
-            findings += self._tell_watchers(context)
+        if self._watchers and context.session.number in self._watchers:
+            findings += self._run_watchers(context)
         if plan.plan.anomaly and (oddities := oddities_of(context)) is not NOTHING:
-            self._run(plan.odd_for(oddities), context, findings)
-        if plan.usual:
-            self._run(plan.usual, context, findings)
-        if plan.looks_closer:
-            self._look_closer(plan, context, findings)
+            self._run_hooks(plan.calls_for_oddities(oddities), context, findings)
+        if plan.unconditional:
+            self._run_hooks(plan.unconditional, context, findings)
+        if plan.has_conditional_hooks:
+            self._run_conditional_hooks(plan, context, findings)
         return findings
 
-    def _look_closer(self, plan: BoundHookPlan, context: MessageContext, findings: list[Finding]) -> None:
+    def _run_conditional_hooks(self, plan: BoundHookPlan, context: MessageContext, findings: list[Finding]) -> None:
         """Call the hooks that run only if a member or word is present, or if the envelope or list is new."""
-        unbound = plan.plan
-        body = context.body.get(unbound.part)
-        if plan.members and type(body) is dict and (present := plan.members.intersection(body)):
-            self._run(plan.calls_for(present), context, findings)
+        unbound_plan = plan.plan
+        body = context.body.get(unbound_plan.part)
+        if plan.members and type(body) is dict and (present_members := plan.members.intersection(body)):
+            self._run_hooks(plan.calls_for_members(present_members), context, findings)
         raw = searchable_bytes(context.message)
         for word in plan.words:
             if raw is None or word in raw:
-                self._run(plan.worded(word), context, findings)
-        if unbound.meta and (raw is None or META_WORD in raw) and (metas := unusual_metas(context, raw)):
+                self._run_hooks(plan.calls_for_word(word), context, findings)
+        if unbound_plan.meta and (raw is None or META_KEY_JSON in raw) and (metas := unusual_metas(context, raw)):
             for rule, hook in plan.meta:
-                findings += self._ask(rule, hook, context, metas)
-        before, envelope, is_known = len(findings), None, False
-        if unbound.by_envelope:
+                findings += self._call_hook(rule, hook, context, metas)
+        count_before, envelope, is_known = len(findings), None, False
+        if unbound_plan.by_envelope:
             envelope = words_of(context, "envelope")
             is_known = envelope is not None and envelope in plan.clean_words
             if not is_known:
-                self._run(plan.by_envelope, context, findings)
-        if unbound.is_list:
-            self._look_at_list(plan, context, findings)
-        elif unbound.problems:
-            proves = unbound.proves_rest if is_known else unbound.proves
-            if type(body) is not dict or proves is None or not proves(body):
-                self._look_at_shape(plan, context, findings)
-        if envelope is not None and not is_known and len(findings) == before:
+                self._run_hooks(plan.by_envelope, context, findings)
+        if unbound_plan.is_list:
+            self._check_list(plan, context, findings)
+        elif unbound_plan.problems:
+            proof = unbound_plan.proof_without_envelope if is_known else unbound_plan.proof
+            if type(body) is not dict or proof is None or not proof(body):
+                self._check_shape(plan, context, findings)
+        if envelope is not None and not is_known and len(findings) == count_before:
             plan.clean_words.add(envelope)
 
-    def _look_at_list(self, plan: BoundHookPlan, context: MessageContext, findings: list[Finding]) -> None:
+    def _check_list(self, plan: BoundHookPlan, context: MessageContext, findings: list[Finding]) -> None:
         """Call the hooks that depend on the list alone, if it is new, or if it led to findings before."""
-        words, before = words_of(context, "result"), len(findings)
+        words, count_before = words_of(context, "result"), len(findings)
         if words is not None and words in plan.clean_words:
             return
-        self._run(plan.by_result, context, findings)
-        self._look_at_shape(plan, context, findings)
-        if words is not None and len(findings) == before:
+        self._run_hooks(plan.by_result, context, findings)
+        self._check_shape(plan, context, findings)
+        if words is not None and len(findings) == count_before:
             plan.clean_words.add(words)
 
-    def _look_at_shape(self, plan: BoundHookPlan, context: MessageContext, findings: list[Finding]) -> None:
+    def _check_shape(self, plan: BoundHookPlan, context: MessageContext, findings: list[Finding]) -> None:
         if plan.plan.needs_no_params and "params" not in context.body:
             return
         problems = problems_of(context)
         if problems:
             for rule, hook in plan.problems:
-                findings += self._ask(rule, hook, context, problems)
+                findings += self._call_hook(rule, hook, context, problems)
 
-    def _tell_watchers(self, context: MessageContext) -> list[Finding]:
+    def _run_watchers(self, context: MessageContext) -> list[Finding]:
         findings: list[Finding] = []
-        for rule in (*self._watching[context.session.number],):
-            if rule.versions.holds(context.rank, context.era):
-                findings += self._ask(rule, rule.on_message, context)
+        for rule in (*self._watchers[context.session.number],):
+            if rule.versions.applies_to(context.rank, context.era):
+                findings += self._call_hook(rule, rule.on_message, context)
         return findings
 
-    def _look_at_record(self, record: Record) -> list[Finding]:
+    def _check_record(self, record: Record) -> list[Finding]:
         findings: list[Finding] = []
         if record.rec == "exchange":
-            findings += self._look_at_exchange(record)
+            findings += self._check_exchange(record)
         elif self._fold.transport != "http":
-            for session in self._fold.routing.open():
+            for session in self._fold.routing.sessions():
                 for rule, hook in self._bound.of_session("record", session):
-                    findings += self._ask(rule, hook, record, session)
-        return self._settled(findings)
+                    findings += self._call_hook(rule, hook, record, session)
+        return self._settle(findings)
 
-    def _look_at_exchange(self, record: Record) -> list[Finding]:
+    def _check_exchange(self, record: Record) -> list[Finding]:
         number = record.members.get("exchange")
-        http = self._fold.exchanges.known(number) if type(number) is int else None
+        http = self._fold.exchanges.get(number) if type(number) is int else None
         if http is None:
             return []
-        is_answer, is_end = (mark is not None and mark.seq == record.seq for mark in (http.answered, http.over))
+        is_answer, is_end = (mark is not None and mark.seq == record.seq for mark in (http.answered_ref, http.end_ref))
         findings: list[Finding] = []
         if is_answer or is_end:
             session = self._fold.routing.session_of_exchange(http)
-            odd = oddities_in(http, session)
+            oddities = oddities_in(http, session)
             if is_answer:
-                self._run_on(self._bound.of_exchange("response_start", http, session, odd), http, session, findings)
+                self._run_exchange_hooks(
+                    self._bound.of_exchange("response_start", http, session, oddities), http, session, findings
+                )
             if is_end:
-                self._run_on(self._bound.of_exchange("exchange_end", http, session, odd), http, session, findings)
-                messages = http.received or http.sent
+                self._run_exchange_hooks(
+                    self._bound.of_exchange("exchange_end", http, session, oddities), http, session, findings
+                )
+                messages = http.server_messages or http.client_messages
                 if messages:
-                    own = messages[0].session
-                    self._run_on(self._bound.of_exchange("messages_exchanged", http, own, odd), http, own, findings)
+                    message_session = messages[0].session
+                    self._run_exchange_hooks(
+                        self._bound.of_exchange("messages_exchanged", http, message_session, oddities),
+                        http,
+                        message_session,
+                        findings,
+                    )
         return findings
 
-    def _run_on(self, calls: Calls, http: HttpExchange, session: Session | None, findings: list[Finding]) -> None:
+    def _run_exchange_hooks(
+        self, calls: Calls, http: HttpExchange, session: Session | None, findings: list[Finding]
+    ) -> None:
         for rule, call in calls:
             try:
                 findings += call(http, session)  # keeps what comes before an exception
             except Exception as error:  # noqa: BLE001 - a faulty rule must not hide the findings of the others
                 self._switch_off(rule, error)
 
-    def _run(self, calls: Calls, what: object, findings: list[Finding]) -> None:
+    def _run_hooks(self, calls: Calls, subject: object, findings: list[Finding]) -> None:
         for rule, call in calls:
-            # `_ask`, inlined: nearly all the work of a check is calling rules that report nothing.
+            # `_call_hook`, inlined: nearly all the work of a check is calling rules that report nothing.
             try:
-                reported = call(what)
-                if reported:
-                    for finding in reported:
+                new_findings = call(subject)
+                if new_findings:
+                    for finding in new_findings:
                         findings.append(finding)  # noqa: PERF402 - keeps findings before an exception
             except Exception as error:  # noqa: BLE001 - a faulty rule must not hide the findings of the others
                 self._switch_off(rule, error)
 
-    def _ask(self, rule: Rule, call: Hook, *what: object) -> list[Finding]:
+    def _call_hook(self, rule: Rule, call: Hook, *arguments: object) -> list[Finding]:
         if rule.id in self.faults:
             return []
         try:
-            return [*call(*what)]
+            return [*call(*arguments)]
         except Exception as error:  # noqa: BLE001 - as above
             self._switch_off(rule, error)
             return []
 
     def _switch_off(self, rule: Rule, error: Exception) -> None:
-        self._bound.switch_off(rule.id, named(error))
+        self._bound.switch_off(rule.id, fault_text(error))
 
     # ---- services that rules can call
 
     def _prepare(self, rule: Rule) -> None:
-        rule.fold, rule.later, rule.watch = self._fold, partial(self._later, rule), partial(self._watch, rule)
+        rule.fold, rule.check_later, rule.set_watching = (
+            self._fold,
+            partial(self._schedule, rule),
+            partial(self._set_watching, rule),
+        )
 
-    def _later(self, rule: Rule, t_ns: int, ask: Later) -> None:
+    def _schedule(self, rule: Rule, t_ns: int, callback: DeferredCheck) -> None:
         self._timer_count += 1
-        heapq.heappush(self._timers, (t_ns, self._timer_count, rule, ask))
+        heapq.heappush(self._timers, (t_ns, self._timer_count, rule, callback))
 
-    def _watch(self, rule: Rule, session: Session, is_on: bool) -> None:
-        watching = self._watching.setdefault(session.number, {})
+    def _set_watching(self, rule: Rule, session: Session, is_on: bool) -> None:
+        watchers = self._watchers.setdefault(session.number, {})
         if is_on:
-            watching[rule] = None
+            watchers[rule] = None
         else:
-            watching.pop(rule, None)
-        if not watching:
-            del self._watching[session.number]
+            watchers.pop(rule, None)
+        if not watchers:
+            del self._watchers[session.number]
 
     # ---- one cause, one finding
 
-    def _settled(self, findings: list[Finding]) -> list[Finding]:
+    def _settle(self, findings: list[Finding]) -> list[Finding]:
         """Drop the findings that others replace, and count repeated ones; return those to report."""
         if not findings:
             return findings
@@ -317,15 +337,15 @@ class Checker:
             findings = [finding for finding in findings if self._is_provable(finding)]
         if len(findings) > 1:
             findings = _without_replaced(findings)
-        if self._fold.routing.guesses:
+        if self._fold.routing.guess_count:
             findings = [finding for finding in findings if not self._is_guess(finding)]
         for finding in findings:
-            if finding.rule in _causes() and (self._is_cause is None or self._is_cause(finding)):
-                session = self._fold.routing.likeness_of(finding.session)
+            if finding.rule in _cause_rules() and (self._is_cause is None or self._is_cause(finding)):
+                session = self._fold.routing.resembled_number(finding.session)
                 if session not in self._causes:
                     self._causes.put(session, {})
                 self._causes[session][finding.rule] = None
-        return [finding for finding in findings if self._is_news(finding)]
+        return [finding for finding in findings if self._count_if_repeated(finding)]
 
     def _is_provable(self, finding: Finding) -> bool:
         """Whether the capture has the bytes and times that a rule needs."""
@@ -337,33 +357,33 @@ class Checker:
     def _is_guess(self, finding: Finding) -> bool:
         return rules()[finding.rule].needs_session and self._fold.routing.is_guess(finding.session)
 
-    def _is_news(self, finding: Finding) -> bool:
+    def _count_if_repeated(self, finding: Finding) -> bool:
         rule = rules()[finding.rule]
         if not (rule.once or rule.follows):
             return True
-        session = self._fold.routing.likeness_of(finding.session)
+        session = self._fold.routing.resembled_number(finding.session)
         cause = next((id_ for id_ in rule.follows if id_ in self._causes.get(session, ())), None)
         if cause is not None:
-            self.followers[cause, session, finding.rule] += finding.stands_for
+            self.followers[cause, session, finding.rule] += finding.finding_count
             return False
         if not rule.once:
             return True
-        who = finding.blames + finding.message if rule.once_each else finding.blames
-        key = (finding.rule, session, who)
-        before = self.counts[key]
-        self.counts[key] += finding.stands_for
-        return not before
+        repeat_key = finding.blames + finding.message if rule.once_each else finding.blames
+        key = (finding.rule, session, repeat_key)
+        earlier_count = self.counts[key]
+        self.counts[key] += finding.finding_count
+        return not earlier_count
 
 
 @cache
-def _causes() -> frozenset[str]:
-    """The rules from whose findings others follow."""
+def _cause_rules() -> frozenset[str]:
+    """The rules whose findings can be causes of other findings."""
     return frozenset(id_ for rule in rules().values() for id_ in rule.follows)
 
 
-def place_of(finding: Finding) -> tuple[int, int, int]:
+def sort_key(finding: Finding) -> tuple[int, int, int]:
     """The sort key of findings that become certain at the same time: frame, message in it, rule."""
-    return finding.frame, -1 if finding.item is None else finding.item, numbers()[finding.rule]
+    return finding.frame, -1 if finding.item is None else finding.item, rule_numbers()[finding.rule]
 
 
 def _without_replaced(findings: list[Finding]) -> list[Finding]:

@@ -1,16 +1,16 @@
-"""Findings as the previous version worded them, so that a baseline that it wrote still accepts them.
+"""The wording of findings in the previous version, so that the baselines that it wrote still accept them.
 
-The text of a finding is part of its fingerprint. When the text of a rule changes, its old and its new wording belong
-here until the next version is released. `--update-baseline` writes the new one.
+The text of a finding is part of its fingerprint. When the text of a rule changes, its old and new wordings belong here
+until the next version is released. `--update-baseline` writes the new wording.
 """
 
 from typing import Final
 
-from analysis.rules.finding import GUESS
+from analysis.rules.finding import GUESS_PREFIX
 
 _VALUE: Final = "{}"
 
-REWORDED: Final[dict[str, tuple[tuple[str, str], ...]]] = {
+WORDING_CHANGES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "batch/answered-individually": (
         (
             "a request that came in an array is answered individually",
@@ -200,39 +200,39 @@ REWORDED: Final[dict[str, tuple[tuple[str, str], ...]]] = {
 
 
 def current_wording(rule: str, message: str) -> str:
-    """The message of a finding as this version words it; takes time linear in its length.
+    """Returns the message of a finding as this version words it, in time linear in its length.
 
     Args:
         rule: the current id of the rule.
-        message: as this version or the previous one worded it, perhaps with a guess.
+        message: the message as this version or the previous one words it; a guess may follow it.
     """
-    text, guess, rest = message.partition(GUESS)
-    # Values from the traffic may contain old words: text that this version wrote stays as it is.
-    if any(_values_in(text, new) is not None for _, new in REWORDED.get(rule, ())):
+    text, guess, guess_text = message.partition(GUESS_PREFIX)
+    # Text that this version wrote stays as it is: it may contain old words in values from the traffic.
+    if any(_values_in(text, new) is not None for _, new in WORDING_CHANGES.get(rule, ())):
         return message
-    for old, new in REWORDED.get(rule, ()):
+    for old, new in WORDING_CHANGES.get(rule, ()):
         values = _values_in(text, old)
         if values is not None:
-            return new.format(*values) + guess + rest
+            return new.format(*values) + guess + guess_text
     return message
 
 
 def _values_in(text: str, template: str) -> list[str] | None:
-    """Returns what a text has in place of the values of a template, or None if it does not fit the template."""
-    first, *others = template.split(_VALUE)
-    if not others:
+    """Returns the values in a text, in the places that a template has for them, or None if the text does not fit it."""
+    first, *literals = template.split(_VALUE)
+    if not literals:
         return [] if text == template else None
-    last = others.pop()
+    last = literals.pop()
     if not text.startswith(first):
         return None
     values = []
     position = len(first)
-    for words in others:
-        found = text.find(words, position)
-        if found < 0:
+    for literal in literals:
+        index = text.find(literal, position)
+        if index < 0:
             return None
-        values.append(text[position:found])
-        position = found + len(words)
+        values.append(text[position:index])
+        position = index + len(literal)
     end = len(text) - len(last)
     if end < position or not text.endswith(last):
         return None

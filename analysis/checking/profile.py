@@ -18,7 +18,7 @@ class Cost:
         self.calls = 0
         """How often it was called."""
         self.ns = 0
-        """How long its calls took, excluding the measuring itself as far as that is known."""
+        """How long its calls took, without the estimated time of the measurement itself."""
 
 
 class Costs:
@@ -26,24 +26,24 @@ class Costs:
 
     def __init__(self) -> None:
         self.rules: dict[str, Cost] = {}
-        self._own_ns = min(_measured(()) for _ in range(1000))
+        self._overhead_ns = min(_duration_ns(()) for _ in range(1000))
 
-    def timed(self, rule: str, hook: Callable[..., Iterable[Finding]]) -> Callable[..., Iterable[Finding]]:
-        """The same hook, timed until it has returned all its findings."""
+    def measured_hook(self, rule: str, hook: Callable[..., Iterable[Finding]]) -> Callable[..., Iterable[Finding]]:
+        """Returns a function that calls the hook and measures the time until it has returned all its findings."""
         cost = self.rules.setdefault(rule, Cost())
 
-        def ask(*what: object) -> Iterable[Finding]:
+        def timed_hook(*arguments: object) -> Iterable[Finding]:
             start = perf_counter_ns()
             try:
-                return [*hook(*what)]
+                return [*hook(*arguments)]
             finally:
                 cost.calls += 1
-                cost.ns += max(0, perf_counter_ns() - start - self._own_ns)
+                cost.ns += max(0, perf_counter_ns() - start - self._overhead_ns)
 
-        return ask
+        return timed_hook
 
 
-def _measured(findings: Iterable[Finding]) -> int:
+def _duration_ns(findings: Iterable[Finding]) -> int:
     start = perf_counter_ns()
     _ = [*findings]
     return perf_counter_ns() - start

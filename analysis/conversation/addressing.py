@@ -2,10 +2,10 @@
 
 Over HTTP many clients share a capture, and all of them number requests from 1. A response in the exchange of its
 request answers that request. Others legitimately cross exchanges: a client answers a server's request by a separate
-POST, the legacy transport answers everything on one stream, and a resumed stream brings what an earlier one lost. Those
-are looked for among the exchanges of the same session: the one with the same `Mcp-Session-Id`, or, on the legacy
-transport, with the same announced address. A wrong link is worse than none: if neither is known, a server's response
-matches nothing outside its exchange, and a client's response only an open request of that id.
+POST, the legacy transport answers everything on one stream, and a resumed stream delivers what an earlier one lost.
+This module looks for their requests among the exchanges of the same session, which have the same `Mcp-Session-Id` or,
+on the legacy transport, the same announced address. A wrong link is worse than none: if neither is known, a server's
+response matches nothing outside its exchange, and a client's response matches only an open request with that id.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,14 +19,14 @@ from captures.frame import Frame
 from captures.heads import Head
 
 MAX_ADDRESSING_ENTRIES: Final = 50_000
-"""The most exchanges, and ids of a session, that are kept; the oldest are forgotten first."""
+"""The most exchanges, and the most ids of a session, that are kept; the oldest are forgotten first."""
 
 
 class RequestKey(Struct, frozen=True, gc=False):
     """The key by which a response finds its request."""
 
     exchange: int | None
-    """The exchange that carried it; None on stdio."""
+    """The exchange that carried the request; None on stdio."""
     id: Id
 
 
@@ -35,14 +35,16 @@ class Addressing:
 
     def __init__(self) -> None:
         self._sessions: BoundedDict[int, str] = BoundedDict(MAX_ADDRESSING_ENTRIES)
-        self._asked: BoundedDict[tuple[Side, str, Id], tuple[int, ...]] = BoundedDict(MAX_ADDRESSING_ENTRIES)
-        self._of_client: BoundedDict[int, tuple[RequestKey, ...] | list[RequestKey]] = BoundedDict(
+        self._exchanges_by_request: BoundedDict[tuple[Side, str, Id], tuple[int, ...]] = BoundedDict(
             MAX_ADDRESSING_ENTRIES
         )
-        self._first: BoundedDict[int, int] = BoundedDict(MAX_ADDRESSING_ENTRIES)
+        self._client_requests: BoundedDict[int, tuple[RequestKey, ...] | list[RequestKey]] = BoundedDict(
+            MAX_ADDRESSING_ENTRIES
+        )
+        self._original_exchanges: BoundedDict[int, int] = BoundedDict(MAX_ADDRESSING_ENTRIES)
 
     def on_exchange(self, members: dict[str, Any]) -> None:
-        """Process an `exchange` record, which may name its session."""
+        """Process an `exchange` record, which may name the session of its exchange."""
         number = members.get("exchange")
         if type(number) is not int:
             return
@@ -52,71 +54,71 @@ class Addressing:
         if isinstance(session, str) and self._sessions.get(number) != session:
             self._sessions.put(number, session)
 
-    def request(self, side: Side, frame: Frame, id_: Id) -> RequestKey:
-        """The key of a request in a frame."""
+    def add_request(self, side: Side, frame: Frame, id_: Id) -> RequestKey:
+        """Record a request in a frame; return its key."""
         number = frame.exchange
         key = RequestKey(number, id_)
         if number is not None:
             name = side, self._sessions.get(number, ""), id_
-            asked = self._asked.get(name)
-            if asked is None:
-                self._asked.put(name, (number,))
+            numbers = self._exchanges_by_request.get(name)
+            if numbers is None:
+                self._exchanges_by_request.put(name, (number,))
             else:
-                self._asked[name] = *asked[-7:], number
+                self._exchanges_by_request[name] = *numbers[-7:], number
             if side == "client":
-                carried = self._of_client.get(number)
-                if carried is None:
-                    self._of_client.put(number, (key,))
-                elif isinstance(carried, list):
-                    carried.append(key)
+                carried_keys = self._client_requests.get(number)
+                if carried_keys is None:
+                    self._client_requests.put(number, (key,))
+                elif isinstance(carried_keys, list):
+                    carried_keys.append(key)
                 else:
-                    self._of_client[number] = [*carried, key]
+                    self._client_requests[number] = [*carried_keys, key]
         return key
 
-    def repeat(self, exchange: int, earlier: int) -> None:
+    def note_repeat(self, exchange: int, earlier: int) -> None:
         """Note that an exchange repeats the requests of an earlier one, which was redirected."""
-        self._first.put(exchange, self._first.get(earlier, earlier))
-        self._of_client.put(exchange, self._of_client.get(earlier, ()))
+        self._original_exchanges.put(exchange, self._original_exchanges.get(earlier, earlier))
+        self._client_requests.put(exchange, self._client_requests.get(earlier, ()))
 
-    def first_of(self, exchange: int | None) -> int | None:
-        """The exchange that first carried the requests of an exchange: itself, unless it repeats them."""
-        return exchange if exchange is None else self._first.get(exchange, exchange)
+    def original_exchange(self, exchange: int | None) -> int | None:
+        """Returns the exchange that first carried the requests of an exchange: itself, unless it repeats them."""
+        return exchange if exchange is None else self._original_exchanges.get(exchange, exchange)
 
     def requests_in(self, exchange: int | None) -> Sequence[RequestKey]:
-        """The keys of the client's requests that an exchange carried; not a copy, as a batch may have many."""
-        return () if exchange is None else self._of_client.get(exchange, ())
+        """Returns the keys of the client's requests that an exchange carried; not a copy, as a batch may have many."""
+        return () if exchange is None else self._client_requests.get(exchange, ())
 
     def session_of(self, exchange: int) -> str:
         """Returns the name of the session of an exchange, or an empty string if that is unknown."""
         return self._sessions.get(exchange, "")
 
     def request_count(self, session: str) -> int:
-        """How many ids were used by requests in exchanges of the session with this name."""
-        return sum(asked == session for _, asked, _ in self._asked)
+        """Returns the number of ids that requests used in the exchanges of the session with this name."""
+        return sum(name == session for _, name, _ in self._exchanges_by_request)
 
     def is_of_session(self, exchange: int) -> bool:
-        """Whether an exchange belongs to a session, so that its responses may still come on another stream."""
+        """Whether an exchange belongs to a session: its responses may then still come on another stream."""
         return exchange in self._sessions
 
-    def own(self, exchange: int, id_: Id) -> RequestKey:
-        """The key of the request with an id in the exchange itself."""
-        carried = self.requests_in(exchange)
-        # Usually it is the only one in its exchange: one key for both, as the tables keep many.
-        if len(carried) == 1 and carried[0].id == id_:
-            return carried[0]
-        return RequestKey(self.first_of(exchange), id_)
+    def own_key(self, exchange: int, id_: Id) -> RequestKey:
+        """Returns the key of the request with this id in the exchange itself."""
+        carried_keys = self.requests_in(exchange)
+        # Usually the request is the only one in its exchange. The key is shared then, as the tables keep many.
+        if len(carried_keys) == 1 and carried_keys[0].id == id_:
+            return carried_keys[0]
+        return RequestKey(self.original_exchange(exchange), id_)
 
-    def elsewhere(self, side: Side, exchange: int, id_: Id) -> Iterator[RequestKey]:
-        """The keys of the requests of `side` in any exchange that a response in this one can answer."""
+    def keys_elsewhere(self, side: Side, exchange: int, id_: Id) -> Iterator[RequestKey]:
+        """Yields the keys of the requests of `side`, in any exchange, that a response in this exchange can answer."""
         session = self._sessions.get(exchange, "")
         if session or side == "server":
-            # Requests sent before their session had a name are stored without one: the first response brings the name.
-            for other in self._asked.get((side, session, id_), ()):
-                yield RequestKey(other, id_)
+            # The first response names the session, so requests sent before it are stored without a name.
+            for number in self._exchanges_by_request.get((side, session, id_), ()):
+                yield RequestKey(number, id_)
 
 
 def _session(head: object) -> str | None:
-    """The hash of the session id in the head of a request or response."""
+    """Returns the hash of the session id in the head of a request or response."""
     if type(head) is not Head:
         head = Head(head) if isinstance(head, dict) else None
     return None if head is None else head.session

@@ -1,6 +1,7 @@
-"""The places of `_meta`, icons, annotations and MIME types in a message: list items, blocks, contents, peers.
+"""Finds the objects in a message that can have `_meta`, icons, annotations or a MIME type.
 
-Bounded: only the first items of a list are examined, and user data such as arguments is never examined.
+These are list items, content blocks, contents and the descriptions of peers. Only the first items of a list are
+examined, and user data such as arguments never is.
 """
 
 from collections.abc import Iterator
@@ -9,31 +10,34 @@ from typing import Any, Final, Literal
 
 from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Message, Response
-from analysis.conversation.session import CLIENT_CAPABILITIES, CLIENT_INFO, META, PROTOCOL_VERSION, SERVER_INFO
+from analysis.conversation.session import CLIENT_CAPABILITIES, CLIENT_INFO, META_PREFIX, PROTOCOL_VERSION, SERVER_INFO
 from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import Era
 
 MAX_EXAMINED_ITEMS: Final = 1000
 """The most items of one list that are examined."""
 
-META_WORD: Final = b'"_meta"'
+META_KEY_JSON: Final = b'"_meta"'
 """The key `_meta` as JSON writes it."""
 
-_ESCAPED: Final = b"\\u00"
+_ESCAPE_START: Final = b"\\u00"
 """The start of an escape for a letter that need not be escaped."""
 
-USUAL: Final = frozenset(
+USUAL_META_KEYS: Final = frozenset(
     {
         *("progressToken", PROTOCOL_VERSION, CLIENT_INFO, CLIENT_CAPABILITIES, SERVER_INFO),
-        *(META + name for name in ("logLevel", "subscriptionId", "related-task", "model-immediate-response", "tasks")),
+        *(
+            META_PREFIX + name
+            for name in ("logLevel", "subscriptionId", "related-task", "model-immediate-response", "tasks")
+        ),
     }
 )
-"""Keys that some revision or extension defines, and that other rules check."""
+"""Keys of `_meta` that some revision or extension defines, and that other rules check."""
 
-# Name of a member, and what it is: an object, a list of them, blocks of content, or messages with such blocks.
-_Kind = Literal["one", "items", "blocks", "messages"]
+# The kind of value that a member has: an object, a list of objects, content blocks, or messages with such blocks.
+_Kind = Literal["object", "items", "blocks", "messages"]
 _RESULTS: Final[dict[str, tuple[tuple[str, _Kind], ...]]] = {
-    "initialize": (("serverInfo", "one"),),
+    "initialize": (("serverInfo", "object"),),
     "tools/list": (("tools", "items"),),
     "tools/call": (("content", "blocks"),),
     "resources/list": (("resources", "items"),),
@@ -45,61 +49,63 @@ _RESULTS: Final[dict[str, tuple[tuple[str, _Kind], ...]]] = {
     "sampling/createMessage": (("content", "blocks"),),
 }
 _PARAMS: Final[dict[str, tuple[tuple[str, _Kind], ...]]] = {
-    "initialize": (("clientInfo", "one"),),
+    "initialize": (("clientInfo", "object"),),
     "sampling/createMessage": (("messages", "messages"), ("tools", "items")),
 }
 
 
 def searchable_bytes(message: Message) -> bytes | None:
-    """Returns the bytes in which a message's words can be searched, or None if the search would be inconclusive.
+    """Returns the bytes in which to search for the words of a message, or None if the search would be inconclusive.
 
-    It would be inconclusive if letters are escaped, and for an item of a batch: searching the whole batch for each of
-    its items would take quadratic time.
+    It is inconclusive if letters are escaped. An item of a batch is not searched either: searching the whole batch for
+    each of its items would take quadratic time.
     """
     frames = message.frames
     frame = frames[0]
     raw = frame.raw
     if frame.is_as_written:
         return raw
-    if message.index is not None or len(frames) != 1 or (b"\\" in raw and _ESCAPED in raw):
+    if message.index is not None or len(frames) != 1 or (b"\\" in raw and _ESCAPE_START in raw):
         return None
     return raw
 
 
 def unusual_metas(context: MessageContext, raw: bytes | None) -> list[tuple[str, Any]]:
-    """Every `_meta` of a message that is not an object or has an unusual key, each with its JSON Pointer.
+    """Returns each `_meta` of a message that is not an object or has an unusual key, with its JSON Pointer.
 
-    That of the params or the result comes first. Nearly all messages have none.
+    The `_meta` of the params or the result comes first. Nearly all messages have no such `_meta`.
 
     Args:
         context: the message.
         raw: as `searchable_bytes` returns it.
     """
-    part = part_of(context)
+    part = body_member(context)
     body = context.body.get(part)
-    found: list[tuple[str, Any]] = []
-    own = isinstance(body, dict) and "_meta" in body
-    if isinstance(body, dict) and own and not _is_usual(body["_meta"]):
-        found.append((f"/{part}/_meta", body["_meta"]))
-    if raw is None or raw.count(META_WORD) > own:
-        further = [(pointer, place["_meta"]) for pointer, place in annotated_objects(context) if "_meta" in place]
-        found += [(f"{pointer}/_meta", meta) for pointer, meta in further if not _is_usual(meta)]
-    return found
+    metas: list[tuple[str, Any]] = []
+    has_own_meta = isinstance(body, dict) and "_meta" in body
+    if isinstance(body, dict) and has_own_meta and not _is_usual(body["_meta"]):
+        metas.append((f"/{part}/_meta", body["_meta"]))
+    if raw is None or raw.count(META_KEY_JSON) > has_own_meta:
+        other_metas = [
+            (pointer, annotated["_meta"]) for pointer, annotated in annotated_objects(context) if "_meta" in annotated
+        ]
+        metas += [(f"{pointer}/_meta", meta) for pointer, meta in other_metas if not _is_usual(meta)]
+    return metas
 
 
 def _is_usual(meta: object) -> bool:
-    return isinstance(meta, dict) and USUAL.issuperset(meta)
+    return isinstance(meta, dict) and USUAL_META_KEYS.issuperset(meta)
 
 
 def annotated_objects(context: MessageContext) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Objects in a message that may have `_meta`, icons, annotations or a MIME type, each with its JSON Pointer."""
-    part = part_of(context)
+    """Yields the objects in a message that may have `_meta`, icons, annotations or a MIME type, with JSON Pointers."""
+    part = body_member(context)
     body = context.body.get(part)
     if not isinstance(body, dict):
         return
     for name, kind in (_RESULTS if part == "result" else _PARAMS).get(context.method, ()):
         value, pointer = body.get(name), f"/{part}/{name}"
-        if kind == "one":
+        if kind == "object":
             if isinstance(value, dict):
                 yield pointer, value
         elif kind == "items":
@@ -107,9 +113,9 @@ def annotated_objects(context: MessageContext) -> Iterator[tuple[str, dict[str, 
         elif kind == "blocks":
             yield from _blocks(pointer, value)
         else:
-            for where, message in _items(pointer, value):
-                yield where, message
-                yield from _blocks(f"{where}/content", message.get("content"))
+            for message_pointer, message in _items(pointer, value):
+                yield message_pointer, message
+                yield from _blocks(f"{message_pointer}/content", message.get("content"))
     meta = body.get("_meta")
     for name in (CLIENT_INFO, SERVER_INFO) if isinstance(meta, dict) else ():
         peer = meta.get(name) if isinstance(meta, dict) else None
@@ -117,19 +123,19 @@ def annotated_objects(context: MessageContext) -> Iterator[tuple[str, dict[str, 
             yield f"/{part}/_meta/{name.replace('/', '~1')}", peer
 
 
-def has_places(part: Literal["params", "result"], method: str, era: Era | None) -> bool:
-    """Whether messages of a kind may have such objects; peers name themselves in any message of the modern era."""
+def may_have_annotated_objects(part: Literal["params", "result"], method: str, era: Era | None) -> bool:
+    """Whether messages of a kind may have such objects: in the modern era, any message may describe its sender."""
     return method in METHODS and (era != "handshake" or method in (_RESULTS if part == "result" else _PARAMS))
 
 
-def part_of(context: MessageContext) -> Literal["params", "result"]:
-    """The member that holds the body of a message."""
+def body_member(context: MessageContext) -> Literal["params", "result"]:
+    """Returns the name of the member that contains the body of a message."""
     return "result" if isinstance(context.message, Response) else "params"
 
 
-def icons(place: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The icons of an object, each with its place in it."""
-    yield from _items("/icons", place.get("icons"))
+def icons(annotated: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields the icons of an object, each with its JSON Pointer in the object."""
+    yield from _items("/icons", annotated.get("icons"))
 
 
 def _items(pointer: str, value: object) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -139,10 +145,10 @@ def _items(pointer: str, value: object) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _blocks(pointer: str, value: object, depth: int = 0) -> Iterator[tuple[str, dict[str, Any]]]:
-    for where, block in [(pointer, value)] if isinstance(value, dict) else _items(pointer, value):
-        yield where, block
+    for block_pointer, block in [(pointer, value)] if isinstance(value, dict) else _items(pointer, value):
+        yield block_pointer, block
         resource = block.get("resource")
         if isinstance(resource, dict):
-            yield f"{where}/resource", resource
+            yield f"{block_pointer}/resource", resource
         if block.get("type") == "tool_result" and not depth:
-            yield from _blocks(f"{where}/content", block.get("content"), 1)
+            yield from _blocks(f"{block_pointer}/content", block.get("content"), 1)

@@ -1,4 +1,4 @@
-"""BoundedDict: a table with a maximum size that forgets the oldest entries first and counts them.
+"""BoundedDict: a table with a maximum size that forgets its oldest entries first and counts them.
 
 The size of most tables of an analysis depends on the traffic, so each has a limit. A caller that does not find an entry
 must know whether it may have been forgotten: see `forgotten`.
@@ -11,30 +11,30 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Forgotten(NamedTuple):
+class ForgottenEntries(NamedTuple):
     """Entries of one kind that an analysis had to forget."""
 
     what: str
-    """What they are, in the plural: `requests`."""
+    """The kind of the entries, in the plural: `requests`."""
     times: int
-    """How many."""
+    """How many entries were forgotten."""
     limit: str
     """What exceeded the limit, in words."""
     effect: str
-    """What that means for all later results."""
+    """The consequence for all later results."""
 
     @property
     def text(self) -> str:
-        """The same as a sentence."""
+        """Returns the loss as a sentence."""
         return f"{self.times:,} {self.what} were forgotten: {self.limit}; {self.effect}"
 
     def members(self) -> dict[str, Any]:
-        """The same for programs."""
+        """Returns the loss as members of JSON output."""
         return {"what": self.what, "count": self.times}
 
 
 class BoundedDict(OrderedDict[K, V]):
-    """A table with a limit. Replaced entries keep their place; `move_to_end` makes an entry the newest."""
+    """A table with a limit. A replaced entry keeps its position; `move_to_end` makes an entry the newest."""
 
     __slots__ = ("forgotten", "limit")
 
@@ -42,15 +42,15 @@ class BoundedDict(OrderedDict[K, V]):
         """Create an empty table.
 
         Args:
-            limit: the most entries that it holds.
+            limit: the most entries that the table keeps.
         """
         super().__init__()
         self.limit = limit
         self.forgotten = 0
-        """Entries that had to be forgotten."""
+        """How many entries had to be forgotten."""
 
     def put(self, key: K, value: V) -> V | None:
-        """Set a value; return the oldest value if that had to be forgotten for it."""
+        """Set a value; return the oldest value if the table had to forget it, or else None."""
         self[key] = value
         if len(self) <= self.limit:
             return None

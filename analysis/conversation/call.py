@@ -1,13 +1,14 @@
-"""Call and MessageContext: a request with what became of it, and a message with what it means.
+"""Call and MessageContext: a request with its outcome, and a message with its meaning.
 
-A call is one object from the request to the end of the capture. It is made when the request is understood, and changed
-in place when it is cancelled, carried on by another HTTP exchange or answered, or when it fails. Everything that
-commands say about a call is here, so all of them say the same. A message refers to its call.
+A call is one object from the request to the end of the capture. It is created when the request is read, and changed in
+place when it is cancelled, continued in another HTTP exchange or answered, or when it fails. All commands use the
+properties defined here, so they all report the same. A message refers to its call.
 
-How long a call took has two meanings. It lasts (`Call.lasted_ns`) until the first of its response, its cancellation and
-the failure of its HTTP exchange: spans and bars show this. Its latency (`Call.latency_ns`) ends with the response,
-whenever that came: lists of responses show this, and how late it was (`Call.late_ns`). Only timely responses
-(`Call.is_timely`) count in percentiles, and only those and failures in shares of errors.
+The time that a call took has two meanings. A call lasts (`Call.lasted_ns`) until the first of its response, its
+cancellation and the failure of its HTTP exchange; spans and bars show this time. Its latency (`Call.latency_ns`) ends
+with the response, even if that came late; lists of responses show the latency, and how late the response was
+(`Call.late_ns`). Only timely responses (`Call.is_timely`) count in percentiles; error rates count only timely responses
+and failures.
 """
 
 import re
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msgspec import Struct
 
-from analysis.conversation.message import Id, Invalid, Message, Notification, Request, Response, id_of
+from analysis.conversation.message import Id, InvalidMessage, Message, Notification, Request, Response, id_of
 from analysis.conversation.multi_round import Chain, Round
 from analysis.conversation.record_ref import RecordRef
 from analysis.conversation.session import Session, State
@@ -31,11 +32,11 @@ if TYPE_CHECKING:
 
 ABANDONED_NS: Final = 5_000_000_000
 """A request that had waited this long when its sender cancelled it was abandoned, regardless of the reason given."""
-REASON: Final = 1000
+MAX_REASON_CHARS: Final = 1000
 """The most characters of a cancellation's reason that are kept."""
 MAX_CALL_SPANS: Final = 10_000
 """The most `spans` that are kept of one call."""
-QUOTED: Final = 60
+MAX_QUOTED_CHARS: Final = 60
 """The most characters of a name that guesses quote."""
 
 
@@ -57,27 +58,27 @@ class Outcome(StrEnum):
     FAILED = "failed"
     """The HTTP exchange failed, or ended, before a response could come."""
     UNANSWERED = "unanswered"
-    """No response seen."""
+    """No response was recorded."""
     NOT_RECORDED = "not_recorded"
-    """No response seen, but the capture lacks the body or the records in which it may have come."""
+    """No response was recorded, but the capture lacks the body or the records that may have contained it."""
 
 
 class IdState(StrEnum):
     """The state of an id in a table."""
 
     NEVER_SEEN = "never_seen"
-    """No request had it, or the table has forgotten it (see `CallTable.forgotten`)."""
+    """No request had the id, or the table has forgotten it (see `CallTable.forgotten`)."""
     OPEN = "open"
     """A request waits for its response."""
     CANCELLED = "cancelled"
-    """The same, and a cancellation has named it."""
+    """A request waits for its response, but a cancellation has named it."""
     ANSWERED = "answered"
-    """It has been answered and not reused."""
+    """Its request has been answered, and the id has not been reused."""
     FAILED = "failed"
-    """Its HTTP exchange ended without a response, and it has not been reused."""
+    """The HTTP exchange of its request ended without a response, and the id has not been reused."""
 
 
-# Enumeration members take ten times as long to look up as these, and each message needs some.
+# Looking up enumeration members takes ten times as long as these constants, and each message needs some.
 _RESULT: Final = Outcome.RESULT
 _TOOL_ERROR: Final = Outcome.TOOL_ERROR
 _ERROR: Final = Outcome.ERROR
@@ -94,10 +95,10 @@ ERRORS: Final = frozenset({_ERROR, _TOOL_ERROR})
 """Outcomes with a response that is an error."""
 FAILURES: Final = frozenset({_UNANSWERED, _FAILED})
 """Outcomes without a response although one was due."""
-ENDLESS: Final = frozenset({"subscriptions/listen"})
-"""Methods of requests that normally get no response, and end by a cancellation."""
-_NO_SUCCESS: Final = 300
-_TOKEN: Final = (str, int, float)
+ENDLESS_METHODS: Final = frozenset({"subscriptions/listen"})
+"""Methods of requests that normally get no response, and end with a cancellation."""
+_MIN_UNSUCCESSFUL_STATUS: Final = 300
+_TOKEN_TYPES: Final = (str, int, float)
 _TIMED_OUT: Final = re.compile(rf"tim(?:e|ed)[\s_-]?out|deadline|{REQUEST_TIMEOUT}", re.IGNORECASE)
 
 
@@ -107,16 +108,16 @@ class ProbableAnswer(NamedTuple):
     seq: int
     """Number of its frame."""
     id: str | None
-    """Its id as JSON, truncated; None if it has none, or null. Untrusted text."""
+    """Its id as JSON, truncated; None if the id is missing or null. Untrusted text."""
 
     @property
     def text(self) -> str:
-        """What it means for the request, as a clause."""
+        """What the response means for the request, as a clause."""
         return f"probably answered by frame {self.seq} {'without an id' if self.id is None else f'with id {self.id}'}"
 
 
-class Losses:
-    """How many times records were lost, perhaps with responses; shared by all requests, of which there may be many."""
+class LossCounter:
+    """Counts losses of records, which may include responses. All requests of a table share one, to save memory."""
 
     __slots__ = ("count",)
 
@@ -125,92 +126,94 @@ class Losses:
 
 
 class Call(Struct, eq=False):
-    """A request and its outcome, as far as known. Only the fold and its parts, in this package, change it."""
+    """A request and its outcome, as far as it is known. Only the fold and its parts, in this package, change it."""
 
     request: Request
     revision: str | None = None
-    """The revision of MCP that was in force for it; once answered, the one that the response settles."""
+    """The revision of MCP in force for the request; once it is answered, the revision that the response settles."""
     era: Era | None = None
-    """The era in which it was spoken."""
+    """The era of the request."""
     http: "HttpExchange | None" = None
-    """The HTTP exchange that carried it, the last one if it was redirected; None on stdio."""
+    """The HTTP exchange that carried the request, or the last one if it was redirected; None on stdio."""
     session: Session | None = None
-    """The session in which it was sent."""
+    """The session of the request."""
     number: int = -1
-    """From 0, in the order of the requests of the capture."""
+    """The position among the requests of the capture, from 0."""
     name: str | None = None
-    """The tool, the prompt or the URI of the resource that it names. Untrusted text."""
+    """The tool, prompt or resource URI that the request names. Untrusted text."""
     token: Id | None = None
-    """Its progress token."""
+    """The progress token of the request; None if there is none."""
     in_flight: int = 0
-    """How many requests of its session waited when it was sent, including itself, but not cancelled ones."""
+    """How many requests of its session waited when it was sent: itself included, cancelled ones not."""
     outer: "Call | None" = None
-    """For a request of the server: the client's call during which it was sent, if it is known."""
+    """For a server's request: the client's call during which it was sent; None if unknown."""
     progress: int = 0
-    """How many progress notifications came for it."""
+    """How many progress notifications came for the request."""
     first_progress_ns: int | None = None
     """Stamp of the first progress notification; None if there is none."""
     spans: list[tuple[int, int]] | None = None
-    """From when to when its receiver itself waited for responses."""
+    """The times between which the receiver of the request itself waited for responses, each as start and end."""
     stall_ns: int = 0
-    """How long after its stamp it was handed on."""
+    """How long after its stamp the request was handed on."""
     redirects: int = 0
-    """How many times it was redirected and repeated."""
+    """How many times the request was redirected and repeated."""
     round: Round | None = None
-    """Its round of a chain; None if it is a separate call."""
+    """The round of a chain that this call is; None if it is a separate call."""
     task: Task | None = None
-    """The task that it is about, or started."""
+    """The task that the call started or is about."""
     response: Response | None = None
-    """None if none came."""
+    """The response; None if none came."""
     ended_ns: int | None = None
     """Stamp of the response."""
     cancellation: RecordRef | None = None
-    """The first cancellation that named it, or the end of an HTTP exchange by which its client cancelled it."""
+    """The first cancellation that named the request, or the end of the HTTP exchange that its client closed to cancel
+    it."""
     cancel_reason: str | None = None
     """The reason given in that cancellation. Untrusted text."""
     fault: Outcome | None = None
-    """What had become of it before it was cancelled; None if it could still be answered, or was not cancelled."""
+    """The outcome that the request already had when it was cancelled; None if it could still be answered or was not
+    cancelled."""
     exchange_end: RecordRef | None = None
-    """The end of the HTTP exchange on which its response was due; None while that is open or resumed, and once there is
+    """The end of the HTTP exchange on which its response was due; None while the exchange is open or resumed, and after
     a response."""
-    client_closed: bool = False
-    """Whether its client ended that exchange: the client gave up, although this does not cancel the request."""
-    settled: Outcome | None = None
-    """Its outcome, once nothing can change it."""
+    has_client_closed: bool = False
+    """Whether the client ended that exchange: it gave up, although this does not cancel the request."""
+    final_outcome: Outcome | None = None
+    """The final outcome; None while it can still change."""
     is_forgotten: bool = False
-    """Whether it had to be forgotten because too many were open: its response reads as unknown."""
-    losses: Losses | None = None
-    """The shared count of losses of records; None if unknown."""
+    """Whether the call had to be forgotten because too many were open: its response then matches no request."""
+    losses: LossCounter | None = None
+    """The shared counter of losses of records; None if unknown."""
     losses_before: int = 0
-    """That count when it was sent."""
+    """The value of that counter when the request was sent."""
     guessed_response: ProbableAnswer | None = None
-    """The first response that fits no request and was probably meant for this one."""
+    """The first response that fits no request but was probably meant for this one."""
 
     # ---- the outcome
 
     @property
     def outcome(self) -> Outcome:
-        """Its outcome as far as known now."""
-        return self.settled or self._fate
+        """The outcome, as far as it is known."""
+        return self.final_outcome or self._outcome_without_response
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing read later can change it."""
-        return self.settled is not None or self.is_forgotten or not self.request.id.pairs
+        """Whether nothing read later can change the outcome."""
+        return self.final_outcome is not None or self.is_forgotten or not self.request.id.is_answerable
 
     @property
     def started_ns(self) -> int:
-        """When it was handed on: its stamp, plus the time that the receiver then took to accept it."""
+        """When the request was handed on: its stamp, plus the time that the receiver then took to accept it."""
         return self.request.t_ns + self.stall_ns
 
     @property
     def latency_ns(self) -> int | None:
-        """How long the response took, even if its sender no longer waited for it (`late_ns`), or None without one."""
+        """How long the response took, even if it came late (`late_ns`), or None without a response."""
         return None if self.ended_ns is None else max(0, self.ended_ns - self.started_ns)
 
     @property
     def waiting_ns(self) -> int:
-        """How much of that time the receiver itself waited for responses: the union of `spans`."""
+        """How much of the latency the receiver itself spent waiting for responses: the union of `spans`."""
         total, until = 0, self.started_ns
         for begin, end in sorted(self.spans or ()):
             end = end if self.ended_ns is None else min(end, self.ended_ns)
@@ -222,96 +225,97 @@ class Call(Struct, eq=False):
     def cancelled_ns(self) -> int | None:
         """Stamp of the first cancellation, or of the end of an HTTP exchange that its client closed.
 
-        A response may still have come after it. The outcome says whether it had failed before that.
+        A response may still have come after it. The outcome says whether the call had failed before it.
         """
-        mark = self._end_of_waiting
-        return None if mark is None else mark.t_ns
+        end = self._end_of_waiting
+        return None if end is None else end.t_ns
 
     @property
     def cancelled_seq(self) -> int | None:
         """Number of the frame of the first cancellation, or of the record of the end of such an exchange."""
-        mark = self._end_of_waiting
-        return None if mark is None else mark.seq
+        end = self._end_of_waiting
+        return None if end is None else end.seq
 
     @property
     def cancelled_after_ns(self) -> int | None:
-        """How long it had waited when it was cancelled, or None if it was not."""
+        """How long the request had waited when it was cancelled, or None if it was not."""
         cancelled_ns = self.cancelled_ns
         return None if cancelled_ns is None else max(0, cancelled_ns - self.started_ns)
 
     @property
     def is_closed_by_client(self) -> bool:
-        """Whether its client cancelled it, or gave up on it, by closing its HTTP exchange."""
-        over = None if self.http is None else self.http.over
-        return over is not None and over.seq == self.cancelled_seq
+        """Whether the client cancelled the request, or gave up on it, by closing its HTTP exchange."""
+        exchange_end = None if self.http is None else self.http.end_ref
+        return exchange_end is not None and exchange_end.seq == self.cancelled_seq
 
     @property
     def cancelled_by(self) -> int | None:
-        """Frame number of the first cancellation that named it while it had no response."""
+        """Frame number of the first cancellation that named the request while it had no response."""
         return None if self.cancellation is None else self.cancellation.seq
 
     @property
     def _end_of_waiting(self) -> RecordRef | None:
-        return self.cancellation or (self.exchange_end if self.client_closed else None)
+        return self.cancellation or (self.exchange_end if self.has_client_closed else None)
 
     @property
     def failure(self) -> RecordRef | None:
-        """The end of the HTTP exchange with which it failed, or None if it has not failed."""
+        """The end of the HTTP exchange that made the call fail, or None if it has not failed."""
         if self.outcome is not _FAILED:
             return None
-        return self.exchange_end or (None if self.http is None else self.http.over)
+        return self.exchange_end or (None if self.http is None else self.http.end_ref)
 
     @property
-    def over(self) -> RecordRef | None:
-        """What ended the wait for it, or None if nothing has, as far as known.
+    def end_ref(self) -> RecordRef | None:
+        """The record that ended the wait for the response, or None if the wait has not ended as far as is known.
 
         This is the first of its response, its cancellation (or the end of an HTTP exchange that its client closed), and
-        the failure of its HTTP exchange. `calls.until_ns` in SQL has the same stamp, and goes on where this is None.
+        the failure of its HTTP exchange. `calls.until_ns` in SQL has the same stamp, and also has one where this is
+        None.
         """
         response = None if self.response is None else RecordRef(self.response.seq, self.response.t_ns)
-        marks = [mark for mark in (response, self._end_of_waiting, self.failure) if mark is not None]
-        return min(marks, key=lambda mark: mark.t_ns, default=None)
+        ends = [end for end in (response, self._end_of_waiting, self.failure) if end is not None]
+        return min(ends, key=lambda mark: mark.t_ns, default=None)
 
     @property
     def lasted_ns(self) -> int | None:
-        """How long it lasted, from when it was handed on until it was `over`, or None if that is unknown."""
-        over = self.over
-        return None if over is None else max(0, over.t_ns - self.started_ns)
+        """How long the call lasted, from when the request was handed on until the wait ended, or None if it has not."""
+        end = self.end_ref
+        return None if end is None else max(0, end.t_ns - self.started_ns)
 
     @property
     def broken_after_ns(self) -> int | None:
-        """How long it had waited when its HTTP exchange ended without its response, or None if that did not happen."""
+        """How long the request had waited when its HTTP exchange ended without its response, or None if it did not."""
         return None if self.exchange_end is None else max(0, self.exchange_end.t_ns - self.started_ns)
 
     @property
     def is_ended_by_leaving(self) -> bool:
-        """Whether its client left, and no cancellation had ended it before."""
-        return self.client_closed and self.exchange_end is not None and self.cancelled_ns == self.exchange_end.t_ns
+        """Whether the client closed the HTTP exchange, and no cancellation had come before that."""
+        return self.has_client_closed and self.exchange_end is not None and self.cancelled_ns == self.exchange_end.t_ns
 
     @property
     def abandoned_ns(self) -> int | None:
-        """How long it had waited when its sender abandoned it, or None if that did not happen.
+        """How long the request had waited when its sender abandoned it, or None if that did not happen.
 
-        This means a cancellation whose reason names a timeout, or one after five seconds: both official SDKs cancel a
-        call that times out. Up to 2025-11-25, a client that closes the HTTP exchange instead has given up at any time.
-        From 2026-07-28 on, that is how it cancels, and gives no reason: before five seconds, a timeout looks like any
-        other cancellation. A response may still have come after it.
+        A request is abandoned by a cancellation whose reason names a timeout, or that comes after five seconds: both
+        official SDKs cancel a call that times out. Up to 2025-11-25, a client that closes the HTTP exchange instead has
+        given up, however early. From 2026-07-28 on, a client cancels by closing the exchange, and gives no reason:
+        before five seconds, a timeout looks like any other cancellation. A response may still have come afterwards.
         """
         waited_ns = self.cancelled_after_ns
-        if waited_ns is None or self.request.method in ENDLESS:
+        if waited_ns is None or self.request.method in ENDLESS_METHODS:
             return None
-        is_given_up = self.client_closed or waited_ns >= ABANDONED_NS or timed_out(self.cancel_reason)
+        is_given_up = self.has_client_closed or waited_ns >= ABANDONED_NS or mentions_timeout(self.cancel_reason)
         return waited_ns if is_given_up else None
 
     @property
     def is_acknowledged(self) -> bool:
-        """Whether it was cancelled, and its response is the error that says so, which is not a late response."""
+        """Whether the response is the error that acknowledges a cancellation; such a response is not late."""
         response = self.response
         return response is not None and self.cancelled_ns is not None and code_of(response) == REQUEST_CANCELLED
 
     @property
     def late_ns(self) -> int | None:
-        """How long after its cancellation it was answered anyway, or None if it was not, or only acknowledged."""
+        """How long after its cancellation the request was answered, or None if it was not, or was only acknowledged."""
         cancelled_ns = self.cancelled_ns
         if cancelled_ns is None or self.ended_ns is None or self.is_acknowledged:
             return None
@@ -326,70 +330,70 @@ class Call(Struct, eq=False):
 
     @property
     def is_awaited(self) -> bool:
-        """Whether its sender still waits for a response that can come."""
-        return self.cancellation is None and self.exchange_end is None and self.request.method not in ENDLESS
+        """Whether the sender still waits for a response, and one can still come."""
+        return self.cancellation is None and self.exchange_end is None and self.request.method not in ENDLESS_METHODS
 
     @property
     def is_open(self) -> bool:
-        """Whether a response may still come that its sender wants, if its capture is still being recorded."""
-        return self.outcome is _UNANSWERED and self.abandoned_ns is None and self.request.method not in ENDLESS
+        """Whether a response that the sender wants may still come, if the capture is still being recorded."""
+        return self.outcome is _UNANSWERED and self.abandoned_ns is None and self.request.method not in ENDLESS_METHODS
 
     @property
     def is_failure(self) -> bool:
-        """Whether it got no response although it should have, or was abandoned; an error response does not count."""
-        if self.request.method in ENDLESS:
+        """Whether the request was abandoned or got no response although one was due; error responses do not count."""
+        if self.request.method in ENDLESS_METHODS:
             return False
         return self.outcome in FAILURES or self.abandoned_ns is not None
 
     @property
     def is_error(self) -> bool:
-        """Whether it counts as an error, as in SQL: it failed, or an error came while its sender still waited."""
+        """Whether the call counts as an error, as in SQL: it failed, or an error came while the sender still waited."""
         outcome = self.outcome
         return outcome is _FAILED or (outcome in ERRORS and self.cancelled_ns is None)
 
     @property
     def is_timely(self) -> bool:
-        """Whether its latency counts, as in SQL: it was answered before any cancellation, and both times are exact."""
+        """Whether the latency counts, as in SQL: the response preceded any cancellation, and both times are exact."""
         is_answered = self.outcome is _RESULT or self.outcome in ERRORS
         return is_answered and self.cancelled_ns is None and self.has_exact_times
 
     @property
     def has_exact_times(self) -> bool:
-        """Whether the times of its request and its response, if it has one, are exact: always, except in imports."""
+        """Whether the times of the request and its response, if any, are exact: always, except in imported captures."""
         response = self.response
         return self.request.frames[0].time_is_exact and (response is None or response.frames[-1].time_is_exact)
 
     @property
     def is_due(self) -> bool:
-        """Whether a response is due: it was not cancelled, or only after it had failed."""
+        """Whether a response is due: the request was not cancelled, or only after it had failed."""
         return self.cancellation is None or self.fault is not None
 
     @property
     def id_state(self) -> IdState:
-        """The state of its id."""
+        """The state of the request's id."""
         if self.exchange_end is not None and self.http is not None and self.http.is_redirect:
             return _ID_FAILED
         return _ID_OPEN if self.cancellation is None else _ID_CANCELLED
 
     @property
     def may_be_lost(self) -> bool:
-        """Whether records were lost since it was sent: its response may be among them."""
+        """Whether records were lost after the request was sent: its response may be among them."""
         return self.losses is not None and self.losses.count > self.losses_before
 
     def may_be_in(self, http: "HttpExchange") -> bool:
-        """Whether its response may have come in an exchange that has ended but is not completely in the capture."""
-        if http.status is None or http.status >= _NO_SUCCESS:
+        """Whether the response may have come in an ended exchange that the capture does not contain completely."""
+        if http.status is None or http.status >= _MIN_UNSUCCESSFUL_STATUS:
             return False
-        return "server" in http.unrecorded or (self.may_be_lost and http.response_size > 0)
+        return "server" in http.unrecorded_sides or (self.may_be_lost and http.response_size > 0)
 
     @property
-    def _fate(self) -> Outcome:
+    def _outcome_without_response(self) -> Outcome:
         """The outcome without a response."""
         if self.fault is not None:
             return self.fault
-        if self.client_closed and self.request.method == "initialize":
+        if self.has_client_closed and self.request.method == "initialize":
             return _UNANSWERED
-        if self.cancellation is not None or self.client_closed:
+        if self.cancellation is not None or self.has_client_closed:
             return _CANCELLED
         if self.exchange_end is not None:
             return _NOT_RECORDED if self.http is not None and self.may_be_in(self.http) else _FAILED
@@ -398,13 +402,13 @@ class Call(Struct, eq=False):
     # ---- changes, by the fold
 
     def answer(self, response: Response) -> None:
-        """Record its response."""
+        """Record the response."""
         self.response, self.ended_ns = response, response.t_ns
-        self.settled = outcome_of(response, self.request)
-        if self.exchange_end is not None or self.client_closed:
-            self.exchange_end, self.client_closed = None, False
+        self.final_outcome = outcome_of(response, self.request)
+        if self.exchange_end is not None or self.has_client_closed:
+            self.exchange_end, self.has_client_closed = None, False
         outer = self.outer
-        if outer is not None and outer.settled is None and self.request.method != "ping":
+        if outer is not None and outer.final_outcome is None and self.request.method != "ping":
             if outer.spans is None:
                 outer.spans = []
             if len(outer.spans) < MAX_CALL_SPANS:
@@ -416,9 +420,9 @@ class GuessedRequest(NamedTuple):
 
     call: Call
     why: str
-    """Why this one: `the only request open then`."""
+    """The reason for the guess: `the only request open then`."""
     answer: ProbableAnswer
-    """The response, as kept with that request if it is the first."""
+    """The response, as the call keeps it if it is the first one."""
 
     @property
     def text(self) -> str:
@@ -437,34 +441,34 @@ class EarlierRequest(NamedTuple):
     conn: int
     """The connection that carried it; 0 on stdio."""
     state: IdState
-    """Its outcome."""
+    """The state of the id when it was reused."""
 
 
 class MessageContext(Struct, eq=False):
-    """A message and its meaning in its session; `context_of` makes one."""
+    """A message and its meaning in its session; `context_of` creates one."""
 
     message: Message
     session: Session
-    """The session that it belongs to."""
+    """The session of the message."""
     body: dict[str, Any]
     """The members of the message; empty if it is invalid."""
     call: Call | None = None
-    """The call to which it belongs. A request opens it, and a response answers it; but a message that comes again
-    (`is_repeat`) belongs to the call of the first one, and a response that no client can have read to the call that
-    it would have answered."""
+    """The call to which the message belongs. A request opens it, and a response answers it; but a repeated message
+    (`is_repeat`) belongs to the call of the original, and a response that no client can have read belongs to the call
+    that it would have answered."""
     answered: Call | None = None
-    """For a response: `call`, if it answers it. None for a response that pairs with nothing, is repeated or is
-    unread."""
+    """For a response: `call`, if the response answers it. None if the response pairs with nothing, is repeated or
+    cannot have been read."""
     id_state: IdState | None = None
-    """For a request, response or cancellation: the state of its id before it came."""
+    """For a request, response or cancellation: the state of its id before the message."""
     revision: str | None = None
-    """The revision in force for it; None if unknown."""
+    """The revision in force for the message; None if unknown."""
     rank: int | None = None
     """The rank of that revision; None if unknown."""
     cancels: Request | None = None
     """For a cancellation: the request that it names."""
     cancelled: Call | None = None
-    """For the first cancellation of a request: its call; a response may still come."""
+    """For the first cancellation of a request: the call of that request; a response may still come."""
     state: State = "new"
     """The state of its session's handshake before this message."""
     era: Era | None = None
@@ -472,52 +476,61 @@ class MessageContext(Struct, eq=False):
     is_converted: bool = False
     """For a response: whether its id matches its request only as another JSON type, such as a `"7"` for a 7."""
     earlier: EarlierRequest | None = None
-    """For a request: the last one of the same side with its id in this session."""
+    """For a request: the last earlier request of the same side with the same id in this session."""
     http: "HttpExchange | None" = None
-    """The HTTP exchange that carried it; None on stdio. Its end is not known yet."""
+    """The HTTP exchange that carried the message; None on stdio. The end of the exchange is not known yet."""
     request: Request | None = None
     """The request itself, or the one that a response answers."""
     round: Round | None = None
-    """For a retry, or a response to any round: the round. Only its response shows that a request begins a chain."""
+    """For a retry, or a response to any round: the round. Only the response shows that a request begins a chain."""
     task: Task | None = None
-    """The task that it is about, or creates."""
+    """The task that the message creates or is about."""
     subscription: Subscription | None = None
-    """The subscription that it begins, ends or belongs to."""
+    """The subscription that the message begins, ends or belongs to."""
     guessed_request: GuessedRequest | None = None
     """For a response that fits no request: the open request that it was probably meant for, if any."""
     is_repeat: bool = False
-    """Whether it repeats a message whose exchange was redirected: it is not another message, and means nothing new."""
+    """Whether this repeats a message whose exchange was redirected: it is not another message, and means nothing
+    new."""
     digest: bytes | None = None
-    """The identity of its result, kept by `analysis.rules.unchanged_content`."""
+    """A digest of the result, which `analysis.rules.unchanged_content` keeps here."""
 
     def pack(self) -> None:
-        """Keep the bytes of the message instead of its values; see `Request.pack`."""
-        if not isinstance(self.message, Invalid):
+        """Keep only the bytes of the message, not its values; see `Request.pack`."""
+        if not isinstance(self.message, InvalidMessage):
             self.message.pack()
             del self.body
 
     def __getattr__(self, name: str) -> Any:
-        """Parse the members of a packed message again; no other attribute is ever missing."""
+        """Parse the members of a packed message again. `body` is the only attribute that can be missing."""
         if name != "body":
             raise AttributeError(name)
-        return {} if isinstance(self.message, Invalid) else self.message.body
+        return {} if isinstance(self.message, InvalidMessage) else self.message.body
 
     @property
     def is_posted(self) -> bool:
-        """Whether it may have been POSTed: False only for a client's body in an HTTP request not known to be a POST."""
+        """Whether the message may have been POSTed.
+
+        This is False only for a client's body in an HTTP request that is not known to be a POST.
+
+        """
         return self.http is None or self.message.sender == "server" or self.http.method == "POST"
 
     @property
     def is_stray_body(self) -> bool:
-        """Whether it is an HTTP body that is not a message, where no message is due.
+        """Whether this is an HTTP body that is not a message, where no message is due.
 
-        Messages of clients travel in POST requests, and responses that answer no request hold none.
+        Clients send messages in POST requests, and HTTP responses that answer no request contain none.
         """
-        if self.http is None or not isinstance(self.message, Invalid) or self.message.frames[0].unit != "http_body":
+        if (
+            self.http is None
+            or not isinstance(self.message, InvalidMessage)
+            or self.message.frames[0].unit != "http_body"
+        ):
             return False
         if self.message.sender == "client":
             return not self.is_posted
-        return not any(isinstance(sent.message, Request) for sent in self.http.sent)
+        return not any(isinstance(context.message, Request) for context in self.http.client_messages)
 
     @property
     def chain(self) -> Chain | None:
@@ -548,14 +561,14 @@ def context_of(
     http: "HttpExchange | None" = None,
     meant: GuessedRequest | None = None,
 ) -> MessageContext:
-    """A message and its meaning, with what follows from them.
+    """Returns the context of a message, with the attributes that follow from the arguments.
 
     The arguments are attributes of `MessageContext`; the call of a response is the one that it answers.
     """
     return MessageContext(
         message,
         session,
-        {} if isinstance(message, Invalid) else message.body,
+        {} if isinstance(message, InvalidMessage) else message.body,
         call,
         call if isinstance(message, Response) else None,
         id_state,
@@ -574,22 +587,22 @@ def context_of(
 
 
 def quoted(text: str) -> str:
-    """Text of a peer, truncated to what guesses quote."""
-    return text if len(text) <= QUOTED else f"{text[: QUOTED - 1]}…"
+    """Returns text from a peer, truncated to the length that guesses quote."""
+    return text if len(text) <= MAX_QUOTED_CHARS else f"{text[: MAX_QUOTED_CHARS - 1]}…"
 
 
 def token_of(value: object) -> Id | None:
-    """A progress token as a key."""
-    return id_of(value) if isinstance(value, _TOKEN) else None
+    """Returns a progress token as a key, or None if the value is not a valid token."""
+    return id_of(value) if isinstance(value, _TOKEN_TYPES) else None
 
 
-def timed_out(reason: str | None) -> bool:
+def mentions_timeout(reason: str | None) -> bool:
     """Whether the reason given in a cancellation names a timeout."""
     return _TIMED_OUT.search(reason or "") is not None
 
 
 def outcome_of(response: Response, request: Request | None) -> Outcome:
-    """The outcome that a response means for its request, or by itself if that is unknown."""
+    """Returns the outcome that a response means for its request; `request` is None if that is unknown."""
     if "error" in response.body and response.is_error:
         return _ERROR
     result: Any = response.result

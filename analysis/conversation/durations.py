@@ -1,6 +1,7 @@
-"""Durations, how often they occur, and the one definition of a percentile.
+"""Durations, their distribution, and the one definition of a percentile.
 
-`Durations` keeps every duration, in eight bytes; `Histogram` keeps less, and is approximate. Both have `quantiles`.
+`Durations` keeps every duration, in eight bytes each; `Histogram` keeps less, and is approximate. Both have
+`quantiles`.
 """
 
 from array import array
@@ -13,11 +14,11 @@ _RUN: Final = 10_000
 """How many durations are sorted together, which takes a few milliseconds."""
 
 SHORTEST_OCTAVE: Final = -10
-"""The octave that holds all shorter durations, too."""
+"""The first octave, which also contains all shorter durations."""
 
 
 def octave_ns(octave: int) -> tuple[int, int]:
-    """The shortest duration of an octave, and the shortest that is too long for it, in nanoseconds.
+    """Returns the range of an octave in nanoseconds: its shortest duration, and the shortest that is too long for it.
 
     Octave n begins at 2^n ms: at 0.5, 1, 2, 4 ms and so on; `SHORTEST_OCTAVE` begins at 0.
     """
@@ -28,24 +29,24 @@ def _begin_ns(octave: int) -> int:
     return _MS_NS << octave if octave >= 0 else -(-_MS_NS // (1 << -octave))
 
 
-def quantile(count: int, ranked: Callable[[int], int], part: float) -> int:
-    """The value at a part of the way from the smallest to the largest.
+def quantile(count: int, value_at: Callable[[int], int], part: float) -> int:
+    """Returns a quantile of some values.
 
     Between two values it interpolates, as SQL's `quantile_cont` does.
 
     Args:
         count: how many values there are, at least one.
-        ranked: returns the value at a rank, counted from 0.
+        value_at: returns the value at a rank, counted from 0.
         part: from 0 to 1, such as 0.5 for the median.
     """
-    place = part * (count - 1)
-    below = ranked(int(place))
-    above = ranked(min(int(place) + 1, count - 1))
-    return below + int((above - below) * (place - int(place)))
+    position = part * (count - 1)
+    lower = value_at(int(position))
+    upper = value_at(min(int(position) + 1, count - 1))
+    return lower + int((upper - lower) * (position - int(position)))
 
 
 class Durations:
-    """Durations in nanoseconds, all of which are kept."""
+    """Keeps all durations, in nanoseconds."""
 
     __slots__ = ("_new", "_sorted", "count", "most")
 
@@ -54,7 +55,7 @@ class Durations:
         self._new = array("q")
         self.count = 0
         self.most = 0
-        """The longest."""
+        """The longest duration."""
 
     def add(self, ns: int) -> None:
         """Add a duration."""
@@ -62,7 +63,7 @@ class Durations:
         self.count += 1
         self.most = max(self.most, ns)
         if len(self._new) == _RUN:
-            self._sorted.append(self._in_order())
+            self._sorted.append(self._sorted_new_run())
             self._new = array("q")
 
     def merge(self, other: "Durations") -> None:
@@ -74,15 +75,15 @@ class Durations:
         self.most = max(self.most, other.most)
 
     def quantiles(self, *parts: float) -> list[int | None]:
-        """Returns the `quantile` for each part, all None if there are no durations."""
+        """Returns the `quantile` for each part; all are None if there are no durations."""
         if not self.count:
             return [None] * len(parts)
         runs = self._runs()
 
-        def ranked(rank: int) -> int:
+        def value_at(rank: int) -> int:
             if len(runs) == 1:
                 return runs[0][rank]
-            # The smallest value that more than `rank` durations do not exceed.
+            # Find the smallest value that more than `rank` durations do not exceed.
             low, high = 0, self.most
             while low < high:
                 middle = (low + high) // 2
@@ -92,23 +93,23 @@ class Durations:
                     low = middle + 1
             return low
 
-        return [quantile(self.count, ranked, part) for part in parts]
+        return [quantile(self.count, value_at, part) for part in parts]
 
     def octaves(self) -> dict[int, int]:
-        """Counts by power of two of a millisecond, as in the view `latency_histogram`: see `octave_ns`."""
+        """Returns how many durations are in each octave (see `octave_ns`), as in the view `latency_histogram`."""
         runs = self._runs()
-        found, before, octave = {}, 0, SHORTEST_OCTAVE
-        while before < self.count:
+        counts, counted, octave = {}, 0, SHORTEST_OCTAVE
+        while counted < self.count:
             until_ns = octave_ns(octave)[1]
-            # A run cannot be searched for a number that its type cannot hold.
-            below = self.count if until_ns > self.most else sum(bisect_left(run, until_ns) for run in runs)
-            if below > before:
-                found[octave] = below - before
-            before, octave = below, octave + 1
-        return found
+            # A run cannot be searched for a number that does not fit its type.
+            count_below = self.count if until_ns > self.most else sum(bisect_left(run, until_ns) for run in runs)
+            if count_below > counted:
+                counts[octave] = count_below - counted
+            counted, octave = count_below, octave + 1
+        return counts
 
-    def _in_order(self) -> "array[int]":
+    def _sorted_new_run(self) -> "array[int]":
         return array("q", sorted(self._new))
 
     def _runs(self) -> "list[array[int]]":
-        return [*self._sorted, self._in_order()] if self._new else self._sorted
+        return [*self._sorted, self._sorted_new_run()] if self._new else self._sorted

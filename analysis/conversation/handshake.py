@@ -1,18 +1,18 @@
-"""Handshake: what client and server declare about revision, era and themselves, and a session's progress through it.
+"""The handshake of a session: the revision, era and peers that client and server declare, and its state.
 
 Up to 2025-11-25 `initialize` and its response settle these for everything that follows. Since 2026-07-28 each request
-declares its own, and never changes the state of a handshake.
+declares them for itself, and never changes the state of a handshake.
 """
 
 from typing import Any
 
 from analysis.conversation.call import Call, MessageContext
 from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
-from analysis.conversation.message import Invalid, Request, Response
+from analysis.conversation.message import InvalidMessage, Request, Response
 from analysis.conversation.session import CLIENT_INFO, PROTOCOL_VERSION, SERVER_INFO, Peer, Session
-from analysis.protocol.declared_capabilities import declared
-from analysis.protocol.methods import MODERN_METHODS, UNPREFIXED
-from analysis.protocol.revisions import MODERN, Era, rank_of
+from analysis.protocol.declared_capabilities import declaration_of
+from analysis.protocol.methods import MODERN_METHODS, UNPREFIXED_NOTIFICATIONS
+from analysis.protocol.revisions import FIRST_MODERN_RANK, Era, rank_of
 
 
 def is_modern(request: Request, http: HttpExchange | None) -> bool:
@@ -22,11 +22,11 @@ def is_modern(request: Request, http: HttpExchange | None) -> bool:
     if PROTOCOL_VERSION in request.meta or request.method in MODERN_METHODS:
         return True
     rank = rank_of(http.fields.get(VERSION_FIELD)) if http is not None else None
-    return rank is not None and rank >= MODERN
+    return rank is not None and rank >= FIRST_MODERN_RANK
 
 
 def on_client_request(request: Request, session: Session, http: HttpExchange | None) -> tuple[str | None, Era | None]:
-    """The revision and era that a client request declares."""
+    """Record what a client request declares; return its revision and era."""
     params: Any = request.params if isinstance(request.params, dict) else {}
     meta = request.meta
     if request.method == "initialize":
@@ -38,7 +38,7 @@ def on_client_request(request: Request, session: Session, http: HttpExchange | N
         return session.requested_revision, "handshake"
     is_bare = not is_modern(request, http)
     if is_bare and session.lost_seq >= 0 and session.handshake is None:
-        # It may follow a lost handshake.
+        # The request may follow a lost handshake.
         return text_of(http.fields.get(VERSION_FIELD)) if http else None, None
     if is_bare and not session.is_modern:
         session.is_modern = False
@@ -55,14 +55,14 @@ def on_client_request(request: Request, session: Session, http: HttpExchange | N
     return revision, "modern"
 
 
-def on_server_result(waiting: Call, response: Response, session: Session) -> str | None:
-    """The revision that a server result settles."""
+def on_server_result(call: Call, response: Response, session: Session) -> str | None:
+    """Record what a server result declares; return the revision that it settles."""
     result: Any = response.result if isinstance(response.result, dict) else {}
     info = response.meta.get(SERVER_INFO)
-    if waiting.request.method == "initialize":
+    if call.request.method == "initialize":
         session.introduced.clear()
         info, session.agreed_seq = result.get("serverInfo"), response.seq
-        session.handshake = session.negotiated_revision = text_of(result.get("protocolVersion")) or waiting.revision
+        session.handshake = session.negotiated_revision = text_of(result.get("protocolVersion")) or call.revision
         session.server = peer_of(info) or session.server
         session.server_capabilities = _object(result.get("capabilities"))
         _declare(session, "handshake", response, result, is_awaited=not session.has_initialized)
@@ -70,16 +70,16 @@ def on_server_result(waiting: Call, response: Response, session: Session) -> str
     if info != session.introduced.get("server"):
         session.introduced["server"] = info
         session.server = peer_of(info) or session.server
-    if waiting.era == "modern" and (isinstance(result.get("resultType"), str) or "supportedVersions" in result):
+    if call.era == "modern" and (isinstance(result.get("resultType"), str) or "supportedVersions" in result):
         session.server_is_modern = True
-    if waiting.request.method == "server/discover":
+    if call.request.method == "server/discover":
         session.server_capabilities = _object(result.get("capabilities")) or session.server_capabilities
-        if waiting.era == "modern":
-            is_last = session.last_request.get("client") == waiting.request.seq
+        if call.era == "modern":
+            is_last = session.last_request.get("client") == call.request.seq
             _declare(session, "modern", response, result, is_awaited=is_last)
-    if PROTOCOL_VERSION in waiting.request.meta:
-        session.negotiated_revision = waiting.revision or session.negotiated_revision
-    return waiting.revision
+    if PROTOCOL_VERSION in call.request.meta:
+        session.negotiated_revision = call.revision or session.negotiated_revision
+    return call.revision
 
 
 def advance_state(context: MessageContext) -> None:
@@ -91,7 +91,7 @@ def advance_state(context: MessageContext) -> None:
                 session.state, session.initialize = "new", None
             else:
                 session.state = "ready" if session.has_initialized else "init-answered"
-    elif message.sender != "client" or isinstance(message, Invalid):
+    elif message.sender != "client" or isinstance(message, InvalidMessage):
         return
     elif isinstance(message, Request) and message.method == "initialize":
         session.epoch += 1
@@ -100,8 +100,11 @@ def advance_state(context: MessageContext) -> None:
         session.state, session.initialize, session.has_initialized = "init-sent", message, False
         params = message.params if isinstance(message.params, dict) else {}
         session.client_capabilities = _object(params.get("capabilities"))
-    elif UNPREFIXED.get(message.method, message.method) == "notifications/initialized" and context.era != "modern":
-        # With an id, this notification is a mistake, but means the same.
+    elif (
+        UNPREFIXED_NOTIFICATIONS.get(message.method, message.method) == "notifications/initialized"
+        and context.era != "modern"
+    ):
+        # An id makes this notification invalid, but does not change its meaning.
         session.has_initialized = True
         if session.state == "init-answered":
             session.state = "ready"
@@ -114,8 +117,8 @@ def _declare(session: Session, era: Era, response: Response, result: dict[str, A
         session.declared.pop(era, None)
         return
     conn = response.frames[0].conn
-    session.declared[era] = declared(capabilities, response.seq, response.t_ns, conn, is_awaited=is_awaited)
-    session.gaps |= session.declared[era].gaps
+    session.declared[era] = declaration_of(capabilities, response.seq, response.t_ns, conn, is_awaited=is_awaited)
+    session.gaps |= session.declared[era].uncovered_methods
 
 
 def text_of(value: object) -> str | None:

@@ -1,7 +1,7 @@
-"""Histogram: the distribution of durations, in little memory, however many there are.
+"""Histogram: the distribution of any number of durations, in little memory.
 
-Buckets are fine for short durations and coarse for long ones, so its figures are approximate, to within 2 %. Those of
-`Durations` are exact.
+Buckets are narrow for short durations and wide for long ones, so the figures are approximate, to within 2 %. The
+figures of `Durations` are exact.
 """
 
 from bisect import bisect_right
@@ -11,8 +11,8 @@ from typing import Final
 
 from analysis.conversation.durations import quantile
 
-_FINENESS: Final = 6
-"""How many bits of a duration are kept."""
+_MANTISSA_BITS: Final = 6
+"""How many bits of a duration are kept: the most significant ones."""
 
 
 class Histogram:
@@ -24,25 +24,25 @@ class Histogram:
         self._counts: Counter[int] = Counter()
         self.count = 0
         self.most = 0
-        """The exact longest duration."""
+        """The longest duration, which is exact."""
 
     def add(self, ns: int) -> None:
         """Add a duration."""
-        power = max(0, ns.bit_length() - _FINENESS)
+        power = max(0, ns.bit_length() - _MANTISSA_BITS)
         self._counts[power << 32 | ns >> power] += 1
         self.count += 1
         self.most = max(self.most, ns)
 
     def quantiles(self, *parts: float) -> list[int | None]:
-        """Returns the `quantile` for each part, all None if there are no durations."""
+        """Returns the `quantile` for each part; all are None if there are no durations."""
         if not self.count:
             return [None] * len(parts)
         keys = sorted(self._counts)
         ends = list(accumulate(self._counts[key] for key in keys))
-        return [quantile(self.count, lambda rank: self._ranked(rank, keys, ends), part) for part in parts]
+        return [quantile(self.count, lambda rank: self._value_at(rank, keys, ends), part) for part in parts]
 
-    def _ranked(self, rank: int, keys: list[int], ends: list[int]) -> int:
-        """The duration of this rank, as its bucket represents it."""
+    def _value_at(self, rank: int, keys: list[int], ends: list[int]) -> int:
+        """Returns the duration with this rank, as its bucket represents it."""
         if rank == self.count - 1:
             return self.most
         key = keys[bisect_right(ends, rank)]

@@ -26,37 +26,37 @@ VERSION_FIELD: Final = "mcp-protocol-version"
 MAX_HTTP_EXCHANGES: Final = 10_000
 """The most finished exchanges that are kept; the oldest are forgotten first."""
 MAX_OPEN_HTTP_EXCHANGES: Final = 15_000
-"""The same for open ones: a stream may be opened first and closed last."""
-SHORTEST_NAME: Final = 4
-"""The shortest name of a program that is looked for in its pages; shorter ones are parts of other words."""
+"""The most open exchanges that are kept: a stream may be opened first and closed last."""
+MIN_PROGRAM_NAME_CHARS: Final = 4
+"""The length of the shortest program name that is looked for in a page: shorter names occur in other words."""
 MAX_SEARCHED_LEGACY_STREAMS: Final = 100
-"""How many streams of the older transport are searched for that of a client."""
+"""The most streams of the older transport that are searched for the stream of a client."""
 MAX_BODY_MESSAGES: Final = 16
 """The most messages of each body that are kept."""
 
-STREAM: Final = "text/event-stream"
+EVENT_STREAM: Final = "text/event-stream"
 """The media type of event streams."""
-REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+REDIRECT_STATUSES: Final = frozenset({301, 302, 303, 307, 308})
 """Statuses of responses that send the client to another address (RFC 9110 §15.4)."""
-WITHOUT_BODY: Final = frozenset({202, 204})
+BODILESS_STATUSES: Final = frozenset({202, 204})
 """Statuses of responses that normally have no body."""
 _SIDES: Final[tuple[Side, ...]] = ("client", "server")
-DECODED: Final = frozenset({"gzip", "x-gzip", "deflate", "identity"})
+DECODED_CODINGS: Final = frozenset({"gzip", "x-gzip", "deflate", "identity"})
 """The content codings that every version of the recorder decodes."""
-_WITHOUT_MESSAGES: Final = frozenset({202, 204, 205, 304, *range(100, 200)})
-"""Statuses of responses that hold no messages."""
+_MESSAGELESS_STATUSES: Final = frozenset({202, 204, 205, 304, *range(100, 200)})
+"""Statuses of responses that contain no messages."""
 _CHALLENGE: Final = "www-authenticate"
 _CODING: Final = "content-encoding"
-_SELDOM: Final = frozenset({"error", "metadata", "response_text", "endpoints"})
+_RARE_MEMBERS: Final = frozenset({"error", "metadata", "response_text", "endpoints"})
 """Members that few `exchange` records have."""
-_NONE: Final[frozenset[Any]] = frozenset()
+_EMPTY_SET: Final[frozenset[Any]] = frozenset()
 
 Resumption: TypeAlias = Literal["known", "unknown", "ambiguous", "undefined"]
-"""Whether a last event id belongs to one stream, none or several, or is used where nothing can be resumed."""
+"""Whether a last event id belongs to one stream, to none or to several, or is sent where nothing can be resumed."""
 
 
 Oddity: TypeAlias = Literal["changed", "unasked", "stray", "seen"]
-"""The oddity of an event whose id was sent before."""
+"""What is odd about an event whose id was sent before; see `RepeatedEventId.kind`."""
 
 
 class CrossStreamEvent(NamedTuple):
@@ -75,153 +75,155 @@ class RepeatedEventId(NamedTuple):
     """Number of its frame."""
     t_ns: int
     kind: Oddity
-    """What is odd about it: its data differs; or the data is the same, but it came on a stream that resumes none, on
-    one that resumes another stream, or although the client already has it."""
+    """What is odd about the event: its data differs; or the data is the same, but the event came on a stream that
+    resumes none, on a stream that resumes another one, or although the client already had it."""
     earlier: int
     """Number of the earlier frame."""
 
 
 class HttpExchange(Struct, eq=False, weakref=True):
-    """One HTTP exchange, as far as known."""
+    """One HTTP exchange, as far as it is known."""
 
     _traffic: "HttpTraffic"
     _losses_before: int
     number: int
     stream: int
-    """The event stream that it is part of, by the number of the stream's first exchange; usually its own."""
+    """The event stream to which the exchange belongs, as the number of the stream's first exchange; usually its own."""
     order: int
-    """Its position among all exchanges, in the order in which they first appeared."""
+    """The position of the exchange among all exchanges, in the order in which they first appeared."""
     _request: Head | None = None
     _response: Head | None = None
     has_news: bool = True
-    """Whether its last record brought a new head or address."""
+    """Whether the last record of the exchange contained a new head or address."""
     method: str = ""
     """The HTTP method, such as `POST`; empty if the head is lost."""
     target: str = ""
     fields: dict[str, str] = {}
     """The request's header fields by lower-case name, the last value of each; secrets are hashed."""
-    doubled: frozenset[str] = _NONE
+    repeated_fields: frozenset[str] = _EMPTY_SET
     """Names of fields that occur more than once in the request."""
     peer: str = ""
     """Address of the client."""
     conn: int = 0
     uri_key: str | None = None
     endpoints: tuple[str, ...] = ()
-    """The first two addresses, or invalid values in their place, that events of the older transport announced."""
-    announced: RecordRef | None = None
-    """The record that announced the first."""
-    announced_again: RecordRef | None = None
-    """The record that announced the second."""
+    """The first two addresses (or invalid values instead) that events of the older transport announced."""
+    announced_ref: RecordRef | None = None
+    """The record that announced the first address."""
+    second_announced_ref: RecordRef | None = None
+    """The record that announced the second address."""
     status: int | None = None
-    """None before the response's head, and if there was none."""
+    """The status of the response; None before its head, and if there was none."""
     answer_fields: dict[str, str] = {}
-    """The response's header fields, as in `fields`."""
+    """The response's header fields, in the form of `fields`."""
     challenges: tuple[str, ...] = ()
-    """Every `WWW-Authenticate` of the response, in order."""
+    """The values of all `WWW-Authenticate` fields of the response, in order."""
     metadata: str | None = None
-    """The `.well-known` document that it returned, truncated."""
+    """The `.well-known` document that the response contained, truncated."""
     response_gist: str = ""
     """The gist of a response that is not an MCP message, in one line. Untrusted text."""
     is_signed: bool = False
-    """Whether that text names the program that the `Server` field names: then that program wrote the text itself, and
-    did not pass on the text of another server."""
+    """Whether that response contains the name in its `Server` field: then that program wrote it, and did not pass on
+    the response of another server."""
     ended_by: str | None = None
-    """`complete`, `client`, `server`, `proxy` or `error`; None while it is open."""
+    """How the exchange ended: `complete`, `client_fingerprint`, `server`, `proxy` or `error`; None while it is open."""
     reason: str = ""
-    """What the response says in addition to its status."""
+    """The reason phrase of the response, which follows its status."""
     error: str = ""
-    """Why it broke off, in the words of the recorder or of the system; empty if it did not, or if that is unknown."""
-    is_ours: bool = False
-    """Whether the recorder itself answered."""
-    started: RecordRef | None = None
-    """The first record of the request; None if that is lost."""
-    answered: RecordRef | None = None
+    """Why the exchange broke off, as the recorder or the system worded it; empty if it did not, or if that is
+    unknown."""
+    is_from_recorder: bool = False
+    """Whether the recorder itself sent the response."""
+    started_ref: RecordRef | None = None
+    """The first record of the request; None if it is lost."""
+    answered_ref: RecordRef | None = None
     """The first record of the response, or of an end without one."""
-    over: RecordRef | None = None
-    """The record of its end."""
+    end_ref: RecordRef | None = None
+    """The record of the end of the exchange; None while it is open."""
     request_size: int = 0
     response_size: int = 0
-    unrecorded: frozenset[Side] = _NONE
-    """The sides whose body in it may hold messages, but is not in the capture, as far as known."""
-    missed: int = 0
-    """How many of the sides in `unrecorded` the fold has counted."""
+    unrecorded_sides: frozenset[Side] = _EMPTY_SET
+    """The sides whose body may contain messages but is not in the capture, as far as is known."""
+    counted_unrecorded: int = 0
+    """How many of the sides in `unrecorded_sides` the fold has counted."""
     session: Session | None = None
-    """The session that it belongs to; None before its first message."""
-    sent: "tuple[MessageContext, ...]" = ()
-    """The client's messages in it."""
-    received: "tuple[MessageContext, ...]" = ()
-    """The server's messages in it."""
-    settled: "MessageContext | None" = None
+    """The session of the exchange; None before its first message."""
+    client_messages: "tuple[MessageContext, ...]" = ()
+    """The client's messages in the exchange."""
+    server_messages: "tuple[MessageContext, ...]" = ()
+    """The server's messages in the exchange."""
+    last_answer: "MessageContext | None" = None
     """The server's last response to a request."""
     origin: "HttpExchange | None" = None
-    """If it repeats messages because their exchange was redirected: the exchange that carried them first."""
-    repeated: "ref[HttpExchange] | None" = None
-    """The last exchange that repeats its messages after a redirect; weak, because that exchange refers to this one."""
-    closed: int = 0
-    """How many of the first requests that it carried were no longer open when it last ended."""
-    unawaited: "Sequence[Call]" = ()
-    """Requests in it for which no response is awaited any longer, as it has ended."""
+    """The exchange that carried the messages first, if this one repeats them after a redirect; else None."""
+    repeated_by: "ref[HttpExchange] | None" = None
+    """The last exchange that repeats these messages after a redirect; weak, because that exchange refers to this
+    one."""
+    closed_count: int = 0
+    """How many of the first requests in the exchange were no longer open when it last ended."""
+    ended_calls: "Sequence[Call]" = ()
+    """The calls in the exchange for which no response is expected after its end."""
     _is_streamable: bool | None = None
     memory: dict[str, Any] = {}
-    """State that rules keep, by names that they choose."""
+    """State that rules keep for the exchange, under names that they choose."""
     event_id: Id | None = None
-    """The id of the last event, if there was one."""
+    """The id of the last event; None if there was none."""
     last_event_id: Id | None = None
-    """The `Last-Event-ID` of the request, if an event stream answered it."""
+    """The `Last-Event-ID` of the request, if the response is an event stream."""
     resumption: Resumption | None = None
-    """What is known about that id; None without one."""
-    resumed: int | None = None
-    """Number of the exchange that it resumes: the last one that carried that event."""
-    replays: int = 0
-    """Events in it that an earlier exchange of the same stream had carried."""
-    strays: tuple[CrossStreamEvent, ...] = ()
-    """The first 16 events in it that another stream had carried."""
-    repeats: tuple[RepeatedEventId, ...] = ()
-    """The first 16 events in it whose ids were sent before in an odd way."""
-    is_surely_unknown: bool = False
-    """Whether the `Last-Event-ID` is one that cannot have been sent."""
+    """What is known about the `Last-Event-ID`; None without one."""
+    resumed_number: int | None = None
+    """Number of the exchange that this one resumes: the last that carried the event named by `Last-Event-ID`."""
+    replay_count: int = 0
+    """How many events of the exchange an earlier exchange of the same stream had carried."""
+    stray_events: tuple[CrossStreamEvent, ...] = ()
+    """The first 16 events of the exchange that another stream had carried."""
+    repeated_events: tuple[RepeatedEventId, ...] = ()
+    """The first 16 events of the exchange that repeat an earlier id in an odd way."""
+    is_certainly_unknown: bool = False
+    """Whether the server certainly never sent the `Last-Event-ID`."""
     resumed_order: int = 0
-    """The position among all events of the event that the request names."""
+    """The position, among all events, of the event named by `Last-Event-ID`."""
     retry: int | None = None
-    """Milliseconds to wait before reconnecting, as its event stream said last; known once that has ended."""
+    """Milliseconds to wait before reconnecting, as the event stream last said; known once the stream has ended."""
     is_retry_known: bool = False
-    """Whether `retry` is recorded at all; it is not for streams without ids, or in captures of earlier versions."""
-    latest: "MessageContext | None" = None
+    """Whether `retry` is recorded at all: it is not for streams without ids, or in captures by earlier versions."""
+    last_server_message: "MessageContext | None" = None
     """The server's last message."""
     assigned_id: SessionId | None = None
-    """The session id that its response assigned."""
+    """The session id that the response assigned."""
     held_bytes: int = 0
-    """Bytes in the frames of the messages that it keeps."""
+    """How many bytes are in the frames of the messages that the exchange keeps."""
 
     @property
     def is_replay(self) -> bool:
-        """Whether it was opened to replay the messages of a broken stream."""
+        """Whether the exchange was opened to replay the messages of a broken stream."""
         return "last-event-id" in self.fields
 
     def update(self, members: dict[str, Any], at: RecordRef | None = None) -> None:
-        """Update the exchange from an `exchange` record; `at` is its number and stamp."""
+        """Update the exchange from an `exchange` record; `at` is the number and stamp of the record."""
         request, response, stage = members.get("request"), members.get("response"), members.get("stage")
         self.has_news = False
         if request is not self._request and isinstance(request, dict):
             self._set_request(request)
-        if stage == "request" and self.started is None and isinstance(request, dict):
-            self.started = at
+        if stage == "request" and self.started_ref is None and isinstance(request, dict):
+            self.started_ref = at
         if isinstance(response, dict):
             if response is not self._response:
                 self._set_response(response)
-            self.answered = self.answered or at
+            self.answered_ref = self.answered_ref or at
         if stage == "end":
-            self.answered = self.answered or at
+            self.answered_ref = self.answered_ref or at
             self.ended_by = _text(members.get("ended_by")) or "error"
-            self.over = self.over or at
+            self.end_ref = self.end_ref or at
         self._update_common_members(members)
-        if not _SELDOM.isdisjoint(members):
+        if not _RARE_MEMBERS.isdisjoint(members):
             self._update_rare_members(members, at)
         if "missing" in members or _CODING in self.answer_fields or _CODING in self.fields:
-            self.unrecorded = frozenset([side for side in _SIDES if self._lacks_body(side, members)])
+            self.unrecorded_sides = frozenset([side for side in _SIDES if self._lacks_body(side, members)])
 
     def _update_common_members(self, members: dict[str, Any]) -> None:
-        """Update it from the members that most records have, apart from the heads."""
+        """Update the exchange from the members that most records have, apart from the heads."""
         # Behind a proxy, every connection comes from that proxy.
         peer = members.get("forwarded_for") or members.get("peer")
         conn, key = members.get("conn"), members.get("uri_key")
@@ -231,132 +233,138 @@ class HttpExchange(Struct, eq=False, weakref=True):
             self.conn = conn
         if isinstance(key, str) and key != self.uri_key:
             self.uri_key, self.has_news = key, True
-        asked, answered = members.get("request_size"), members.get("response_size")
-        if type(asked) is int:
-            self.request_size = asked
-        if type(answered) is int:
-            self.response_size = answered
+        request_size, response_size = members.get("request_size"), members.get("response_size")
+        if type(request_size) is int:
+            self.request_size = request_size
+        if type(response_size) is int:
+            self.response_size = response_size
 
     def _set_request(self, request: dict[str, Any]) -> None:
-        """Update it from the head of the request."""
+        """Update the exchange from the head of the request."""
         head = request if type(request) is Head else Head(request)
         self._request, self.has_news = head, True
         self.method, self.target = _text(head.get("method")), _text(head.get("target"))
-        self.fields, self.doubled = head.fields, head.doubled
+        self.fields, self.repeated_fields = head.fields, head.doubled
         if self.assigned_id is not None:
             self.assigned_id.path = self.path
 
     def _set_response(self, response: dict[str, Any]) -> None:
-        """Update it from the head of the response."""
+        """Update the exchange from the head of the response."""
         head = response if type(response) is Head else Head(response)
         self._response, self.has_news = head, True
         status = head.get("status")
         self.status = status if type(status) is int else None
         self.reason = _text(head.get("reason"))
         self.answer_fields = head.fields
-        self.is_ours = head.get("by") == "proxy"
+        self.is_from_recorder = head.get("by") == "proxy"
         if _CHALLENGE in head.fields:
             self.challenges = values_of(head.get("headers"), _CHALLENGE)
 
     def _update_rare_members(self, members: dict[str, Any], at: RecordRef | None) -> None:
-        """Update it from the members that few records have."""
+        """Update the exchange from the members that few records have."""
         self.error = _text(members.get("error"))[:MAX_GIST_CHARS] or self.error
         self.metadata = _text(members.get("metadata")) or self.metadata
         if "response_text" in members and not self.response_gist:
-            said = _text(members["response_text"])
-            self.response_gist = gist(said)
-            self.is_signed = len(self.maker) >= SHORTEST_NAME and self.maker in said.lower()
+            text = _text(members["response_text"])
+            self.response_gist = gist(text)
+            self.is_signed = len(self.program) >= MIN_PROGRAM_NAME_CHARS and self.program in text.lower()
         if "endpoints" in members:
-            self._announce(members["endpoints"], at)
+            self._set_endpoints(members["endpoints"], at)
 
     def _lacks_body(self, side: Side, members: dict[str, Any]) -> bool:
-        """Whether the capture lacks a body that may hold messages.
+        """Whether the capture lacks a body that may contain messages.
 
-        It was not among the imported data, or it could not be decoded, so that its size and hash were recorded instead.
+        Such a body was not among the imported data, or it could not be decoded, so only its size and hash were
+        recorded.
         """
         name, fields = ("request", self.fields) if side == "client" else ("response", self.answer_fields)
         missing, hashes = members.get("missing"), members.get("body_hash")
         if isinstance(missing, list) and name in missing:
-            return self.method == "POST" if side == "client" else self._may_hold(side)
+            return self.method == "POST" if side == "client" else self._may_contain_messages(side)
         coding = fields.get(_CODING, "").strip().lower()
         if not coding:
             return False
         if isinstance(hashes, dict) and isinstance(hashes.get(name), dict):
-            # Earlier versions recorded the same of a body that they could decode, but that held no message.
-            return ("undecoded" in hashes[name] or coding not in DECODED) and self._may_hold(side)
-        return self.ended_by is None and coding not in DECODED and self._may_hold(side)
+            # Earlier versions recorded the same for a body that they could decode but that contained no message.
+            return ("undecoded" in hashes[name] or coding not in DECODED_CODINGS) and self._may_contain_messages(side)
+        return self.ended_by is None and coding not in DECODED_CODINGS and self._may_contain_messages(side)
 
-    def _may_hold(self, side: Side) -> bool:
+    def _may_contain_messages(self, side: Side) -> bool:
         """Whether messages are due in a body."""
         if side == "client":
             is_mcp = self.accepts_stream or VERSION_FIELD in self.fields or _SESSION_FIELD in self.fields
             return self.method == "POST" and (is_mcp or self.announced_by is not None)
-        if self.status is None or self.status in _WITHOUT_MESSAGES or self.is_for_stream:
+        if self.status is None or self.status in _MESSAGELESS_STATUSES or self.is_for_stream:
             return False
-        is_pulled = self.is_pulled_stream or (self.method == "GET" and self.status >= 400)
-        return bool(self.sent) or "client" in self.unrecorded or is_pulled
+        is_pulled = self.is_get_stream or (self.method == "GET" and self.status >= 400)
+        return bool(self.client_messages) or "client" in self.unrecorded_sides or is_pulled
 
-    def _announce(self, endpoints: object, at: RecordRef | None) -> None:
-        announced = endpoints if isinstance(endpoints, list) else []
-        self.endpoints = tuple(address for address in announced[:2] if isinstance(address, str))
+    def _set_endpoints(self, endpoints: object, at: RecordRef | None) -> None:
+        addresses = endpoints if isinstance(endpoints, list) else []
+        self.endpoints = tuple(address for address in addresses[:2] if isinstance(address, str))
         if self.endpoints:
-            self.announced = self.announced or at
+            self.announced_ref = self.announced_ref or at
         if len(self.endpoints) > 1:
-            self.announced_again = self.announced_again or at
+            self.second_announced_ref = self.second_announced_ref or at
 
     @property
-    def is_pulled_stream(self) -> bool:
-        """Whether it is a stream of events that the client opened by GET."""
-        return self.method == "GET" and self.media_type == STREAM and self.status == 200
+    def is_get_stream(self) -> bool:
+        """Whether the exchange is a stream of events that the client opened by GET."""
+        return self.method == "GET" and self.media_type == EVENT_STREAM and self.status == 200
 
     @property
-    def is_opening(self) -> bool:
-        """Whether it carries `initialize`."""
-        return any(context.method == "initialize" for context in self.sent)
+    def is_initializing(self) -> bool:
+        """Whether the exchange carries `initialize`."""
+        return any(context.method == "initialize" for context in self.client_messages)
 
     @property
     def is_modern(self) -> bool:
-        """Whether it carries messages of the modern era."""
-        return bool(self.sent) and self.sent[0].era == "modern"
+        """Whether the exchange carries messages of the modern era."""
+        return bool(self.client_messages) and self.client_messages[0].era == "modern"
 
     def revision_and_era(self, session: Session | None) -> tuple[int | None, Era | None]:
-        """The rank of the revision in force for it, and its era, as far as known; its session may be unknown.
+        """Returns the rank of the revision in force for the exchange, and its era; each is None if unknown.
 
-        For an `initialize` it is the revision agreed on. Without messages, the header decides, or the handshake of the
-        session.
+        For `initialize`, this is the revision agreed on. If there are no messages, the header field decides, or else
+        the handshake of the session, which may be unknown.
         """
-        if self.sent:
-            opening = self.sent[0]
-            if opening.method == "initialize" and self.received and self.received[0].request is opening.message:
-                opening = self.received[0]
-            return opening.rank, opening.era
+        if self.client_messages:
+            context = self.client_messages[0]
+            if (
+                context.method == "initialize"
+                and self.server_messages
+                and self.server_messages[0].request is context.message
+            ):
+                context = self.server_messages[0]
+            return context.rank, context.era
         rank = rank_of(self.fields.get(VERSION_FIELD))
         if rank is None and session is not None:
             rank = rank_of(session.handshake)
         return rank, None if rank is None else era_of(rank)
 
-    def transported(self, session: Session | None) -> tuple[int | None, Era | None]:
-        """As `revision_and_era`, but about the transport: 2024-11-05 over Streamable HTTP counts as 2025-03-26.
+    def transport_revision_and_era(self, session: Session | None) -> tuple[int | None, Era | None]:
+        """Returns the same as `revision_and_era`, except that 2024-11-05 over Streamable HTTP counts as 2025-03-26.
 
-        Servers agree on any revision over any transport, and only 2025-03-26 and later say how this one works.
+        Servers agree on any revision over any transport, but only 2025-03-26 and later define Streamable HTTP.
         """
-        rank, era = spoken = self.revision_and_era(session)
+        rank, era = declared = self.revision_and_era(session)
         if rank != 0 or not self.is_streamable:
-            return spoken
+            return declared
         has_id = _SESSION_FIELD in self.fields or _SESSION_FIELD in self.answer_fields
-        return (1 if has_id or self.accepts_stream or self.media_type == STREAM else 0), era
+        return (1 if has_id or self.accepts_stream or self.media_type == EVENT_STREAM else 0), era
 
     @property
     def is_streamable(self) -> bool:
-        """Whether it certainly uses Streamable HTTP with the endpoint, and not the older transport.
+        """Whether the exchange certainly uses Streamable HTTP with the endpoint, and not the older transport.
 
-        Any revision may be agreed on, and sent in the header, on the older transport, too.
+        The revision proves nothing: peers may agree on any revision, and send it in the header, on the older transport
+        too.
         """
         if self._is_streamable is None:
-            looks_so = self._looks_streamable()
-            if self.answered is None or self.method != "POST":
-                return looks_so  # later records may show otherwise
-            self._is_streamable = looks_so
+            looks_streamable = self._looks_streamable()
+            if self.answered_ref is None or self.method != "POST":
+                return looks_streamable  # later records may show that it does not
+            self._is_streamable = looks_streamable
         return self._is_streamable
 
     def _looks_streamable(self) -> bool:
@@ -370,14 +378,14 @@ class HttpExchange(Struct, eq=False, weakref=True):
             if VERSION_FIELD in self.fields:
                 return True
             return self._traffic.is_whole and not self._traffic.has_legacy and self.path in self._traffic.paths
-        if self.may_be_older:
-            return False  # that stream may be of the older transport, and announce this address
-        if self.accepts_stream or self.media_type == STREAM:
+        if self.may_be_legacy:
+            return False  # a stream of the older transport may have announced this address
+        if self.accepts_stream or self.media_type == EVENT_STREAM:
             return True
         if self.is_modern:
-            # The request is lost: it may have been sent to the address of an older-transport stream.
-            return self.started is not None or not self._traffic.has_legacy
-        return bool(self.sent) and self._traffic.is_whole and not self._traffic.has_legacy
+            # If the request is lost, it may have been sent to the address of an older-transport stream.
+            return self.started_ref is not None or not self._traffic.has_legacy
+        return bool(self.client_messages) and self._traffic.is_whole and not self._traffic.has_legacy
 
     @property
     def is_whole(self) -> bool:
@@ -387,40 +395,40 @@ class HttpExchange(Struct, eq=False, weakref=True):
     @property
     def announced_by(self) -> "HttpExchange | None":
         """For a POST: the stream of the older transport that announced its address."""
-        return None if self.uri_key is None else self._traffic.announced.get(self.uri_key)
+        return None if self.uri_key is None else self._traffic.legacy_streams.get(self.uri_key)
 
     @property
     def is_for_stream(self) -> bool:
-        """Whether it is a POST to an announced address: the reply is due on that stream, not in its response.
+        """Whether this is a POST to an announced address: then the reply is due on that stream, not in the response.
 
-        Clients of both transports accept streams everywhere. But an address with a query is that of one stream alone.
+        Clients of both transports accept streams everywhere, but an address with a query belongs to one stream alone.
         """
         return self.announced_by is not None and (not self.accepts_stream or "?" in self.target)
 
     @property
-    def may_be_older(self) -> bool:
-        """Whether a stream that is not in the capture may have announced its address."""
+    def may_be_legacy(self) -> bool:
+        """Whether a stream that is not in the capture may have announced the address of the exchange."""
         return self._traffic.has_unread_stream
 
     @property
     def accepts_stream(self) -> bool:
         """Whether the request accepts an event stream as its response."""
-        return STREAM in self.fields.get("accept", "").lower()
+        return EVENT_STREAM in self.fields.get("accept", "").lower()
 
     @property
     def legacy_streams(self) -> "list[HttpExchange]":
-        """The last streams of the older transport."""
-        return [*islice(reversed(self._traffic.announced.values()), MAX_SEARCHED_LEGACY_STREAMS)]
+        """The last streams of the older transport, the latest first."""
+        return [*islice(reversed(self._traffic.legacy_streams.values()), MAX_SEARCHED_LEGACY_STREAMS)]
 
     @property
-    def losses(self) -> int:
-        """How often records were lost so far."""
-        return self._traffic.losses
+    def loss_count(self) -> int:
+        """How many times records have been lost so far."""
+        return self._traffic.loss_count
 
     @property
     def is_unbroken(self) -> bool:
-        """Whether no record was lost since it began."""
-        return self._traffic.losses == self._losses_before
+        """Whether no record has been lost since the exchange began."""
+        return self._traffic.loss_count == self._losses_before
 
     @property
     def session_ids(self) -> SessionIds:
@@ -428,18 +436,18 @@ class HttpExchange(Struct, eq=False, weakref=True):
         return self._traffic.session_ids
 
     @property
-    def maker(self) -> str:
-        """The program that the field `Server` names, in lower case, or an empty string if there is none."""
-        return _maker(self.answer_fields.get("server", ""))
+    def program(self) -> str:
+        """The program named by the field `Server`, in lower case, or an empty string if there is none."""
+        return _program(self.answer_fields.get("server", ""))
 
     @property
     def is_behind_gateway(self) -> bool:
-        """Whether a response in the capture, so far, shows that a gateway is in front of the server."""
+        """Whether any response in the capture so far shows that a gateway is in front of the server."""
         return self._traffic.has_gateway
 
     @property
     def upstream(self) -> str:
-        """Origin and path of the server, where the recorder knew it."""
+        """Origin and path of the server, if the recorder knew it; else empty."""
         return self._traffic.upstream
 
     @property
@@ -450,103 +458,114 @@ class HttpExchange(Struct, eq=False, weakref=True):
     @property
     def media_type(self) -> str:
         """The media type of the response, in lower case and without parameters, or an empty string if there is none."""
-        return media_of(self.answer_fields.get("content-type", ""))
+        return media_type_of(self.answer_fields.get("content-type", ""))
 
     @property
-    def resumes(self) -> "HttpExchange | None":
-        """The exchange that it resumes, or None if there is none or it has been forgotten."""
-        stream = None if self.resumed is None else self._traffic.known(self.resumed)
-        # A forgotten number may have been reused, if only by a malicious peer that wants to cause an endless loop.
+    def resumed_exchange(self) -> "HttpExchange | None":
+        """The exchange that this one resumes, or None if there is none or it has been forgotten."""
+        stream = None if self.resumed_number is None else self._traffic.get(self.resumed_number)
+        # A malicious peer could reuse a forgotten number to cause an endless loop.
         return stream if stream is not None and stream.order < self.order else None
 
     @property
     def session_id(self) -> str | None:
-        """The (hashed) session id of the request, or of the response that assigned it."""
+        """The session id (hashed) of the request, or of the response that assigned it."""
         return self.fields.get("mcp-session-id") or self.answer_fields.get("mcp-session-id")
 
     @property
     def is_redirect(self) -> bool:
         """Whether the response sends the client to another address."""
-        return self.status in REDIRECTS and "location" in self.answer_fields
+        return self.status in REDIRECT_STATUSES and "location" in self.answer_fields
 
     @property
     def location(self) -> str:
-        """Where the response sends the client, as the server wrote it, or an empty string if there is none."""
+        """The address to which the response redirects, as the server wrote it, or an empty string if there is none."""
         return self.answer_fields.get("location", "")
 
     @property
-    def first(self) -> "HttpExchange":
-        """The exchange that first carried its messages: itself, unless it repeats a redirected one."""
+    def first_carrier(self) -> "HttpExchange":
+        """The exchange that first carried these messages: this one, unless it repeats a redirected exchange."""
         return self if self.origin is None else self.origin
 
     @property
-    def last(self) -> "HttpExchange":
-        """The exchange that carried its messages last: itself, unless it was redirected, and the client followed."""
-        repeated = self.repeated() if self.repeated is not None else None
+    def last_carrier(self) -> "HttpExchange":
+        """The exchange that last carried these messages: this one, unless the client followed a redirect from it."""
+        repeated = self.repeated_by() if self.repeated_by is not None else None
         return self if repeated is None else repeated
 
     @property
-    def client(self) -> str:
-        """A fingerprint of the client, for requests without a session id: address, credentials, program."""
+    def client_fingerprint(self) -> str:
+        """A fingerprint of the client, for requests without a session id: its address, credentials and program."""
         host = self.peer.rpartition(":")[0]
         return "\n".join((host, self.fields.get("authorization", ""), self.fields.get("user-agent", "")))
 
     @property
     def is_settled(self) -> bool:
-        """Whether this exchange has ended, and nothing that comes later can be about its messages."""
-        is_usual = self.method == "POST" and self.repeated is None and not self.is_redirect
-        return is_usual and all(context.call is None or context.call.response is not None for context in self.sent)
+        """Whether nothing that comes later can affect the messages of this exchange, which has ended."""
+        is_usual = self.method == "POST" and self.repeated_by is None and not self.is_redirect
+        return is_usual and all(
+            context.call is None or context.call.response is not None for context in self.client_messages
+        )
 
-    def forget(self) -> None:
-        """Drop its messages and calls: each refers to its exchange, and reference cycles are freed late."""
-        self.sent, self.received, self.unawaited, self.latest, self.settled, self.held_bytes = (), (), (), None, None, 0
+    def drop_messages(self) -> None:
+        """Drop the messages and calls: each refers to the exchange, and reference cycles are freed late."""
+        (
+            self.client_messages,
+            self.server_messages,
+            self.ended_calls,
+            self.last_server_message,
+            self.last_answer,
+            self.held_bytes,
+        ) = (), (), (), None, None, 0
 
 
 class HttpTraffic:
-    """What the exchanges of a capture show as a whole; each exchange refers to it."""
+    """The properties of all exchanges of a capture together; each exchange refers to this object."""
 
     def __init__(self) -> None:
-        self.losses = 0
+        self.loss_count = 0
         """How many times records were lost."""
         self.is_whole = False
         """Whether the recording began before the first exchange, with no loss since."""
         self.has_gateway = False
         """Whether a response has shown that a gateway is in front of the server."""
         self.has_unread_stream = False
-        """Whether there was a stream opened by GET whose events are not in the capture, without a session id."""
+        """Whether there was a stream, opened by GET without a session id, whose events are not in the capture."""
         self.has_legacy = False
         """Whether there was a stream of the older transport."""
-        self.announced: BoundedDict[str, HttpExchange] = BoundedDict(MAX_HTTP_EXCHANGES)
-        """These streams, by the keys of the addresses that they announced."""
+        self.legacy_streams: BoundedDict[str, HttpExchange] = BoundedDict(MAX_HTTP_EXCHANGES)
+        """The streams of the older transport, by the keys of the addresses that they announced."""
         self.upstream = ""
-        """Origin and path of the server, where the recorder knew it."""
+        """Origin and path of the server, if the recorder knew it; else empty."""
         self.paths: dict[str, None] = {}
         """The first 64 paths to which messages were POSTed successfully."""
         self.session_ids = SessionIds()
-        self._lasting: BoundedDict[int, HttpExchange] = BoundedDict(MAX_OPEN_HTTP_EXCHANGES)
-        self._ended: BoundedDict[int, HttpExchange] = BoundedDict(MAX_HTTP_EXCHANGES)
+        self._open_exchanges: BoundedDict[int, HttpExchange] = BoundedDict(MAX_OPEN_HTTP_EXCHANGES)
+        self._ended_exchanges: BoundedDict[int, HttpExchange] = BoundedDict(MAX_HTTP_EXCHANGES)
 
-    def known(self, number: int) -> HttpExchange | None:
+    def get(self, number: int) -> HttpExchange | None:
         """Returns the exchange with this number, or None if it is unknown or forgotten."""
-        return self._lasting.get(number) or self._ended.get(number)
+        return self._open_exchanges.get(number) or self._ended_exchanges.get(number)
 
 
 def values_of(headers: object, name: str) -> tuple[str, ...]:
-    """All values of a field in the header list of a record; `name` is in lower case."""
+    """Returns all values of a field in the header list of a record; `name` is in lower case."""
     pairs = headers if isinstance(headers, list) else []
-    valid = (pair for pair in pairs if isinstance(pair, list) and len(pair) == 2)
+    valid_pairs = (pair for pair in pairs if isinstance(pair, list) and len(pair) == 2)
     return tuple(
-        value for field, value in valid if isinstance(field, str) and isinstance(value, str) and field.lower() == name
+        value
+        for field, value in valid_pairs
+        if isinstance(field, str) and isinstance(value, str) and field.lower() == name
     )
 
 
 @lru_cache
-def _maker(server: str) -> str:
+def _program(server: str) -> str:
     return server.partition("/")[0].partition(" ")[0].lower()
 
 
-def media_of(value: str) -> str:
-    """A media type in lower case, without parameters."""
+def media_type_of(value: str) -> str:
+    """Returns a media type in lower case, without its parameters."""
     return value.partition(";")[0].strip().lower()
 
 

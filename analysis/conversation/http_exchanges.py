@@ -12,19 +12,19 @@ from analysis.conversation.session_ids import FIELD
 from analysis.facts import size_of
 
 MAX_MCP_PATHS: Final = 64
-"""The most paths kept at which MCP was spoken."""
+"""The most paths of MCP endpoints that are kept."""
 LATELY: Final = 100
-"""How many of the exchanges that ended last keep their messages, even if each request in them has its response. With
-more, the memory of the messages would be cold by the time it is freed."""
+"""How many of the exchanges that ended last keep their messages even if all their requests are answered. With more, the
+memory of the messages would be cold by the time it is freed."""
 SEEN_BYTES: Final = 32 << 20
-"""The most bytes in the frames of the messages that exchanges keep; those that ended first are forgotten first."""
+"""The most bytes in the frames of messages that exchanges keep; exchanges that ended first are forgotten first."""
 WHOLE_BYTES: Final = 1 << 20
-"""How many bytes of the latest of these messages keep their values; the others are parsed again when needed."""
+"""How many bytes of the latest of these messages are kept parsed; the others are parsed again when needed."""
 MAX_REDIRECTED_EXCHANGES: Final = 1_000
 """The most redirected exchanges whose repetition is awaited."""
-FOLLOWED_NS: Final = 30_000_000_000
-"""The longest time within which a client follows a redirect."""
-_GATEWAYS: Final = (
+MAX_REDIRECT_DELAY_NS: Final = 30_000_000_000
+"""The longest time that a client takes to follow a redirect."""
+_GATEWAY_PROGRAMS: Final = (
     "nginx",
     "openresty",
     "tengine",
@@ -47,143 +47,153 @@ class HttpExchanges(HttpTraffic):
             MAX_REDIRECTED_EXCHANGES
         )
         self._count = 0
-        self._lately: deque[int] = deque()
-        # The messages that exchanges keep: the last ones with their values, all of them with their bytes.
-        self._whole: deque[tuple[HttpExchange, MessageContext, int]] = deque()
-        self._whole_bytes = self._held_bytes = 0
+        self._recent_numbers: deque[int] = deque()
+        # Exchanges keep the bytes of their messages, and the parsed values of the last ones.
+        self._unpacked_messages: deque[tuple[HttpExchange, MessageContext, int]] = deque()
+        self._unpacked_bytes = self._held_bytes = 0
 
-    def add(self, http: HttpExchange, context: MessageContext) -> None:
+    def add_message(self, http: HttpExchange, context: MessageContext) -> None:
         """Add a message to its exchange."""
         if context.message.sender == "client":
-            if len(http.sent) < MAX_BODY_MESSAGES:
-                http.sent += (context,)
-                self._hold(http, context)
+            if len(http.client_messages) < MAX_BODY_MESSAGES:
+                http.client_messages += (context,)
+                self._keep_message(http, context)
             if http.is_redirect:
-                self._expect(http)  # the server has answered before it has read the body
+                self._expect_repeat(http)  # the server answered before it had read the body
             return
-        if len(http.received) < MAX_BODY_MESSAGES:
-            http.received += (context,)
-            self._hold(http, context)
-        http.latest = context
+        if len(http.server_messages) < MAX_BODY_MESSAGES:
+            http.server_messages += (context,)
+            self._keep_message(http, context)
+        http.last_server_message = context
         if context.answered is not None:
-            http.settled = context
+            http.last_answer = context
 
-    def _hold(self, http: HttpExchange, context: MessageContext) -> None:
-        """Keep a message for an exchange; older ones drop their values, as their bytes hold them."""
+    def _keep_message(self, http: HttpExchange, context: MessageContext) -> None:
+        """Keep a message for an exchange; drop the parsed values of older messages, which keep their bytes."""
         size = size_of(context.message.frames)
         http.held_bytes += size
         self._held_bytes += size
-        self._whole.append((http, context, size))
-        self._whole_bytes += size
-        while len(self._whole) > 1 and (self._whole_bytes > WHOLE_BYTES or not self._whole[0][0].held_bytes):
-            holder, oldest, size = self._whole.popleft()
-            self._whole_bytes -= size
-            if holder.held_bytes:
+        self._unpacked_messages.append((http, context, size))
+        self._unpacked_bytes += size
+        while len(self._unpacked_messages) > 1 and (
+            self._unpacked_bytes > WHOLE_BYTES or not self._unpacked_messages[0][0].held_bytes
+        ):
+            exchange, oldest, size = self._unpacked_messages.popleft()
+            self._unpacked_bytes -= size
+            if exchange.held_bytes:
                 oldest.pack()
 
-    def share(self, earlier: HttpExchange, http: HttpExchange) -> None:
-        """Give the client's messages of a redirected exchange to the one that repeats them; both hold their bytes."""
-        http.sent, http.held_bytes = earlier.sent, earlier.held_bytes
+    def share_messages(self, earlier: HttpExchange, http: HttpExchange) -> None:
+        """Assign the client's messages of a redirected exchange to the one that repeats them; both keep their bytes."""
+        http.client_messages, http.held_bytes = earlier.client_messages, earlier.held_bytes
         self._held_bytes += http.held_bytes
-        for context in http.sent:
+        for context in http.client_messages:
             context.http = http
 
     def _forget(self, http: HttpExchange | None) -> None:
         if http is not None:
             self._held_bytes -= http.held_bytes
-            http.forget()
+            http.drop_messages()
 
     @property
-    def forgotten(self) -> int:
-        """Exchanges that had to be forgotten while open."""
-        return self._lasting.forgotten
+    def forgotten_count(self) -> int:
+        """How many exchanges had to be forgotten while they were open."""
+        return self._open_exchanges.forgotten
 
     def on_record(self, members: dict[str, Any], at: RecordRef | None = None) -> HttpExchange | None:
-        """Process an `exchange` record; return the exchange that it names, if any. `at` is its number and stamp."""
+        """Process an `exchange` record, with its number and stamp; return the exchange that it names, or None."""
         number = members.get("exchange")
         if type(number) is not int:
             return None
         exchange = self.get_or_create(number)
-        has_started, is_news, key = exchange.started is not None, exchange.answered is None, exchange.uri_key
+        has_started, is_news, key = exchange.started_ref is not None, exchange.answered_ref is None, exchange.uri_key
         exchange.update(members, at)
-        if not has_started and exchange.started is not None:
+        if not has_started and exchange.started_ref is not None:
             on_request(self.session_ids, exchange)
         if exchange.uri_key != key and exchange.uri_key is not None and exchange.method == "GET":
             self.has_legacy = True
-            self.announced.put(exchange.uri_key, exchange)
-        if is_news and exchange.answered is not None:
-            self._answered(exchange)
-        if "server" in exchange.unrecorded and exchange.is_pulled_stream and exchange.session_id is None:
+            self.legacy_streams.put(exchange.uri_key, exchange)
+        if is_news and exchange.answered_ref is not None:
+            self._on_answered(exchange)
+        if "server" in exchange.unrecorded_sides and exchange.is_get_stream and exchange.session_id is None:
             self.has_unread_stream = True
-        if exchange.ended_by is not None and self._lasting.pop(number, None) is not None:
-            self._forget(self._ended.put(number, exchange))
-            self._lately.append(number)
-            if len(self._lately) > LATELY:
-                earlier = self._ended.get(self._lately.popleft())
+        if exchange.ended_by is not None and self._open_exchanges.pop(number, None) is not None:
+            self._forget(self._ended_exchanges.put(number, exchange))
+            self._recent_numbers.append(number)
+            if len(self._recent_numbers) > LATELY:
+                earlier = self._ended_exchanges.get(self._recent_numbers.popleft())
                 if earlier is not None and earlier.is_settled:
                     self._forget(earlier)
-            while self._held_bytes > SEEN_BYTES and len(self._ended) > 1:
-                self._forget(self._ended.popitem(last=False)[1])
+            while self._held_bytes > SEEN_BYTES and len(self._ended_exchanges) > 1:
+                self._forget(self._ended_exchanges.popitem(last=False)[1])
         return exchange
 
-    def _answered(self, http: HttpExchange) -> None:
-        self.has_gateway = self.has_gateway or "via" in http.answer_fields or http.maker in _GATEWAYS
+    def _on_answered(self, http: HttpExchange) -> None:
+        self.has_gateway = self.has_gateway or "via" in http.answer_fields or http.program in _GATEWAY_PROGRAMS
         on_response(self.session_ids, http)
         if http.is_redirect:
-            self._expect(http)
+            self._expect_repeat(http)
         is_served = http.status is not None and 200 <= http.status < 300
-        if is_served and http.method == "POST" and http.sent and len(self.paths) < MAX_MCP_PATHS:
+        if is_served and http.method == "POST" and http.client_messages and len(self.paths) < MAX_MCP_PATHS:
             self.paths[http.path] = None
 
-    def _expect(self, http: HttpExchange) -> None:
+    def _expect_repeat(self, http: HttpExchange) -> None:
         """Expect the messages of a redirected exchange to be repeated."""
-        if not http.sent or http.method != "POST":
+        if not http.client_messages or http.method != "POST":
             return
-        key = http.client, http.fields.get(FIELD), hash(http.sent[0].message.frames[0].raw)
-        known = self._redirected.get(key)
-        if known is None:
+        key = http.client_fingerprint, http.fields.get(FIELD), hash(http.client_messages[0].message.frames[0].raw)
+        exchanges = self._redirected.get(key)
+        if exchanges is None:
             self._redirected.put(key, [http])
-        elif http not in known:
-            known.append(http)
-            del known[:-MAX_BODY_MESSAGES]
+        elif http not in exchanges:
+            exchanges.append(http)
+            del exchanges[:-MAX_BODY_MESSAGES]
 
     @property
     def is_redirecting(self) -> bool:
         """Whether the messages of any exchange are expected to be repeated."""
         return bool(self._redirected)
 
-    def redirected(self, http: HttpExchange, raw: bytes, t_ns: int) -> HttpExchange | None:
-        """The redirected exchange that one with this body repeats, if any; each is repeated once."""
-        if not self._redirected or http.sent or http.method != "POST":
+    def take_redirected(self, http: HttpExchange, raw: bytes, t_ns: int) -> HttpExchange | None:
+        """Remove and return the redirected exchange that an exchange with this body repeats, or return None."""
+        if not self._redirected or http.client_messages or http.method != "POST":
             return None
-        key = http.client, http.fields.get(FIELD), hash(raw)
-        known = [earlier for earlier in self._redirected.get(key, ()) if _is_followed(earlier, http, raw, t_ns)]
-        if not known:
+        key = http.client_fingerprint, http.fields.get(FIELD), hash(raw)
+        candidates = [
+            earlier for earlier in self._redirected.get(key, ()) if _follows_redirect(earlier, http, raw, t_ns)
+        ]
+        if not candidates:
             return None
-        # If several clients that look alike send the same body at once, the connection may tell them apart.
-        found = next((earlier for earlier in known if earlier.conn == http.conn), known[0])
-        self._redirected[key].remove(found)
+        # If several indistinguishable clients send the same body at once, the connection may tell them apart.
+        original = next((earlier for earlier in candidates if earlier.conn == http.conn), candidates[0])
+        self._redirected[key].remove(original)
         if not self._redirected[key]:
             del self._redirected[key]
-        return found
+        return original
 
     def get_or_create(self, number: int) -> HttpExchange:
-        """The exchange with this number; a new one if it is unknown."""
-        exchange = self._lasting.get(number) or self._ended.get(number)
+        """Returns the exchange with this number, which is created if it is unknown."""
+        exchange = self._open_exchanges.get(number) or self._ended_exchanges.get(number)
         if exchange is None:
             self._count += 1
-            exchange = HttpExchange(self, self.losses, number, number, self._count)
-            self._forget(self._lasting.put(number, exchange))
+            exchange = HttpExchange(self, self.loss_count, number, number, self._count)
+            self._forget(self._open_exchanges.put(number, exchange))
         return exchange
 
-    def kept(self) -> list[HttpExchange]:
-        """All exchanges that are kept, in the order in which they first appeared."""
-        return sorted([*self._lasting.values(), *self._ended.values()], key=lambda exchange: exchange.order)
+    def all_exchanges(self) -> list[HttpExchange]:
+        """Returns all exchanges that are kept, in the order in which they first appeared."""
+        return sorted(
+            [*self._open_exchanges.values(), *self._ended_exchanges.values()], key=lambda exchange: exchange.order
+        )
 
 
-def _is_followed(earlier: HttpExchange, http: HttpExchange, raw: bytes, t_ns: int) -> bool:
-    """Whether an exchange can be a client following a redirect, and not another attempt at the same address."""
-    if earlier.answered is None or not earlier.sent or t_ns - earlier.answered.t_ns > FOLLOWED_NS:
+def _follows_redirect(earlier: HttpExchange, http: HttpExchange, raw: bytes, t_ns: int) -> bool:
+    """Whether an exchange can follow a redirect, and is not another attempt at the same address."""
+    if (
+        earlier.answered_ref is None
+        or not earlier.client_messages
+        or t_ns - earlier.answered_ref.t_ns > MAX_REDIRECT_DELAY_NS
+    ):
         return False
     is_there = http.path != earlier.path or earlier.location.partition("?")[0].endswith(http.path)
-    return is_there and earlier.sent[0].message.frames[0].raw == raw
+    return is_there and earlier.client_messages[0].message.frames[0].raw == raw

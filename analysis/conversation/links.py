@@ -1,20 +1,20 @@
-"""Links: links each message to the multi-round call, task or subscription that it belongs to.
+"""Links each message to the multi-round call, task or subscription that it belongs to.
 
-Links connect more than a request and its response. Nearly all messages have none: for them, it is enough to look at the
-method or the outcome, and at whether any link exists. The modules of chains, tasks and subscriptions decide what
-belongs to each.
+Such links connect more than a request and its response. Nearly all messages have none; checking the method or the
+outcome, and whether any link exists, is enough for them. The modules of chains, tasks and subscriptions decide which
+messages belong to each.
 """
 
 from typing import Final
 
 from analysis.conversation import subscriptions, tasks
 from analysis.conversation.call import Call, MessageContext, Outcome
-from analysis.conversation.message import Invalid, Message, Notification, Request, Response
+from analysis.conversation.message import InvalidMessage, Message, Notification, Request, Response
 from analysis.conversation.multi_round import Chains, Turn
 from analysis.conversation.subscriptions import Subscriptions
 from analysis.conversation.tasks import Tasks
 
-# Enumeration members are slow to look up, and every response is compared with these.
+# Enumeration members are slow to look up, and every response is compared with these two.
 _INPUT_REQUIRED: Final = Outcome.INPUT_REQUIRED
 _TASK: Final = Outcome.TASK
 _REQUESTS: Final = tasks.REQUESTS | subscriptions.REQUESTS
@@ -24,72 +24,74 @@ METHODS: Final = _REQUESTS | _NOTIFICATIONS
 
 
 class Links:
-    """All links of a capture."""
+    """The chains, tasks and subscriptions of a capture."""
 
     def __init__(self) -> None:
-        """Create an empty set of links."""
+        """Create links for a capture that has none yet."""
         self.chains = Chains()
         self.tasks = Tasks()
         self.subscriptions = Subscriptions()
 
-    def follow(self, context: MessageContext) -> None:
-        """Set the links of a message whose meaning is known."""
+    def link(self, context: MessageContext) -> None:
+        """Link a message whose meaning is known."""
         message = context.message
         if self.is_idle and _is_plain(message, context.answered):
             return
-        if isinstance(message, Invalid):
+        if isinstance(message, InvalidMessage):
             return
-        self._look_at(context, message)
+        self._link(context, message)
 
     @property
     def is_idle(self) -> bool:
-        """Whether only a message that begins a link can belong to one: no request can be a retry, nor name a task."""
-        return not (self.chains.waiting or self.chains.retries or self.tasks.count or self.subscriptions.listened)
+        """Whether no link exists: then only a message that begins one can have one."""
+        return not (
+            self.chains.waiting_chains or self.chains.retries or self.tasks.count or self.subscriptions.has_listen
+        )
 
-    def _look_at(self, context: MessageContext, message: Request | Notification | Response) -> None:
-        meta = message.meta if self.tasks.count or self.subscriptions.listened else {}
-        if self.subscriptions.listened and message.sender == "server":
-            exchange = message.frames[0].exchange if context.http is None else context.http.first.number
+    def _link(self, context: MessageContext, message: Request | Notification | Response) -> None:
+        meta = message.meta if self.tasks.count or self.subscriptions.has_listen else {}
+        if self.subscriptions.has_listen and message.sender == "server":
+            exchange = message.frames[0].exchange if context.http is None else context.http.first_carrier.number
             context.subscription = self.subscriptions.on_server_message(message, meta, context.session, exchange)
         if isinstance(message, Request):
-            self._ask(context, message)
+            self._link_request(context, message)
         elif isinstance(message, Response):
             if context.answered is not None:
-                self._answer(context, message, context.answered)
+                self._link_response(context, message, context.answered)
         elif message.method in _NOTIFICATIONS or context.cancels is not None:
-            self._tell(context, message)
-        if context.task is None and tasks.RELATED in meta:
-            context.task = self.tasks.related(message, meta, context.session)
+            self._link_notification(context, message)
+        if context.task is None and tasks.RELATED_TASK in meta:
+            context.task = self.tasks.on_related_message(message, meta, context.session)
         if context.call is not None and (context.call is context.answered or isinstance(message, Request)):
             context.call.round, context.call.task = (
                 context.round or context.call.round,
                 context.task or context.call.task,
             )
 
-    def _ask(self, context: MessageContext, request: Request) -> None:
+    def _link_request(self, context: MessageContext, request: Request) -> None:
         if request.method in _REQUESTS:
             if request.method in tasks.REQUESTS:
                 context.task = self.tasks.on_request(request, context.session)
             elif request.sender == "client":
                 context.subscription = self.subscriptions.on_request(request, context.session)
-        elif self.chains.waiting and request.sender == "client":
+        elif self.chains.waiting_chains and request.sender == "client":
             context.round = self.chains.on_request(request, context.session)
 
-    def _answer(self, context: MessageContext, response: Response, call: Call) -> None:
-        request, outcome, by_server = call.request, call.outcome, response.sender == "server"
+    def _link_response(self, context: MessageContext, response: Response, call: Call) -> None:
+        request, outcome, is_from_server = call.request, call.outcome, response.sender == "server"
         method = request.method
-        if by_server and (outcome is _INPUT_REQUIRED or self.chains.retries):
+        if is_from_server and (outcome is _INPUT_REQUIRED or self.chains.retries):
             turn = Turn(request, response, call.revision, call.era)
-            ended = self.chains.on_response(turn, context.session, is_interim=outcome is _INPUT_REQUIRED)
-            context.round = ended or call.round
-        if by_server and method in subscriptions.REQUESTS:
+            ended_round = self.chains.on_response(turn, context.session, is_interim=outcome is _INPUT_REQUIRED)
+            context.round = ended_round or call.round
+        if is_from_server and method in subscriptions.REQUESTS:
             context.subscription = self.subscriptions.on_response(request, response, context.session)
         if outcome is _TASK or method in tasks.REQUESTS or tasks.has_stub(response):
             context.task = self.tasks.on_response(request, response, context.session)
-        elif self.tasks.parts:
-            context.task = self.tasks.part_of(request)
+        elif self.tasks.requests_of_tasks:
+            context.task = self.tasks.pop_task_of_request(request)
 
-    def _tell(self, context: MessageContext, notification: Notification) -> None:
+    def _link_notification(self, context: MessageContext, notification: Notification) -> None:
         """Link a notification about a task or a resource, or a cancellation."""
         if notification.method in tasks.NOTIFICATIONS:
             context.task = self.tasks.on_notification(notification, context.session)
@@ -100,7 +102,7 @@ class Links:
 
 
 def _is_plain(message: Message, call: Call | None) -> bool:
-    """Whether a message, by its kind, neither begins a link nor belongs to one."""
+    """Whether a message of this kind neither begins a link nor belongs to one."""
     if isinstance(message, Response):
         if call is None:
             return True
@@ -109,4 +111,4 @@ def _is_plain(message: Message, call: Call | None) -> bool:
             return False
         result = message.body.get("result")
         return not isinstance(result, dict) or "task" not in result
-    return isinstance(message, Invalid) or message.method not in METHODS
+    return isinstance(message, InvalidMessage) or message.method not in METHODS

@@ -1,4 +1,4 @@
-"""RecordRef: the record that reported a fact, by its number and its stamp."""
+"""RecordRef: the record that reported a fact, identified by its number and its stamp."""
 
 from msgspec import Struct
 

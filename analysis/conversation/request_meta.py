@@ -1,6 +1,6 @@
 """The envelope of a modern request: `params._meta`, in which it names its revision and the capabilities of its client.
 
-Accepts any JSON in any place, and returns None if a value is not what it should be.
+The functions accept any JSON value anywhere, and return None where a value has the wrong type.
 """
 
 from typing import Any, Literal, TypeAlias
@@ -9,7 +9,7 @@ from analysis.conversation.message import Request
 from analysis.conversation.session import CLIENT_CAPABILITIES, PROTOCOL_VERSION
 
 MissingMetaMember: TypeAlias = Literal["meta", "version", "capabilities"]
-"""The first thing missing from the envelope of a request."""
+"""The first item that is missing from the envelope of a request."""
 
 
 def request_meta(request: Request) -> dict[str, Any] | None:
@@ -20,7 +20,7 @@ def request_meta(request: Request) -> dict[str, Any] | None:
 
 
 def missing_meta(request: Request) -> MissingMetaMember | None:
-    """Returns what is missing from a modern request although every one must have it, or None if it is complete."""
+    """Returns the first required item that is missing from a modern request, or None if it is complete."""
     meta = request_meta(request)
     if meta is None:
         return "meta"

@@ -1,7 +1,7 @@
 """The gist of a response that is not an MCP message: the line that says what happened.
 
-A JSON error says so in a member, a page in its title, other text in its first line. The text is untrusted: the gist is
-short, but not safe on a screen.
+A JSON error says so in a member, an HTML page in its title, and other text in its first line. The text is untrusted:
+the gist is short, but not safe on a screen.
 """
 
 import re
@@ -12,9 +12,9 @@ from orjson import JSONDecodeError, loads
 
 MAX_GIST_CHARS: Final = 160
 """The most characters of a gist."""
-_READ: Final = 16 << 10
-"""The most characters of a text that are examined: a page says at its beginning what it is."""
-_MEMBERS: Final = (
+_MAX_EXAMINED_CHARS: Final = 16 << 10
+"""The most characters of a text that are examined: a page has its title near the beginning."""
+_ERROR_MEMBERS: Final = (
     "error_description",
     "detail",
     "message",
@@ -25,14 +25,14 @@ _MEMBERS: Final = (
     "reason",
     "msg",
 )
-"""Members that say what went wrong (RFC 6749 §5.2, RFC 9457 §3.1, and common frameworks), the most telling first."""
+"""Members that say what went wrong (RFC 6749 §5.2, RFC 9457 §3.1, common frameworks), the most specific first."""
 _MAX_DOCUMENT_DEPTH: Final = 4
 _TITLES: Final = tuple(
     re.compile(rf"(?is)<{tag}\b[^<>]{{0,500}}>([^<]{{1,1000}})") for tag in ("title", "h1", "h2", "p")
 )
 _LONG_ENTITY: Final = re.compile(r"&#(?:\d{7}|x[0-9a-fA-F]{6})")
-"""The beginning of an invalid entity, which Python would take long to read, or fail to read."""
-_HIDDEN: Final = re.compile(
+"""The beginning of an invalid entity, which Python would be slow to parse or fail to parse."""
+_HIDDEN_MARKUP: Final = re.compile(
     r"(?is)<!--(?:[^-]|-(?!->)){0,16384}+-->|<(?:style|script)(?:[^<]|<(?!/style|/script)){0,16384}+"
 )
 _TAG: Final = re.compile(r"<[^<>]{0,2000}>")
@@ -40,36 +40,43 @@ _SPACE: Final = re.compile(r"\s+")
 
 
 def gist(text: str) -> str:
-    """Returns the gist of a text, in at most `MAX_GIST_CHARS` characters, or an empty string if it says nothing."""
-    text = _LONG_ENTITY.sub("", text[:_READ]).strip()
+    """Returns the gist of a text, in at most `MAX_GIST_CHARS` characters, or an empty string if it has none."""
+    text = _LONG_ENTITY.sub("", text[:_MAX_EXAMINED_CHARS]).strip()
     if text[:1] in ("{", "["):
         try:
-            said = _of_document(loads(text))
+            message = _document_message(loads(text))
         except JSONDecodeError:
-            said = ""
-        if said:
-            return _line(said)
+            message = ""
+        if message:
+            return _gist_line(message)
     if text[:1] == "<":
-        for title in _TITLES:
-            found = title.search(text)
-            if found and (said := _line(unescape(found[1]))):
-                return said
-        text = unescape(_TAG.sub(" ", _HIDDEN.sub(" ", text)))
-    return next((line for line in map(_line, text.splitlines()) if line), "")
+        for pattern in _TITLES:
+            match = pattern.search(text)
+            if match and (message := _gist_line(unescape(match[1]))):
+                return message
+        text = unescape(_TAG.sub(" ", _HIDDEN_MARKUP.sub(" ", text)))
+    return next((line for line in map(_gist_line, text.splitlines()) if line), "")
 
 
-def _of_document(value: Any, depth: int = 0) -> str:
+def _document_message(value: Any, depth: int = 0) -> str:
     if isinstance(value, str):
         return value
     if depth >= _MAX_DOCUMENT_DEPTH:
         return ""
     if isinstance(value, list):
-        return next((said for item in value[:3] if (said := _of_document(item, depth + 1))), "")
+        return next((message for item in value[:3] if (message := _document_message(item, depth + 1))), "")
     if not isinstance(value, dict):
         return ""
-    return next((said for name in _MEMBERS if name in value and (said := _of_document(value[name], depth + 1))), "")
+    return next(
+        (
+            message
+            for name in _ERROR_MEMBERS
+            if name in value and (message := _document_message(value[name], depth + 1))
+        ),
+        "",
+    )
 
 
-def _line(text: str) -> str:
+def _gist_line(text: str) -> str:
     line = _SPACE.sub(" ", text[: 4 * MAX_GIST_CHARS]).strip()
     return line if len(line) <= MAX_GIST_CHARS else f"{line[: MAX_GIST_CHARS - 1]}…"

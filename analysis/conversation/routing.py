@@ -1,17 +1,18 @@
-"""Routing: assigns each message to its session.
+"""Assigns each message to its session.
 
-On stdio there is only one. Over HTTP it is the session of the session id; without an id, that of the `initialize` that
-the same client sent last; on the older transport, that of the stream whose announced address the client posts to; and
-in the modern era, which has no sessions, that of the client as far as it can be identified: by the address it sends
-from, and by the name that it gives in each request. That is a guess, and labelled as one.
+On stdio there is only one session. Over HTTP, a message belongs to the session of its session id; without an id, to the
+session of the last `initialize` from the same client; and on the older transport, to the session of the stream that
+announced the address to which the client posts. The modern era has no sessions; a message then belongs to the client,
+as far as its address and the name in its requests identify it. That is a guess, and is labelled as one.
 
-A client of the modern era that meets an older server begins with a refused probe, followed by a handshake: one session
-over every transport (2026-07-28 basic/transports/streamable-http, backward compatibility). Over Streamable HTTP an
-`initialize` belongs to the session of a probe if all of these hold:
+A modern client of an older server begins with a probe that is refused, followed by a handshake. Both belong to one
+session on every transport (2026-07-28 basic/transports/streamable-http, backward compatibility). Over Streamable HTTP
+an `initialize` belongs to the session of a probe if all of these hold:
 
 - the probe was answered, or its exchange has ended, and nothing in its session shows a server of the modern era;
-- both have the same address, credentials and program (`HttpExchange.client`), and come within `IDLE_NS`;
-- they come over one connection, with nothing between them on it, and do not name different clients; or both give the
+- both have the same address, credentials and program (`HttpExchange.client_fingerprint`), and are at most `MAX_IDLE_NS`
+apart;
+- both come over one connection, with nothing between them on it, and do not name different clients; or both give the
   same name and version, and that client sent nothing else without a session id between them.
 
 Otherwise the probe stays a separate session: another client may have sent it.
@@ -27,17 +28,18 @@ from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
 from analysis.conversation.lookalikes import Lookalikes
 from analysis.conversation.message import Message, Request, Side
 from analysis.conversation.session import CLIENT_INFO, Session
-from analysis.conversation.used_ids import UsedIds, UsedInExchanges, UsedOnPipe
-from analysis.protocol.revisions import MODERN, Era, rank_of
+from analysis.conversation.used_ids import UsedIds, UsedIdsInExchanges, UsedIdsOnPipe
+from analysis.protocol.revisions import FIRST_MODERN_RANK, Era, rank_of
 
 MAX_SESSIONS: Final = 10_000
 """The most sessions that are kept; the oldest are forgotten first."""
 _MAX_CLIENT_INFO_CHARS: Final = 200
-"""How many characters of a name or a version distinguish clients."""
-_Who: TypeAlias = tuple[str, Era, str]
-"""Address, credentials and program; the era; and in the modern one, the name that the client gives, if any."""
-IDLE_NS: Final = 30 * 60 * 1_000_000_000
-"""The silence after which an inferred peer counts as a different one."""
+"""The most characters of a name or a version that distinguish clients."""
+_ClientKey: TypeAlias = tuple[str, Era, str]
+"""What identifies a client: its address, credentials and program; the era; and in the modern era, the name that it
+gives, if any."""
+MAX_IDLE_NS: Final = 30 * 60 * 1_000_000_000
+"""The silence after which an inferred peer counts as another peer."""
 
 
 class Routing:
@@ -48,243 +50,274 @@ class Routing:
         """The number of sessions so far."""
         self.transport: str | None = None
         self.observed_start = False
-        self.of_pipe: Session | None = None
-        """The only session of a pipe, once it has begun."""
+        self.pipe_session: Session | None = None
+        """The only session of a pipe; None before it has begun."""
         self._has_lost = False
         self._lookalikes = Lookalikes()
-        self._on_conn: BoundedDict[int, tuple[str, Session]] = BoundedDict(MAX_SESSIONS)
-        self.used = UsedInExchanges()
+        self._session_by_connection: BoundedDict[int, tuple[str, Session]] = BoundedDict(MAX_SESSIONS)
+        self.ids_in_exchanges = UsedIdsInExchanges()
         """The ids that sessions over HTTP have used."""
-        self._used_on_pipe = UsedOnPipe(tables)
+        self._ids_on_pipe = UsedIdsOnPipe(tables)
         self._sessions: BoundedDict[int, Session] = BoundedDict(MAX_SESSIONS)
-        self.stirred: dict[Session, None] = {}
-        """Sessions about which something was learned since the last loss that may concern any of them: that loss has
-        left nothing to forget about the others, of which there may be thousands."""
+        self.stirred_sessions: dict[Session, None] = {}
+        """Sessions about which something was learned since the last loss that may have affected any session. After
+        another loss, only these have anything to forget; the others may be thousands."""
         self._by_key: BoundedDict[str, Session] = BoundedDict(MAX_SESSIONS)
-        self._by_client: BoundedDict[_Who, tuple[Session, int]] = BoundedDict(MAX_SESSIONS)
-        # By connection, and by client: the last exchange with a message but without a known session id.
-        # These are weak references, because `HttpExchanges` decides how many exchanges are kept.
-        self._latest: BoundedDict[int | str, ref[HttpExchange]] = BoundedDict(MAX_SESSIONS)
+        self._by_client: BoundedDict[_ClientKey, tuple[Session, int]] = BoundedDict(MAX_SESSIONS)
+        # The last exchange with a message but without a known session id, by connection and by client. The references
+        # are weak, because `HttpExchanges` decides how many exchanges are kept.
+        self._latest_exchanges: BoundedDict[int | str, ref[HttpExchange]] = BoundedDict(MAX_SESSIONS)
 
     @property
-    def forgotten(self) -> int:
-        """Sessions that had to be forgotten."""
+    def forgotten_count(self) -> int:
+        """How many sessions had to be forgotten."""
         return self._sessions.forgotten
 
-    def open(self) -> list[Session]:
-        """The sessions that are kept, in the order in which they began."""
+    def sessions(self) -> list[Session]:
+        """Returns the sessions that are kept, in the order in which they began."""
         return list(self._sessions.values())
 
     @property
-    def guesses(self) -> int:
+    def guess_count(self) -> int:
         """How many sessions are guesses; see `analysis.conversation.lookalikes`."""
-        return self._lookalikes.guesses
+        return self._lookalikes.guess_count
 
     def is_guess(self, number: int) -> bool:
         """Whether the session with a number is a guess."""
         session = self._sessions.get(number)
         return session is not None and session.is_guess
 
-    def likeness_of(self, number: int) -> int:
-        """The number of the session that one with a never-issued id resembles; otherwise its own."""
+    def resembled_number(self, number: int) -> int:
+        """Returns the number of the session that one with a never-issued id resembles, or else the same number."""
         session = self._sessions.get(number)
         return number if session is None or session.likeness is None else session.likeness.number
 
-    def reused(self, session: Session, http: HttpExchange) -> None:
+    def on_reused_id(self, session: Session, http: HttpExchange) -> None:
         """Note that two open requests of the client in a session have the same id."""
-        self._lookalikes.reused(session, http)
+        self._lookalikes.on_reused_id(session, http)
 
     def client_of(self, session: Session) -> tuple[str, int] | None:
-        """The client whose messages without a session id belong to a session with a handshake, and when it last began.
+        """Returns the client whose messages without a session id belong to a session, and the stamp of the last one.
 
         Returns None unless there is exactly one such client.
         """
-        known = [(client, at) for (client, _, _), (of, at) in self._by_client.items() if of is session]
-        return known[0] if len(known) == 1 and len(self._by_client) == 1 else None
+        clients = [
+            (client, last_ns)
+            for (client, _, _), (client_session, last_ns) in self._by_client.items()
+            if client_session is session
+        ]
+        return clients[0] if len(clients) == 1 and len(self._by_client) == 1 else None
 
     def note_loss(self) -> None:
-        """Note lost records: nothing is certain about the beginning of later sessions."""
+        """Note lost records: the beginning of a later session may not be in the capture."""
         self.observed_start = False
         self._has_lost = True
 
-    def stir(self, session: Session) -> None:
+    def note_news(self, session: Session) -> None:
         """Note that something was learned about a session."""
-        self.stirred[session] = None
-        if len(self.stirred) > 2 * MAX_SESSIONS:
-            self.stirred = dict.fromkeys(known for known in self.open() if known in self.stirred)
+        self.stirred_sessions[session] = None
+        if len(self.stirred_sessions) > 2 * MAX_SESSIONS:
+            self.stirred_sessions = dict.fromkeys(
+                open_session for open_session in self.sessions() if open_session in self.stirred_sessions
+            )
 
-    def begin(self, t_ns: int) -> Session:
-        """Begin the only session of a pipe, which exists before the first message."""
-        if self.of_pipe is None:
-            self.of_pipe = self._new(t_ns, observed_start=self.observed_start)
-        return self.of_pipe
+    def begin_pipe(self, t_ns: int) -> Session:
+        """Begin the only session of a pipe if it has not begun; return it. It exists before the first message."""
+        if self.pipe_session is None:
+            self.pipe_session = self._create(t_ns, observed_start=self.observed_start)
+        return self.pipe_session
 
-    def used_by(self, session: Session) -> UsedIds:
-        """The ids that the requests of a session have used; over HTTP those of all sessions of the capture."""
-        return self._used_on_pipe if session is self.of_pipe else self.used
+    def used_ids(self, session: Session) -> UsedIds:
+        """Returns the ids that requests of a session have used; over HTTP, the ids of all sessions of the capture."""
+        return self._ids_on_pipe if session is self.pipe_session else self.ids_in_exchanges
 
     def session_of(self, message: Message, http: HttpExchange | None, *, is_modern: bool) -> Session:
-        """The session of a message; a new one if the message opens one.
+        """Returns the session of a message, which is created if the message opens it.
 
         Args:
             message: the message.
-            http: the exchange that carried it; None on stdio.
-            is_modern: whether it is a request of the modern era.
+            http: the exchange that carried the message; None on stdio.
+            is_modern: whether the message is a request of the modern era.
         """
         if http is None:
-            return self.begin(message.t_ns)
+            return self.begin_pipe(message.t_ns)
         if http.session is None:
-            http.session = self._found(message, http, is_modern=is_modern)
+            http.session = self._find_or_create(message, http, is_modern=is_modern)
         return http.session
 
-    def _found(self, message: Message, http: HttpExchange, *, is_modern: bool) -> Session:
+    def _find_or_create(self, message: Message, http: HttpExchange, *, is_modern: bool) -> Session:
         key = http.fields.get("mcp-session-id")
-        known = self._known(http, is_modern=is_modern)
-        if known is not None:
-            return known
+        session_of_key = self._session_of_key(http, is_modern=is_modern)
+        if session_of_key is not None:
+            return session_of_key
         is_opening = isinstance(message, Request) and message.method == "initialize"
-        probed = self._probed(message, http) if is_opening and not key else None
-        remembered = self._remembered(message, http, is_modern=is_modern)
-        given = self._given(http) if remembered is None and not is_opening and not is_modern else None
-        if given is not None and (not key or given is self._last_on(http)):
-            return given
-        if probed is not None:
-            session = probed
+        probe_session = self._probe_session(message, http) if is_opening and not key else None
+        client_session = self._sender_session(message, http, is_modern=is_modern)
+        likely_session = (
+            self._likely_session(http) if client_session is None and not is_opening and not is_modern else None
+        )
+        if likely_session is not None and (not key or likely_session is self._last_session_on(http)):
+            return likely_session
+        if probe_session is not None:
+            session = probe_session
             session.delimited = "session"
-        elif is_opening or remembered is None or message.t_ns - remembered[1] > IDLE_NS:
+        elif is_opening or client_session is None or message.t_ns - client_session[1] > MAX_IDLE_NS:
             # Without a session id, the conversation may have begun before the recording.
-            session = self._new(message.t_ns, observed_start=(is_opening or is_modern) and self.observed_start)
-            session.delimited, session.likeness = "session" if is_opening or key else "peer", given
+            session = self._create(message.t_ns, observed_start=(is_opening or is_modern) and self.observed_start)
+            session.delimited, session.likeness = "session" if is_opening or key else "peer", likely_session
             if key and not is_modern:
                 self._by_key.put(key, session)
         else:
-            session = remembered[0]
+            session = client_session[0]
         if is_modern:
             self._lookalikes.note_session(session, http)
-            # A request that omits the name is taken to come from the client that gave it.
-            for name in {_name(message), ""}:
-                self._by_client.put((http.client, "modern", name), (session, message.t_ns))
+            # A request without a name counts as sent by the client that gave one.
+            for name in {_client_name(message), ""}:
+                self._by_client.put((http.client_fingerprint, "modern", name), (session, message.t_ns))
         elif not key:
-            self._remember(session, message, http, is_opening=is_opening)
-        for place in (http.conn, http.client):
-            self._latest.put(place, ref(http))
+            self._remember_client(session, message, http, is_opening=is_opening)
+        for latest_key in (http.conn, http.client_fingerprint):
+            self._latest_exchanges.put(latest_key, ref(http))
         return session
 
-    def _known(self, http: HttpExchange, *, is_modern: bool) -> Session | None:
-        """The session of the session id, or of the address that a stream of the older transport has announced."""
+    def _session_of_key(self, http: HttpExchange, *, is_modern: bool) -> Session | None:
+        """Returns the session of the session id, or of the address announced by a stream of the older transport."""
         for key in (http.fields.get("mcp-session-id"), http.uri_key):
-            # Every POST has the key of its URI; only a key that a stream has announced belongs to a session. A message
-            # there may be of the modern era, like a probe.
+            # Every POST has the key of its URI, but only a key that a stream has announced belongs to a session. A
+            # message to such an address, such as a probe, may be of the modern era.
             if key and key in self._by_key and (not is_modern or (key == http.uri_key and http.is_for_stream)):
-                self._on_conn.put(http.conn, (http.client, self._by_key[key]))
+                self._session_by_connection.put(http.conn, (http.client_fingerprint, self._by_key[key]))
                 return self._by_key[key]
         return None
 
-    def _remember(self, session: Session, message: Message, http: HttpExchange, *, is_opening: bool) -> None:
-        """Remember the client of a message of the handshake era without a session id."""
-        who: _Who = (http.client, "handshake", "")
-        latest = self._by_client.get(who)
-        before = None if latest is None else latest[0]
+    def _remember_client(self, session: Session, message: Message, http: HttpExchange, *, is_opening: bool) -> None:
+        """Remember the client that sent a message of the handshake era without a session id."""
+        client_key: _ClientKey = (http.client_fingerprint, "handshake", "")
+        latest = self._by_client.get(client_key)
+        previous = None if latest is None else latest[0]
         if is_opening:
-            self._lookalikes.on_initialize(before, http)
-        self._lookalikes.on_message_without_id(session, None if is_opening else before, http)
-        if is_opening or before is None or session.opened_ns >= before.opened_ns:
-            self._by_client.put(who, (session, message.t_ns))
+            self._lookalikes.on_initialize(previous, http)
+        self._lookalikes.on_message_without_id(session, None if is_opening else previous, http)
+        if is_opening or previous is None or session.opened_ns >= previous.opened_ns:
+            self._by_client.put(client_key, (session, message.t_ns))
 
-    def _given(self, http: HttpExchange) -> Session | None:
-        """The session with an id to which a message without an id, or with one that was never issued, seems to belong.
+    def _likely_session(self, http: HttpExchange) -> Session | None:
+        """Returns the session with an id to which a message without an id, or with a never-issued id, seems to belong.
 
-        Returns None if that is not the client's only session, unless the last message on the connection belonged to it.
+        Returns None if it is not the client's only session, unless the last message on the connection belonged to it.
         """
-        alive = {id(one.session): one.session for one in http.session_ids.issued_to(http.client) if one.is_alive}
-        last = self._last_on(http)
-        if last is not None and id(last) in alive:
-            return last
-        return next(iter(alive.values())) if len(alive) == 1 else None
+        alive_sessions = {
+            id(session_id.session): session_id.session
+            for session_id in http.session_ids.issued_to(http.client_fingerprint)
+            if session_id.is_alive
+        }
+        last_session = self._last_session_on(http)
+        if last_session is not None and id(last_session) in alive_sessions:
+            return last_session
+        return next(iter(alive_sessions.values())) if len(alive_sessions) == 1 else None
 
-    def _last_on(self, http: HttpExchange) -> Session | None:
-        """The session of the last message with an id on the connection of an exchange, if it came from its client."""
-        client, session = self._on_conn.get(http.conn) or ("", None)
-        return session if client == http.client else None
+    def _last_session_on(self, http: HttpExchange) -> Session | None:
+        """Returns the session of the last message with an id on an exchange's connection, if its client sent it."""
+        client, session = self._session_by_connection.get(http.conn) or ("", None)
+        return session if client == http.client_fingerprint else None
 
-    def _probed(self, message: Message, http: HttpExchange) -> Session | None:
+    def _probe_session(self, message: Message, http: HttpExchange) -> Session | None:
         """Returns the session of the refused probe that an `initialize` follows, or None if that is uncertain."""
         params = message.params if isinstance(message, Request) else None
         name = peer_of(params.get("clientInfo")) if isinstance(params, dict) else None
-        for place in (http.conn, http.client):
-            latest = self._latest.get(place)
+        for latest_key in (http.conn, http.client_fingerprint):
+            latest = self._latest_exchanges.get(latest_key)
             probe = latest() if latest is not None else None
             session = probe.session if probe is not None else None
-            if probe is None or session is None or probe.client != http.client or not _is_refused(probe, session):
+            if (
+                probe is None
+                or session is None
+                or probe.client_fingerprint != http.client_fingerprint
+                or not _is_refused(probe, session)
+            ):
                 continue
             is_unnamed = name is None or session.client is None
-            is_same = place == http.conn if is_unnamed else name == session.client
-            if is_same and message.t_ns - session.last_ns <= IDLE_NS:
+            is_same = latest_key == http.conn if is_unnamed else name == session.client
+            if is_same and message.t_ns - session.last_ns <= MAX_IDLE_NS:
                 return session
         return None
 
-    def _remembered(self, message: Message, http: HttpExchange, *, is_modern: bool) -> tuple[Session, int] | None:
-        """The session of the sender of a message without a session id, and the time of its last message."""
+    def _sender_session(self, message: Message, http: HttpExchange, *, is_modern: bool) -> tuple[Session, int] | None:
+        """Returns the session of the sender of a message without a session id, and the time of its last message."""
         if is_modern:
-            return self._modern(http.client, _name(message))
-        if (rank_of(http.fields.get(VERSION_FIELD)) or 0) >= MODERN:
-            return self._modern(http.client)
-        latest = self._by_client.get((http.client, "handshake", "")) or self._modern(http.client)
-        own = self._lookalikes.last_on(http)
-        return latest if own is None or latest is None else (own, max(own.last_ns, own.opened_ns))
+            return self._modern_session(http.client_fingerprint, _client_name(message))
+        if (rank_of(http.fields.get(VERSION_FIELD)) or 0) >= FIRST_MODERN_RANK:
+            return self._modern_session(http.client_fingerprint)
+        latest = self._by_client.get((http.client_fingerprint, "handshake", "")) or self._modern_session(
+            http.client_fingerprint
+        )
+        own_session = self._lookalikes.last_session_on(http)
+        return (
+            latest
+            if own_session is None or latest is None
+            else (own_session, max(own_session.last_ns, own_session.opened_ns))
+        )
 
-    def _modern(self, client: str, name: str = "") -> tuple[Session, int] | None:
-        """The modern-era session of a client; a client that fell back to a handshake begins a new one."""
-        remembered = self._by_client.get((client, "modern", name))
-        return None if remembered is None or remembered[0].epoch > 0 else remembered
+    def _modern_session(self, client: str, name: str = "") -> tuple[Session, int] | None:
+        """Returns the modern-era session of a client, or None; a client begins a new one after a handshake."""
+        latest = self._by_client.get((client, "modern", name))
+        return None if latest is None or latest[0].epoch > 0 else latest
 
-    def _last_of(self, client: str) -> tuple[Session, int] | None:
-        """The session of a client of either era: the one with the latest message."""
-        both = (self._by_client.get((client, "handshake", "")), self._modern(client))
-        return max((known for known in both if known is not None), key=lambda known: known[1], default=None)
+    def _last_session_of(self, client: str) -> tuple[Session, int] | None:
+        """Returns the session of a client, of either era, with the latest message, or None if there is none."""
+        candidates = (self._by_client.get((client, "handshake", "")), self._modern_session(client))
+        return max(
+            (candidate for candidate in candidates if candidate is not None), key=lambda known: known[1], default=None
+        )
 
     def session_of_exchange(self, http: HttpExchange) -> Session | None:
         """Returns the session of an exchange, with or without messages, or None if unknown."""
         key = http.fields.get("mcp-session-id")
         if http.session is not None or key:
             return http.session or self._by_key.get(key or "")
-        remembered = self._last_of(http.client)
-        return remembered[0] if remembered is not None else None
+        latest = self._last_session_of(http.client_fingerprint)
+        return latest[0] if latest is not None else None
 
     def on_exchange(self, http: HttpExchange, t_ns: int) -> None:
-        """Process new facts about an exchange: its response may assign the key of its session."""
-        opened = http.session
+        """Process a record of an exchange, whose response may assign the key of its session."""
+        exchange_session = http.session
         key = http.answer_fields.get("mcp-session-id")
-        if key and opened is not None and key not in self._by_key:
-            self._by_key.put(key, opened)
-            self._by_client.pop((http.client, "handshake", ""), None)
-            self._lookalikes.on_session_id(opened, http)
-        elif opened is not None and not key and http.is_opening and http.status is not None and http.status < 300:
-            self._lookalikes.on_initialize_without_id(opened, http)
-        if http.uri_key and http.method == "GET" and (opened is None or http.uri_key not in self._by_key):
-            # Each stream is a separate session; some servers announce the same address on all of them.
-            session = opened or self._new(t_ns, observed_start=self.observed_start)
+        if key and exchange_session is not None and key not in self._by_key:
+            self._by_key.put(key, exchange_session)
+            self._by_client.pop((http.client_fingerprint, "handshake", ""), None)
+            self._lookalikes.on_session_id(exchange_session, http)
+        elif (
+            exchange_session is not None
+            and not key
+            and http.is_initializing
+            and http.status is not None
+            and http.status < 300
+        ):
+            self._lookalikes.on_initialize_without_id(exchange_session, http)
+        if http.uri_key and http.method == "GET" and (exchange_session is None or http.uri_key not in self._by_key):
+            # Each stream is a separate session, although some servers announce the same address on all streams.
+            session = exchange_session or self._create(t_ns, observed_start=self.observed_start)
             session.delimited, session.is_legacy = "session", True
             self._by_key.put(http.uri_key, session)
             http.session = session
 
-    def _new(self, t_ns: int, *, observed_start: bool) -> Session:
+    def _create(self, t_ns: int, *, observed_start: bool) -> Session:
         self.count += 1
         session = Session(self.count, self.transport, t_ns)
         session.observed_start = observed_start
         session.lost_seq = 0 if self._has_lost else -1
         self._sessions.put(session.number, session)
-        self.stir(session)
+        self.note_news(session)
         return session
 
 
 def _is_refused(probe: HttpExchange, session: Session) -> bool:
-    """Whether a session holds only requests that an older-era server has refused or not answered."""
-    is_over = probe.over is not None or probe.settled is not None or (probe.status or 0) >= 300
+    """Whether a session contains only requests that a server of the older era has refused or not answered."""
+    is_over = probe.end_ref is not None or probe.last_answer is not None or (probe.status or 0) >= 300
     return is_over and session.state == "new" and session.eras == {"modern"} and not session.server_is_modern
 
 
-def _name(message: Message) -> str:
+def _client_name(message: Message) -> str:
     """Returns the name that a client gives in a request of the modern era, or an empty string if it gives none."""
     info = message.meta.get(CLIENT_INFO) if isinstance(message, Request) else None
     parts = (info.get("name"), info.get("version")) if isinstance(info, dict) else ()

@@ -1,8 +1,8 @@
-"""How exchanges of Streamable HTTP (2025-03-26 to 2025-11-25) make session ids valid and invalid.
+"""Tracks how exchanges of Streamable HTTP (2025-03-26 to 2025-11-25) make session ids valid and invalid.
 
-A server assigns an id with its response to `initialize`. A successful DELETE ends it, and so does a 404 to a message
-of the session at its endpoint, or to a GET where there was a stream, as the server no longer knows it. Any other 404
-may mean that there is nothing at that path, or for that HTTP method.
+A server assigns an id with its response to `initialize`. A successful DELETE makes it invalid. So does a 404 in
+response to a message of the session at its endpoint, or to a GET where there was a stream: the server no longer knows
+the session. Any other 404 may mean that the path does not exist, or does not support the HTTP method.
 """
 
 from analysis.conversation.http_exchange import HttpExchange
@@ -11,63 +11,74 @@ from analysis.protocol.error_codes import METHOD_NOT_FOUND
 
 
 def on_request(ids: SessionIds, http: HttpExchange) -> None:
-    """Process the start of a request: from now on, a DELETE may be the reason that the server ends its streams."""
-    named = http.fields.get(FIELD)
-    if named and http.method == "DELETE":
-        (ids.get(named) or ids.begin_history(named)).tried = True
+    """Process the start of a request: after a DELETE, the server may end its streams for that reason."""
+    request_id = http.fields.get(FIELD)
+    if request_id and http.method == "DELETE":
+        (ids.get(request_id) or ids.begin_history(request_id)).tried = True
 
 
 def on_response(ids: SessionIds, http: HttpExchange) -> None:
     """Process the start of a response."""
-    named, given = http.fields.get(FIELD), http.answer_fields.get(FIELD)
-    if named:
-        _named(ids, named, http)
-    if given is None or http.is_ours:
+    request_id, assigned_id = http.fields.get(FIELD), http.answer_fields.get(FIELD)
+    if request_id:
+        _on_response_with_id(ids, request_id, http)
+    if assigned_id is None or http.is_from_recorder:
         return
-    known = ids.get(given) or ids.begin_history(given)
-    known.last = http.answered
-    if known.given is None and given != named:
-        known.given, known.order, known.path, known.session = http.answered, http.order, http.path, http.session
-        known.is_of_opening, http.assigned_id = http.is_opening, known
-        ids.assign_to_client(known, http.client)
-    if known.order == http.order and http.session is not None and http.is_opening and given:
-        ids.assign(http.session, given)
+    history = ids.get(assigned_id) or ids.begin_history(assigned_id)
+    history.last = http.answered_ref
+    if history.given is None and assigned_id != request_id:
+        history.given, history.order, history.path, history.session = (
+            http.answered_ref,
+            http.order,
+            http.path,
+            http.session,
+        )
+        history.is_of_opening, http.assigned_id = http.is_initializing, history
+        ids.assign_to_client(history, http.client_fingerprint)
+    if history.order == http.order and http.session is not None and http.is_initializing and assigned_id:
+        ids.assign(http.session, assigned_id)
 
 
-def _named(ids: SessionIds, named: str, http: HttpExchange) -> None:
-    """Process the response to a request with an id."""
-    is_over = not http.is_ours and not http.is_modern
-    is_gone = is_over and http.status == 404 and _refuses_session(http, ids.get(named))
+def _on_response_with_id(ids: SessionIds, request_id: str, http: HttpExchange) -> None:
+    """Process the response to a request with a session id."""
+    is_over = not http.is_from_recorder and not http.is_modern
+    is_gone = is_over and http.status == 404 and _refuses_session(http, ids.get(request_id))
     is_deleted = is_over and http.method == "DELETE" and http.status is not None and 200 <= http.status < 300
-    known = ids.get(named)
-    if known is None:
+    history = ids.get(request_id)
+    if history is None:
         if not is_gone and not is_deleted:
             return
-        known = ids.begin_history(named)
-    known.last = http.answered
-    known.had_stream = known.had_stream or (http.method == "GET" and http.status == 200)
+        history = ids.begin_history(request_id)
+    history.last = http.answered_ref
+    history.had_stream = history.had_stream or (http.method == "GET" and http.status == 200)
     if http.method == "DELETE":
-        known.tried = True
+        history.tried = True
         if 400 <= (http.status or 0) < 500:
-            known.kept_by = http.status
+            history.kept_by = http.status
         else:
-            known.ended = known.ended or http.started or http.answered
+            history.ended = history.ended or http.started_ref or http.answered_ref
     if is_gone:
-        known.gone = known.gone or http.answered
+        history.gone = history.gone or http.answered_ref
     elif is_deleted:
-        known.deleted = known.deleted or http.answered
+        history.deleted = history.deleted or http.answered_ref
 
 
-def _refuses_session(http: HttpExchange, known: SessionId | None) -> bool:
-    """Whether a 404 is about the session: it refuses a message at the endpoint, and not because of its method."""
+def _refuses_session(http: HttpExchange, history: SessionId | None) -> bool:
+    """Whether a 404 refuses the session, rather than a path or a method.
+
+    It does if it refuses a message at the endpoint of the session, and not because of the method.
+
+    """
     if http.method == "GET":
-        # There is something for GET: a stream was there before, or the server refuses in the terms of MCP.
-        return (known is not None and known.had_stream) or any("error" in seen.body for seen in http.received)
-    if http.method != "POST" or not http.sent:
+        # The server supports GET: there was a stream before, or its refusal is an MCP message.
+        return (history is not None and history.had_stream) or any(
+            "error" in context.body for context in http.server_messages
+        )
+    if http.method != "POST" or not http.client_messages:
         return False
-    if known is not None and known.order is not None and known.path != http.path:
+    if history is not None and history.order is not None and history.path != http.path:
         return False
-    return not any(_is_about_method(seen.body.get("error")) for seen in http.received)
+    return not any(_is_about_method(context.body.get("error")) for context in http.server_messages)
 
 
 def _is_about_method(error: object) -> bool:

@@ -1,4 +1,4 @@
-"""SessionIds: the session ids of Streamable HTTP (2025-03-26 to 2025-11-25), and what is known of each.
+"""SessionIds: the session ids of Streamable HTTP (2025-03-26 to 2025-11-25), and the history of each.
 
 In captures, most ids are hashes, which can only be compared for equality.
 """
@@ -11,13 +11,13 @@ from analysis.conversation.session import Session
 
 FIELD: Final = "mcp-session-id"
 MAX_SESSION_IDS: Final = 10_000
-"""The maximum number of ids kept; the oldest are forgotten first."""
+"""The most ids that are kept; the oldest are forgotten first."""
 MAX_SESSION_IDS_PER_CLIENT: Final = 8
-"""The maximum number of ids kept for one client."""
+"""The most ids that are kept for one client."""
 
 
 class SessionId:
-    """The history of one id."""
+    """The history of one session id."""
 
     __slots__ = (
         *("deleted", "ended", "given", "gone", "had_stream", "is_of_opening", "kept_by", "last", "order", "path"),
@@ -26,23 +26,23 @@ class SessionId:
 
     def __init__(self) -> None:
         self.given: RecordRef | None = None
-        """The response that assigned it; None if it was already in use when the capture began."""
+        """The response that assigned the id; None if it was already in use when the capture began."""
         self.order: int | None = None
-        """The position of that exchange among all (`HttpExchange.order`)."""
+        """The position of the assigning exchange among all exchanges (`HttpExchange.order`)."""
         self.path = ""
-        """The path to which that exchange goes, which follows its request."""
+        """The path of the assigning exchange."""
         self.is_of_opening = False
-        """Whether that was a response to `initialize`."""
+        """Whether the id was assigned by a response to `initialize`."""
         self.session: Session | None = None
-        """The session of that response."""
+        """The session of the assigning response."""
         self.gone: RecordRef | None = None
         """The first 404 for a message with this id."""
         self.deleted: RecordRef | None = None
         """The first successful DELETE with this id."""
         self.ended: RecordRef | None = None
-        """The first DELETE request with this id that was not refused: from then on, the session may be over."""
+        """The first DELETE request with this id that was not refused: from then on, the session may have ended."""
         self.kept_by: int | None = None
-        """The status with which a DELETE with this id was refused last."""
+        """The status with which a DELETE with this id was last refused; None if none was."""
         self.had_stream = False
         """Whether a GET with this id was answered with a stream."""
         self.tried = False
@@ -52,11 +52,11 @@ class SessionId:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it has been neither deleted nor refused as unknown."""
+        """Whether the id has been neither deleted nor refused as unknown."""
         return self.gone is None and self.deleted is None
 
     def was_invalid_at(self, at: "RecordRef") -> bool:
-        """Whether it had become invalid before a record."""
+        """Whether the id had become invalid before a record."""
         return any(end is not None and end.seq < at.seq for end in (self.gone, self.deleted))
 
 
@@ -64,49 +64,49 @@ class SessionIds:
     """The session ids of a capture."""
 
     def __init__(self) -> None:
-        self._known: BoundedDict[str, SessionId] = BoundedDict(MAX_SESSION_IDS)
-        self._of_session: BoundedDict[int, str] = BoundedDict(MAX_SESSION_IDS)
-        self._of_client: BoundedDict[str, list[SessionId]] = BoundedDict(MAX_SESSION_IDS)
+        self._histories: BoundedDict[str, SessionId] = BoundedDict(MAX_SESSION_IDS)
+        self._id_by_session: BoundedDict[int, str] = BoundedDict(MAX_SESSION_IDS)
+        self._ids_by_client: BoundedDict[str, list[SessionId]] = BoundedDict(MAX_SESSION_IDS)
 
     @property
-    def forgotten(self) -> int:
-        """The number of ids that were forgotten."""
-        return self._known.forgotten
+    def forgotten_count(self) -> int:
+        """How many ids had to be forgotten."""
+        return self._histories.forgotten
 
     def get(self, id_: str) -> SessionId | None:
-        """The history of an id."""
-        return self._known.get(id_)
+        """Returns the history of an id, or None if the id is unknown."""
+        return self._histories.get(id_)
 
     def is_issued(self, id_: str) -> bool:
         """Whether a response assigned an id."""
-        known = self._known.get(id_)
-        return known is not None and known.given is not None
+        history = self._histories.get(id_)
+        return history is not None and history.given is not None
 
-    def known(self) -> list[str]:
-        """All ids that are kept."""
-        return list(self._known)
+    def ids(self) -> list[str]:
+        """Returns all ids that are kept."""
+        return list(self._histories)
 
-    def of_session(self, session: Session) -> str | None:
-        """The id that the server assigned to a session."""
-        return self._of_session.get(session.number)
+    def id_of_session(self, session: Session) -> str | None:
+        """Returns the id that the server assigned to a session, or None."""
+        return self._id_by_session.get(session.number)
 
     def issued_to(self, client: str) -> list[SessionId]:
-        """The latest ids assigned to a client, which is identified by its fingerprint from `HttpExchange.client`."""
-        return self._of_client.get(client, [])
+        """Returns the latest ids assigned to a client, given its fingerprint (`HttpExchange.client`)."""
+        return self._ids_by_client.get(client, [])
 
     def assign(self, session: Session, id_: str) -> None:
         """Note that the server has assigned an id to a session."""
-        self._of_session.put(session.number, id_)
+        self._id_by_session.put(session.number, id_)
 
-    def assign_to_client(self, given: SessionId, client: str) -> None:
+    def assign_to_client(self, session_id: SessionId, client: str) -> None:
         """Note that a response has assigned an id to a client."""
-        own = self._of_client.get(client, [])
-        own.append(given)
-        del own[:-MAX_SESSION_IDS_PER_CLIENT]
-        self._of_client.put(client, own)
+        client_ids = self._ids_by_client.get(client, [])
+        client_ids.append(session_id)
+        del client_ids[:-MAX_SESSION_IDS_PER_CLIENT]
+        self._ids_by_client.put(client, client_ids)
 
     def begin_history(self, id_: str) -> SessionId:
-        """Begin the history of an id."""
+        """Begin the history of an id; return it."""
         session_id = SessionId()
-        self._known.put(id_, session_id)
+        self._histories.put(id_, session_id)
         return session_id

@@ -1,10 +1,11 @@
-"""Subscriptions: what a client wants to be notified of, and the messages that result.
+"""Subscriptions: the changes of which a client wants to be notified, and the resulting messages.
 
 Up to 2025-11-25 a client subscribes to one resource at a time, by its URI. Since 2026-07-28 it sends one request that
 stays open, `subscriptions/listen`, with a filter; the resulting messages carry the id of that request, and over HTTP
 they come on the stream of its exchange, which decides if the two disagree.
 
-Memory is bounded by the number of subscriptions and by the bytes of the requests for them. Forgotten ones are counted.
+Memory is bounded by the number of subscriptions and by the bytes of the requests for them. Forgotten subscriptions are
+counted.
 """
 
 from collections import OrderedDict
@@ -20,12 +21,12 @@ from analysis.facts import size_of
 MAX_SUBSCRIPTIONS: Final = 10_000
 """The most subscriptions that are kept, including ended ones; the oldest are forgotten first."""
 MAX_TOTAL_SUBSCRIPTION_BYTES: Final = 8 << 20
-"""The most bytes in the frames that requested or acknowledged them; a single one may exceed it."""
+"""The most bytes in the frames that requested or acknowledged them; a single subscription may exceed the limit."""
 MAX_PREFIX_URI_CHARS: Final = 512
 """The most characters of a URI that can match longer URIs as a prefix; a longer URI matches only itself."""
 
-LATEST: Final = 1_000
-"""How many subscriptions of a session are searched for an open one."""
+MAX_SEARCHED_SUBSCRIPTIONS: Final = 1_000
+"""The most subscriptions of a session that are searched for an open one."""
 
 SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
 """The member of `_meta` that names the `subscriptions/listen` to which a message belongs."""
@@ -34,7 +35,7 @@ ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 UPDATED: Final = "notifications/resources/updated"
 REQUESTS: Final = frozenset({"resources/subscribe", "resources/unsubscribe", LISTEN})
 NOTIFICATIONS: Final = frozenset({UPDATED, "resources/updated"})
-"""Notifications from a subscription to one resource, including a spelling without the prefix."""
+"""Methods of notifications about a subscribed resource, including a spelling without the prefix."""
 
 CHANGES: Final = {
     "notifications/tools/list_changed": "toolsListChanged",
@@ -43,15 +44,15 @@ CHANGES: Final = {
     UPDATED: "resourceSubscriptions",
     "notifications/tasks": "taskIds",
 }
-"""Notifications of changes, and the member of a filter that selects them."""
+"""The methods of change notifications, and the members of a filter that select them."""
 
 
-Said: TypeAlias = Request | Notification | Response
+ValidMessage: TypeAlias = Request | Notification | Response
 """A valid message."""
 
 
 class UriPrefixSet:
-    """A set of URIs that finds the prefixes of another URI."""
+    """A set of URIs in which the prefixes of another URI can be found."""
 
     def __init__(self, uris: Iterable[str] = ()) -> None:
         self._uris: set[str] = set()
@@ -84,12 +85,16 @@ class UriPrefixSet:
                 if not self._lengths[len(uri)]:
                     del self._lengths[len(uri)]
 
-    def covering(self, uri: str) -> str | None:
-        """The longest of them that `uri` begins with or equals: an update may concern a part of a resource."""
+    def longest_prefix(self, uri: str) -> str | None:
+        """Returns the longest URI that is a prefix of `uri` or equals it, or None.
+
+        An update may concern a part of a resource.
+
+        """
         if uri in self._uris:
             return uri
-        fitting = (length for length in self._lengths if length < len(uri) and uri[:length] in self._uris)
-        length = max(fitting, default=None)
+        matching_lengths = (length for length in self._lengths if length < len(uri) and uri[:length] in self._uris)
+        length = max(matching_lengths, default=None)
         return None if length is None else uri[:length]
 
 
@@ -105,12 +110,12 @@ class ListenFilter(NamedTuple):
 
     @property
     def types(self) -> frozenset[str]:
-        """The members that select something."""
+        """The members of the filter that select something."""
         lists = (("resourceSubscriptions", self.uris), ("taskIds", self.task_ids))
-        return self.flags | {name for name, chosen in lists if chosen}
+        return self.flags | {name for name, values in lists if values}
 
     def selects(self, method: str) -> bool:
-        """Whether it selects notifications of a method; only change notifications can be selected."""
+        """Whether the filter selects notifications of a method; only change notifications can be selected."""
         return CHANGES.get(method) in self.types
 
 
@@ -121,25 +126,25 @@ class ResourceSubscription:
         self.session = session
         self.uri = uri
         self.seq = request.seq
-        """Number of the frame that first requested it."""
-        self.asked_ns = request.t_ns
+        """Number of the frame that first requested the subscription."""
+        self.requested_ns = request.t_ns
         self.since_ns: int | None = None
-        """Stamp of the result that created it."""
-        self.leaving_ns: int | None = None
-        """Stamp of an `unsubscribe` that was not refused; updates before its response have crossed it."""
+        """Stamp of the result that created the subscription."""
+        self.unsubscribed_ns: int | None = None
+        """Stamp of an `unsubscribe` that was not refused; updates may still come until its response."""
         self.ended_ns: int | None = None
-        """Stamp of the response to that, or of the refusal."""
+        """Stamp of the response to `unsubscribe`, or of the refusal of the subscription."""
         self.is_refused = False
-        """Whether the request for it was answered with an error."""
-        self.updates = 0
-        """The number of notifications from it."""
+        """Whether the request for the subscription was answered with an error."""
+        self.update_count = 0
+        """The number of notifications for this subscription."""
         self.memory: dict[str, Any] = {}
-        """What rules remember, by their ids."""
+        """State that rules keep, by their ids."""
         self.size = size_of(request.frames)
 
     @property
     def is_open(self) -> bool:
-        """Whether updates may come: from the request for it to the response to `unsubscribe`."""
+        """Whether updates may come: from the request for the subscription to the response to `unsubscribe`."""
         return self.ended_ns is None
 
 
@@ -150,30 +155,32 @@ class ListenSubscription:
         params = request.params
         self.session = session
         self.key = key
-        """Its exchange, None on stdio, and its id, which is the subscription's."""
+        """The key of the request: its exchange, which is None on stdio, and its id, which is also that of the
+        subscription."""
         self.seq = request.seq
         """Number of the frame of the request."""
-        self.asked_ns = request.t_ns
-        self.requested = _filter(params.get("notifications") if isinstance(params, dict) else None)
-        self.acknowledged: ListenFilter | None = None
-        """What the first acknowledgement grants."""
+        self.requested_ns = request.t_ns
+        self.requested_filter = _filter(params.get("notifications") if isinstance(params, dict) else None)
+        self.granted_filter: ListenFilter | None = None
+        """The filter that the first acknowledgement grants; None before it."""
         self.acknowledged_ns: int | None = None
         """Stamp of the first acknowledgement."""
-        self.acknowledgements = 0
-        self.messages = 0
-        """Messages that belong to it, including acknowledgements but not the response to the request."""
+        self.acknowledgement_count = 0
+        self.message_count = 0
+        """How many messages belong to the subscription, including acknowledgements but not the response to the
+        request."""
         self.answered_ns: int | None = None
-        """Stamp of the response to the request, which ends it."""
+        """Stamp of the response to the request, which ends the subscription."""
         self.is_refused = False
-        """Whether that is an error."""
+        """Whether the response is an error."""
         self.cancelled_by_client_ns: int | None = None
         self.cancelled_by_server_ns: int | None = None
         self.stream_ended_ns: int | None = None
-        """When its exchange ended."""
+        """When the exchange of the request ended."""
         self.stream_ended_by: str | None = None
-        """How it ended: `complete`, `client`, `server`, `proxy` or `error`."""
+        """How that exchange ended: `complete`, `client`, `server`, `proxy` or `error`."""
         self.memory: dict[str, Any] = {}
-        """What rules remember, by their ids."""
+        """State that rules keep, by their ids."""
         self.size = size_of(request.frames)
 
     @property
@@ -183,13 +190,13 @@ class ListenSubscription:
 
     @property
     def ended_ns(self) -> int | None:
-        """When it ended, in whichever way came first, or None while it is open."""
+        """When the subscription first ended, in any way, or None while it is open."""
         ends = (self.answered_ns, self.cancelled_by_client_ns, self.cancelled_by_server_ns, self.stream_ended_ns)
         return min((end for end in ends if end is not None), default=None)
 
     @property
     def is_open(self) -> bool:
-        """Whether it has not ended."""
+        """Whether the subscription has not ended."""
         return self.ended_ns is None
 
 
@@ -206,145 +213,148 @@ class Subscriptions:
             limit: the most subscriptions that are kept.
             bytes_limit: the most bytes in the frames that requested or acknowledged them.
         """
-        self.forgotten = 0
-        """Subscriptions that had to be forgotten: their messages are assigned to nothing."""
-        self.listened = False
-        """Whether the capture has a `subscriptions/listen`: only then can a message belong to one."""
+        self.forgotten_count = 0
+        """How many subscriptions had to be forgotten: their messages are assigned to nothing."""
+        self.has_listen = False
+        """Whether the capture contains a `subscriptions/listen`: only then can a message belong to one."""
         self._limit, self._bytes_limit, self._bytes = limit, bytes_limit, 0
         self._all: OrderedDict[Subscription, None] = OrderedDict()
         self._by_uri: dict[int, dict[str, ResourceSubscription]] = {}
         self._open_uris: dict[int, UriPrefixSet] = {}
         self._by_key: dict[int, dict[RequestKey, ListenSubscription]] = {}
         self._by_exchange: dict[int, list[ListenSubscription]] = {}
-        self._asked: OrderedDict[tuple[int, int | None], ResourceSubscription] = OrderedDict()
-        self._asked_bytes = 0
+        self._requested: OrderedDict[tuple[int, int | None], ResourceSubscription] = OrderedDict()
+        self._requested_bytes = 0
 
     def __len__(self) -> int:
         """The number of subscriptions that are kept."""
         return len(self._all)
 
     def resources(self, session: Session) -> list[ResourceSubscription]:
-        """The resource subscriptions of a session; for each URI the last one."""
+        """Returns the resource subscriptions of a session: the last one for each URI."""
         return list(self._by_uri.get(session.number, {}).values())
 
-    def listenings(self, session: Session) -> list[ListenSubscription]:
-        """The `subscriptions/listen` requests of a session; for each id the last one."""
+    def listen_subscriptions(self, session: Session) -> list[ListenSubscription]:
+        """Returns the listen subscriptions of a session: the last one for each id."""
         return list(self._by_key.get(session.number, {}).values())
 
-    def listening(self, session: Session, key: RequestKey) -> ListenSubscription | None:
-        """The last `subscriptions/listen` of a session under a key, open or not."""
+    def last_listen(self, session: Session, key: RequestKey) -> ListenSubscription | None:
+        """Returns the last listen subscription of a session under a key, open or not, or None."""
         return self._by_key.get(session.number, {}).get(key)
 
     def is_listening(self, session: Session) -> bool:
-        """Whether any of the last few `subscriptions/listen` of a session is open."""
+        """Whether any of the latest listen subscriptions of a session is open."""
         return any(
-            listening.is_open for listening in islice(reversed(self._by_key.get(session.number, {}).values()), LATEST)
+            subscription.is_open
+            for subscription in islice(
+                reversed(self._by_key.get(session.number, {}).values()), MAX_SEARCHED_SUBSCRIPTIONS
+            )
         )
 
     # ---- events
 
     def on_request(self, request: Request, session: Session) -> Subscription | None:
-        """Process a client request that begins or ends a subscription; return that, or None if it ends nothing."""
+        """Process a request that begins or ends a subscription; return the subscription, or None if it ends none."""
         if request.method == LISTEN:
             return self._listen(request, session)
         params = request.params
         uri = params.get("uri") if isinstance(params, dict) else None
         if not isinstance(uri, str):
             return None
-        known = self._by_uri.get(session.number, {}).get(uri)
+        subscription = self._by_uri.get(session.number, {}).get(uri)
         if request.method == "resources/subscribe":
-            if known is None or not known.is_open or known.leaving_ns is not None:
-                known = self._subscribe(uri, request, session, known)
-        elif known is None:
+            if subscription is None or not subscription.is_open or subscription.unsubscribed_ns is not None:
+                subscription = self._subscribe(uri, request, session, subscription)
+        elif subscription is None:
             return None
-        elif known.is_open and known.leaving_ns is None:
-            known.leaving_ns = request.t_ns
-        self._await(request, known)
-        return known
+        elif subscription.is_open and subscription.unsubscribed_ns is None:
+            subscription.unsubscribed_ns = request.t_ns
+        self._remember_request(request, subscription)
+        return subscription
 
     def on_response(self, request: Request, response: Response, session: Session) -> Subscription | None:
         """Process the response to a request that begins or ends a subscription; return the subscription."""
         if request.method == LISTEN:
-            listening = self._of_request(request, session)
-            if listening is not None and listening.answered_ns is None:
-                listening.answered_ns, listening.is_refused = response.t_ns, response.is_error
-            return listening
-        subscription = self._awaited(request)
+            listen_subscription = self._listen_of_request(request, session)
+            if listen_subscription is not None and listen_subscription.answered_ns is None:
+                listen_subscription.answered_ns, listen_subscription.is_refused = response.t_ns, response.is_error
+            return listen_subscription
+        subscription = self._pop_request(request)
         if subscription is None:
             return None
         if request.method == "resources/subscribe":
-            self._granted(subscription, response)
+            self._on_subscribe_response(subscription, response)
         elif response.is_error:
-            subscription.leaving_ns = None  # as far as is known, it continues
+            subscription.unsubscribed_ns = None  # the subscription continues, as far as is known
         elif subscription.is_open:
             self._end(subscription, response.t_ns)
         return subscription
 
     def on_resource_updated(self, notification: Notification, session: Session) -> ResourceSubscription | None:
-        """Process a resource update; return the subscription to the resource, or to one that it is part of.
+        """Process a resource update; return the subscription to the resource, or to a resource that contains it.
 
-        It is an ended subscription if no open one fits.
+        The subscription has ended if no open one fits.
         """
         params = notification.params
         uri = params.get("uri") if isinstance(params, dict) else None
         by_uri = self._by_uri.get(session.number)
         if by_uri is None or not isinstance(uri, str):
             return None
-        covering = self._open_uris[session.number].covering(uri)
-        subscription = by_uri.get(uri if covering is None else covering)
+        subscribed_uri = self._open_uris[session.number].longest_prefix(uri)
+        subscription = by_uri.get(uri if subscribed_uri is None else subscribed_uri)
         if subscription is not None:
-            subscription.updates += 1
+            subscription.update_count += 1
         return subscription
 
     def on_server_message(
-        self, message: Said, meta: dict[str, Any], session: Session, exchange: int | None
+        self, message: ValidMessage, meta: dict[str, Any], session: Session, exchange: int | None
     ) -> ListenSubscription | None:
-        """Process a server message; return the `subscriptions/listen` that it belongs to.
+        """Process a server message; return the listen subscription to which it belongs, or None.
 
         Args:
             message: the message.
-            meta: its `_meta`.
+            meta: the `_meta` of the message.
             session: its session.
-            exchange: the HTTP exchange that carried it, by the number of the first one if it repeats a redirected one;
-                None on stdio.
+            exchange: number of the HTTP exchange that carried it, or of the first one if it repeats a redirected
+                exchange; None on stdio.
         """
-        listening = self._of_message(message, meta, session, exchange)
-        if listening is None or isinstance(message, Response):
-            return listening
-        listening.messages += 1
+        subscription = self._listen_of_message(message, meta, session, exchange)
+        if subscription is None or isinstance(message, Response):
+            return subscription
+        subscription.message_count += 1
         if isinstance(message, Notification) and message.method == ACKNOWLEDGED:
-            listening.acknowledgements += 1
-            if listening.acknowledged is None:
+            subscription.acknowledgement_count += 1
+            if subscription.granted_filter is None:
                 params = message.params
-                listening.acknowledged = _filter(params.get("notifications") if isinstance(params, dict) else None)
-                listening.acknowledged_ns = message.t_ns
-                listening.size += size_of(message.frames)
+                subscription.granted_filter = _filter(params.get("notifications") if isinstance(params, dict) else None)
+                subscription.acknowledged_ns = message.t_ns
+                subscription.size += size_of(message.frames)
                 self._bytes += size_of(message.frames)
-                self._bound()
-        return listening
+                self._enforce_limits()
+        return subscription
 
     def on_cancelled(self, request: Request, by: Notification, session: Session) -> ListenSubscription | None:
         """Process the cancellation of a request; return the subscription that it ends, if any."""
         if request.method != LISTEN:
             return None
-        listening = self._of_request(request, session)
-        if listening is not None and by.sender == "client" and listening.cancelled_by_client_ns is None:
-            listening.cancelled_by_client_ns = by.t_ns
-        elif listening is not None and by.sender == "server" and listening.cancelled_by_server_ns is None:
-            listening.cancelled_by_server_ns = by.t_ns
-        return listening
+        subscription = self._listen_of_request(request, session)
+        if subscription is not None and by.sender == "client" and subscription.cancelled_by_client_ns is None:
+            subscription.cancelled_by_client_ns = by.t_ns
+        elif subscription is not None and by.sender == "server" and subscription.cancelled_by_server_ns is None:
+            subscription.cancelled_by_server_ns = by.t_ns
+        return subscription
 
-    def stream_ended(self, exchange: int, t_ns: int, by: str | None) -> None:
+    def on_stream_ended(self, exchange: int, t_ns: int, by: str | None) -> None:
         """End the subscriptions of an HTTP exchange that has ended, except on the older transport.
 
         Args:
-            exchange: its number, or that of the first one if it repeats a redirected one.
+            exchange: the number of the exchange, or of the first one if it repeats a redirected exchange.
             t_ns: when it ended.
-            by: how, as in `ListenSubscription.stream_ended_by`.
+            by: how it ended, as in `ListenSubscription.stream_ended_by`.
         """
-        for listening in self._by_exchange.get(exchange, ()):
-            if listening.stream_ended_ns is None and not listening.session.is_legacy:
-                listening.stream_ended_ns, listening.stream_ended_by = t_ns, by
+        for subscription in self._by_exchange.get(exchange, ()):
+            if subscription.stream_ended_ns is None and not subscription.session.is_legacy:
+                subscription.stream_ended_ns, subscription.stream_ended_by = t_ns, by
 
     def _subscribe(
         self, uri: str, request: Request, session: Session, earlier: ResourceSubscription | None
@@ -354,11 +364,11 @@ class Subscriptions:
         subscription = ResourceSubscription(session, uri, request)
         self._by_uri.setdefault(session.number, {})[uri] = subscription
         self._open_uris.setdefault(session.number, UriPrefixSet()).add(uri)
-        self._hold(subscription)
+        self._keep(subscription)
         return subscription
 
-    def _granted(self, subscription: ResourceSubscription, response: Response) -> None:
-        """Process the response to a subscribe request. Of several for one URI, one success is enough."""
+    def _on_subscribe_response(self, subscription: ResourceSubscription, response: Response) -> None:
+        """Process the response to a subscribe request; if there are several for one URI, one success is enough."""
         if not response.is_error:
             if subscription.since_ns is None:
                 subscription.since_ns = response.t_ns
@@ -371,7 +381,7 @@ class Subscriptions:
             self._end(subscription, response.t_ns)
 
     def _is_last(self, subscription: ResourceSubscription) -> bool:
-        """Whether it is the last subscription to its URI, and not forgotten."""
+        """Whether a subscription is the last one to its URI and is not forgotten."""
         return self._by_uri.get(subscription.session.number, {}).get(subscription.uri) is subscription
 
     def _end(self, subscription: ResourceSubscription, t_ns: int) -> None:
@@ -380,40 +390,45 @@ class Subscriptions:
             self._open_uris[subscription.session.number].discard(subscription.uri)
 
     def _listen(self, request: Request, session: Session) -> ListenSubscription | None:
-        if not request.id.pairs:
+        if not request.id.is_answerable:
             return None
-        self.listened = True
+        self.has_listen = True
         key = _key(request)
         earlier = self._by_key.get(session.number, {}).get(key)
         if earlier is not None:
             self._drop(earlier)
-        listening = ListenSubscription(session, key, request)
-        self._by_key.setdefault(session.number, {})[key] = listening
+        subscription = ListenSubscription(session, key, request)
+        self._by_key.setdefault(session.number, {})[key] = subscription
         if key.exchange is not None:
-            self._by_exchange.setdefault(key.exchange, []).append(listening)
-        self._hold(listening)
-        return listening
+            self._by_exchange.setdefault(key.exchange, []).append(subscription)
+        self._keep(subscription)
+        return subscription
 
-    def _of_request(self, request: Request, session: Session) -> ListenSubscription | None:
-        listening = self._by_key.get(session.number, {}).get(_key(request))
-        return listening if listening is not None and listening.seq == request.seq else None
+    def _listen_of_request(self, request: Request, session: Session) -> ListenSubscription | None:
+        subscription = self._by_key.get(session.number, {}).get(_key(request))
+        return subscription if subscription is not None and subscription.seq == request.seq else None
 
-    def _of_message(
-        self, message: Said, meta: dict[str, Any], session: Session, exchange: int | None
+    def _listen_of_message(
+        self, message: ValidMessage, meta: dict[str, Any], session: Session, exchange: int | None
     ) -> ListenSubscription | None:
         by_key = self._by_key.get(session.number)
         if session.is_legacy:
-            # Everything comes on one stream, and only the id distinguishes subscriptions.
+            # All messages come on one stream, and only the id distinguishes subscriptions.
             if by_key is None or SUBSCRIPTION_ID not in meta:
                 return None
             own_id = subscription_id(message, meta)
             return next(
-                (listening for listening in islice(reversed(by_key.values()), LATEST) if listening.id == own_id), None
+                (
+                    subscription
+                    for subscription in islice(reversed(by_key.values()), MAX_SEARCHED_SUBSCRIPTIONS)
+                    if subscription.id == own_id
+                ),
+                None,
             )
         if exchange is not None:
-            here = self._by_exchange.get(exchange, ())
-            if len(here) < 2 or by_key is None:
-                return here[0] if here else None
+            candidates = self._by_exchange.get(exchange, ())
+            if len(candidates) < 2 or by_key is None:
+                return candidates[0] if candidates else None
         elif by_key is None:
             return None
         if SUBSCRIPTION_ID not in meta:
@@ -422,47 +437,49 @@ class Subscriptions:
 
     # ---- memory
 
-    def _await(self, request: Request, subscription: ResourceSubscription) -> None:
-        """Record which subscription the response to a request will be about."""
-        self._asked[request.seq, request.index] = subscription
-        self._asked_bytes += subscription.size
-        while len(self._asked) > 1 and (len(self._asked) > self._limit or self._asked_bytes > self._bytes_limit):
-            _, oldest = self._asked.popitem(last=False)
-            self._asked_bytes -= oldest.size
+    def _remember_request(self, request: Request, subscription: ResourceSubscription) -> None:
+        """Remember the subscription to which the response to a request will apply."""
+        self._requested[request.seq, request.index] = subscription
+        self._requested_bytes += subscription.size
+        while len(self._requested) > 1 and (
+            len(self._requested) > self._limit or self._requested_bytes > self._bytes_limit
+        ):
+            _, oldest = self._requested.popitem(last=False)
+            self._requested_bytes -= oldest.size
 
-    def _awaited(self, request: Request) -> ResourceSubscription | None:
-        subscription = self._asked.pop((request.seq, request.index), None)
-        self._asked_bytes -= 0 if subscription is None else subscription.size
+    def _pop_request(self, request: Request) -> ResourceSubscription | None:
+        subscription = self._requested.pop((request.seq, request.index), None)
+        self._requested_bytes -= 0 if subscription is None else subscription.size
         return subscription
 
-    def _hold(self, subscription: Subscription) -> None:
+    def _keep(self, subscription: Subscription) -> None:
         self._all[subscription] = None
         self._bytes += subscription.size
-        self._bound()
+        self._enforce_limits()
 
-    def _bound(self) -> None:
+    def _enforce_limits(self) -> None:
         while len(self._all) > 1 and (len(self._all) > self._limit or self._bytes > self._bytes_limit):
             self._drop(next(iter(self._all)))
-            self.forgotten += 1
+            self.forgotten_count += 1
 
-    def _drop(self, old: Subscription) -> None:
-        del self._all[old]
-        self._bytes -= old.size
-        number = old.session.number
-        if isinstance(old, ResourceSubscription):
-            self._open_uris[number].discard(old.uri)
-            del self._by_uri[number][old.uri]
+    def _drop(self, subscription: Subscription) -> None:
+        del self._all[subscription]
+        self._bytes -= subscription.size
+        number = subscription.session.number
+        if isinstance(subscription, ResourceSubscription):
+            self._open_uris[number].discard(subscription.uri)
+            del self._by_uri[number][subscription.uri]
             if not self._by_uri[number]:
                 del self._by_uri[number], self._open_uris[number]
             return
-        del self._by_key[number][old.key]
+        del self._by_key[number][subscription.key]
         if not self._by_key[number]:
             del self._by_key[number]
-        if old.key.exchange is not None:
-            here = self._by_exchange[old.key.exchange]
-            here.remove(old)
-            if not here:
-                del self._by_exchange[old.key.exchange]
+        if subscription.key.exchange is not None:
+            exchange_subscriptions = self._by_exchange[subscription.key.exchange]
+            exchange_subscriptions.remove(subscription)
+            if not exchange_subscriptions:
+                del self._by_exchange[subscription.key.exchange]
 
 
 def _key(request: Request) -> RequestKey:
@@ -482,8 +499,8 @@ def _texts(values: object) -> Iterator[str]:
     return (value for value in values if isinstance(value, str)) if isinstance(values, list) else iter(())
 
 
-def subscription_id(message: Said, meta: dict[str, Any]) -> Id:
-    """The subscription id that a message names; orjson turns `1.0`, and integers above 64 bits, into floats."""
+def subscription_id(message: ValidMessage, meta: dict[str, Any]) -> Id:
+    """Returns the exact subscription id in a message; orjson makes floats of `1.0` and integers above 64 bits."""
     value = meta[SUBSCRIPTION_ID]
     if isinstance(value, float) and message.index is None and len(message.frames) == 1:
         try:

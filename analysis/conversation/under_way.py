@@ -1,4 +1,4 @@
-"""The calls that are under way: their count, their progress tokens, the client's calls on a pipe, and stalls."""
+"""Tracks the calls under way: their count, their progress tokens, the client's calls on a pipe, and stalls."""
 
 from typing import Final
 
@@ -9,35 +9,35 @@ from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Id, Notification, Request, Response, Side, other_side
 from analysis.conversation.session import Session
 from analysis.conversation.stalls import Stalls
-from analysis.facts import name_in
+from analysis.facts import target_name
 from analysis.protocol.revisions import Era
 
-PROGRESS: Final = frozenset({"notifications/progress", "progress"})
+PROGRESS_METHODS: Final = frozenset({"notifications/progress", "progress"})
 """The methods of progress notifications; the second lacks the prefix."""
-ALIKE: Final = 100
-"""How many requests of one batch are searched for the one that is still open."""
+MAX_SEARCHED_REQUESTS: Final = 100
+"""The most requests of one batch that are searched for the only one that is still open."""
 
 
-class UnderWay:
+class CallsUnderWay:
     """The calls between their request and their end, and which of them the last item changed."""
 
     def __init__(self, tables: dict[Side, CallTable], addressing: Addressing) -> None:
-        """Start without calls.
+        """Create a tracker without calls.
 
         Args:
-            tables: the requests, which the caller keeps.
+            tables: the requests, which the caller keeps up to date.
             addressing: which exchange carried each request.
         """
         self.count = 0
         """The number of calls so far."""
-        self.changed: dict[Call, None] = {}
-        """The calls that the last item has opened, ended or changed otherwise."""
+        self.changed_calls: dict[Call, None] = {}
+        """The calls that the last item has opened, ended or otherwise changed."""
         self.stalls = Stalls()
         self._tables, self._addressing = tables, addressing
-        self._on_pipe: dict[Call, None] = {}
-        """The client's calls on stdio that are awaited."""
+        self._pipe_calls: dict[Call, None] = {}
+        """The client's calls on stdio whose responses are awaited."""
         self._by_token: dict[tuple[int, Side, Id], Call] = {}
-        """The open calls with a progress token: by the session, the side that reports, and the token."""
+        """The open calls with a progress token, by session number, the side that reports progress, and the token."""
 
     def begin(
         self,
@@ -53,15 +53,15 @@ class UnderWay:
 
         Args:
             request: the request.
-            key: the key of a response to it.
-            state: NEVER_SEEN if no request is known to have had the key; None if that is to be looked up.
+            key: the key under which its response is paired.
+            state: NEVER_SEEN if no earlier request is known to have had the key; None to look up the state.
             revision: the revision in force for it.
             era: the era in force for it.
             session: its session.
             http: the HTTP exchange that carried it; None on stdio.
 
         Returns:
-            The call, and the state of its key before.
+            The call, and the previous state of its key.
         """
         number, side = self.count, request.sender
         self.count = number + 1
@@ -69,38 +69,38 @@ class UnderWay:
         name = token = None
         params = request.body.get("params")
         if type(params) is dict:
-            name, meta = name_in(params), params.get("_meta")
+            name, meta = target_name(params), params.get("_meta")
             if type(meta) is dict and "progressToken" in meta:
                 token = token_of(meta["progressToken"])
         call = Call(request, revision, era, http, session, number, name, token, session.in_flight)
         if side == "server":
-            call.outer = self._outer(http)
-        elif http is None and request.id.pairs:
-            self._on_pipe[call] = None
-        if token is not None and request.id.pairs:
+            call.outer = self._outer_call(http)
+        elif http is None and request.id.is_answerable:
+            self._pipe_calls[call] = None
+        if token is not None and request.id.is_answerable:
             self._by_token[session.number, other_side(side), token] = call
-        self.changed[call] = None
+        self.changed_calls[call] = None
         table = self._tables[side]
         if state is None:
-            state = table.open(call, key)
+            state = table.add(call, key)
         else:
-            table.open_first(call, key)
-        if table.dropped:
-            self._drop(table.dropped)
+            table.add_first(call, key)
+        if table.dropped_calls:
+            self._drop(table.dropped_calls)
         return call, state
 
     def _drop(self, calls: list[Call]) -> None:
         """End calls that their table had to forget, and clear their list."""
-        for forgotten in calls:
-            forgotten.is_forgotten = True
-            self.remove(forgotten)
+        for call in calls:
+            call.is_forgotten = True
+            self.remove(call)
         calls.clear()
 
     def answer(self, call: Call, response: Response, session: Session) -> None:
         """End a call with its response.
 
         Args:
-            call: the call that it answers, which its table no longer has open.
+            call: the call that the response answers, which is no longer open in its table.
             response: the response.
             session: the session in which the response came.
         """
@@ -110,30 +110,30 @@ class UnderWay:
         call.answer(response)
 
     def remove(self, call: Call) -> None:
-        """Note that a call is no longer under way: it was answered, failed or is forgotten."""
+        """Note that a call is no longer under way: it was answered, has failed or was forgotten."""
         session = call.session
         assert session is not None
         if self.stalls.has_any:
-            self.measure(call)
+            self.measure_stall(call)
         if call.cancellation is None:
             session.in_flight -= 1
-            self._on_pipe.pop(call, None)
+            self._pipe_calls.pop(call, None)
         if call.token is not None:
             key = session.number, other_side(call.request.sender), call.token
             if self._by_token.get(key) is call:
                 del self._by_token[key]
-        self.changed[call] = None
+        self.changed_calls[call] = None
 
     def cancel(self, call: Call) -> None:
         """Note that a call was cancelled: its sender no longer waits, but it may still be answered."""
-        self.measure(call)
+        self.measure_stall(call)
         if call.session is not None:
             call.session.in_flight -= 1
-        self._on_pipe.pop(call, None)
-        self.changed[call] = None
+        self._pipe_calls.pop(call, None)
+        self.changed_calls[call] = None
 
-    def progress(self, notification: Notification, session: Session) -> None:
-        """Count a progress notification for the call whose token it has."""
+    def on_progress(self, notification: Notification, session: Session) -> None:
+        """Count a progress notification for the call with its token."""
         if not self._by_token:
             return
         params = notification.params
@@ -143,21 +143,22 @@ class UnderWay:
             if not call.progress:
                 call.first_progress_ns = notification.t_ns
             call.progress += 1
-            self.changed[call] = None
+            self.changed_calls[call] = None
 
-    def measure(self, call: Call) -> None:
-        """Set how long after its stamp a call was handed on, as far as known."""
-        # Server frames are stamped when they are read, so only client frames wait after their stamp.
+    def measure_stall(self, call: Call) -> None:
+        """Set how long after its stamp the request of a call was handed on, as far as it is known."""
+        # Server frames are not measured: they are stamped when they are read, so only client frames wait after their
+        # stamp.
         if call.request.sender == "client":
             call.stall_ns = self.stalls.waited_ns(call.request.seq)
 
-    def _outer(self, http: HttpExchange | None) -> Call | None:
-        """The only call of the client on which the server can be working, on a pipe or in an exchange."""
+    def _outer_call(self, http: HttpExchange | None) -> Call | None:
+        """Returns the client's only call that the server can be executing, on a pipe or in an exchange, or None."""
         if http is None:
-            return next(iter(self._on_pipe)) if len(self._on_pipe) == 1 else None
-        asked = self._addressing.requests_in(http.number)
-        if len(asked) > ALIKE:
+            return next(iter(self._pipe_calls)) if len(self._pipe_calls) == 1 else None
+        keys = self._addressing.requests_in(http.number)
+        if len(keys) > MAX_SEARCHED_REQUESTS:
             return None
         table = self._tables["client"]
-        open_ = [call for key in asked if (call := table.get(key)) is not None and call.cancellation is None]
-        return open_[0] if len(open_) == 1 else None
+        open_calls = [call for key in keys if (call := table.get(key)) is not None and call.cancellation is None]
+        return open_calls[0] if len(open_calls) == 1 else None

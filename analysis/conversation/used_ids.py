@@ -1,7 +1,7 @@
-"""The ids that requests have used, by session: a second request with one of them is a mistake.
+"""The ids that requests have used, by session: a second request with such an id is a mistake.
 
-On a pipe, the tables of calls know them, as each id has one key there. Over HTTP, an id has a key for each exchange,
-and only this table knows in which exchange a session used it last.
+On a pipe, the tables of calls contain them, as each id has one key there. Over HTTP, an id has a key for each exchange,
+and only `UsedIdsInExchanges` records the exchange in which a session last used an id.
 """
 
 from collections.abc import Iterable
@@ -13,10 +13,10 @@ from analysis.conversation.bounded_dict import BoundedDict
 from analysis.conversation.call_table import CallTable
 from analysis.conversation.message import Id, Request, Side
 
-USED: Final = 100_000
-"""The most ids over HTTP that are kept as used; those first used longest ago are forgotten first."""
-_OF_ALL: Final = 10
-"""To find the latest ids of one session, this many times as many of all sessions are searched."""
+MAX_USED_IDS: Final = 100_000
+"""The most used ids over HTTP that are kept; the ids first used longest ago are forgotten first."""
+_SEARCH_FACTOR: Final = 10
+"""To find the latest ids of one session, this many times as many ids of all sessions are searched."""
 
 
 class UsedId(NamedTuple):
@@ -28,11 +28,11 @@ class UsedId(NamedTuple):
     key: RequestKey
 
 
-class UsedOnPipe:
+class UsedIdsOnPipe:
     """The ids that the session of a pipe has used, since its last `initialize`."""
 
     has_all: Final = True
-    """Always true: the tables of calls count what they had to forget."""
+    """Always true: the tables of calls count the ids that they had to forget."""
 
     def __init__(self, tables: dict[Side, CallTable]) -> None:
         """Create a set without used ids.
@@ -43,48 +43,52 @@ class UsedOnPipe:
         self._tables = tables
         self._before = -1
 
-    def last(self, _session: int, side: Side, id_: Id) -> UsedId | None:
-        """The last request of a side with an id, if there is one."""
+    def last_use(self, _session: int, side: Side, id_: Id) -> UsedId | None:
+        """Returns the last request of a side with an id, or None if there is none."""
         key = RequestKey(None, id_)
-        known = self._tables[side].last(key)
-        return None if known is None or known[0] <= self._before else UsedId(known[1], known[2], key)
+        last_request = self._tables[side].last_request(key)
+        return (
+            None
+            if last_request is None or last_request[0] <= self._before
+            else UsedId(last_request[1], last_request[2], key)
+        )
 
-    def latest(self, _session: int, side: Side, count: int) -> Iterable[Id]:
-        """The ids that a side used last, at most `count`."""
-        return self._tables[side].latest(count, self._before)
+    def latest_ids(self, _session: int, side: Side, count: int) -> Iterable[Id]:
+        """Returns the ids that a side used last, at most `count`."""
+        return self._tables[side].latest_ids(count, self._before)
 
     def clear(self) -> None:
         """Forget all ids."""
-        self._before = max(table.newest for table in self._tables.values())
+        self._before = max(table.newest_number for table in self._tables.values())
 
 
-class UsedInExchanges:
+class UsedIdsInExchanges:
     """The ids that the sessions over HTTP have used, since the last loss."""
 
     def __init__(self) -> None:
-        self._all: BoundedDict[tuple[int, Side, Id], UsedId] = BoundedDict(USED)
+        self._used_ids: BoundedDict[tuple[int, Side, Id], UsedId] = BoundedDict(MAX_USED_IDS)
 
     @property
     def has_all(self) -> bool:
-        """Whether none had to be forgotten."""
-        return len(self._all) < self._all.limit
+        """Whether no id had to be forgotten."""
+        return len(self._used_ids) < self._used_ids.limit
 
     def remember(self, session: int, request: Request, key: RequestKey) -> None:
         """Note that a request has used its id in a session."""
-        self._all.put((session, request.sender, request.id), UsedId(request.seq, request.frames[0].conn, key))
+        self._used_ids.put((session, request.sender, request.id), UsedId(request.seq, request.frames[0].conn, key))
 
-    def last(self, session: int, side: Side, id_: Id) -> UsedId | None:
-        """The last request of a side in a session with an id, if there is one."""
-        return self._all.get((session, side, id_))
+    def last_use(self, session: int, side: Side, id_: Id) -> UsedId | None:
+        """Returns the last request of a side in a session with an id, or None if there is none."""
+        return self._used_ids.get((session, side, id_))
 
-    def latest(self, session: int, side: Side, count: int) -> Iterable[Id]:
-        """At most `count` ids that a side of a session used last; not those far back among ids of other sessions."""
-        own = (key for key in islice(reversed(self._all), _OF_ALL * count) if key[0] == session)
-        return (id_ for _, by, id_ in islice(own, count) if by == side)
+    def latest_ids(self, session: int, side: Side, count: int) -> Iterable[Id]:
+        """Returns at most `count` ids that a side of a session used last; it may miss ids used before many others."""
+        session_keys = (key for key in islice(reversed(self._used_ids), _SEARCH_FACTOR * count) if key[0] == session)
+        return (id_ for _, sender, id_ in islice(session_keys, count) if sender == side)
 
     def clear(self) -> None:
         """Forget all ids."""
-        self._all.clear()
+        self._used_ids.clear()
 
 
-UsedIds: TypeAlias = UsedOnPipe | UsedInExchanges
+UsedIds: TypeAlias = UsedIdsOnPipe | UsedIdsInExchanges

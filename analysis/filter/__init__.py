@@ -7,14 +7,14 @@ before it selects the message.
 """
 
 from analysis.filter.facts import Facts, facts_of, facts_of_batch, facts_of_call, facts_of_record
-from analysis.filter.keys import KEYS, OF_FINDINGS
+from analysis.filter.keys import FINDING_KEYS, KEYS
 from analysis.filter.parser import MAX_FILTER_CHARS, MAX_FILTER_DEPTH, Filter, FilterError, parse
 
 __all__ = [
+    "FINDING_KEYS",
     "KEYS",
     "MAX_FILTER_CHARS",
     "MAX_FILTER_DEPTH",
-    "OF_FINDINGS",
     "Facts",
     "Filter",
     "FilterError",

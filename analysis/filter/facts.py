@@ -1,13 +1,13 @@
-"""Facts: what a filter can ask about a message. Each fact is worked out when a filter first asks for it, and then kept.
+"""Facts: what a filter can test about a message. Each fact is computed when a filter first needs it, and then kept.
 
-Callers decide which facts are known at which time. A fact is None if it does not apply, or is unknown.
+Callers decide which facts are known at which time. A fact is None if it does not apply or is unknown.
 """
 
 from typing import TYPE_CHECKING, Any, Self
 
 from analysis.conversation.call import Call, MessageContext, Outcome, context_of
 from analysis.conversation.message import Id, Message, Notification, Request, Response
-from analysis.facts import code_of, is_error, kind_of, name_in, problem_of, raw_of, size_of
+from analysis.facts import code_of, is_error, kind_of, problem_of, raw_of, size_of, target_name
 from captures.frame import Frame
 from captures.record import Record, raw_bytes
 from captures.verdict import Direction, Kind
@@ -17,36 +17,36 @@ if TYPE_CHECKING:
 else:
 
     class Fact:
-        """A property that is worked out once. `cached_property` is too slow: in Python 3.11 it takes a lock."""
+        """A property that is computed once. `cached_property` is too slow: in Python 3.11 it takes a lock."""
 
-        def __init__(self, work_out):
-            self._work_out = work_out
-            self._name = work_out.__name__
-            self.__doc__ = work_out.__doc__
+        def __init__(self, compute):
+            self._compute = compute
+            self._name = compute.__name__
+            self.__doc__ = compute.__doc__
 
         def __get__(self, facts, owner):
-            value = facts.__dict__[self._name] = self._work_out(facts)
+            value = facts.__dict__[self._name] = self._compute(facts)
             return value
 
 
 class Facts:
     """Everything that a filter can test about one message, a batch as a whole, or another record."""
 
-    def __init__(self, **known: Any) -> None:
-        """Create facts from the known ones; the message, if given, supplies the rest.
+    def __init__(self, **known_facts: Any) -> None:
+        """Create facts from the known ones; the others are derived from the message, if that is known.
 
         Args:
-            known: facts by their names.
+            known_facts: facts by their names.
         """
-        self.__dict__.update(known)
+        self.__dict__.update(known_facts)
 
-    def add(self, **known: Any) -> Self:
+    def add(self, **known_facts: Any) -> Self:
         """Add facts, which replace those of the same names; return self."""
-        self.__dict__.update(known)
+        self.__dict__.update(known_facts)
         return self
 
     def release(self) -> None:
-        """Drop the message and its call; keep what was worked out."""
+        """Drop the message and its call; keep the facts that were computed."""
         self.add(message=None, call=None, parts=())
 
     # ---- where facts come from
@@ -58,7 +58,7 @@ class Facts:
 
     @Fact
     def call(self) -> Call | None:
-        """The call that a response answers; for a request its own, once its outcome is known."""
+        """The call that a response answers; for a request, its own call once the outcome is known."""
         return None
 
     @Fact
@@ -80,7 +80,7 @@ class Facts:
 
     @Fact
     def method(self) -> str | None:
-        """For a response, the method of its request."""
+        """Its method; for a response, that of the request."""
         message, call = self.message, self.call
         if isinstance(message, Response):
             return None if call is None else call.request.method
@@ -92,11 +92,11 @@ class Facts:
         message, call = self.message, self.call
         if isinstance(message, Response):
             return None if call is None else call.name
-        return name_in(message.params) if isinstance(message, Request | Notification) else None
+        return target_name(message.params) if isinstance(message, Request | Notification) else None
 
     @Fact
     def id(self) -> Id | None:
-        """As the message writes it."""
+        """Its id, as the message writes it."""
         return self.message.id if isinstance(self.message, Request | Response) else None
 
     @Fact
@@ -106,12 +106,12 @@ class Facts:
 
     @Fact
     def kind(self) -> Kind | None:
-        """For a message in a batch, its own kind; `batch` is the frame that holds them."""
+        """Its kind; a message in a batch has its own, and the kind `batch` is that of the whole frame."""
         return None if self.message is None else kind_of(self.message)
 
     @Fact
     def index(self) -> int | None:
-        """Its place in a batch; -1 for the batch as a whole."""
+        """Its position in its batch; -1 for the batch as a whole."""
         return None if self.message is None else self.message.index
 
     @Fact
@@ -121,12 +121,12 @@ class Facts:
 
     @Fact
     def latency_ns(self) -> int | None:
-        """How long the response took, for both halves of a call."""
+        """How long the response took; the same for the request and the response of a call."""
         return None if self.call is None else self.call.latency_ns
 
     @Fact
     def size(self) -> int | None:
-        """Bytes of its frames."""
+        """The total size of its frames, in bytes."""
         return size_of(self.parts) if self.parts else None
 
     @Fact
@@ -155,7 +155,7 @@ class Facts:
 
     @Fact
     def is_answered(self) -> bool:
-        """Whether it is one half of a call that has both."""
+        """Whether it is the request or the response of a call that has both."""
         return self.call is not None and self.call.response is not None
 
     @Fact
@@ -165,27 +165,27 @@ class Facts:
 
     @Fact
     def rules(self) -> tuple[str, ...]:
-        """The rules that have findings about it."""
+        """The rules that reported findings about it."""
         return ()
 
     @Fact
     def level(self) -> str | None:
-        """The most severe level of these: `note`, `warning` or `error`."""
+        """The most severe level of these findings: `note`, `warning` or `error`."""
         return None
 
     @Fact
     def session(self) -> int | None:
-        """Number of its session in the capture, from 1."""
+        """The number of its session in the capture, from 1."""
         return None
 
     @Fact
     def exchange(self) -> int | None:
-        """Number of the HTTP exchange that carried it."""
+        """The number of the HTTP exchange that carried it."""
         return self.parts[0].exchange if self.parts else None
 
     @Fact
     def frames(self) -> tuple[int, int] | None:
-        """Numbers of its first and last frame; for a record that is not a frame, its own number."""
+        """The numbers of its first and last frame; for a record that is not a frame, its own number twice."""
         return (self.parts[0].seq, self.parts[-1].seq) if self.parts else None
 
     @Fact
@@ -203,8 +203,8 @@ def facts_of(context: MessageContext, call: Call | None = None, *, is_open: bool
     """The facts of a message.
 
     Args:
-        context: the message, as the fold saw it.
-        call: for a request, its outcome once known. For a response it is known from `context`.
+        context: the message with its context.
+        call: for a request, its call once the outcome is known; for a response, `context` has the call.
         is_open: whether the capture is still being recorded, so that a response may still come.
     """
     return Facts(
@@ -217,7 +217,7 @@ def facts_of(context: MessageContext, call: Call | None = None, *, is_open: bool
 
 
 def facts_of_call(call: Call, *, is_open: bool = False) -> Facts:
-    """The facts of a request, by what has become of it.
+    """The facts of a request, including its outcome.
 
     Args:
         call: the request with its outcome.
@@ -228,7 +228,7 @@ def facts_of_call(call: Call, *, is_open: bool = False) -> Facts:
 
 
 def facts_of_batch(frame: Frame) -> Facts:
-    """The facts of a frame with several messages, as one."""
+    """The facts of a batch as a whole."""
     return Facts(parts=(frame,), kind=frame.verdict.kind, problem=frame.problem, index=-1)
 
 

@@ -1,6 +1,6 @@
-"""The keys of filter terms: which values each accepts, and the test that key, operator and value make.
+"""The keys of filter terms: which values each accepts, and the test that key, operator and value define.
 
-Users cannot give regular expressions: patterns have `*` and `?`, and take time linear in the name that they match.
+Users cannot enter regular expressions: patterns have only `*` and `?`, and take time linear in the length of a name.
 """
 
 import re
@@ -17,7 +17,7 @@ from captures.verdict import Kind
 Test: TypeAlias = Callable[[Facts], bool]
 
 
-class Value(NamedTuple):
+class FilterValue(NamedTuple):
     """The right side of a term."""
 
     operator: str
@@ -26,46 +26,46 @@ class Value(NamedTuple):
 
 
 class InvalidValue(Exception):
-    """A value that its key does not accept; says what was expected."""
+    """Raised if a key does not accept a value; the text says what was expected."""
 
 
 class Key(NamedTuple):
-    """What can come before an operator."""
+    """The part of a term before the operator."""
 
-    test: Callable[[Value], Test]
+    test: Callable[[FilterValue], Test]
     """Returns the test for a value, or raises InvalidValue."""
     is_ordered: bool = False
     """Whether `>`, `>=`, `<` and `<=` can follow it."""
 
 
-_WILD: Final = re.compile(r"[*?]")
+_WILDCARDS: Final = re.compile(r"[*?]")
 
 
-def _matcher(value: Value) -> Callable[[str], bool]:
+def _matcher(value: FilterValue) -> Callable[[str], bool]:
     """A test for whether a name matches a value; in quotes, `*` and `?` are literal."""
     text = value.text
-    if value.is_quoted or not _WILD.search(text):
+    if value.is_quoted or not _WILDCARDS.search(text):
         return lambda name: name == text
-    if not _WILD.search(text[:-1]) and text[-1] == "*":
+    if not _WILDCARDS.search(text[:-1]) and text[-1] == "*":
         start = text[:-1]
         return lambda name: name.startswith(start)
-    # Each piece between two stars is matched at its first occurrence only: this finds any match there is, without
-    # trying anything twice.
-    first, *rest = (re.escape(piece).replace(r"\?", ".") for piece in re.sub(r"\*+", "*", text).split("*"))
-    middles = "".join(f"(?>.*?{piece})" for piece in rest[:-1])
-    matches = re.compile(first + middles + (f".*{rest[-1]}" if rest else ""), re.DOTALL).fullmatch
+    # Each piece between two stars is matched at its first occurrence only: this finds a match if there is one, without
+    # backtracking.
+    first, *later_pieces = (re.escape(piece).replace(r"\?", ".") for piece in re.sub(r"\*+", "*", text).split("*"))
+    middles = "".join(f"(?>.*?{piece})" for piece in later_pieces[:-1])
+    matches = re.compile(first + middles + (f".*{later_pieces[-1]}" if later_pieces else ""), re.DOTALL).fullmatch
     return lambda name: matches(name) is not None
 
 
-def _names(get: Callable[[Facts], str | None]) -> Key:
-    def read(value: Value) -> Test:
+def _name_key(get: Callable[[Facts], str | None]) -> Key:
+    def make_test(value: FilterValue) -> Test:
         match = _matcher(value)
         return lambda facts: (name := get(facts)) is not None and match(name)
 
-    return Key(read)
+    return Key(make_test)
 
 
-def _rule(value: Value) -> Test:
+def _rule_test(value: FilterValue) -> Test:
     match = _matcher(value._replace(text=current_id(value.text)))
     return lambda facts: any(match(rule) for rule in facts.rules)
 
@@ -73,52 +73,52 @@ def _rule(value: Value) -> Test:
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 
 
-def _id(value: Value) -> Test:
-    """The id as JSON; a value that is not JSON is a string, and one with `*` or `?` is a pattern for any id."""
+def _id_test(value: FilterValue) -> Test:
+    """A test for an id in JSON; a value that is not JSON is a string, and one with `*` or `?` a pattern for any id."""
     text = value.text
-    if not value.is_quoted and _WILD.search(text):
+    if not value.is_quoted and _WILDCARDS.search(text):
         match = _matcher(value)
         return lambda facts: (id_ := facts.id) is not None and id_.type in ("string", "number") and match(id_.value)
     if value.is_quoted:
-        wanted = id_of(text)
+        expected_id = id_of(text)
     elif _NUMBER.fullmatch(text) or text in ("null", "true", "false"):
-        wanted = id_of_token(text.encode())
+        expected_id = id_of_token(text.encode())
     else:
-        wanted = id_of(text)
-    return lambda facts: facts.id == wanted
+        expected_id = id_of(text)
+    return lambda facts: facts.id == expected_id
 
 
 _OPERATORS: Final[dict[str, Callable[[Any, Any], bool]]] = {":": eq, "=": eq, ">": gt, ">=": ge, "<": lt, "<=": le}
 _QUANTITY: Final = re.compile(r"(-?[0-9]{1,15}(?:\.[0-9]{1,9})?)([A-Za-z]*)")
 
 
-def _numbers(get: Callable[[Facts], int | None], wanted: str, units: Mapping[str, int]) -> Key:
-    """A key whose values are numbers that compare.
+def _number_key(get: Callable[[Facts], int | None], expected_value: str, units: Mapping[str, int]) -> Key:
+    """A key whose values are numbers, which have an order.
 
     Args:
         get: the fact.
-        wanted: what was expected, for errors.
-        units: the factor of each; with only the empty unit, numbers are integers.
+        expected_value: the expected kind of value, for errors.
+        units: the factor of each unit; if the empty unit is the only one, numbers must be integers.
     """
 
-    def read(value: Value) -> Test:
+    def make_test(value: FilterValue) -> Test:
         quantity = None if value.is_quoted else _QUANTITY.fullmatch(value.text)
         if quantity is None or quantity[2] not in units or ("." in quantity[1] and len(units) == 1):
-            raise InvalidValue(f"expected {wanted}")
-        whole, _, fraction = quantity[1].partition(".")
-        amount, parts = int(whole + fraction) * units[quantity[2]], 10 ** len(fraction)
+            raise InvalidValue(f"expected {expected_value}")
+        integer_part, _, fraction = quantity[1].partition(".")
+        numerator, denominator = int(integer_part + fraction) * units[quantity[2]], 10 ** len(fraction)
         # Python compares an int with a float exactly.
-        bound = amount / parts if amount % parts else amount // parts
+        bound = numerator / denominator if numerator % denominator else numerator // denominator
         compare = _OPERATORS[value.operator]
         return lambda facts: (number := get(facts)) is not None and compare(number, bound)
 
-    return Key(read, is_ordered=True)
+    return Key(make_test, is_ordered=True)
 
 
 _LEVELS: Final = {"note": 1, "warning": 2, "error": 3}
 
 
-def _level(value: Value) -> Test:
+def _level_test(value: FilterValue) -> Test:
     if value.text not in _LEVELS:
         raise _unknown_word(value.text, _LEVELS)
     bound, compare = _LEVELS[value.text], _OPERATORS[value.operator]
@@ -128,38 +128,38 @@ def _level(value: Value) -> Test:
 _FRAMES: Final = re.compile(r"([0-9]{1,15})(?:\.\.([0-9]{1,15}))?")
 
 
-def _frame(value: Value) -> Test:
-    """A number, which compares, or a range from first to last."""
-    numbers = None if value.is_quoted else _FRAMES.fullmatch(value.text)
-    if numbers is None or (numbers[2] is not None and value.operator not in (":", "=")):
+def _frame_test(value: FilterValue) -> Test:
+    """A test for the number of a frame, which has an order, or for a range from the first number to the last."""
+    match = None if value.is_quoted else _FRAMES.fullmatch(value.text)
+    if match is None or (match[2] is not None and value.operator not in (":", "=")):
         raise InvalidValue("expected the number of a frame such as 38, or two such as 30..40 behind a colon")
-    first, last = int(numbers[1]), int(numbers[2] or numbers[1])
+    first, last = int(match[1]), int(match[2] or match[1])
     if value.operator in (":", "="):
-        return lambda facts: (own := facts.frames) is not None and own[0] <= last and first <= own[1]
+        return lambda facts: (span := facts.frames) is not None and span[0] <= last and first <= span[1]
     compare = _OPERATORS[value.operator]
-    return lambda facts: (own := facts.frames) is not None and compare(own[0], first)
+    return lambda facts: (span := facts.frames) is not None and compare(span[0], first)
 
 
-def _words(tests: Mapping[str, Test]) -> Key:
-    def read(value: Value) -> Test:
+def _word_key(tests: Mapping[str, Test]) -> Key:
+    def make_test(value: FilterValue) -> Test:
         if value.text not in tests:
             raise _unknown_word(value.text, tests)
         return tests[value.text]
 
-    return Key(read)
+    return Key(make_test)
 
 
 def _unknown_word(text: str, words: Mapping[str, object]) -> InvalidValue:
     from difflib import get_close_matches
 
-    # Its time is the product of the lengths.
-    close = get_close_matches(text[:20].lower(), words, 1)
-    return InvalidValue(f"expected {_listed(words)}{f'; did you mean `{close[0]}`?' if close else ''}")
+    # The search takes time proportional to the product of the lengths.
+    suggestions = get_close_matches(text[:20].lower(), words, 1)
+    return InvalidValue(f"expected {_list_text(words)}{f'; did you mean `{suggestions[0]}`?' if suggestions else ''}")
 
 
-def _listed(words: Mapping[str, object]) -> str:
-    *most, last = words
-    return f"{', '.join(most)} or {last}"
+def _list_text(words: Mapping[str, object]) -> str:
+    *others, last = words
+    return f"{', '.join(others)} or {last}"
 
 
 def _is_kind(kind: Kind) -> Test:
@@ -169,17 +169,17 @@ def _is_kind(kind: Kind) -> Test:
 _KINDS: Final[tuple[Kind, ...]] = ("request", "response", "error", "notification", "invalid", "unjudged")
 
 KEYS: Final[dict[str, Key]] = {
-    "method": _names(lambda facts: facts.method),
-    "name": _names(lambda facts: facts.name),
-    "id": Key(_id),
-    "dir": _words({"c2s": lambda facts: facts.dir == "c2s", "s2c": lambda facts: facts.dir == "s2c"}),
-    "kind": _words(
+    "method": _name_key(lambda facts: facts.method),
+    "name": _name_key(lambda facts: facts.name),
+    "id": Key(_id_test),
+    "dir": _word_key({"c2s": lambda facts: facts.dir == "c2s", "s2c": lambda facts: facts.dir == "s2c"}),
+    "kind": _word_key(
         {
             **{kind: _is_kind(kind) for kind in _KINDS},
             "batch": lambda facts: facts.is_batched or facts.kind == "batch",
         }
     ),
-    "has": _words(
+    "has": _word_key(
         {
             "id": lambda facts: facts.id is not None,
             "answer": lambda facts: facts.is_answered,
@@ -191,23 +191,23 @@ KEYS: Final[dict[str, Key]] = {
             "mark": lambda facts: facts.is_marked,
         }
     ),
-    "latency": _numbers(
+    "latency": _number_key(
         lambda facts: facts.latency_ns,
         "a time such as 100ms, in ns, us, ms or s",
         {"": 10**6, "ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9},
     ),
-    "size": _numbers(
+    "size": _number_key(
         lambda facts: facts.size, "a size in bytes such as 512, 10k or 1.5M", {"": 1, "k": 1 << 10, "M": 1 << 20}
     ),
-    "code": _numbers(lambda facts: facts.code, f"an error code such as {INVALID_PARAMS}", {"": 1}),
-    "problem": _names(lambda facts: facts.problem),
-    "rule": Key(_rule),
-    "level": Key(_level, is_ordered=True),
-    "frame": Key(_frame, is_ordered=True),
-    "session": _numbers(lambda facts: facts.session, "the number of a session", {"": 1}),
-    "exchange": _numbers(lambda facts: facts.exchange, "the number of an exchange", {"": 1}),
+    "code": _number_key(lambda facts: facts.code, f"an error code such as {INVALID_PARAMS}", {"": 1}),
+    "problem": _name_key(lambda facts: facts.problem),
+    "rule": Key(_rule_test),
+    "level": Key(_level_test, is_ordered=True),
+    "frame": Key(_frame_test, is_ordered=True),
+    "session": _number_key(lambda facts: facts.session, "the number of a session", {"": 1}),
+    "exchange": _number_key(lambda facts: facts.exchange, "the number of an exchange", {"": 1}),
 }
-"""What can come before an operator."""
+"""The keys, by their names."""
 
-OF_FINDINGS: Final = frozenset({"rule", "level", "has:finding"})
+FINDING_KEYS: Final = frozenset({"rule", "level", "has:finding"})
 """The keys of `Filter.keys` that need findings."""

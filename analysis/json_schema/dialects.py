@@ -1,4 +1,4 @@
-"""The dialects of JSON Schema that are judged, and how a schema names its own."""
+"""The supported dialects of JSON Schema, and how a schema names its dialect."""
 
 from typing import Final, Literal, TypeAlias
 
@@ -11,12 +11,12 @@ DIALECTS: Final[dict[str, Draft]] = {
     "json-schema.org/draft/2019-09/schema": "2019-09",
     "json-schema.org/draft/2020-12/schema": "2020-12",
 }
-"""The known dialects, by the URI of each, without its scheme."""
+"""The supported dialects, by their URIs without the scheme."""
 
 
-def dialect(schema: object) -> Draft | None:
-    """The dialect that a schema names, if it is a known one."""
-    named = schema.get("$schema") if isinstance(schema, dict) else None
-    if not isinstance(named, str):
+def dialect_of(schema: object) -> Draft | None:
+    """The dialect that a schema names, or None if it names none or an unsupported one."""
+    uri = schema.get("$schema") if isinstance(schema, dict) else None
+    if not isinstance(uri, str):
         return None
-    return DIALECTS.get(named.removesuffix("#").removeprefix("https://").removeprefix("http://"))
+    return DIALECTS.get(uri.removesuffix("#").removeprefix("https://").removeprefix("http://"))

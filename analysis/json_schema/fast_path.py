@@ -1,8 +1,9 @@
 """Proofs that a value fits a JSON Schema, for schemas that can be checked quickly.
 
-Nearly all schemas that people write are plain: types, members, enumerations, limits. Those are checked here, in a
-microsecond or two and in bounded time. A proof is sound but not complete: a value without a proof may still fit, and
-`validator.py` has to check it. So rare keywords, and those that differ between dialects, are never proved.
+Nearly all schemas that people write are plain: types, members, enumerations, limits. These are checked here, usually in
+a microsecond or two, and always in bounded time. A proof is sound but not complete: a value without a proof may still
+fit, and `validator.py` has to check it. Rare keywords, and those that differ between dialects, are therefore not
+supported here.
 """
 
 from collections.abc import Callable
@@ -11,23 +12,23 @@ from typing import Any, Final, TypeAlias
 Proof: TypeAlias = Callable[[Any, "ProofBudget"], bool]
 """Whether a value certainly fits."""
 
-STEPS: Final = 10_000
+MAX_PROOF_STEPS: Final = 10_000
 """The most values examined in one proof."""
 MAX_REFERENCE_DEPTH: Final = 200
 """How many levels of recursive references are followed."""
-PARTS: Final = 2_000
-"""The most parts of a schema; nothing is proved for larger ones."""
+MAX_SCHEMA_PARTS: Final = 2_000
+"""The most parts of a schema; there are no proofs for larger ones."""
 
-_NOTES: Final = frozenset(
+_ANNOTATIONS: Final = frozenset(
     {
         *("title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment"),
         *("$schema", "$defs", "definitions", "format", "enumNames", "x-mcp-header"),
     }
 )
-"""Keywords that reject nothing; formats are not asserted."""
-_SCALARS: Final = frozenset({str, int, bool, type(None)})
-_SIZED: Final[dict[str, type]] = {"Length": str, "Items": list, "Properties": dict}
-_NUMBERS: Final[frozenset[type]] = frozenset({int, float})
+"""Keywords that reject no value; formats are not asserted."""
+_SCALAR_TYPES: Final = frozenset({str, int, bool, type(None)})
+_SIZED_TYPES: Final[dict[str, type]] = {"Length": str, "Items": list, "Properties": dict}
+_NUMBER_TYPES: Final[frozenset[type]] = frozenset({int, float})
 _TYPES: Final[dict[str, frozenset[type]]] = {
     "string": frozenset({str}),
     "integer": frozenset({int}),
@@ -37,7 +38,7 @@ _TYPES: Final[dict[str, frozenset[type]]] = {
     "object": frozenset({dict}),
     "array": frozenset({list}),
 }
-"""Python types whose every value is valid. A float may be an integer; the full validator decides that."""
+"""The Python types whose values are all of a type. A float may be an integer, too; the full validator decides that."""
 
 
 class ProofBudget:
@@ -46,10 +47,10 @@ class ProofBudget:
     __slots__ = ("left",)
 
     def __init__(self) -> None:
-        self.left = STEPS
+        self.left = MAX_PROOF_STEPS
 
 
-class _OfType:
+class _TypeProof:
     """A proof that a value is of a type. It is by far the most frequent one, so callers may inline it."""
 
     __slots__ = ("right",)
@@ -57,12 +58,12 @@ class _OfType:
     def __init__(self, right: frozenset[type]) -> None:
         self.right = right
 
-    def __call__(self, value: Any, _effort: ProofBudget) -> bool:
+    def __call__(self, value: Any, _budget: ProofBudget) -> bool:
         return type(value) in self.right
 
 
-class _Unplain(Exception):
-    """The schema has something that is not supported here."""
+class _UnsupportedSchema(Exception):
+    """Raised if a schema contains something that is not supported here."""
 
 
 def certainly_fits(proof: Proof, value: Any) -> bool:
@@ -74,137 +75,137 @@ def certainly_fits(proof: Proof, value: Any) -> bool:
 
 
 def proof_of(schema: object) -> Proof | None:
-    """Returns a proof that a value fits, or None if the schema is not plain."""
+    """Returns the proof for a schema, or None if the schema is not plain."""
     try:
-        return _Plain(schema).whole
-    except (_Unplain, RecursionError):
+        return _ProofBuilder(schema).proof
+    except (_UnsupportedSchema, RecursionError):
         return None
 
 
-class _Plain:
-    """One schema, turned into nested proofs."""
+class _ProofBuilder:
+    """Turns one schema into nested proofs."""
 
     def __init__(self, schema: object) -> None:
         self._root = schema
         self._parts = 0
-        self._named: dict[str, Proof | None] = {}
-        self.whole = self._proof(schema)
+        self._definition_proofs: dict[str, Proof | None] = {}
+        self.proof = self._proof(schema)
 
     def _proof(self, schema: object) -> Proof:
         self._parts += 1
-        if self._parts > PARTS:
-            raise _Unplain
+        if self._parts > MAX_SCHEMA_PARTS:
+            raise _UnsupportedSchema
         if schema is True:
-            return _anything
+            return _accept_anything
         if not isinstance(schema, dict):
-            raise _Unplain
+            raise _UnsupportedSchema
         proofs = [proof for name, value in schema.items() if (proof := self._keyword(name, value, schema)) is not None]
         if not proofs:
-            return _anything
+            return _accept_anything
         return proofs[0] if len(proofs) == 1 else _all_of(proofs)
 
     def _keyword(self, name: str, value: Any, schema: dict[str, Any]) -> Proof | None:
         """Returns the proof for a keyword, or None if it requires nothing or another keyword covers it."""
-        if name in _NOTES or name in ("required", "additionalProperties"):
-            return None if name in _NOTES or "properties" in schema else self._object({}, schema)
+        if name in _ANNOTATIONS or name in ("required", "additionalProperties"):
+            return None if name in _ANNOTATIONS or "properties" in schema else self._object({}, schema)
         if name == "properties":
             return self._object(value, schema)
         if name == "type":
-            return _type(value)
+            return _type_proof(value)
         if name == "enum":
-            return _enum(value)
+            return _enum_proof(value)
         if name == "const":
-            return _enum([value])
+            return _enum_proof([value])
         if name == "items":
-            return _items(self._proof(value))
+            return _items_proof(self._proof(value))
         if name in ("anyOf", "allOf"):
             if not isinstance(value, list) or not value:
-                raise _Unplain
-            arms = [self._proof(arm) for arm in value]
-            return _any_of(arms) if name == "anyOf" else _all_of(arms)
+                raise _UnsupportedSchema
+            proofs = [self._proof(part) for part in value]
+            return _any_of(proofs) if name == "anyOf" else _all_of(proofs)
         if name == "$ref":
             return self._reference(value)
-        return _limit(name, value)
+        return _limit_proof(name, value)
 
     def _object(self, members: object, schema: dict[str, Any]) -> Proof:
-        required, more = schema.get("required", []), schema.get("additionalProperties", True)
+        required, additional = schema.get("required", []), schema.get("additionalProperties", True)
         if not isinstance(members, dict) or not isinstance(required, list) or "patternProperties" in schema:
-            raise _Unplain
+            raise _UnsupportedSchema
         if not all(isinstance(name, str) for name in required):
-            raise _Unplain
-        known = {name: self._proof(member) for name, member in members.items()}
-        others = None if more is False else self._proof(more)
-        return _members(known, tuple(required), others)
+            raise _UnsupportedSchema
+        member_proofs = {name: self._proof(member) for name, member in members.items()}
+        other_proof = None if additional is False else self._proof(additional)
+        return _members_proof(member_proofs, tuple(required), other_proof)
 
     def _reference(self, target: object) -> Proof:
-        """A definition of the same schema, which may refer to itself."""
+        """The proof for a definition in the same schema, which may refer to itself."""
         if not isinstance(target, str) or not isinstance(self._root, dict):
-            raise _Unplain
-        place, _, name = target.removeprefix("#/").partition("/")
-        defined = self._root.get(place)
-        if place not in ("$defs", "definitions") or not isinstance(defined, dict) or name not in defined:
-            raise _Unplain
+            raise _UnsupportedSchema
+        keyword, _, name = target.removeprefix("#/").partition("/")
+        definitions = self._root.get(keyword)
+        if keyword not in ("$defs", "definitions") or not isinstance(definitions, dict) or name not in definitions:
+            raise _UnsupportedSchema
         if "~" in name or "%" in name or "/" in name:
-            raise _Unplain
-        if target not in self._named:
-            self._named[target] = None
-            self._named[target] = self._proof(defined[name])
-        named = self._named
+            raise _UnsupportedSchema
+        if target not in self._definition_proofs:
+            self._definition_proofs[target] = None
+            self._definition_proofs[target] = self._proof(definitions[name])
+        named_proofs = self._definition_proofs
 
-        def later(value: Any, effort: ProofBudget) -> bool:
-            proof = named[target]
-            effort.left -= STEPS // MAX_REFERENCE_DEPTH  # it may refer to itself endlessly
-            return effort.left > 0 and proof is not None and proof(value, effort)
+        def deferred_proof(value: Any, budget: ProofBudget) -> bool:
+            proof = named_proofs[target]
+            budget.left -= MAX_PROOF_STEPS // MAX_REFERENCE_DEPTH  # it may refer to itself endlessly
+            return budget.left > 0 and proof is not None and proof(value, budget)
 
-        return named[target] or later
+        return named_proofs[target] or deferred_proof
 
 
 # ---- the parts of a proof
 
 
-def _anything(_value: Any, _effort: ProofBudget) -> bool:
+def _accept_anything(_value: Any, _budget: ProofBudget) -> bool:
     return True
 
 
-def _type(value: Any) -> Proof:
+def _type_proof(value: Any) -> Proof:
     names = value if isinstance(value, list) else [value]
     if not names or not all(isinstance(name, str) and name in _TYPES for name in names):
-        raise _Unplain
-    right: frozenset[type] = frozenset().union(*(_TYPES[name] for name in names))
-    return _OfType(right)
+        raise _UnsupportedSchema
+    accepted_types: frozenset[type] = frozenset().union(*(_TYPES[name] for name in names))
+    return _TypeProof(accepted_types)
 
 
-def _enum(values: Any) -> Proof:
+def _enum_proof(values: Any) -> Proof:
     if not isinstance(values, list):
-        raise _Unplain
+        raise _UnsupportedSchema
     # 1, 1.0 and True are equal in Python and not in JSON.
-    right = {(type(value), value) for value in values if type(value) in _SCALARS}
-    return lambda value, _effort: type(value) in _SCALARS and (type(value), value) in right
+    accepted_values = {(type(value), value) for value in values if type(value) in _SCALAR_TYPES}
+    return lambda value, _budget: type(value) in _SCALAR_TYPES and (type(value), value) in accepted_values
 
 
-def _items(proof: Proof) -> Proof:
-    def prove(value: Any, effort: ProofBudget) -> bool:
+def _items_proof(proof: Proof) -> Proof:
+    def prove(value: Any, budget: ProofBudget) -> bool:
         if type(value) is not list:
             return True
-        effort.left -= len(value)
-        if effort.left <= 0:
+        budget.left -= len(value)
+        if budget.left <= 0:
             return False
         for item in value:  # noqa: SIM110 - `all` takes twice as long
-            if not proof(item, effort):
+            if not proof(item, budget):
                 return False
         return True
 
     return prove
 
 
-def _members(known: dict[str, Proof], required: tuple[str, ...], others: Proof | None) -> Proof:
-    types = {name: proof.right for name, proof in known.items() if isinstance(proof, _OfType)}
+def _members_proof(member_proofs: dict[str, Proof], required: tuple[str, ...], other_proof: Proof | None) -> Proof:
+    types = {name: proof.right for name, proof in member_proofs.items() if isinstance(proof, _TypeProof)}
 
-    def prove(value: Any, effort: ProofBudget) -> bool:
+    def prove(value: Any, budget: ProofBudget) -> bool:
         if type(value) is not dict:
             return True
-        effort.left -= len(value) + 1
-        if effort.left <= 0:
+        budget.left -= len(value) + 1
+        if budget.left <= 0:
             return False
         for name in required:
             if name not in value:
@@ -214,8 +215,8 @@ def _members(known: dict[str, Proof], required: tuple[str, ...], others: Proof |
                 if type(member) in types[name]:
                     continue
                 return False
-            proof = known.get(name, others)
-            if proof is None or not proof(member, effort):
+            proof = member_proofs.get(name, other_proof)
+            if proof is None or not proof(member, budget):
                 return False
         return True
 
@@ -225,33 +226,33 @@ def _members(known: dict[str, Proof], required: tuple[str, ...], others: Proof |
 def _all_of(proofs: list[Proof]) -> Proof:
     if len(proofs) == 2:
         first, second = proofs
-        return lambda value, effort: first(value, effort) and second(value, effort)
-    return lambda value, effort: all(proof(value, effort) for proof in proofs)
+        return lambda value, budget: first(value, budget) and second(value, budget)
+    return lambda value, budget: all(proof(value, budget) for proof in proofs)
 
 
-def _any_of(arms: list[Proof]) -> Proof:
-    def prove(value: Any, effort: ProofBudget) -> bool:
-        effort.left -= len(arms)
-        return effort.left > 0 and any(arm(value, effort) for arm in arms)
+def _any_of(proofs: list[Proof]) -> Proof:
+    def prove(value: Any, budget: ProofBudget) -> bool:
+        budget.left -= len(proofs)
+        return budget.left > 0 and any(proof(value, budget) for proof in proofs)
 
     return prove
 
 
-def _limit(name: str, most: Any) -> Proof:
-    """A limit of numbers or sizes; it ignores values of other types."""
-    if type(most) not in (int, float):
-        raise _Unplain  # a boolean in draft 4
+def _limit_proof(name: str, limit: Any) -> Proof:
+    """The proof for a limit on numbers or sizes, which accepts all values of other types."""
+    if type(limit) not in (int, float):
+        raise _UnsupportedSchema  # draft 4 has booleans here
     if name == "minimum":
-        return lambda value, _effort: type(value) not in _NUMBERS or value >= most
+        return lambda value, _budget: type(value) not in _NUMBER_TYPES or value >= limit
     if name == "maximum":
-        return lambda value, _effort: type(value) not in _NUMBERS or value <= most
+        return lambda value, _budget: type(value) not in _NUMBER_TYPES or value <= limit
     if name == "exclusiveMinimum":
-        return lambda value, _effort: type(value) not in _NUMBERS or value > most
+        return lambda value, _budget: type(value) not in _NUMBER_TYPES or value > limit
     if name == "exclusiveMaximum":
-        return lambda value, _effort: type(value) not in _NUMBERS or value < most
-    kind: Any = _SIZED.get(name[3:])
-    if kind is None or name[:3] not in ("min", "max"):
-        raise _Unplain
+        return lambda value, _budget: type(value) not in _NUMBER_TYPES or value < limit
+    sized_type: Any = _SIZED_TYPES.get(name[3:])
+    if sized_type is None or name[:3] not in ("min", "max"):
+        raise _UnsupportedSchema
     if name[:3] == "min":
-        return lambda value, _effort: not isinstance(value, kind) or len(value) >= most
-    return lambda value, _effort: not isinstance(value, kind) or len(value) <= most
+        return lambda value, _budget: not isinstance(value, sized_type) or len(value) >= limit
+    return lambda value, _budget: not isinstance(value, sized_type) or len(value) <= limit

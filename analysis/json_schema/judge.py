@@ -1,9 +1,9 @@
 """Judges schemas, in a child process that `worker.py` starts.
 
 A malicious schema must gain nothing. The child starts without an environment, and once it is ready it cannot open any
-file or socket, regardless of what a `$ref` names. It answers questions one by one; the kernel ends it when a question
-has taken 100 ms of processor time, so that a busy machine does not change any answer, or when it takes too much memory.
-Its stdin closes when the parent ends, and then it ends, too.
+file or socket, regardless of what a `$ref` names. It answers questions one by one. The kernel ends it if a question
+takes 100 ms of processor time, which does not depend on how busy the machine is, or if it needs too much memory. Its
+stdin closes when the parent ends, and then it ends, too.
 """
 
 import resource
@@ -15,15 +15,15 @@ import orjson
 
 from analysis.child_process import Parent
 from analysis.json_schema.dialects import DIALECTS
-from analysis.protocol.json_pointer import step
+from analysis.protocol.json_pointer import encode_step
 
-BUDGET_S: Final = 0.1
-"""Processor time for one question."""
-MEMORY: Final = 512 << 20
-"""Bytes of memory that it may take in addition to what it needs to run."""
-READY: Final = 500
-"""How many schemas the child keeps ready."""
-_WORDS: Final = {
+MAX_QUESTION_S: Final = 0.1
+"""The processor time that one question may take."""
+MAX_EXTRA_MEMORY_BYTES: Final = 512 << 20
+"""The bytes of memory that the child may take in addition to what it has once it is ready."""
+MAX_COMPILED_SCHEMAS: Final = 500
+"""The most schemas that the child keeps compiled."""
+_FAULT_TEXTS: Final = {
     "additionalProperties": "has a member that is not allowed",
     "const": "is not the one value that is allowed",
     "enum": "is none of the values that are allowed",
@@ -37,14 +37,14 @@ _WORDS: Final = {
 
 
 class Judge:
-    """Answers questions by the library."""
+    """Answers questions with the library `jsonschema_rs`."""
 
     def __init__(self) -> None:
-        """Load the library: that takes 45 ms and 15 MB, which the parent avoids."""
+        """Load the library, which takes 45 ms and 15 MB; the parent does without it."""
         import jsonschema_rs
 
         self._library = jsonschema_rs
-        self._types: dict[str, Any] = {
+        self._validator_types: dict[str, Any] = {
             "4": jsonschema_rs.Draft4Validator,
             "6": jsonschema_rs.Draft6Validator,
             "7": jsonschema_rs.Draft7Validator,
@@ -54,7 +54,7 @@ class Judge:
         self._uris: dict[str, str] = {
             draft: f"http{'s' if '-' in draft else ''}://{uri}" for uri, draft in DIALECTS.items()
         }
-        self._ready: OrderedDict[tuple[str, bytes], Any] = OrderedDict()
+        self._validators: OrderedDict[tuple[str, bytes], Any] = OrderedDict()
 
     def answer(self, draft: str, schema: bytes, value: bytes) -> tuple[bool | None, str, str]:
         """Returns whether a value fits (without a value: whether the schema is valid), and if not, where and why."""
@@ -64,28 +64,28 @@ class Judge:
             return None, "", ""
         if error is None:
             return True, "", ""
-        path, name = [str(step) for step in error.instance_path], error.kind.name
+        path, name = [str(part) for part in error.instance_path], error.kind.name
         if name == "required":
             path.append(error.kind.property)
-        pointer = "".join(f"/{step(name)}" for name in path)
-        return False, pointer, _WORDS.get(name, f"violates {name}")
+        pointer = "".join(f"/{encode_step(part)}" for part in path)
+        return False, pointer, _FAULT_TEXTS.get(name, f"violates {name}")
 
     def _check(self, draft: str, schema: bytes, value: bytes) -> Any:
-        ready = self._ready.get((draft, schema))
-        if ready is None:
-            make = self._types[draft]
-            ready = make(
+        validator = self._validators.get((draft, schema))
+        if validator is None:
+            validator_type = self._validator_types[draft]
+            validator = validator_type(
                 orjson.loads(schema),
-                retriever=_refuse,
+                retriever=_refuse_to_fetch,
                 validate_formats=False,
-                # In linear time; patterns that this engine cannot read are not judged.
+                # This engine takes linear time. Schemas with a pattern that it does not support are not judged.
                 pattern_options=self._library.RegexOptions(),
             )
-            self._ready[draft, schema] = ready
-            if len(self._ready) > READY:
-                self._ready.popitem(last=False)
-        given = orjson.loads(value)
-        return None if ready.is_valid(given) else next(iter(ready.iter_errors(given)), None)
+            self._validators[draft, schema] = validator
+            if len(self._validators) > MAX_COMPILED_SCHEMAS:
+                self._validators.popitem(last=False)
+        instance = orjson.loads(value)
+        return None if validator.is_valid(instance) else next(iter(validator.iter_errors(instance)), None)
 
     def _check_schema(self, draft: str, schema: Any) -> Any:
         if isinstance(schema, dict):
@@ -98,39 +98,39 @@ class Judge:
         return None
 
 
-def _refuse(uri: str) -> NoReturn:
+def _refuse_to_fetch(uri: str) -> NoReturn:
     raise ValueError(uri)
 
 
 def main() -> NoReturn:
-    """Answer questions until stdin ends: the child process."""
+    """Run the child process: answer questions until stdin ends."""
     parent = Parent()
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     judge = Judge()
-    _lock_up()
+    _restrict_process()
     while True:
         head, _, texts = parent.receive().partition(b"\n")
         draft, size = head.split()
         schema, value = texts[: int(size)], texts[int(size) :]
-        signal.setitimer(signal.ITIMER_PROF, BUDGET_S)
+        signal.setitimer(signal.ITIMER_PROF, MAX_QUESTION_S)
         answer = judge.answer(draft.decode(), schema, value)
-        left, _ = signal.setitimer(signal.ITIMER_PROF, 0)
-        parent.send(orjson.dumps([int((BUDGET_S - left) * 1e6), *answer]))
+        remaining_s, _ = signal.setitimer(signal.ITIMER_PROF, 0)
+        parent.send(orjson.dumps([int((MAX_QUESTION_S - remaining_s) * 1e6), *answer]))
 
 
-def _lock_up() -> None:
+def _restrict_process() -> None:
     """Forbid new descriptors, writes to files, and unlimited memory."""
     limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_FSIZE: 0, resource.RLIMIT_NOFILE: 0}
-    taken = _address_space()
-    if taken is not None:
-        limits[resource.RLIMIT_AS] = taken + MEMORY
-    for which, wanted in limits.items():
-        most = resource.getrlimit(which)[1]
-        wanted = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
-        resource.setrlimit(which, (wanted, wanted))
+    used_bytes = _used_address_space()
+    if used_bytes is not None:
+        limits[resource.RLIMIT_AS] = used_bytes + MAX_EXTRA_MEMORY_BYTES
+    for resource_id, limit in limits.items():
+        hard_limit = resource.getrlimit(resource_id)[1]
+        limit = limit if hard_limit == resource.RLIM_INFINITY else min(limit, hard_limit)
+        resource.setrlimit(resource_id, (limit, limit))
 
 
-def _address_space() -> int | None:
+def _used_address_space() -> int | None:
     """Returns how many bytes of address space are in use, or None if the system does not report it."""
     try:
         with open("/proc/self/statm", "rb") as file:

@@ -1,11 +1,11 @@
 """Validates untrusted JSON Schemas, and values against them.
 
-Both come from the traffic, so a schema may be designed to take forever, to use up all memory, or to have something
-fetched. Plain schemas are checked in this process (`fast_path.py`). All others go to a child process (`judge.py`),
-which alone loads the library for them: it can open nothing, each question may take 100 ms of processor time, and one
-that takes more ends the child. A question that could not be decided is unknown, and never leads to a finding.
+Both come from the traffic, so a schema may be designed to take forever, to use up all memory, or to make the validator
+fetch something. Plain schemas are checked in this process (`fast_path.py`). All others go to a child process
+(`judge.py`), which alone loads the library for them and cannot open anything. Each question may take 100 ms of
+processor time; one that takes more ends the child. A question without an answer never leads to a finding.
 
-Reports contain no value from the traffic: only a place, and in general words what is wrong there.
+Faults contain no value from the traffic, only the place and, in general terms, what is wrong there.
 """
 
 from collections import OrderedDict
@@ -14,21 +14,21 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from analysis.json_schema.dialects import Draft, dialect
+from analysis.json_schema.dialects import Draft, dialect_of
 from analysis.json_schema.fast_path import Proof, certainly_fits, proof_of
 from analysis.json_schema.worker import Worker
 
 MAX_SCHEMA_OR_VALUE_BYTES: Final = 1 << 20
 """The most bytes of a schema or value that is examined."""
 MAX_CACHED_SCHEMAS: Final = 2_000
-"""The most schemas that are kept; the least recently used is forgotten first."""
+"""The most schemas that are kept; the least recently used one is dropped first."""
 MAX_TOTAL_SCHEMA_BYTES: Final = 32 << 20
-"""The most bytes of these."""
-ANSWERS: Final = 200
-"""The most answers kept about one schema."""
-SHORT: Final = 1_000
+"""The most bytes of all these schemas together."""
+MAX_ANSWERS_PER_SCHEMA: Final = 200
+"""The most answers that are kept for one schema."""
+MAX_REMEMBERED_VALUE_BYTES: Final = 1_000
 """The most bytes of a value whose answer is kept."""
-PATIENCE_US: Final = 5_000_000
+MAX_SCHEMA_TIME_US: Final = 5_000_000
 """The processor time that all questions about one schema may take together."""
 
 _MAX_POINTER_CHARS: Final = 200
@@ -85,34 +85,38 @@ class Schema:
             return None
         if text in self._answers:
             return self._answers[text]
-        refusal = self._ask(text)
-        if len(text) <= SHORT and len(self._answers) < ANSWERS:
-            self._answers[text] = refusal
-        return refusal
+        fault = self._ask(text)
+        if len(text) <= MAX_REMEMBERED_VALUE_BYTES and len(self._answers) < MAX_ANSWERS_PER_SCHEMA:
+            self._answers[text] = fault
+        return fault
 
     def _ask(self, value: bytes) -> SchemaFault | None:
-        """A fault in every dialect that it may use; an empty value asks about the schema itself."""
-        refusal = None
+        """Returns the fault if there is one in every dialect that the schema may use, or else None.
+
+        Args:
+            value: the value as JSON; empty to check the schema itself.
+        """
+        fault = None
         for draft in self.drafts:
-            if self._spent_us > PATIENCE_US:
+            if self._spent_us > MAX_SCHEMA_TIME_US:
                 return None
             answer = WORKER.ask(draft, self.text, value)
             if answer is None:
-                self._spent_us = PATIENCE_US + 1
+                self._spent_us = MAX_SCHEMA_TIME_US + 1
                 return None
             spent_us, fits, pointer, text = answer
             self._spent_us += spent_us
             if fits is not False:
                 return None
-            refusal = SchemaFault(pointer[:_MAX_POINTER_CHARS], text)
-        return refusal
+            fault = SchemaFault(pointer[:_MAX_POINTER_CHARS], text)
+        return fault
 
 
 WORKER: Final = Worker()
-"""The child shared by the whole process; started with the first question."""
+"""The worker that the whole process shares; it starts its child for the first question."""
 
 _schemas: OrderedDict[tuple[bytes, bool], Schema] = OrderedDict()
-_bytes = 0
+_total_bytes = 0
 
 
 def schema_of(value: object, *, is_old: bool = False) -> Schema | None:
@@ -120,12 +124,12 @@ def schema_of(value: object, *, is_old: bool = False) -> Schema | None:
 
     Args:
         value: an object or a boolean.
-        is_old: whether it comes from a revision that had not settled on a dialect.
+        is_old: whether it comes from a revision that did not specify a dialect.
 
     Returns:
-        None if it is too large, or cannot be written as JSON.
+        The schema, or None if the value is too large or cannot be written as JSON.
     """
-    global _bytes
+    global _total_bytes
     if not isinstance(value, dict | bool):
         return None
     try:
@@ -135,19 +139,19 @@ def schema_of(value: object, *, is_old: bool = False) -> Schema | None:
     if len(text) > MAX_SCHEMA_OR_VALUE_BYTES:
         return None
     key = blake2b(text, digest_size=16).digest(), is_old
-    known = _schemas.get(key)
-    if known is not None:
+    cached_schema = _schemas.get(key)
+    if cached_schema is not None:
         _schemas.move_to_end(key)
-        return known
-    schema_ = _schemas[key] = Schema(value, text, _drafts(value, is_old))
-    _bytes += len(text)
-    while len(_schemas) > 1 and (len(_schemas) > MAX_CACHED_SCHEMAS or _bytes > MAX_TOTAL_SCHEMA_BYTES):
-        _bytes -= len(_schemas.popitem(last=False)[1].text)
-    return schema_
+        return cached_schema
+    schema = _schemas[key] = Schema(value, text, _drafts(value, is_old))
+    _total_bytes += len(text)
+    while len(_schemas) > 1 and (len(_schemas) > MAX_CACHED_SCHEMAS or _total_bytes > MAX_TOTAL_SCHEMA_BYTES):
+        _total_bytes -= len(_schemas.popitem(last=False)[1].text)
+    return schema
 
 
 def _drafts(value: object, is_old: bool) -> tuple[Draft, ...]:
     if isinstance(value, dict) and "$schema" in value:
-        named = dialect(value)
-        return () if named is None else (named,)
+        named_dialect = dialect_of(value)
+        return () if named_dialect is None else (named_dialect,)
     return ("7", "2020-12") if is_old else ("2020-12",)

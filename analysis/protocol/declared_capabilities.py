@@ -1,6 +1,7 @@
 """Capabilities: what a side has declared, and which capabilities it therefore certainly has or lacks.
 
-Both may be false for the same capability: `"tools": null` says neither. Each rule uses the test that it needs.
+`has` and `lacks` may both return False for a capability: `"tools": null` says neither. Each rule uses the test that it
+needs.
 """
 
 from typing import Any, NamedTuple
@@ -8,26 +9,32 @@ from typing import Any, NamedTuple
 from analysis.protocol.methods import METHODS
 
 
-class Declared(NamedTuple):
+class DeclaredCapabilities(NamedTuple):
     """The capabilities that a server declared, in the response to an `initialize` or in a `DiscoverResult`."""
 
     capabilities: dict[str, Any]
     seq: int
-    """Number of the response."""
+    """The number of the response."""
     t_ns: int
-    """Its stamp."""
+    """The stamp of the response."""
     conn: int
     """The connection that carried it; 0 on stdio."""
     is_awaited: bool
-    """Whether the client waited for it, so that it knew it in everything it did later."""
-    gaps: frozenset[str]
+    """Whether the client waited for the response, and so knew the capabilities in everything it did later."""
+    uncovered_methods: frozenset[str]
     """Methods that need a capability that is not declared."""
 
 
-def declared(capabilities: dict[str, Any], seq: int, t_ns: int, conn: int, *, is_awaited: bool) -> Declared:
+def declaration_of(
+    capabilities: dict[str, Any], seq: int, t_ns: int, conn: int, *, is_awaited: bool
+) -> DeclaredCapabilities:
     """The capabilities that a server declared, and the consequences for each method."""
-    gaps = frozenset(name for name, method in METHODS.items() if method.gate and lacks(capabilities, method.gate))
-    return Declared(capabilities, seq, t_ns, conn, is_awaited, gaps)
+    gaps = frozenset(
+        name
+        for name, method in METHODS.items()
+        if method.required_capability and lacks(capabilities, method.required_capability)
+    )
+    return DeclaredCapabilities(capabilities, seq, t_ns, conn, is_awaited, gaps)
 
 
 def lacks(capabilities: dict[str, Any], path: str) -> bool:
@@ -35,19 +42,19 @@ def lacks(capabilities: dict[str, Any], path: str) -> bool:
 
     An invalid form of declaration, such as `"tools": true`, still counts as declared.
     """
-    here: Any = capabilities
+    value: Any = capabilities
     for name in path.split("."):
-        if not isinstance(here, dict):
+        if not isinstance(value, dict):
             return False
-        here = here.get(name, False)
-        if here is False:
+        value = value.get(name, False)
+        if value is False:
             return True
     return False
 
 
 def has(capabilities: dict[str, Any], path: str) -> bool:
     """Whether a capability is certainly declared."""
-    here: Any = capabilities
+    value: Any = capabilities
     for name in path.split("."):
-        here = here.get(name) if isinstance(here, dict) else None
-    return here is not None and here is not False
+        value = value.get(name) if isinstance(value, dict) else None
+    return value is not None and value is not False

@@ -1,11 +1,11 @@
 """The error codes of JSON-RPC and MCP, one row each: the number, the name, the revisions that have it, and its meaning.
 
-Other code and SQL use the names from here, never the digits.
+Other code and SQL use these names, never the numbers.
 """
 
 from typing import Final, NamedTuple
 
-from analysis.protocol.revisions import ALL, HANDSHAKE_ERA, MODERN, MODERN_ERA, REVISIONS, Span, only
+from analysis.protocol.revisions import ALL, FIRST_MODERN_RANK, HANDSHAKE_ERA, MODERN_ERA, REVISIONS, Span, only
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
@@ -18,26 +18,26 @@ MISSING_CAPABILITY: Final = -32021
 UNSUPPORTED_VERSION: Final = -32022
 URL_ELICITATION: Final = -32042
 USER_REJECTED: Final = -1
-"""The only code of MCP outside of what JSON-RPC reserves."""
+"""The only code of MCP outside the range that JSON-RPC reserves."""
 
 REQUEST_TIMEOUT: Final = -32001
-"""What SDKs report, and quote in their cancellations, if no response comes in time; no revision defines it."""
+"""The code that SDKs report, and quote in cancellations, if no response comes in time; no revision defines it."""
 REQUEST_CANCELLED: Final = -32800
-"""What some servers answer to a cancelled request, as in the Language Server Protocol; no revision defines it."""
+"""The code of some servers for a cancelled request, as in the Language Server Protocol; no revision defines it."""
 
 
 class ErrorCode(NamedTuple):
-    """One code."""
+    """One error code."""
 
     code: int
     name: str
     revisions: Span
     """The revisions of MCP in which it has this meaning."""
     meaning: str
-    """What it says, as a clause."""
+    """What the code means, as a clause."""
 
     @property
-    def explained(self) -> str:
+    def meaning_with_revisions(self) -> str:
         """Its meaning, with its revisions if the newest does not have it."""
         first, last = self.revisions
         if last == ALL.last:
@@ -62,22 +62,22 @@ _TABLE: Final = (
 ERROR_CODES: Final = {row.code: row for row in _TABLE}
 """Every code that JSON-RPC or a revision defines, by its number."""
 
-MODERN_CODES: Final = frozenset(row.code for row in _TABLE if row.revisions.first >= MODERN)
+MODERN_CODES: Final = frozenset(row.code for row in _TABLE if row.revisions.first >= FIRST_MODERN_RANK)
 """Codes that only a server of the modern era sends."""
 
-RETIRED_CODES: Final = frozenset(row.code for row in _TABLE if row.revisions.last < MODERN)
+RETIRED_CODES: Final = frozenset(row.code for row in _TABLE if row.revisions.last < FIRST_MODERN_RANK)
 """Codes that only the handshake era has."""
 
 
-def _from_to(lowest: int, highest: int) -> range:
+def _inclusive_range(lowest: int, highest: int) -> range:
     return range(lowest, highest + 1)
 
 
-JSONRPC_RANGE: Final = _from_to(-32768, -32100)
-"""Reserved for JSON-RPC itself."""
-SERVER_RANGE: Final = _from_to(-32099, -32000)
-"""Left to servers by JSON-RPC; 2026-07-28 divides it into the next two."""
-MCP_RANGE: Final = _from_to(-32099, -32020)
-"""Reserved for MCP since 2026-07-28."""
-LEGACY_RANGE: Final = _from_to(-32019, -32000)
-"""Left to implementations, with no common meaning, since 2026-07-28."""
+JSONRPC_RANGE: Final = _inclusive_range(-32768, -32100)
+"""The codes reserved for JSON-RPC itself."""
+SERVER_RANGE: Final = _inclusive_range(-32099, -32000)
+"""The codes that JSON-RPC leaves to servers; 2026-07-28 divides them into the next two ranges."""
+MCP_RANGE: Final = _inclusive_range(-32099, -32020)
+"""The codes reserved for MCP since 2026-07-28."""
+LEGACY_RANGE: Final = _inclusive_range(-32019, -32000)
+"""The codes left to implementations since 2026-07-28, without a common meaning."""

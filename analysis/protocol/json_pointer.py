@@ -1,16 +1,16 @@
 """Steps of a JSON Pointer (RFC 6901): encodes and decodes the names between its slashes."""
 
 
-def step(name: str, most: int | None = None) -> str:
-    """A name as one step.
+def encode_step(name: str, max_chars: int | None = None) -> str:
+    """Encodes a name as one step of a pointer.
 
     Args:
         name: any text; it may come from the traffic.
-        most: how many of its characters to use; None for all.
+        max_chars: how many of its characters to use; None for all.
     """
-    return name[:most].replace("~", "~0").replace("/", "~1")
+    return name[:max_chars].replace("~", "~0").replace("/", "~1")
 
 
-def names(pointer: str) -> list[str]:
+def decode_steps(pointer: str) -> list[str]:
     """The decoded names of the steps of a pointer."""
     return [name.replace("~1", "/").replace("~0", "~") for name in pointer.split("/")[1:]]

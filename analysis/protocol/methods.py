@@ -6,7 +6,7 @@ of `inputRequests`, `○` a message of the tasks extension only.
 
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from analysis.protocol.revisions import MODERN, REVISIONS
+from analysis.protocol.revisions import FIRST_MODERN_RANK, REVISIONS
 
 Sender: TypeAlias = Literal["client", "server", "both"]
 
@@ -17,7 +17,7 @@ class Method(NamedTuple):
     name: str
     sender: Sender
     """Who may send it in the handshake era."""
-    gate: str
+    required_capability: str
     """The capability that it needs: of the receiver for requests, of the sender for notifications; empty for none."""
     marks: str
     """One mark for each revision, `·` where it is not defined."""
@@ -32,14 +32,14 @@ class Method(NamedTuple):
         return self.marks[rank]
 
     def is_defined(self, rank: int | None) -> bool:
-        """Whether a revision defines it as a message, including extensions; for an unknown one, whether any does."""
+        """Whether a revision, including its extensions, defines it as a message; if that is unknown, always True."""
         return rank is None or self.marks[rank] in "●○"
 
     def senders(self, rank: int | None) -> frozenset[str]:
         """Who may send it; in the modern era only the client sends requests, and only the server reports progress."""
         if self.sender != "both":
             return frozenset({self.sender})
-        if rank is None or rank < MODERN:
+        if rank is None or rank < FIRST_MODERN_RANK:
             return frozenset({"client", "server"})
         return _MODERN_SENDERS.get(self.name, frozenset({"client"}))
 
@@ -95,16 +95,16 @@ if any(len(method.marks) != len(REVISIONS) for method in _TABLE):
 METHODS: Final = {method.name: method for method in _TABLE}
 """Every method that a revision defines, by name."""
 
-REQUESTS: Final = frozenset(name for name, method in METHODS.items() if method.is_request)
+REQUEST_METHODS: Final = frozenset(name for name, method in METHODS.items() if method.is_request)
 """The methods that expect a response."""
 
-OPENING: Final = frozenset({"initialize", "server/discover"})
+OPENING_METHODS: Final = frozenset({"initialize", "server/discover"})
 """Client requests that open a session: over stdio, their latency includes the start of the server."""
 
 MODERN_METHODS: Final = frozenset({"server/discover", "subscriptions/listen"})
 """Client requests that exist only in the modern era, regardless of their params."""
 
-UNPREFIXED: Final = {
+UNPREFIXED_NOTIFICATIONS: Final = {
     name.removeprefix("notifications/"): name
     for name in METHODS
     if name.startswith("notifications/") and name != "notifications/tasks"

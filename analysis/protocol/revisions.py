@@ -2,8 +2,8 @@
 
 A new revision begins here, with its date in `REVISIONS`; spans that are open at the end, such as `MODERN_ERA`, then
 include it. It also needs a mark in each row of `methods.py`; a release of mcp-types that knows it, from which
-`make body-table` takes its bodies; in `shapes/since.py`, what mcp-types does not say; in `MODERN_METHODS`, what is new;
-rows of `error_codes.py`; and new spans for the rules that it changes.
+`make body-table` takes its bodies; in `shapes/since.py`, the facts that mcp-types lacks; in `MODERN_METHODS`, its new
+methods; rows of `error_codes.py`; and new spans for the rules that it changes.
 
 The strings are never compared with `<`: a peer may send anything in their place. A version from a peer has a rank, the
 index of the revision that it is checked as, or none.
@@ -14,17 +14,17 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 REVISIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
 """Every published revision, oldest first."""
-DRAFT: Final = "draft"
-NEWEST: Final = len(REVISIONS) - 1
+DRAFT_VERSION: Final = "draft"
+NEWEST_RANK: Final = len(REVISIONS) - 1
 """The rank of the newest revision."""
-MODERN: Final = REVISIONS.index("2026-07-28")
+FIRST_MODERN_RANK: Final = REVISIONS.index("2026-07-28")
 """The rank of the first revision without a handshake: the first of an era, not the newest."""
 
 Era: TypeAlias = Literal["handshake", "modern"]
 """Whether `initialize` opens a session, or every request is self-contained."""
 
 _RANKS: Final = {revision: rank for rank, revision in enumerate(REVISIONS)}
-_DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII).fullmatch
+_match_date: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII).fullmatch
 
 
 def rank_of(version: object) -> int | None:
@@ -37,12 +37,12 @@ def rank_of(version: object) -> int | None:
     rank = _RANKS.get(version)
     if rank is not None:
         return rank
-    if version == DRAFT or version.startswith("DRAFT-"):
-        return NEWEST
-    if not _DATE(version):
+    if version == DRAFT_VERSION or version.startswith("DRAFT-"):
+        return NEWEST_RANK
+    if not _match_date(version):
         return None
-    older = [rank for rank, revision in enumerate(REVISIONS) if revision < version]
-    return older[-1] if older else 0
+    older_ranks = [rank for rank, revision in enumerate(REVISIONS) if revision < version]
+    return older_ranks[-1] if older_ranks else 0
 
 
 def is_known(version: object) -> bool:
@@ -52,12 +52,12 @@ def is_known(version: object) -> bool:
 
 def is_date(version: str) -> bool:
     """Whether a version has the format of a revision."""
-    return _DATE(version) is not None
+    return _match_date(version) is not None
 
 
 def era_of(rank: int) -> Era:
     """The era of a revision."""
-    return "modern" if rank >= MODERN else "handshake"
+    return "modern" if rank >= FIRST_MODERN_RANK else "handshake"
 
 
 class Span(NamedTuple):
@@ -66,7 +66,7 @@ class Span(NamedTuple):
     first: int
     last: int
 
-    def holds(self, rank: int | None, era: Era | None) -> bool:
+    def applies_to(self, rank: int | None, era: Era | None) -> bool:
         """Whether a rule for this span applies under a revision.
 
         Args:
@@ -76,28 +76,28 @@ class Span(NamedTuple):
         if rank is not None:
             return self.first <= rank <= self.last
         if era == "handshake":
-            return self.first == 0 and self.last >= MODERN - 1
+            return self.first == 0 and self.last >= FIRST_MODERN_RANK - 1
         if era == "modern":
-            return self.first <= MODERN and self.last >= NEWEST
+            return self.first <= FIRST_MODERN_RANK and self.last >= NEWEST_RANK
         return self == ALL
 
     def __str__(self) -> str:
         """The span as pages of rules write it."""
         if self == ALL:
             return "all"
-        if self.first == self.last and self.first != NEWEST:
+        if self.first == self.last and self.first != NEWEST_RANK:
             return f"{REVISIONS[self.first]} only"
-        if self.last == NEWEST:
+        if self.last == NEWEST_RANK:
             return f"≥{REVISIONS[self.first]}"
         return f"≤{REVISIONS[self.last]}" if self.first == 0 else f"{REVISIONS[self.first]} to {REVISIONS[self.last]}"
 
 
-ALL: Final = Span(0, NEWEST)
+ALL: Final = Span(0, NEWEST_RANK)
 
 
 def since(version: str) -> Span:
     """This revision and all later ones."""
-    return Span(REVISIONS.index(version), NEWEST)
+    return Span(REVISIONS.index(version), NEWEST_RANK)
 
 
 def until(version: str) -> Span:

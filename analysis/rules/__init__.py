@@ -1,1 +1,1 @@
-"""The rules that check the protocol: `base` defines their base class, `discovery` finds all of them."""
+"""The rules that check the protocol: `base` defines their base class, and `discovery` finds all of them."""

@@ -1,63 +1,63 @@
-"""The group `batch`: arrays of messages, which only 2025-03-26 has."""
+"""The group `batch`: arrays of messages, which exist only in 2025-03-26."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final
 
 from analysis.conversation.call import MessageContext
 from analysis.conversation.http_exchange import MAX_BODY_MESSAGES, HttpExchange
-from analysis.conversation.message import Invalid, Notification, Response, Side, other_side
+from analysis.conversation.message import InvalidMessage, Notification, Response, Side, other_side
 from analysis.conversation.session import Session
 from analysis.protocol.error_codes import INVALID_REQUEST, PARSE_ERROR
 from analysis.protocol.revisions import ALL, HANDSHAKE_ERA, Era, Span, only, rank_of
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.jsonrpc.responses import is_hard_to_read
-from analysis.rules.odd import Odd
-from analysis.rules.odd_exchange import OddExchange
+from analysis.rules.odd import MessageOddity
+from analysis.rules.odd_exchange import ExchangeOddity
 from analysis.rules.support.message_text import is_first, is_item, items_of, reason
 
-_BATCHES: Final = only("2025-03-26")
-_REFUSALS: Final = frozenset({INVALID_REQUEST, PARSE_ERROR})
-_OTHER_REASONS: Final = frozenset({401, 403, 404, 429})
-"""Statuses that refuse the client rather than the request."""
+_BATCH_REVISION: Final = only("2025-03-26")
+_REFUSAL_CODES: Final = frozenset({INVALID_REQUEST, PARSE_ERROR})
+_CLIENT_REFUSAL_STATUSES: Final = frozenset({401, 403, 404, 429})
+"""Statuses that refuse the client, not the array."""
 _MAX_REPORTED_ITEMS: Final = 100
 """The most items of one array that are reported."""
 
 
-class _Except(Span):
+class _ExceptSpan(Span):
     """All revisions except those of a span."""
 
     __slots__ = ()
 
-    def holds(self, rank: int | None, era: Era | None) -> bool:  # noqa: ARG002 - an era is not a revision
-        """Whether the revision is known, and outside the span."""
+    def applies_to(self, rank: int | None, era: Era | None) -> bool:  # noqa: ARG002 - an era is not a revision
+        """Whether a revision is known and outside the span."""
         return rank is not None and not self.first <= rank <= self.last
 
     def __str__(self) -> str:
-        """The span, as the rule pages show it."""
+        """Returns the revisions as the rule pages show them."""
         return f"{ALL} except {Span(*self)}".removesuffix(" only")
 
 
 class ArrayRule(Rule):
-    """A rule about an array as a whole: called once, at its first item."""
+    """A rule about an array as a whole. It checks an array once, at the first item."""
 
-    oddities = Odd.SEVERAL
+    oddities = MessageOddity.SEVERAL
 
     def on_anomaly(self, context: MessageContext) -> Iterator[Finding]:
-        """An array that begins with a message."""
+        """Checks an array that begins with a message."""
         return self.check_array(context) if context.message.index == 0 and is_item(context.message) else iter(())
 
     def on_invalid(self, context: MessageContext) -> Iterator[Finding]:
-        """An array that begins with something else, or is empty."""
+        """Checks an array that begins with something else, or is empty."""
         is_start = context.message.index == 0 and is_item(context.message)
         return self.check_array(context) if is_start or reason(context.message) == "batch/empty" else iter(())
 
     def check_array(self, context: MessageContext) -> Iterator[Finding]:
-        """What is wrong with the array."""
+        """Yields findings about the array."""
         raise NotImplementedError
 
-    def of_array(self, context: MessageContext, text: str) -> Finding:
-        """A finding about the array, not about one of its items."""
+    def whole_array_finding(self, context: MessageContext, text: str) -> Finding:
+        """Returns a finding about the array as a whole, not about one of its items."""
         return self.finding(context, text)._replace(item=None)
 
 
@@ -73,13 +73,13 @@ class NotSupportedVersion(ArrayRule):
     """
 
     id = "batch/not-supported-version"
-    versions = _Except(*_BATCHES)
+    versions = _ExceptSpan(*_BATCH_REVISION)
     levels: ClassVar[Mapping[Span, Level]] = {only("2024-11-05"): WARNING}
     source = "2025-06-18 changelog, basic/transports; 2025-03-26 basic/lifecycle"
 
     def check_array(self, context: MessageContext) -> Iterator[Finding]:
-        if not _is_early(context):
-            yield self.of_array(context, "an array of messages, which this revision does not have")
+        if not _is_before_negotiation(context):
+            yield self.whole_array_finding(context, "an array of messages, which this revision does not have")
 
 
 class BeforeNegotiation(ArrayRule):
@@ -99,8 +99,8 @@ class BeforeNegotiation(ArrayRule):
     source = "2025-03-26 basic/lifecycle"
 
     def check_array(self, context: MessageContext) -> Iterator[Finding]:
-        if _is_early(context) and not any(map(_opens_batches, items_of(context.message))):
-            yield self.of_array(context, "an array of messages before initialize was answered")
+        if _is_before_negotiation(context) and not any(map(_negotiates_batches, items_of(context.message))):
+            yield self.whole_array_finding(context, "an array of messages before initialize was answered")
 
 
 class ContainsInitialize(Rule):
@@ -116,7 +116,7 @@ class ContainsInitialize(Rule):
 
     id = "batch/contains-initialize"
     who = "client"
-    versions = _BATCHES
+    versions = _BATCH_REVISION
     methods = frozenset({"initialize"})
     replaces = ("batch/before-negotiation",)
     source = "2025-03-26 basic/lifecycle"
@@ -156,7 +156,7 @@ class ItemNotObject(Rule):
     """
 
     id = "batch/item-not-object"
-    versions = _BATCHES
+    versions = _BATCH_REVISION
     source = "JSON-RPC 2.0 §6"
 
     def on_invalid(self, context: MessageContext) -> Iterator[Finding]:
@@ -174,8 +174,8 @@ class ItemNotObject(Rule):
 class MixedKinds(ArrayRule):
     """An array mixes responses with requests or notifications.
 
-    **Why it matters.** An array contains either requests or responses: receivers decide by its first item what to
-    expect of the others.
+    **Why it matters.** An array contains either requests and notifications or responses: receivers infer from the first
+    item what the others are.
 
     **On the wire.** `> [{"jsonrpc":"2.0","id":4,"result":{}},{"jsonrpc":"2.0","id":7,"method":"ping"}]`
 
@@ -183,51 +183,55 @@ class MixedKinds(ArrayRule):
     """
 
     id = "batch/mixed-kinds"
-    versions = _BATCHES
+    versions = _BATCH_REVISION
     source = "2025-03-26 basic/transports, schema JSONRPCBatchRequest and JSONRPCBatchResponse"
 
     def check_array(self, context: MessageContext) -> Iterator[Finding]:
-        kinds = {_kind(item) for item in items_of(context.message)}
+        kinds = {_item_kind(item) for item in items_of(context.message)}
         if "answer" in kinds and not kinds.isdisjoint({"request", "notification"}):
-            yield self.of_array(context, "an array mixes responses with requests or notifications")
+            yield self.whole_array_finding(context, "an array mixes responses with requests or notifications")
 
 
 class RefusalRule(ArrayRule):
-    """A rule about how an array is received; on stdio it remembers the last array of each side."""
+    """A rule about the refusal of an array. On stdio it remembers the last array of each side."""
 
     text = ""
 
     def on_message(self, context: MessageContext) -> Iterable[Finding]:
-        """Forget the array if a later message is hard to read as well: it is unclear which of the two was refused."""
-        sent: dict[Side, int] = self.state_for(context.session, dict)
+        """Forgets the array if a later message is hard to read as well: a refusal could be about either."""
+        last_arrays: dict[Side, int] = self.state_for(context.session, dict)
         if not is_item(context.message) and is_hard_to_read(context):
-            sent.pop(context.message.sender, None)
-        if not sent:
-            self.watch(context.session, False)
+            last_arrays.pop(context.message.sender, None)
+        if not last_arrays:
+            self.set_watching(context.session, False)
         return ()
 
-    def remember(self, context: MessageContext) -> None:
-        """Remember an array that may be answered in the wrong way."""
-        sent: dict[Side, int] = self.state_for(context.session, dict)
-        sent[context.message.sender] = context.message.seq
-        self.watch(context.session, True)
+    def remember_array(self, context: MessageContext) -> None:
+        """Remembers an array whose response is to be checked."""
+        last_arrays: dict[Side, int] = self.state_for(context.session, dict)
+        last_arrays[context.message.sender] = context.message.seq
+        self.set_watching(context.session, True)
 
-    def check_response(self, context: MessageContext) -> Iterator[Finding]:
-        """Report a refusal of the other side's array, if one is remembered."""
-        sent: dict[Side, int] = self.state_for(context.session, dict)
-        array_seq = sent.pop(other_side(context.message.sender), None)
+    def report_refusal(self, context: MessageContext) -> Iterator[Finding]:
+        """Reports a refusal of the other side's array, if one is remembered."""
+        last_arrays: dict[Side, int] = self.state_for(context.session, dict)
+        array_seq = last_arrays.pop(other_side(context.message.sender), None)
         if array_seq is not None:
             yield self.array_finding(context, array_seq)
 
-    def read_on(self, context: MessageContext) -> None:
-        """Forget an array whose receiver has answered an item of it, or a later request."""
-        sent: dict[Side, int] | None = context.session.memory.get(self.id)
-        other = other_side(context.message.sender)
-        if sent and context.answered is not None and context.answered.request.seq >= sent.get(other, 0):
-            sent.pop(other, None)
+    def forget_answered_array(self, context: MessageContext) -> None:
+        """Forgets an array once its receiver has answered an item of it, or a later request."""
+        last_arrays: dict[Side, int] | None = context.session.memory.get(self.id)
+        array_sender = other_side(context.message.sender)
+        if (
+            last_arrays
+            and context.answered is not None
+            and context.answered.request.seq >= last_arrays.get(array_sender, 0)
+        ):
+            last_arrays.pop(array_sender, None)
 
     def array_finding(self, at: MessageContext, array_seq: int) -> Finding:
-        """A finding about an array; over HTTP the server is to blame even if it returned no message."""
+        """Returns a finding about a refused array; over HTTP it blames the server, even if that sent no message."""
         blames = "server" if at.http is not None else at.message.sender
         return self.finding(at, self.text, related=(array_seq,), blames=blames)
 
@@ -244,10 +248,10 @@ class EmptyResponse(RefusalRule):
     """
 
     id = "batch/empty-response"
-    versions = _BATCHES
+    versions = _BATCH_REVISION
     impact = Impact.COST
     replaces = ("jsonrpc/notification-answered",)
-    exchanges = OddExchange.SENT
+    exchanges = ExchangeOddity.SENT
     source = "JSON-RPC 2.0 §6"
     text = "an array of notifications is answered"
 
@@ -256,25 +260,29 @@ class EmptyResponse(RefusalRule):
         if context.http is not None:
             return
         if not items:
-            yield from self.check_response(context)
-        elif all(_kind(item) == "notification" for item in items):
-            self.remember(context)
+            yield from self.report_refusal(context)
+        elif all(_item_kind(item) == "notification" for item in items):
+            self.remember_array(context)
 
     def on_response(self, context: MessageContext) -> Iterator[Finding]:
-        if context.http is None and context.answered is None and _is_nameless(context):
-            yield from self.check_response(context)
-        self.read_on(context)
+        if context.http is None and context.answered is None and _lacks_id(context):
+            yield from self.report_refusal(context)
+        self.forget_answered_array(context)
 
-    def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterator[Finding]:  # noqa: ARG002 - each message knows it
-        first = _array_sent(http)
-        if first is None or not all(isinstance(context.message, Notification) for context in http.sent):
+    def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterator[Finding]:  # noqa: ARG002 - each message has it
+        first_item = _sent_array(http)
+        if first_item is None or not all(isinstance(context.message, Notification) for context in http.client_messages):
             return
-        # On the older transport every server answers a POST with a short text.
-        has_body = bool(http.received) or ("mcp-session-id" in http.fields and http.response_size > 0)
+        # On the older transport, servers answer each POST with a short text.
+        has_body = bool(http.server_messages) or ("mcp-session-id" in http.fields and http.response_size > 0)
         is_success = http.status is not None and 200 <= http.status < 300
         if is_success and (http.status != 202 or has_body):
-            at = next((context for context in http.received if isinstance(context.message, Response)), None)
-            yield self.array_finding(at or (http.received or http.sent)[-1], first.message.seq)
+            response = next(
+                (context for context in http.server_messages if isinstance(context.message, Response)), None
+            )
+            yield self.array_finding(
+                response or (http.server_messages or http.client_messages)[-1], first_item.message.seq
+            )
 
 
 class ReceiveUnsupported(RefusalRule):
@@ -289,33 +297,35 @@ class ReceiveUnsupported(RefusalRule):
     """
 
     id = "batch/receive-unsupported"
-    versions = _BATCHES
+    versions = _BATCH_REVISION
     replaces = (
         *("batch/empty-response", "jsonrpc/notification-answered", "jsonrpc/error-without-id"),
         "error/ping-refused",
     )
-    exchanges = OddExchange.SENT
+    exchanges = ExchangeOddity.SENT
     source = "2025-03-26 basic/index"
     text = "an array is refused, although it is valid"
 
     def check_array(self, context: MessageContext) -> Iterator[Finding]:
         if context.http is None and _is_well_formed(context):
-            self.remember(context)
+            self.remember_array(context)
         return iter(())
 
     def on_response(self, context: MessageContext) -> Iterator[Finding]:
         if context.http is None and _is_refusal(context):
-            yield from self.check_response(context)
-        self.read_on(context)
+            yield from self.report_refusal(context)
+        self.forget_answered_array(context)
 
-    def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterator[Finding]:  # noqa: ARG002 - each message knows it
-        first = _array_sent(http)
-        if first is None or http.status is None or not _is_well_formed(first):
+    def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterator[Finding]:  # noqa: ARG002 - each message has it
+        first_item = _sent_array(http)
+        if first_item is None or http.status is None or not _is_well_formed(first_item):
             return
-        refusal = next((context for context in http.received if _is_refusal(context)), None)
-        is_refused = 400 <= http.status < 500 and http.status not in _OTHER_REASONS
+        refusal = next((context for context in http.server_messages if _is_refusal(context)), None)
+        is_refused = 400 <= http.status < 500 and http.status not in _CLIENT_REFUSAL_STATUSES
         if is_refused or refusal is not None:
-            yield self.array_finding(refusal or (http.received or http.sent)[-1], first.message.seq)
+            yield self.array_finding(
+                refusal or (http.server_messages or http.client_messages)[-1], first_item.message.seq
+            )
 
 
 class AnsweredIndividually(Rule):
@@ -330,7 +340,7 @@ class AnsweredIndividually(Rule):
     """
 
     id = "batch/answered-individually"
-    versions = _BATCHES
+    versions = _BATCH_REVISION
     level = NOTE
     once = True
     source = "JSON-RPC 2.0 §6; 2025-03-26 basic/transports"
@@ -346,12 +356,12 @@ class AnsweredIndividually(Rule):
 # ---- shared by the rules
 
 
-def _is_early(context: MessageContext) -> bool:
+def _is_before_negotiation(context: MessageContext) -> bool:
     """Whether the sides have not agreed on a revision yet, in a session whose start was observed."""
     return context.era != "modern" and context.session.observed_start and context.state in ("new", "init-sent")
 
 
-def _kind(item: Any) -> str | None:
+def _item_kind(item: Any) -> str | None:
     """Returns the kind of an item of an array, or None if it is not a message."""
     if not isinstance(item, dict):
         return None
@@ -361,40 +371,48 @@ def _kind(item: Any) -> str | None:
     return "answer" if "result" in item or "error" in item else None
 
 
-def _opens_batches(item: Any) -> bool:
+def _negotiates_batches(item: Any) -> bool:
     """Whether an item is an `initialize` for the revision that has arrays; another rule reports that."""
     params = item.get("params") if isinstance(item, dict) and item.get("method") == "initialize" else None
-    return isinstance(params, dict) and rank_of(params.get("protocolVersion")) == _BATCHES.first
+    return isinstance(params, dict) and rank_of(params.get("protocolVersion")) == _BATCH_REVISION.first
 
 
-def _is_well_formed(first: MessageContext) -> bool:
-    """Whether the receiver of an array has to accept it."""
-    items = items_of(first.message)
-    kinds = {_kind(item) for item in items}
+def _is_well_formed(first_item: MessageContext) -> bool:
+    """Whether the receiver of an array must accept it."""
+    items = items_of(first_item.message)
+    kinds = {_item_kind(item) for item in items}
     is_mixed = "answer" in kinds and len(kinds) > 1
     is_versioned = all(isinstance(item, dict) and item.get("jsonrpc") == "2.0" for item in items)
     is_opening = any(item.get("method") == "initialize" for item in items if isinstance(item, dict))
-    is_sound = first.message.frames[0].verdict.problem is None and len(first.message.frames) == 1
-    return is_sound and is_versioned and not (None in kinds or is_mixed or is_opening or _is_early(first))
+    is_sound = first_item.message.frames[0].verdict.problem is None and len(first_item.message.frames) == 1
+    return (
+        is_sound
+        and is_versioned
+        and not (None in kinds or is_mixed or is_opening or _is_before_negotiation(first_item))
+    )
 
 
-def _array_sent(http: HttpExchange) -> MessageContext | None:
+def _sent_array(http: HttpExchange) -> MessageContext | None:
     """Returns the first item of the array that a POST sent, or None outside 2025-03-26 or if some items are unknown."""
-    if not 0 < len(http.sent) < MAX_BODY_MESSAGES:
+    if not 0 < len(http.client_messages) < MAX_BODY_MESSAGES:
         return None
-    first = http.sent[0]
-    is_array = is_item(first.message) and is_first(first.message) and not isinstance(first.message, Invalid)
-    return first if is_array and first.rank == _BATCHES.first else None
+    first_item = http.client_messages[0]
+    is_array = (
+        is_item(first_item.message)
+        and is_first(first_item.message)
+        and not isinstance(first_item.message, InvalidMessage)
+    )
+    return first_item if is_array and first_item.rank == _BATCH_REVISION.first else None
 
 
-def _is_nameless(context: MessageContext) -> bool:
-    answer = context.message
-    return isinstance(answer, Response) and (answer.id is None or answer.id.type == "null")
+def _lacks_id(context: MessageContext) -> bool:
+    response = context.message
+    return isinstance(response, Response) and (response.id is None or response.id.type == "null")
 
 
 def _is_refusal(context: MessageContext) -> bool:
-    """Whether a response says that something could not be read at all."""
-    answer = context.message
-    error = answer.error if isinstance(answer, Response) and answer.is_error and _is_nameless(context) else None
+    """Whether a response says that its sender could not read a message at all."""
+    response = context.message
+    error = response.error if isinstance(response, Response) and response.is_error and _lacks_id(context) else None
     code = error.get("code") if isinstance(error, dict) else None
-    return isinstance(code, int | float) and code in _REFUSALS
+    return isinstance(code, int | float) and code in _REFUSAL_CODES

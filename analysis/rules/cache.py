@@ -9,22 +9,22 @@ from analysis.conversation.message import Message, Number, Side
 from analysis.conversation.session import Session
 from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import MODERN_ERA
-from analysis.rules.base import NOTE, WARNING, Rule, Who
+from analysis.rules.base import NOTE, WARNING, ResponsibleSide, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.digests import json_digest
 from analysis.rules.support.walks import LISTS, walks_of
 
-_PAGED: Final = frozenset({"tools/list", "prompts/list", "resources/list", "resources/templates/list"})
-_CACHEABLE: Final = _PAGED | {"server/discover", "resources/read"}
-_HINTS: Final = ("ttlMs", "cacheScope")
+_PAGED_METHODS: Final = frozenset({"tools/list", "prompts/list", "resources/list", "resources/templates/list"})
+_CACHEABLE_METHODS: Final = _PAGED_METHODS | {"server/discover", "resources/read"}
+_HINT_MEMBERS: Final = ("ttlMs", "cacheScope")
 _SCOPES: Final = ("public", "private")
 _OTHER_RESULT_TYPES: Final = frozenset({"input_required", "task"})
-"""Results that another rule checks, or whose members are not hints."""
+"""Types of results that another rule checks, or whose members are not hints."""
 _SOURCE: Final = "2026-07-28 server/utilities/caching"
 _MAX_FRESH_RESULTS: Final = 1_000
 """The most results of one session that are remembered as fresh."""
-_MS: Final = 1_000_000
-_CHANGES: Final = {
+_NS_PER_MS: Final = 1_000_000
+_METHODS_BY_CHANGE: Final = {
     "notifications/tools/list_changed": ("tools/list",),
     "notifications/prompts/list_changed": ("prompts/list",),
     "notifications/resources/list_changed": ("resources/list", "resources/templates/list"),
@@ -35,9 +35,9 @@ _CHANGES: Final = {
 class _CacheableResultRule(Rule):
     """A rule about complete results that may be kept."""
 
-    who: ClassVar[Who] = "server"
+    who: ClassVar[ResponsibleSide] = "server"
     versions = MODERN_ERA
-    methods = _CACHEABLE
+    methods = _CACHEABLE_METHODS
     sender: ClassVar[Side | None] = "server"
     era = "modern"
     source = _SOURCE
@@ -49,7 +49,7 @@ class _CacheableResultRule(Rule):
         return self.check_result(context, result)
 
     def check_result(self, context: MessageContext, result: dict[str, Any]) -> Iterable[Finding]:
-        """What is wrong with a result."""
+        """Returns findings about a result."""
         raise NotImplementedError
 
 
@@ -68,8 +68,8 @@ class MissingHints(_CacheableResultRule):
     replaces = ("schema/*",)
 
     def check_result(self, context: MessageContext, result: dict[str, Any]) -> Iterable[Finding]:
-        lacking = [name for name in _HINTS if name not in result]
-        return [self.finding(context, f"the result has no {name}", pointer=f"/result/{name}") for name in lacking]
+        missing_names = [name for name in _HINT_MEMBERS if name not in result]
+        return [self.finding(context, f"the result has no {name}", pointer=f"/result/{name}") for name in missing_names]
 
 
 class InvalidHints(_CacheableResultRule):
@@ -88,7 +88,7 @@ class InvalidHints(_CacheableResultRule):
 
     def check_result(self, context: MessageContext, result: dict[str, Any]) -> Iterable[Finding]:
         findings = []
-        if "ttlMs" in result and _ttl(result["ttlMs"]) is None:
+        if "ttlMs" in result and _ttl_ms(result["ttlMs"]) is None:
             text = "ttlMs is not an integer of 0 or more"
             findings.append(self.finding(context, text, pointer="/result/ttlMs"))
         if "cacheScope" in result and result["cacheScope"] not in _SCOPES:
@@ -115,11 +115,11 @@ class HintsOnInterim(Rule):
     sender = "server"
     era = "modern"
     results = frozenset({"interim"})
-    required_members = frozenset(_HINTS)
+    required_members = frozenset(_HINT_MEMBERS)
     source = _SOURCE
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
-        name = next(name for name in _HINTS if name in context.body["result"])
+        name = next(name for name in _HINT_MEMBERS if name in context.body["result"])
         return [self.finding(context, f"an interim result has {name}", pointer=f"/result/{name}")]
 
 
@@ -138,13 +138,13 @@ class HintsElsewhere(Rule):
     level = NOTE
     once = True
     sender = "server"
-    required_members = frozenset(_HINTS)
+    required_members = frozenset(_HINT_MEMBERS)
     source = _SOURCE
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - there is one hook
         if method not in METHODS or method.startswith("tasks/") or like.era is None:
             return False
-        return like.era == "handshake" or method not in _CACHEABLE
+        return like.era == "handshake" or method not in _CACHEABLE_METHODS
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
         result = context.body["result"]
@@ -167,7 +167,7 @@ class ScopeDiffersBetweenPages(_CacheableResultRule):
 
     id = "cache/scope-differs-between-pages"
     impact = Impact.SECURITY
-    methods = _PAGED
+    methods = _PAGED_METHODS
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
         page = walks_of(context.session).record_page(context) if context.method in LISTS else None
@@ -215,18 +215,18 @@ class ChangedWhileFresh(_CacheableResultRule):
     level = NOTE
     impact = Impact.WRONG
     needs_time = True
-    methods = _CACHEABLE | frozenset(_CHANGES)
+    methods = _CACHEABLE_METHODS | frozenset(_METHODS_BY_CHANGE)
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
-        _fresh_of(context.session).forget(_CHANGES.get(context.method, ()))
+        _fresh_results(context.session).forget_results(_METHODS_BY_CHANGE.get(context.method, ()))
         return ()
 
-    def check_result(self, context: MessageContext, result: dict[str, Any]) -> Iterable[Finding]:  # noqa: ARG002 - the store decides
-        before = _fresh_of(context.session).record(context)
-        if before is None:
+    def check_result(self, context: MessageContext, result: dict[str, Any]) -> Iterable[Finding]:  # noqa: ARG002 - `record` reads it from the context
+        previous_seq = _fresh_results(context.session).record(context)
+        if previous_seq is None:
             return ()
         text = f"the result of {context.method} has changed while the earlier one was still valid"
-        return [self.finding(context, text, pointer="/result", related=(before,))]
+        return [self.finding(context, text, pointer="/result", related=(previous_seq,))]
 
 
 class RefetchedWhileFresh(_CacheableResultRule):
@@ -246,21 +246,21 @@ class RefetchedWhileFresh(_CacheableResultRule):
     needs_time = True
     once = True
     sender = None
-    methods = _CACHEABLE | frozenset(_CHANGES)
+    methods = _CACHEABLE_METHODS | frozenset(_METHODS_BY_CHANGE)
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
-        before = _fresh_of(context.session).still(context)
-        if before is None:
+        previous_seq = _fresh_results(context.session).fresh_seq(context)
+        if previous_seq is None:
             return ()
         text = f"{context.method} is requested again while its result was still valid"
-        return [self.finding(context, text, related=(before,))]
+        return [self.finding(context, text, related=(previous_seq,))]
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
-        _fresh_of(context.session).forget(_CHANGES.get(context.method, ()))
+        _fresh_results(context.session).forget_results(_METHODS_BY_CHANGE.get(context.method, ()))
         return ()
 
     def check_result(self, context: MessageContext, result: dict[str, Any]) -> Iterator[Finding]:  # noqa: ARG002 - as above
-        _fresh_of(context.session).record(context)
+        _fresh_results(context.session).record(context)
         return iter(())
 
 
@@ -270,78 +270,80 @@ _KEY: Final = "fresh"
 _Key = tuple[str, bytes]
 
 
-class _Kept(NamedTuple):
+class _FreshResult(NamedTuple):
     until_ns: int
     digest: bytes
     seq: int
 
 
-class _Fresh:
-    """Results that may still be kept. The rules share them: only the first rule to pass on a result records it."""
+class _FreshResults:
+    """Results that may still be kept. The rules share them: only the first rule that passes a result on records it."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[_Key, _Kept] = OrderedDict()
+        self._results: OrderedDict[_Key, _FreshResult] = OrderedDict()
         self._last: tuple[Message, int | None] | None = None
 
-    def still(self, context: MessageContext) -> int | None:
-        """Returns the number of the message with a result that is still valid when requested again, or None."""
-        key = _key(context) if self._kept else None
-        kept = self._kept.get(key) if key is not None else None
-        return kept.seq if kept is not None and context.message.t_ns < kept.until_ns else None
+    def fresh_seq(self, context: MessageContext) -> int | None:
+        """Returns the number of the message with the still valid result that a request asks for again, or None."""
+        key = _request_key(context) if self._results else None
+        fresh_result = self._results.get(key) if key is not None else None
+        return fresh_result.seq if fresh_result is not None and context.message.t_ns < fresh_result.until_ns else None
 
     def record(self, context: MessageContext) -> int | None:
-        """Keep a complete result; returns the number of an earlier, different, still valid result, or None."""
+        """Records a complete result; returns the number of an earlier, different, still valid result, or None."""
         if self._last is None or self._last[0] is not context.message:
-            self._last = context.message, self._take(context)
+            self._last = context.message, self._store_result(context)
         return self._last[1]
 
-    def forget(self, methods: tuple[str, ...]) -> None:
-        """Forget the results of some methods."""
-        if self._kept and methods:
-            for key in [key for key in self._kept if key[0] in methods]:
-                del self._kept[key]
+    def forget_results(self, methods: tuple[str, ...]) -> None:
+        """Forgets the results of some methods."""
+        if self._results and methods:
+            for key in [key for key in self._results if key[0] in methods]:
+                del self._results[key]
 
-    def _take(self, context: MessageContext) -> int | None:
+    def _store_result(self, context: MessageContext) -> int | None:
         result, request = context.body["result"], context.request
-        ttl = _ttl(result.get("ttlMs"))
-        if request is None or (not ttl and not self._kept):
+        ttl = _ttl_ms(result.get("ttlMs"))
+        if request is None or (not ttl and not self._results):
             return None
-        key = _key(context)
-        before = self._kept.pop(key, None) if key is not None else None
-        if key is None or (not ttl and before is None):
+        key = _request_key(context)
+        previous = self._results.pop(key, None) if key is not None else None
+        if key is None or (not ttl and previous is None):
             return None
-        digest = json_digest({name: value for name, value in result.items() if name not in (*_HINTS, "_meta")})
+        digest = json_digest({name: value for name, value in result.items() if name not in (*_HINT_MEMBERS, "_meta")})
         if digest is None:
             return None
         if ttl:
-            self._kept[key] = _Kept(context.message.t_ns + int(ttl * _MS), digest, context.message.seq)
-            if len(self._kept) > _MAX_FRESH_RESULTS:
-                self._kept.popitem(last=False)
-        is_other = before is not None and before.digest != digest and context.message.t_ns < before.until_ns
-        return before.seq if is_other and before is not None else None
+            self._results[key] = _FreshResult(context.message.t_ns + int(ttl * _NS_PER_MS), digest, context.message.seq)
+            if len(self._results) > _MAX_FRESH_RESULTS:
+                self._results.popitem(last=False)
+        has_changed = previous is not None and previous.digest != digest and context.message.t_ns < previous.until_ns
+        return previous.seq if has_changed and previous is not None else None
 
 
-def _fresh_of(session: Session) -> _Fresh:
-    fresh: _Fresh | None = session.memory.get(_KEY)
+def _fresh_results(session: Session) -> _FreshResults:
+    fresh: _FreshResults | None = session.memory.get(_KEY)
     if fresh is None:
-        fresh = session.memory[_KEY] = _Fresh()
+        fresh = session.memory[_KEY] = _FreshResults()
     return fresh
 
 
-def _key(context: MessageContext) -> _Key | None:
-    """A key that results of equal requests share: method, params, and the client's credentials."""
+def _request_key(context: MessageContext) -> _Key | None:
+    """Returns a key that equal requests share, made of method, params and credentials; None if there is none."""
     request = context.request
     if request is None:
         return None
     params = request.params
-    rest = {name: value for name, value in params.items() if name != "_meta"} if isinstance(params, dict) else {}
-    who = context.http.fields.get("authorization", "") if context.http is not None else ""
-    digest = json_digest([rest, who])
+    params_without_meta = (
+        {name: value for name, value in params.items() if name != "_meta"} if isinstance(params, dict) else {}
+    )
+    credentials = context.http.fields.get("authorization", "") if context.http is not None else ""
+    digest = json_digest([params_without_meta, credentials])
     return None if digest is None else (request.method, digest)
 
 
-def _ttl(value: object) -> float | None:
-    """Returns the milliseconds, or None if the value is not an integer of 0 or more."""
+def _ttl_ms(value: object) -> float | None:
+    """Returns a `ttlMs` in milliseconds, or None if the value is not an integer of 0 or more."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
         return None
     if isinstance(value, float) and not isinstance(value, Number) and not value.is_integer():

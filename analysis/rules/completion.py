@@ -1,4 +1,4 @@
-"""The group `completion`: suggestions for arguments of prompts and of templates."""
+"""The group `completion`: suggestions for the arguments of prompts and templates."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -9,14 +9,14 @@ from analysis.conversation.message import Request
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.error.codes import params_of
 from analysis.rules.finding import Finding
-from analysis.rules.support.eras import member, short
+from analysis.rules.support.eras import member, shortened
 from analysis.rules.support.listings import prompts_of, resources_of, templates_of
 
 _LISTS: Final = {"prompts/list": prompts_of, "resources/list": resources_of, "resources/templates/list": templates_of}
 _MAX_TEMPLATE_CHARS: Final = 10_000
 """The most characters of a template that are checked."""
-_expressions: Final = re.compile(r"\{([^{}]{0,1000})\}").findall
-_names: Final = re.compile(r"[A-Za-z0-9_.%]+").findall
+_find_expressions: Final = re.compile(r"\{([^{}]{0,1000})\}").findall
+_find_names: Final = re.compile(r"[A-Za-z0-9_.%]+").findall
 
 
 class Counts(Rule):
@@ -50,7 +50,7 @@ class Counts(Rule):
 
 
 class UnknownReference(Rule):
-    """A completion is requested for something that is not listed, or has no such argument.
+    """A completion is requested for something that is not listed, or for an argument that it does not have.
 
     **Why it matters.** The server has nothing to suggest. The client is probably using an outdated list.
 
@@ -74,41 +74,46 @@ class UnknownReference(Rule):
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
         if context.message.sender == "server":
-            changed = (prompts_of,) if "prompts" in context.method else (resources_of, templates_of)
-            for listing in changed:
-                listing(context.session).changed(context)
+            changed_lists = (prompts_of,) if "prompts" in context.method else (resources_of, templates_of)
+            for list_of in changed_lists:
+                list_of(context.session).on_list_changed(context)
         return ()
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
-        listing = _LISTS.get(context.method)
-        if listing is not None:
-            listing(context.session).record_page(context)
+        list_of = _LISTS.get(context.method)
+        if list_of is not None:
+            list_of(context.session).record_page(context)
         return ()
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
         request = context.request
         return (
-            self._findings(context, request) if request is not None and request.method == "completion/complete" else ()
+            self._check_reference(context, request)
+            if request is not None and request.method == "completion/complete"
+            else ()
         )
 
-    def _findings(self, context: MessageContext, request: Request) -> Iterator[Finding]:
+    def _check_reference(self, context: MessageContext, request: Request) -> Iterator[Finding]:
         reference, argument = params_of(request).get("ref"), member(params_of(request).get("argument"), "name")
         kind, name, uri = member(reference, "type"), member(reference, "name"), member(reference, "uri")
         arguments: set[str] | None = None
         if kind == "ref/prompt" and isinstance(name, str):
             if prompts_of(context.session).lacks(name, request, context.session):
-                yield self.finding(context, f"no prompt {short(name)!r} is listed", pointer="/params/ref/name")
+                yield self.finding(context, f"no prompt {shortened(name)!r} is listed", pointer="/params/ref/name")
                 return
             prompt = prompts_of(context.session).entry(name, request, context.session)
-            listed = prompt.item.get("arguments", []) if prompt is not None else None
-            if isinstance(listed, list):
+            listed_arguments = prompt.item.get("arguments", []) if prompt is not None else None
+            if isinstance(listed_arguments, list):
                 arguments = {
                     argument_name
-                    for argument_name in (member(argument_item, "name") for argument_item in listed)
+                    for argument_name in (member(argument_item, "name") for argument_item in listed_arguments)
                     if isinstance(argument_name, str)
                 }
         elif kind == "ref/resource" and isinstance(uri, str):
-            if all(of(context.session).lacks(uri, request, context.session) for of in (resources_of, templates_of)):
+            if all(
+                list_of(context.session).lacks(uri, request, context.session)
+                for list_of in (resources_of, templates_of)
+            ):
                 text = "the reference is neither a listed resource nor a template"
                 yield self.finding(context, text, pointer="/params/ref/uri")
                 return
@@ -116,7 +121,9 @@ class UnknownReference(Rule):
                 templates_of(context.session).entry(uri, request, context.session) is not None
                 and len(uri) <= _MAX_TEMPLATE_CHARS
             ):
-                arguments = {argument_name for inner in _expressions(uri) for argument_name in _names(inner)}
+                arguments = {
+                    argument_name for expression in _find_expressions(uri) for argument_name in _find_names(expression)
+                }
         if arguments is not None and isinstance(argument, str) and argument not in arguments:
-            text = f"it has no argument {short(argument)!r}"
+            text = f"it has no argument {shortened(argument)!r}"
             yield self.finding(context, text, pointer="/params/argument/name")

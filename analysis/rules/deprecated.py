@@ -11,7 +11,7 @@ from analysis.rules.finding import Finding
 from analysis.rules.support.eras import member
 from analysis.rules.support.inputs import INTERIM_METHODS as INTERIM
 from analysis.rules.support.inputs import input_requests
-from analysis.rules.unchanged_content import Words
+from analysis.rules.unchanged_content import WordsScope
 
 _FEATURES: Final = {"roots/list": "roots", "sampling/createMessage": "sampling"}
 
@@ -19,8 +19,8 @@ _FEATURES: Final = {"roots/list": "roots", "sampling/createMessage": "sampling"}
 class Feature(Rule):
     """Roots, sampling or logging is declared or used in the modern era.
 
-    **Why it matters.** All three still work, but will be removed, on 2027-07-28 at the earliest. It is time to look for
-    an alternative.
+    **Why it matters.** All three still work, but will be removed on 2027-07-28 at the earliest. It is time to look for
+    alternatives.
 
     **On the wire.** `> …"io.modelcontextprotocol/clientCapabilities":{"roots":{}}`
 
@@ -46,35 +46,37 @@ class Feature(Rule):
     def required_members_for(self, hook: str, _method: str, _like: MessageContext) -> frozenset[str]:
         return frozenset({"capabilities", "inputRequests"}) if hook == "result" else frozenset()
 
-    def decisive_words(self, hook: str, _method: str, _like: MessageContext) -> Words | None:
+    def decisive_words(self, hook: str, _method: str, _like: MessageContext) -> WordsScope | None:
         return "envelope" if hook == "request" else None
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
         meta = context.request.meta if context.request is not None else {}
-        declared = meta.get(CLIENT_CAPABILITIES)
-        used = [name for name in ("roots", "sampling") if name in declared] if isinstance(declared, dict) else []
+        capabilities = meta.get(CLIENT_CAPABILITIES)
+        features = (
+            [name for name in ("roots", "sampling") if name in capabilities] if isinstance(capabilities, dict) else []
+        )
         if LOG_LEVEL in meta:
-            used.append("logging")
-        return self._report(context, used, "/params/_meta") if used else ()
+            features.append("logging")
+        return self._report(context, features, "/params/_meta") if features else ()
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
         return self._report(context, ["logging"], "/method")
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
         if context.method == "server/discover":
-            declared = context.body["result"].get("capabilities")
-            has_logging = isinstance(declared, dict) and "logging" in declared
+            capabilities = context.body["result"].get("capabilities")
+            has_logging = isinstance(capabilities, dict) and "logging" in capabilities
             return self._report(context, ["logging"], "/result/capabilities/logging") if has_logging else ()
-        used = [_FEATURES[method] for _, method, _ in input_requests(context) if method in _FEATURES]
-        return self._report(context, used, "/result/inputRequests")
+        features = [_FEATURES[method] for _, method, _ in input_requests(context) if method in _FEATURES]
+        return self._report(context, features, "/result/inputRequests")
 
-    def _report(self, context: MessageContext, used: list[str], pointer: str) -> list[Finding]:
-        reported: set[str] = self.state_for(context.session, dict).setdefault(context.message.sender, set())
-        if reported.issuperset(used):
+    def _report(self, context: MessageContext, features: list[str], pointer: str) -> list[Finding]:
+        reported_features: set[str] = self.state_for(context.session, dict).setdefault(context.message.sender, set())
+        if reported_features.issuperset(features):
             return []
-        new = [name for name in dict.fromkeys(used) if name not in reported]
-        reported.update(new)
-        return [self.finding(context, f"{name} is deprecated", pointer=pointer) for name in new]
+        new_features = [name for name in dict.fromkeys(features) if name not in reported_features]
+        reported_features.update(new_features)
+        return [self.finding(context, f"{name} is deprecated", pointer=pointer) for name in new_features]
 
 
 class IncludeContext(Rule):
@@ -114,13 +116,13 @@ class IncludeContext(Rule):
 
 
 class HttpSse(Rule):
-    """The session uses the older transport, HTTP with one stream for all responses.
+    """The session uses the older HTTP transport, which has one stream for all responses.
 
     **Why it matters.** Streamable HTTP has replaced it; clients and servers are dropping support for the older one.
 
-    **On the wire.** `GET /sse`, an event `endpoint`, and answers on that stream
+    **On the wire.** `GET /sse`, an event `endpoint`, and responses on that stream
 
-    **Instead.** Offer Streamable HTTP, and the older transport alongside it for as long as a client needs that.
+    **Instead.** Offer Streamable HTTP, and the older transport alongside it for as long as a client needs it.
     """
 
     id = "deprecated/http-sse"
@@ -133,12 +135,12 @@ class HttpSse(Rule):
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
         if not context.session.is_legacy:
             return ()
-        # The answer comes on the stream, so the request that opened the stream shows it best.
-        at = context if context.http is None or context.http.started is None else context.http.started
+        # The response arrives on the stream, so the request that opened the stream shows the transport best.
+        evidence = context if context.http is None or context.http.started_ref is None else context.http.started_ref
         text = "the transport is HTTP+SSE, which is deprecated"
-        return [self.finding(at, text, blames="transport", session=context.session)]
+        return [self.finding(evidence, text, blames="transport", session=context.session)]
 
 
 def _wants_context(params: object) -> bool:
-    included = member(params, "includeContext")
-    return isinstance(included, str) and included in ("thisServer", "allServers")
+    value = member(params, "includeContext")
+    return isinstance(value, str) and value in ("thisServer", "allServers")

@@ -1,8 +1,8 @@
-"""Discovery: every rule, found by walking the groups of this package.
+"""Discovery: finds every rule in the groups of this package.
 
 A group is a module of this package, or a package of modules if it has many rules. The order of rules is the order of
-their findings about a message, so nothing in it depends on the name of a module: groups have the order of `GROUPS`,
-modules of a group that of `MODULES` in its `__init__`, and rules of a module that of their classes.
+their findings about a message, so it does not depend on the names of modules: groups are in the order of `GROUPS`, the
+modules of a group in the order of `MODULES` in its `__init__`, and the rules of a module in the order of their classes.
 """
 
 import inspect
@@ -55,24 +55,24 @@ GROUPS: Final = {
     "auth": Impact.CONNECTION,
     "shutdown": Impact.COST,
 }
-"""The groups in the order in which rules are listed, and what errors and warnings of each usually break.
+"""The groups in the order in which rules are listed, and what the errors and warnings of each usually break.
 
-The order leads from bytes to meaning to transports, so it cannot be derived from names.
+The order goes from bytes to meaning to transports, so it cannot be derived from names.
 """
 
 
 def group_of(rule_id: str) -> str:
-    """The group of a rule."""
+    """Returns the group of a rule."""
     return rule_id.partition("/")[0]
 
 
 def module_of(group: str) -> ModuleType:
-    """The module of a group, or its package."""
+    """Returns the module or the package of a group."""
     return import_module(f"analysis.rules.{group.replace('-', '_')}")
 
 
-def _modules(group: str) -> list[ModuleType]:
-    """The modules with the rules of a group, in the order of `MODULES` in its package.
+def _modules_of(group: str) -> list[ModuleType]:
+    """Returns the modules with the rules of a group, in the order of `MODULES` in its package.
 
     Raises:
         ValueError: `MODULES` does not list one of the package's modules.
@@ -86,50 +86,54 @@ def _modules(group: str) -> list[ModuleType]:
 
 @cache
 def rules() -> dict[str, type[Rule]]:
-    """Every rule, by its id, in the order of the groups."""
-    return {rule.id: rule for group in GROUPS for module in _modules(group) for rule in _classes(module)}
+    """Returns every rule, by its id, in the order of the groups."""
+    return {rule.id: rule for group in GROUPS for module in _modules_of(group) for rule in _rule_classes(module)}
 
 
 @cache
-def numbers() -> dict[str, int]:
-    """The place of each rule in this order, by its id."""
+def rule_numbers() -> dict[str, int]:
+    """Returns the position of each rule in this order, by its id."""
     return {id_: number for number, id_ in enumerate(rules())}
 
 
-def rules_for(picks: Callable[[str], bool]) -> list[type[Rule]]:
-    """The selected rules, the rules that replace or cause their findings, and all rules on which these rely, in order.
+def rules_for(is_selected: Callable[[str], bool]) -> list[type[Rule]]:
+    """Returns the selected rules, rules that replace or cause their findings, and rules that these rely on, in order.
 
     Args:
-        picks: whether a rule is selected, by its id.
+        is_selected: returns whether the rule with an id is selected.
     """
-    chosen = {id_ for id_ in rules() if picks(id_)}
-    waiting = set(rules()) - chosen
-    while more := {id_ for id_ in waiting if any(_fits(id_, chosen))} | (waiting & _needed(chosen)):
-        chosen |= more
-        waiting -= more
-    return [rule for id_, rule in rules().items() if id_ in chosen]
+    chosen_ids = {id_ for id_ in rules() if is_selected(id_)}
+    other_ids = set(rules()) - chosen_ids
+    while added_ids := {id_ for id_ in other_ids if any(_replaced_matches(id_, chosen_ids))} | (
+        other_ids & _required_ids(chosen_ids)
+    ):
+        chosen_ids |= added_ids
+        other_ids -= added_ids
+    return [rule for id_, rule in rules().items() if id_ in chosen_ids]
 
 
-def impact(rule_id: str, level: Level) -> Impact:
-    """What a finding breaks, from its rule's id and its level; the lowest impact for an unknown rule."""
+def impact_of(rule_id: str, level: Level) -> Impact:
+    """Returns the impact of a finding, from its rule's id and its level; an unknown rule has the lowest impact."""
     rule = rules().get(rule_id)
     if rule is not None and rule.impact is not None:
         return rule.impact
-    # A note reports something legal, which peers have to handle.
+    # A note reports something legal, which peers must handle.
     return Impact.HINT if level == Level.NOTE else GROUPS.get(group_of(rule_id), Impact.HINT)
 
 
-def _fits(id_: str, chosen: set[str]) -> Iterator[bool]:
-    """For each pattern in a rule's `replaces`, whether it matches one of the chosen rules."""
+def _replaced_matches(id_: str, chosen_ids: set[str]) -> Iterator[bool]:
+    """Yields for each pattern in a rule's `replaces` whether it matches one of the chosen rules."""
     for pattern in rules()[id_].replaces:
-        yield pattern in chosen or ("*" in pattern and any(fnmatchcase(other, pattern) for other in chosen))
+        yield pattern in chosen_ids or (
+            "*" in pattern and any(fnmatchcase(other_id, pattern) for other_id in chosen_ids)
+        )
 
 
-def _needed(chosen: set[str]) -> set[str]:
-    return {other for id_ in chosen for other in (*rules()[id_].relies_on, *rules()[id_].follows)}
+def _required_ids(chosen_ids: set[str]) -> set[str]:
+    return {other_id for id_ in chosen_ids for other_id in (*rules()[id_].relies_on, *rules()[id_].follows)}
 
 
-def _classes(module: ModuleType) -> Iterator[type[Rule]]:
+def _rule_classes(module: ModuleType) -> Iterator[type[Rule]]:
     for value in vars(module).values():
         if (
             inspect.isclass(value)

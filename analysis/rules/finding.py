@@ -1,4 +1,4 @@
-"""Finding: a rule's report about frames of a capture. Findings are derived, never stored in a capture."""
+"""Findings: what rules report about frames of a capture. Findings are derived, never stored in a capture."""
 
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
@@ -7,15 +7,15 @@ if TYPE_CHECKING:
     from analysis.conversation.call import GuessedRequest, ProbableAnswer
 
 Blames: TypeAlias = Literal["client", "server", "transport", "unknown"]
-"""Who is responsible."""
+"""The side at fault."""
 
 
-GUESS: Final = "; probably "
-"""The beginning of a guess at the end of a message: it explains the fault, and is not part of it."""
+GUESS_PREFIX: Final = "; probably "
+"""The start of a guess at the end of a finding's message. A guess explains the fault; baselines ignore it."""
 
 
 class Level(IntEnum):
-    """How bad a finding is; levels can be compared."""
+    """How bad a finding is. Levels can be compared."""
 
     NOTE = 1
     """Legal, but worth knowing."""
@@ -25,32 +25,32 @@ class Level(IntEnum):
     """Something that the revision in force forbids."""
 
     def __str__(self) -> str:
-        """The level in lower case, as in output and JSON."""
+        """Returns the level in lower case, as in output and JSON."""
         return self.name.lower()
 
 
 class Impact(IntEnum):
-    """What a violation breaks for the users of client and server; impacts can be compared.
+    """What a violation breaks for the users of client and server. Impacts can be compared.
 
-    It ranks findings of different rules, so that a lost connection comes before a missing hint. A level only says how
-    clearly something is forbidden; it orders findings of the same impact.
+    Impacts rank findings of different rules: a lost connection comes before a missing hint. A level only says how
+    clearly something is forbidden; levels rank findings of the same impact.
     """
 
     HINT = 1
-    """Nothing immediate: a peer or user gets less information than would help."""
+    """Nothing immediate: a peer or user gets less information than would be helpful."""
     COST = 2
     """A peer or user waits, or pays, for nothing."""
     WRONG = 3
     """Something false is shown, believed or acted on."""
     MESSAGE = 4
-    """A message or an answer is lost, or refused."""
+    """A message is lost or refused."""
     SECURITY = 5
     """Someone gains access to data or actions that are not theirs."""
     CONNECTION = 6
     """Client and server cannot connect, or lose their connection."""
 
     def __str__(self) -> str:
-        """The impact in lower case, as in JSON."""
+        """Returns the impact in lower case, as in JSON."""
         return self.name.lower()
 
 
@@ -62,32 +62,33 @@ class Finding(NamedTuple):
     level: Level
     blames: Blames
     session: int
-    """Number of the session in the capture, from 1; 0 if it belongs to none."""
+    """The number of the session in the capture, from 1; 0 if the finding belongs to no session."""
     frame: int
-    """Number of the record that shows it."""
+    """The number of the record that shows it."""
     message: str
     """What is wrong, in a sentence. Untrusted text in it is truncated, but not yet safe to print."""
     related: tuple[int, ...] = ()
-    """Numbers of other records that prove it."""
+    """The numbers of other records that prove it."""
     pointer: str = ""
     """The place in the frame's message, a JSON Pointer (RFC 6901); empty for the whole message."""
     source: str = ""
-    """The source of the obligation: a page of the specification, or an RFC."""
+    """The source of the requirement: a page of the specification, or an RFC."""
     t_ns: int = 0
-    """The stamp of `frame`."""
+    """The time of `frame`."""
     item: int | None = None
     """The position of the message in its batch, or on its line."""
     method: str = ""
-    """The method of the message; for a response, that of its request; empty if none. Truncated, untrusted text."""
+    """The method of the message, or of its request if it is a response; may be empty. The text is untrusted, and
+    truncated."""
     more: int = 0
-    """Findings of the rule about the message that are only counted; the last reported finding says how many."""
+    """The number of findings of the rule about the message that are only counted; the last reported finding has it."""
 
     @property
-    def stands_for(self) -> int:
-        """How many findings this one counts as: itself, and the ones that are only counted."""
+    def finding_count(self) -> int:
+        """Returns how many findings this one counts as: itself and those that are only counted."""
         return 1 + self.more
 
 
 def with_guess(message: str, guess: "GuessedRequest | ProbableAnswer | None") -> str:
-    """The message of a finding, followed by a guess that explains it; unchanged if there is no guess."""
+    """Returns the message of a finding, followed by the guess that explains it if there is one."""
     return message if guess is None else f"{message}; {guess.text}"

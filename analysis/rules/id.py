@@ -13,21 +13,21 @@ from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import HANDSHAKE_ERA
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact, with_guess
-from analysis.rules.odd import Odd
-from analysis.rules.support.echoes import echoed
-from analysis.rules.support.eras import short
-from captures.limits import SAFE
+from analysis.rules.odd import MessageOddity
+from analysis.rules.support.echoes import echoed_message
+from analysis.rules.support.eras import shortened
+from captures.limits import MAX_SAFE_INTEGER
 
 _MAX_SHOWN_ID_CHARS: Final = 60
 """The most characters of an id that a finding shows."""
-_LATEST: Final = 100
-"""How many of a session's latest requests show which id types the sender uses."""
-MAX_SEARCHED_REQUESTS: Final = 20
+_MAX_LATEST_REQUESTS: Final = 100
+"""The number of a session's latest requests that are searched for the id types that their sender uses."""
+MAX_SEARCHED_RESPONSES: Final = 20
 """The most responses of a session for which other sessions are searched."""
-_SESSIONS: Final = 100
-"""How many sessions before and after its own are searched for the request of a response."""
+_MAX_SESSION_DISTANCE: Final = 100
+"""The number of sessions before and after a response's own that are searched for its request."""
 _MAX_DOUBTFUL_REQUESTS: Final = 10_000
-"""The most requests to remember whose answer may belong to a lost request."""
+"""The most requests of a session that are remembered because their response may belong to a lost request."""
 
 
 class Null(Rule):
@@ -42,7 +42,7 @@ class Null(Rule):
     """
 
     id = "id/null"
-    oddities = Odd.ENVELOPE
+    oddities = MessageOddity.ENVELOPE
     source = "2024-11-05 basic/messages"
 
     def on_anomaly(self, context: MessageContext) -> Iterator[Finding]:
@@ -62,19 +62,19 @@ class NotStringOrInteger(Rule):
     """
 
     id = "id/not-string-or-integer"
-    oddities = Odd.ENVELOPE
+    oddities = MessageOddity.ENVELOPE
     source = "2024-11-05 basic/messages"
 
     def on_anomaly(self, context: MessageContext) -> Iterator[Finding]:
         request = _request_of(context)
         if request is None or request.id.type in ("null", "string") or isinstance(request.body.get("id"), str):
             return
-        if not _is_integer(_number(request)):
-            yield self.finding(context, f"the id is {_kind(request)}, not a string or an integer", pointer="/id")
+        if not _is_integer(_id_number(request)):
+            yield self.finding(context, f"the id is {_type_text(request)}, not a string or an integer", pointer="/id")
 
 
 class FloatInteger(Rule):
-    """The id of a request is an integer written as a fraction.
+    """The id of a request is an integer written with a decimal point or an exponent.
 
     **Why it matters.** Most parsers read `1.0` as the integer 1, but a few read it as a fraction and refuse it.
 
@@ -84,14 +84,14 @@ class FloatInteger(Rule):
     """
 
     id = "id/float-integer"
-    oddities = Odd.ENVELOPE
+    oddities = MessageOddity.ENVELOPE
     level = NOTE
     source = "2024-11-05 schema RequestId"
 
     def on_anomaly(self, context: MessageContext) -> Iterator[Finding]:
         request = _request_of(context)
-        if request is not None and _is_fraction(request.body.get("id")) and _is_integer(_number(request)):
-            yield self.finding(context, f"the id {_id(context)} is written as a fraction", pointer="/id")
+        if request is not None and _is_fraction(request.body.get("id")) and _is_integer(_id_number(request)):
+            yield self.finding(context, f"the id {_id_text(context)} is written as a fraction", pointer="/id")
 
 
 class UnsafeInteger(Rule):
@@ -107,14 +107,14 @@ class UnsafeInteger(Rule):
     """
 
     id = "id/unsafe-integer"
-    oddities = Odd.ENVELOPE
+    oddities = MessageOddity.ENVELOPE
     level = WARNING
     source = "RFC 8259 §6"
 
     def on_anomaly(self, context: MessageContext) -> Iterator[Finding]:
         request = _request_of(context)
-        number = _number(request) if request is not None else None
-        if number is not None and _is_integer(number) and _is_beyond(number):
+        number = _id_number(request) if request is not None else None
+        if number is not None and _is_integer(number) and _is_unsafe(number):
             yield self.finding(context, "the id is an integer that JavaScript cannot represent", pointer="/id")
 
 
@@ -123,13 +123,13 @@ class DuplicateInFlight(Rule):
 
     **Why it matters.** Two calls wait for the same id: the first response ends one of them, often the wrong one.
 
-    **On the wire.** `> {"id":4,"method":"tools/call",…}` and, before its answer, `> {"id":4,"method":"tools/list"}`
+    **On the wire.** `> {"id":4,"method":"tools/call",…}` and, before the response, `> {"id":4,"method":"tools/list"}`
 
     **Instead.** Never reuse an id while its request is open; up to 2025-11-25, never reuse it within a session.
     """
 
     id = "id/duplicate-in-flight"
-    oddities = Odd.REUSED
+    oddities = MessageOddity.REUSED
     needs_session = True
     impact = Impact.WRONG
     source = "2024-11-05 basic/messages; 2026-07-28 basic/index"
@@ -139,9 +139,9 @@ class DuplicateInFlight(Rule):
             return
         if _request_of(context) is None or _is_replay(context):
             return
-        if not _is_certain(context):
+        if not _belongs_certainly(context):
             return
-        text = f"the id {_id(context)} belongs to a request that is still open"
+        text = f"the id {_id_text(context)} belongs to a request that is still open"
         yield self.finding(context, text, pointer="/id", related=(context.earlier.seq,))
 
 
@@ -157,7 +157,7 @@ class DuplicateRequest(Rule):
     """
 
     id = "id/duplicate-request"
-    oddities = Odd.REUSED
+    oddities = MessageOddity.REUSED
     follows = ("http/call-refused", "http/no-response", "http/stream-broken", "http/body-cut")
     needs_session = True
     versions = HANDSHAKE_ERA
@@ -167,12 +167,12 @@ class DuplicateRequest(Rule):
     def on_anomaly(self, context: MessageContext) -> Iterator[Finding]:
         is_answered = context.earlier is not None and context.earlier.state is IdState.ANSWERED
         if context.earlier is not None and is_answered and _request_of(context) is not None and not _is_replay(context):
-            text = f"the id {_id(context)} was used before in this session"
+            text = f"the id {_id_text(context)} was used before in this session"
             yield self.finding(context, text, pointer="/id", related=(context.earlier.seq,))
 
 
 class UnknownResponse(Rule):
-    """A response carries an id that the other side never used in a request.
+    """A response has an id that the other side never used in a request.
 
     **Why it matters.** The caller drops the response or pairs it with the wrong call; both look like a hang. The
     finding names the request that was probably meant: the only request that was open in the session at that time, or
@@ -191,19 +191,21 @@ class UnknownResponse(Rule):
     source = "2024-11-05 basic/messages"
 
     def on_unpaired(self, context: MessageContext) -> Iterator[Finding]:
-        if _is_unknown(context, self.fold) and _own_id_state(context, self.fold) is IdState.NEVER_SEEN:
-            looked: list[int] = self.state_for(context.session, list)
-            elsewhere = None
-            if len(looked) < MAX_SEARCHED_REQUESTS:
-                looked.append(context.message.seq)
-                elsewhere = _in_other_session(context, self.fold)
-            if elsewhere is None:
+        if _has_unknown_id(context, self.fold) and _own_id_state(context, self.fold) is IdState.NEVER_SEEN:
+            searched_seqs: list[int] = self.state_for(context.session, list)
+            other_request = None
+            if len(searched_seqs) < MAX_SEARCHED_RESPONSES:
+                searched_seqs.append(context.message.seq)
+                other_request = _request_in_other_session(context, self.fold)
+            if other_request is None:
                 yield self.finding(
-                    context, with_guess(f"no request has the id {_id(context)}", context.guessed_request), pointer="/id"
+                    context,
+                    with_guess(f"no request has the id {_id_text(context)}", context.guessed_request),
+                    pointer="/id",
                 )
                 return
-            number, seq = elsewhere
-            text = f"no request in this session has the id {_id(context)}, but one in session {number} has"
+            session_number, seq = other_request
+            text = f"no request in this session has the id {_id_text(context)}, but one in session {session_number} has"
             yield self.finding(context, with_guess(text, context.guessed_request), pointer="/id", related=(seq,))
 
 
@@ -224,8 +226,10 @@ class SelfAnswered(Rule):
     source = "2024-11-05 basic/messages"
 
     def on_unpaired(self, context: MessageContext) -> Iterator[Finding]:
-        if _is_unknown(context, self.fold) and _own_id_state(context, self.fold) is not IdState.NEVER_SEEN:
-            yield self.finding(context, f"the id {_id(context)} belongs to a request of the same side", pointer="/id")
+        if _has_unknown_id(context, self.fold) and _own_id_state(context, self.fold) is not IdState.NEVER_SEEN:
+            yield self.finding(
+                context, f"the id {_id_text(context)} belongs to a request of the same side", pointer="/id"
+            )
 
 
 class TypeChanged(Rule):
@@ -239,14 +243,16 @@ class TypeChanged(Rule):
     """
 
     id = "id/type-changed"
-    oddities = Odd.CONVERTED
+    oddities = MessageOddity.CONVERTED
     needs_session = True
     source = "2024-11-05 basic/messages"
 
     def on_anomaly(self, context: MessageContext) -> Iterable[Finding]:
-        if not context.is_converted or context.request is None or _may_answer_lost(context, self.fold):
+        if not context.is_converted or context.request is None or _may_answer_lost_request(context, self.fold):
             return ()
-        text = f"request {_cut(context.request.id)} is answered as {_id(context)}: the id changed its JSON type"
+        text = (
+            f"request {_short_id(context.request.id)} is answered as {_id_text(context)}: the id changed its JSON type"
+        )
         return [self.finding(context, text, pointer="/id", related=(context.request.seq,))]
 
 
@@ -262,34 +268,34 @@ class DuplicateResponse(Rule):
     """
 
     id = "id/duplicate-response"
-    oddities = Odd.CONVERTED
+    oddities = MessageOddity.CONVERTED
     needs_session = True
     impact = Impact.WRONG
     source = "2024-11-05 basic/messages; JSON-RPC 2.0 §5"
 
     def on_anomaly(self, context: MessageContext) -> Iterable[Finding]:
-        if context.is_converted and context.request is not None and _may_answer_lost(context, self.fold):
-            doubtful: set[int] = self.state_for(context.session, set)
-            if len(doubtful) < _MAX_DOUBTFUL_REQUESTS:
-                doubtful.add(context.request.seq)
+        if context.is_converted and context.request is not None and _may_answer_lost_request(context, self.fold):
+            doubtful_seqs: set[int] = self.state_for(context.session, set)
+            if len(doubtful_seqs) < _MAX_DOUBTFUL_REQUESTS:
+                doubtful_seqs.add(context.request.seq)
         return ()
 
     def on_unpaired(self, context: MessageContext) -> Iterator[Finding]:
         if context.id_state is IdState.ANSWERED and not _is_replay(context):
-            request = _answered(context, self.fold)
-            if request is not None and (
-                request <= context.session.lost_seq or self._is_doubtful(context.session, request)
+            request_seq = _answered_seq(context, self.fold)
+            if request_seq is not None and (
+                request_seq <= context.session.lost_seq or self._is_doubtful(context.session, request_seq)
             ):
-                return  # this answer, or the earlier one, may belong to a lost request
-            related = () if request is None else (request,)
+                return  # this response, or the earlier one, may belong to a lost request
+            related = () if request_seq is None else (request_seq,)
             yield self.finding(
-                context, f"request {_id(context)} has already been answered", pointer="/id", related=related
+                context, f"request {_id_text(context)} has already been answered", pointer="/id", related=related
             )
 
-    def _is_doubtful(self, session: Session, request: int) -> bool:
-        """Whether the answer to a request had an id of another type, and may belong to a lost request."""
-        doubtful: set[int] = session.memory.get(self.id, set())
-        return request in doubtful or len(doubtful) >= _MAX_DOUBTFUL_REQUESTS
+    def _is_doubtful(self, session: Session, request_seq: int) -> bool:
+        """Whether the response to a request had an id of another type, and so may belong to a lost request."""
+        doubtful_seqs: set[int] = session.memory.get(self.id, set())
+        return request_seq in doubtful_seqs or len(doubtful_seqs) >= _MAX_DOUBTFUL_REQUESTS
 
 
 class EchoedFrame(Rule):
@@ -311,48 +317,52 @@ class EchoedFrame(Rule):
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - there is one hook
         # Both sides may send some methods: two pings that cross are not an echo.
-        known, sender = METHODS.get(method), like.message.sender
-        return known is not None and not (known.is_defined(like.rank) and sender in known.senders(like.rank))
+        definition, sender = METHODS.get(method), like.message.sender
+        return definition is not None and not (
+            definition.is_defined(like.rank) and sender in definition.senders(like.rank)
+        )
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
-        sent = echoed(context)
-        if sent is None:
+        original = echoed_message(context)
+        if original is None:
             return ()
-        text = f"{short(context.method)} is sent back unchanged: this is an echo, not a response"
-        return [self.finding(context, text, related=(sent.message.seq,))]
+        text = f"{shortened(context.method)} is sent back unchanged: this is an echo, not a response"
+        return [self.finding(context, text, related=(original.message.seq,))]
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
         request, table = context.request, self.fold.tables["server" if context.message.sender == "client" else "client"]
         if request is None or not table:
             return ()
-        waiting = table.get(RequestKey(None if context.http is None else context.http.first.number, request.id))
-        if waiting is None or waiting.request.body != request.body:
+        open_call = table.get(
+            RequestKey(None if context.http is None else context.http.first_carrier.number, request.id)
+        )
+        if open_call is None or open_call.request.body != request.body:
             return ()
-        text = f"request {_id(context)} is sent back unchanged: this is an echo, not a response"
-        return [self.finding(context, text, related=(waiting.request.seq,))]
+        text = f"request {_id_text(context)} is sent back unchanged: this is an echo, not a response"
+        return [self.finding(context, text, related=(open_call.request.seq,))]
 
 
 # ---- shared by the rules
 
 
 def _request_of(context: MessageContext) -> Request | None:
-    """Returns the request of a message, or None if it is a notification with an id, which needs no answer."""
+    """Returns a message as a request, or None if it is none; a notification with an id needs no response."""
     request = context.message
     if not isinstance(request, Request) or request.method.startswith("notifications/"):
         return None
     return request
 
 
-def _is_certain(context: MessageContext) -> bool:
+def _belongs_certainly(context: MessageContext) -> bool:
     """Whether a request certainly belongs to its session: over HTTP, by its session id, or by an announced address."""
     http, session = context.http, context.session
     if http is None or session.is_legacy or context.message.sender == "server":
         return True
-    named, own = http.fields.get(FIELD), http.session_ids.of_session(session)
-    return context.era != "modern" and named is not None and own in (None, named)
+    named_id, own_id = http.fields.get(FIELD), http.session_ids.id_of_session(session)
+    return context.era != "modern" and named_id is not None and own_id in (None, named_id)
 
 
-def _number(request: Request) -> str | None:
+def _id_number(request: Request) -> str | None:
     """Returns the id in a uniform notation, regardless of its length and spelling, or None if it is not a number."""
     value = request.body.get("id")
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -366,17 +376,17 @@ def _is_integer(number: str | None) -> bool:
     return number is not None and number[-1:].isdecimal() and "." not in number and "e-" not in number
 
 
-def _is_beyond(number: str) -> bool:
+def _is_unsafe(number: str) -> bool:
     # A number with an exponent or with more digits is certainly beyond the limit.
-    return "e" in number or len(number) > len(str(SAFE)) + 1 or abs(int(number)) > SAFE
+    return "e" in number or len(number) > len(str(MAX_SAFE_INTEGER)) + 1 or abs(int(number)) > MAX_SAFE_INTEGER
 
 
 def _is_fraction(value: object) -> bool:
-    """Whether a number was written with a point or an exponent; `Number` also holds integers of many digits."""
+    """Whether a number was written with a point or an exponent; a `Number` may also be an integer of many digits."""
     return isinstance(value, float) and (not isinstance(value, Number) or not value.token.lstrip("-").isdecimal())
 
 
-def _kind(request: Request) -> str:
+def _type_text(request: Request) -> str:
     value: Any = request.body.get("id")
     if isinstance(value, bool):
         return "a boolean"
@@ -385,70 +395,70 @@ def _kind(request: Request) -> str:
     return "an array" if isinstance(value, list) else "an object"
 
 
-def _may_answer_lost(context: MessageContext, fold: Fold) -> bool:
-    """Whether a response with the id of a request as another type may answer a lost request.
+def _may_answer_lost_request(context: MessageContext, fold: Fold) -> bool:
+    """Whether a response whose id has another type than its request's may answer a lost request.
 
-    It may if the requesting side is known to use ids of that type as well.
+    This is possible if the requesting side is known to use ids of that type as well.
     """
     message, session, request = context.message, context.session, context.request
     if session.lost_seq < 0 or request is None or not isinstance(message, Response) or message.id is None:
         return False
-    type_, opening = message.id.type, session.initialize
-    if opening is not None and opening.sender == request.sender and opening.id.type == type_:
+    type_, initialize = message.id.type, session.initialize
+    if initialize is not None and initialize.sender == request.sender and initialize.id.type == type_:
         return True
-    used = fold.routing.used_by(session).latest(session.number, request.sender, _LATEST)
-    return any(id_.type == type_ for id_ in used)
+    latest_ids = fold.routing.used_ids(session).latest_ids(session.number, request.sender, _MAX_LATEST_REQUESTS)
+    return any(id_.type == type_ for id_ in latest_ids)
 
 
-def _id(context: MessageContext) -> str:
+def _id_text(context: MessageContext) -> str:
     message = context.message
-    ident = message.id if isinstance(message, Request | Response) else None
-    return "(none)" if ident is None else _cut(ident)
+    id_ = message.id if isinstance(message, Request | Response) else None
+    return "(none)" if id_ is None else _short_id(id_)
 
 
-def _cut(ident: Id) -> str:
-    return ident.text if len(ident.text) <= _MAX_SHOWN_ID_CHARS else f"{ident.text[: _MAX_SHOWN_ID_CHARS - 1]}…"
+def _short_id(id_: Id) -> str:
+    return id_.text if len(id_.text) <= _MAX_SHOWN_ID_CHARS else f"{id_.text[: _MAX_SHOWN_ID_CHARS - 1]}…"
 
 
-def _is_unknown(context: MessageContext, fold: Fold) -> bool:
+def _has_unknown_id(context: MessageContext, fold: Fold) -> bool:
     """Whether a response has an id that no request has used."""
     message = context.message
-    if not isinstance(message, Response) or message.id is None or not message.id.pairs:
+    if not isinstance(message, Response) or message.id is None or not message.id.is_answerable:
         return False
-    is_lost = fold.tables["server" if message.sender == "client" else "client"].forgotten > 0
+    has_forgotten = fold.tables["server" if message.sender == "client" else "client"].forgotten_count > 0
     if (
         context.http is not None
         and message.sender == "server"
         and context.http.method == "POST"
-        and not context.http.sent
+        and not context.http.client_messages
     ):
-        return False  # the body of the request is not recorded
-    return context.id_state is IdState.NEVER_SEEN and not is_lost and not _is_replay(context)
+        return False  # the body of the POST is not recorded
+    return context.id_state is IdState.NEVER_SEEN and not has_forgotten and not _is_replay(context)
 
 
-def _in_other_session(context: MessageContext, fold: Fold) -> tuple[int, int] | None:
-    """Returns the numbers of another HTTP session and its request that has the id of a response, or None."""
+def _request_in_other_session(context: MessageContext, fold: Fold) -> tuple[int, int] | None:
+    """Returns the numbers of another HTTP session and of its request with the id of a response, or None."""
     message, session = context.message, context.session
     if context.http is None or not isinstance(message, Response) or message.id is None:
         return None
     side: Side = "server" if message.sender == "client" else "client"
-    for number in range(max(1, session.number - _SESSIONS), session.number + _SESSIONS):
-        used = fold.routing.used_by(session).last(number, side, message.id)
-        if used is not None and number != session.number:
-            return number, used.seq
+    for session_number in range(max(1, session.number - _MAX_SESSION_DISTANCE), session.number + _MAX_SESSION_DISTANCE):
+        last_use = fold.routing.used_ids(session).last_use(session_number, side, message.id)
+        if last_use is not None and session_number != session.number:
+            return session_number, last_use.seq
     return None
 
 
 def _own_id_state(context: MessageContext, fold: Fold) -> IdState:
-    """The state of a response's id among the sender's own requests."""
+    """Returns the state of a response's id among the sender's own requests."""
     message = context.message
     if not isinstance(message, Response) or message.id is None:
         return IdState.NEVER_SEEN
-    return fold.tables[message.sender].state(RequestKey(message.frames[0].exchange, message.id))
+    return fold.tables[message.sender].id_state(RequestKey(message.frames[0].exchange, message.id))
 
 
-def _answered(context: MessageContext, fold: Fold) -> int | None:
-    """The number of the request that was answered before."""
+def _answered_seq(context: MessageContext, fold: Fold) -> int | None:
+    """Returns the number of the request that an earlier response has answered, or None if it is unknown."""
     message = context.message
     if not isinstance(message, Response) or message.id is None:
         return None
@@ -457,5 +467,5 @@ def _answered(context: MessageContext, fold: Fold) -> int | None:
 
 
 def _is_replay(context: MessageContext) -> bool:
-    """Whether a message came on a stream that was resumed, and so may repeat an earlier one."""
+    """Whether a message was sent on a resumed stream, and so may repeat an earlier message."""
     return context.http is not None and context.http.is_replay

@@ -1,6 +1,6 @@
 """The group `legacy-sse`: HTTP+SSE of 2024-11-05, with one stream for all messages of a server and a URI for POSTs.
 
-The records of an exchange hold the address that its stream announces, which shows that it uses this transport.
+The records of an exchange contain the address that its stream announces, which shows that it uses this transport.
 """
 
 from collections import OrderedDict
@@ -9,16 +9,16 @@ from typing import ClassVar, Final
 from urllib.parse import urlsplit
 
 from analysis.conversation.call import MessageContext
-from analysis.conversation.http_exchange import STREAM, VERSION_FIELD, HttpExchange
-from analysis.conversation.message import Invalid
+from analysis.conversation.http_exchange import EVENT_STREAM, VERSION_FIELD, HttpExchange
+from analysis.conversation.message import InvalidMessage
 from analysis.conversation.record_ref import RecordRef
 from analysis.conversation.session import Session
 from analysis.protocol.revisions import since
 from analysis.rules.base import NOTE, RACE_NS, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.odd_exchange import OddExchange
-from analysis.rules.sse.delivery import NOT_JSON, is_older
-from analysis.rules.support.exchanges import POST, SUCCESS, HttpRule
+from analysis.rules.odd_exchange import ExchangeOddity
+from analysis.rules.sse.delivery import NOT_JSON, is_older_transport
+from analysis.rules.support.exchanges import POST_ONLY, SUCCESS_STATUSES, HttpRule
 from analysis.rules.support.message_text import reason
 from analysis.rules.support.origins import is_own
 
@@ -27,34 +27,34 @@ MAX_UNANNOUNCED_POSTS: Final = 1_000
 
 _GET: Final = frozenset({"GET"})
 _PAGE: Final = "2024-11-05 basic/transports"
-_FORBIDDEN: Final = frozenset(map(chr, (*range(0x21), *b'"<>\\^`{|}', 0x7F)))
+_FORBIDDEN_CHARS: Final = frozenset(map(chr, (*range(0x21), *b'"<>\\^`{|}', 0x7F)))
 """ASCII characters that URI references may not contain."""
 
 
-class _OfStream(HttpRule):
-    """A rule about streams, applied when they end."""
+class _StreamRule(HttpRule):
+    """A rule that checks streams when they end."""
 
     who = "server"
     http_methods: ClassVar[frozenset[str]] = _GET
-    media = STREAM
+    media = EVENT_STREAM
     source = _PAGE
 
     def on_exchange_end(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        return () if http.is_ours else self.check_exchange(http, session)
+        return () if http.is_from_recorder else self.check_exchange(http, session)
 
 
-class _OfPost(HttpRule):
-    """A rule about POSTs, applied when they are answered."""
+class _PostRule(HttpRule):
+    """A rule that checks POSTs when they are answered."""
 
     who = "client"
-    http_methods: ClassVar[frozenset[str]] = POST
+    http_methods: ClassVar[frozenset[str]] = POST_ONLY
     source = _PAGE
 
     def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        return () if http.is_ours or not http.sent else self.check_exchange(http, session)
+        return () if http.is_from_recorder or not http.client_messages else self.check_exchange(http, session)
 
 
-class NoEndpointFirst(_OfStream):
+class NoEndpointFirst(_StreamRule):
     """A stream sends another event before the address for POSTs.
 
     **Why it matters.** The client waits for the address and ignores everything else; some clients give up.
@@ -69,19 +69,19 @@ class NoEndpointFirst(_OfStream):
     impact = Impact.CONNECTION
 
     def check_exchange(self, http: HttpExchange, _session: Session | None) -> Iterable[Finding]:
-        if not http.received or http.session_id is not None or http.started is None:
+        if not http.server_messages or http.session_id is not None or http.started_ref is None:
             return ()
-        first = http.received[0]
-        if http.announced is not None:
-            is_late = http.uri_key is not None and first.message.seq < http.announced.seq
+        first_message = http.server_messages[0]
+        if http.announced_ref is not None:
+            is_late = http.uri_key is not None and first_message.message.seq < http.announced_ref.seq
         else:
-            is_late = _is_older_place(http)
+            is_late = _has_legacy_stream(http)
         if not is_late or not http.is_unbroken:
             return ()
-        return [self.finding(first, "an HTTP+SSE stream does not begin with an endpoint event")]
+        return [self.finding(first_message, "an HTTP+SSE stream does not begin with an endpoint event")]
 
 
-class EndpointInvalid(_OfStream):
+class EndpointInvalid(_StreamRule):
     """The address that a stream announces is not valid for a POST.
 
     **Why it matters.** The client cannot send any message. Clients refuse an address of another origin, because
@@ -96,29 +96,29 @@ class EndpointInvalid(_OfStream):
     impact = Impact.CONNECTION
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if http.announced is None or not http.endpoints:
+        if http.announced_ref is None or not http.endpoints:
             return ()
         address = http.endpoints[0]
         if not address:
             return [self._finding(http, session, "the endpoint event has no address")]
         try:
             parts = urlsplit(address)
-            is_valid = _FORBIDDEN.isdisjoint(address) and address.isascii()
+            is_valid = _FORBIDDEN_CHARS.isdisjoint(address) and address.isascii()
         except ValueError:
             is_valid = False
         if not is_valid:
             return [self._finding(http, session, "the address in the endpoint event is not a valid URI")]
         if not parts.netloc or is_own(address, http):
             return ()
-        findings = self._finding(http, session, "the address in the endpoint event has another origin")
-        return [findings._replace(level=WARNING)]
+        finding = self._finding(http, session, "the address in the endpoint event has another origin")
+        return [finding._replace(level=WARNING)]
 
     def _finding(self, http: HttpExchange, session: Session | None, text: str) -> Finding:
-        at = http.announced or RecordRef(0, 0)
-        return self.finding(at, text, session=session)
+        announcement = http.announced_ref or RecordRef(0, 0)
+        return self.finding(announcement, text, session=session)
 
 
-class EndpointAgain(_OfStream):
+class EndpointAgain(_StreamRule):
     """A stream announces an address a second time.
 
     **Why it matters.** Some clients use the first address and some the last, so messages may go to an address that no
@@ -133,12 +133,12 @@ class EndpointAgain(_OfStream):
     level = WARNING
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if http.announced_again is None:
+        if http.second_announced_ref is None:
             return ()
-        return [self.finding(http.announced_again, "a stream has a second endpoint event", session=session)]
+        return [self.finding(http.second_announced_ref, "a stream has a second endpoint event", session=session)]
 
 
-class WrongPostUri(_OfPost):
+class WrongPostUri(_PostRule):
     """A message is POSTed to an address other than the announced one, or before an address was announced.
 
     **Why it matters.** The server identifies the session by the address, including its query.
@@ -149,44 +149,58 @@ class WrongPostUri(_OfPost):
     """
 
     id = "legacy-sse/wrong-post-uri"
-    exchanges = OddExchange.HEADERS | OddExchange.OLDER | OddExchange.SENT
+    exchanges = ExchangeOddity.HEADERS | ExchangeOddity.OLDER | ExchangeOddity.SENT
     media = None
 
     def __init__(self) -> None:
         super().__init__()
-        self._early: OrderedDict[str, tuple[RecordRef, HttpExchange]] = OrderedDict()
-        """POSTs to addresses that were not announced yet."""
+        self._early_posts: OrderedDict[str, tuple[RecordRef, HttpExchange]] = OrderedDict()
+        """The last POST to each address that had not been announced yet."""
 
     def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:
-        return like.method == "POST" if hook == "response_start" else like.method == "GET" and like.media_type == STREAM
+        return (
+            like.method == "POST"
+            if hook == "response_start"
+            else like.method == "GET" and like.media_type == EVENT_STREAM
+        )
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         key = http.uri_key
-        if key is None or http.started is None or http.announced_by is not None or not http.is_whole:
+        if key is None or http.started_ref is None or http.announced_by is not None or not http.is_whole:
             return ()
-        if http.is_redirect or _is_newer(http):
+        if http.is_redirect or _uses_streamable_http(http):
             return ()
-        if not any(stream.client == http.client and stream.over is None for stream in http.legacy_streams):
-            self._early[key] = http.started, http
-            if len(self._early) > MAX_UNANNOUNCED_POSTS:
-                self._early.popitem(last=False)
+        if not any(
+            stream.client_fingerprint == http.client_fingerprint and stream.end_ref is None
+            for stream in http.legacy_streams
+        ):
+            self._early_posts[key] = http.started_ref, http
+            if len(self._early_posts) > MAX_UNANNOUNCED_POSTS:
+                self._early_posts.popitem(last=False)
             return ()
-        is_probe = http.status is not None and 400 <= http.status < 500 and _is_older_place(http)
-        return () if is_probe else self.in_request(http, session, "a POST does not go to the announced address")
+        is_probe = http.status is not None and 400 <= http.status < 500 and _has_legacy_stream(http)
+        return (
+            () if is_probe else self.findings_in_request(http, session, "a POST does not go to the announced address")
+        )
 
     def on_exchange_end(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        early = self._early.pop(http.uri_key, None) if http.uri_key is not None and self._early else None
-        if early is None or http.announced is None or http.started is None or not http.is_whole:
+        early_post = (
+            self._early_posts.pop(http.uri_key, None) if http.uri_key is not None and self._early_posts else None
+        )
+        if early_post is None or http.announced_ref is None or http.started_ref is None or not http.is_whole:
             return ()
-        at, post = early
+        start, post = early_post
         # The POST was sent after the stream had opened, but before it announced its address.
-        if not http.started.seq < at.seq < http.announced.seq or post.client != http.client:
+        if (
+            not http.started_ref.seq < start.seq < http.announced_ref.seq
+            or post.client_fingerprint != http.client_fingerprint
+        ):
             return ()
-        return self.in_request(post, session, "a POST is sent before its address was announced")
+        return self.findings_in_request(post, session, "a POST is sent before its address was announced")
 
 
 class EventType(Rule):
-    """A message of the server comes in an event of a type other than `message`, or such an event contains no message.
+    """A server sends a message in an event of a type other than `message`, or a `message` event without a message.
 
     **Why it matters.** Clients handle only `message` and `endpoint` events, and expect JSON in `message`.
 
@@ -204,7 +218,7 @@ class EventType(Rule):
 
     def on_invalid(self, context: MessageContext) -> Iterable[Finding]:
         frame = context.message.frames[0]
-        if frame.unit != "sse_event" or not is_older(context.http):
+        if frame.unit != "sse_event" or not is_older_transport(context.http):
             return ()
         if frame.event is not None:
             text = "a message from the server is sent in an event whose type is not message"
@@ -215,7 +229,7 @@ class EventType(Rule):
 
 
 class AnswerInPost(HttpRule):
-    """A message of the server comes in the response to a POST.
+    """A server sends a message in the response to a POST.
 
     **Why it matters.** On this transport the server sends messages only on the stream. Clients do not read the body of
     a response to a POST.
@@ -228,19 +242,23 @@ class AnswerInPost(HttpRule):
     id = "legacy-sse/answer-in-post"
     who = "server"
     level = WARNING
-    http_methods: ClassVar[frozenset[str]] = POST
-    statuses = SUCCESS
-    exchanges = OddExchange.OLDER
+    http_methods: ClassVar[frozenset[str]] = POST_ONLY
+    statuses = SUCCESS_STATUSES
+    exchanges = ExchangeOddity.OLDER
     source = _PAGE
 
     def on_exchange_end(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if not http.received or not http.is_for_stream or isinstance(http.received[0].message, Invalid):
+        if (
+            not http.server_messages
+            or not http.is_for_stream
+            or isinstance(http.server_messages[0].message, InvalidMessage)
+        ):
             return ()
         text = "a message is sent in the response to a POST instead of on the stream"
-        return self.in_response(http, session, text, self.level)
+        return self.findings_in_response(http, session, text, self.level)
 
 
-class PostAfterClose(_OfPost):
+class PostAfterClose(_PostRule):
     """A message is POSTed after its stream has ended.
 
     **Why it matters.** The server cannot deliver the response.
@@ -252,19 +270,19 @@ class PostAfterClose(_OfPost):
 
     id = "legacy-sse/post-after-close"
     level = WARNING
-    exchanges = OddExchange.OLDER
+    exchanges = ExchangeOddity.OLDER
     source = "2024-11-05 basic/transports"
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         stream = http.announced_by
-        if stream is None or stream.over is None or http.started is None or not http.is_for_stream:
+        if stream is None or stream.end_ref is None or http.started_ref is None or not http.is_for_stream:
             return ()
-        if http.started.t_ns - stream.over.t_ns <= RACE_NS or not stream.is_unbroken:
+        if http.started_ref.t_ns - stream.end_ref.t_ns <= RACE_NS or not stream.is_unbroken:
             return ()
-        return self.in_request(http, session, "a POST is sent after its stream has ended", self.level)
+        return self.findings_in_request(http, session, "a POST is sent after its stream has ended", self.level)
 
 
-class NoVersionHeader(_OfPost):
+class NoVersionHeader(_PostRule):
     """A client does not name the revision in a header over HTTP+SSE.
 
     **Why it matters.** It hardly matters. The specification's lifecycle page requires the header over any HTTP
@@ -279,25 +297,25 @@ class NoVersionHeader(_OfPost):
     versions = since("2025-06-18")
     level = NOTE
     once = True
-    exchanges = OddExchange.OLDER
+    exchanges = ExchangeOddity.OLDER
     source = "2025-06-18 basic/lifecycle"
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if VERSION_FIELD in http.fields or not http.is_for_stream or http.is_opening:
+        if VERSION_FIELD in http.fields or not http.is_for_stream or http.is_initializing:
             return ()
         if session is None or session.state not in ("init-answered", "ready"):
             return ()
-        return self.in_request(http, session, "the request does not name the revision")
+        return self.findings_in_request(http, session, "the request does not name the revision")
 
 
 # ---- shared by the rules
 
 
-def _is_newer(http: HttpExchange) -> bool:
+def _uses_streamable_http(http: HttpExchange) -> bool:
     """Whether a POST shows that its client uses Streamable HTTP."""
-    return http.session_id is not None or http.is_modern or http.media_type == STREAM or http.accepts_stream
+    return http.session_id is not None or http.is_modern or http.media_type == EVENT_STREAM or http.accepts_stream
 
 
-def _is_older_place(http: HttpExchange) -> bool:
+def _has_legacy_stream(http: HttpExchange) -> bool:
     """Whether the older transport was used at the path of an exchange."""
     return any(stream.path == http.path for stream in http.legacy_streams)

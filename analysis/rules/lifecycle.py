@@ -8,58 +8,61 @@ from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
 from analysis.conversation.message import Message, Notification, Request
 from analysis.conversation.session import PROTOCOL_VERSION, Session, State
 from analysis.facts import code_of
-from analysis.protocol.methods import MODERN_METHODS, UNPREFIXED
+from analysis.protocol.methods import MODERN_METHODS, UNPREFIXED_NOTIFICATIONS
 from analysis.protocol.revisions import HANDSHAKE_ERA
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.eras import AllEras, listed, modern_initialize, short
+from analysis.rules.support.eras import AllEras, listed_versions, modern_initialize_version, shortened
 
 _INITIALIZED: Final = "notifications/initialized"
 _LIFECYCLE: Final = "2024-11-05 basic/lifecycle"
-_CLIENTS: Final = 10_000
+_MAX_CLIENTS: Final = 10_000
 _MAX_POSTPONED_FINDINGS: Final = 1000
-_REFUSALS: Final = frozenset(range(400, 500)) - {401, 403, 404, 429}
+_REFUSAL_STATUSES: Final = frozenset(range(400, 500)) - {401, 403, 404, 429}
 
 
-class _Handshake(Rule):
-    """The base of the rules about the handshake, which knows which handshake a message belongs to.
+class _HandshakeRule(Rule):
+    """The base class of the rules about the handshake. It determines which handshake a message belongs to.
 
     Over HTTP without session ids, a client's messages belong to the last handshake from its address. If several
-    handshakes began at that address, no message certainly belongs to one of them.
+    handshakes began at that address, it is uncertain which of them a message belongs to.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.begun: dict[str, int] = {}
-        """Clients over HTTP, with the session of their handshake; 0 if there were several."""
+        self.handshake_sessions: dict[str, int] = {}
+        """For each client over HTTP, the number of the session of its handshake; 0 if there were several handshakes."""
 
-    begins: ClassVar[frozenset[State] | None] = None
-    """States in which it may report a request; None for all."""
+    reported_states: ClassVar[frozenset[State] | None] = None
+    """The states in which the rule may report a request; None for all."""
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
-        begins = like.session.is_http and method == "initialize"
-        return hook != "request" or begins or self.begins is None or like.state in self.begins
+        is_initialize = like.session.is_http and method == "initialize"
+        return hook != "request" or is_initialize or self.reported_states is None or like.state in self.reported_states
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
         if context.http is not None and _method(context.message) == "initialize":
-            client = context.http.client
-            if client in self.begun or len(self.begun) < _CLIENTS:
-                self.begun[client] = 0 if client in self.begun else context.session.number
+            client = context.http.client_fingerprint
+            if client in self.handshake_sessions or len(self.handshake_sessions) < _MAX_CLIENTS:
+                self.handshake_sessions[client] = 0 if client in self.handshake_sessions else context.session.number
         return self.check_request(context)
 
     def check_request(self, context: MessageContext) -> Iterable[Finding]:  # noqa: ARG002 - for rules that override it
-        """Findings about a request."""
+        """Returns findings about a request."""
         return ()
 
-    def is_sure(self, context: MessageContext) -> bool:
+    def is_of_handshake(self, context: MessageContext) -> bool:
         """Whether a message certainly belongs to the handshake of its session."""
         http = context.http
         if http is None or http.session_id:
             return True
-        return self.begun.get(http.client) == context.session.number and context.session.epoch <= 1
+        return (
+            self.handshake_sessions.get(http.client_fingerprint) == context.session.number
+            and context.session.epoch <= 1
+        )
 
 
-class RequestBeforeInitialize(_Handshake):
+class RequestBeforeInitialize(_HandshakeRule):
     """The first request of a session is not `initialize`.
 
     **Why it matters.** The server knows neither the revision nor the client's capabilities. Most servers refuse the
@@ -75,7 +78,7 @@ class RequestBeforeInitialize(_Handshake):
     id = "lifecycle/request-before-initialize"
     follows = ("id/echoed-frame",)
     needs_session = True
-    begins = frozenset({"new"})
+    reported_states = frozenset({"new"})
     who = "client"
     versions = HANDSHAKE_ERA
     needs_start = True
@@ -83,27 +86,32 @@ class RequestBeforeInitialize(_Handshake):
 
     def __init__(self) -> None:
         super().__init__()
-        # The rule checks the start itself: over HTTP the refusal is the proof, and a session that does not begin with
-        # `initialize` has no observed start there.
+        # The rule checks the start itself: over HTTP, a session that does not begin with `initialize` has no observed
+        # start, and the refusal is the proof.
         self.needs_start = False  # type: ignore[misc]
 
     def check_request(self, context: MessageContext) -> Iterable[Finding]:
-        if not _is_untouched(context) or not context.session.observed_start or not _is_work(context):
+        if not _is_before_handshake(context) or not context.session.observed_start or not _needs_session(context):
             return ()
-        return [self.finding(context, f"{short(_method(context.message))} was sent before initialize")]
+        return [self.finding(context, f"{shortened(_method(context.message))} was sent before initialize")]
 
     def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:  # noqa: ARG002 - there is one hook
-        return like.status in _REFUSALS
+        return like.status in _REFUSAL_STATUSES
 
     def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterator[Finding]:
-        if http.is_ours or http.session_id or len(self.begun) >= _CLIENTS or session.lost_seq >= 0:
+        if (
+            http.is_from_recorder
+            or http.session_id
+            or len(self.handshake_sessions) >= _MAX_CLIENTS
+            or session.lost_seq >= 0
+        ):
             return
-        if http.client in self.begun:
-            # The client has a session, but did not send its id.
+        if http.client_fingerprint in self.handshake_sessions:
+            # The client has a session, but did not send the session's id.
             return
-        for context in http.sent:
-            if not context.session.observed_start and _is_work(context) and _is_untouched(context):
-                method = short(_method(context.message))
+        for context in http.client_messages:
+            if not context.session.observed_start and _needs_session(context) and _is_before_handshake(context):
+                method = shortened(_method(context.message))
                 yield self.finding(
                     context, f"{method} was sent before initialize, and refused with status {http.status}"
                 )
@@ -144,14 +152,14 @@ class NotificationBeforeInitialize(Rule):
             _postpone(self, context, self._finding(context))
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
-        return _postponed(self, context)
+        return _take_postponed(self, context)
 
     def _finding(self, context: MessageContext) -> Finding:
-        return self.finding(context, f"{short(_method(context.message))} was sent before initialize")
+        return self.finding(context, f"{shortened(_method(context.message))} was sent before initialize")
 
 
-class RequestBeforeInitializeResult(_Handshake):
-    """The client continues before `initialize` is answered.
+class RequestBeforeInitializeResult(_HandshakeRule):
+    """The client sends another request before `initialize` is answered.
 
     **Why it matters.** The client does not know yet which revision and capabilities apply. Servers that expect the
     messages of the handshake in order may refuse the request or fail.
@@ -164,7 +172,7 @@ class RequestBeforeInitializeResult(_Handshake):
     id = "lifecycle/request-before-initialize-result"
     follows = ("id/echoed-frame",)
     needs_session = True
-    begins = frozenset({"init-sent"})
+    reported_states = frozenset({"init-sent"})
     who = "client"
     versions = HANDSHAKE_ERA
     level = WARNING
@@ -174,16 +182,16 @@ class RequestBeforeInitializeResult(_Handshake):
     def check_request(self, context: MessageContext) -> Iterable[Finding]:
         if (
             context.state != "init-sent"
-            or not _is_work(context)
-            or not self.is_sure(context)
+            or not _needs_session(context)
+            or not self.is_of_handshake(context)
             or _is_settled_elsewhere(context)
         ):
             return ()
-        return [self.finding(context, f"{short(_method(context.message))} was sent before initialize was answered")]
+        return [self.finding(context, f"{shortened(_method(context.message))} was sent before initialize was answered")]
 
 
-class EarlyInitialized(_Handshake):
-    """`notifications/initialized` comes before the result of `initialize`.
+class EarlyInitialized(_HandshakeRule):
+    """The client sends `notifications/initialized` before it has the result of `initialize`.
 
     **Why it matters.** The notification claims that the client has read the result, which is impossible. The server may
     start to send requests too early, or ignore the notification.
@@ -204,8 +212,8 @@ class EarlyInitialized(_Handshake):
     source = _LIFECYCLE
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
-        is_named = method == _INITIALIZED or (method == "initialize" and like.session.is_http)
-        return is_named and super().concerns(hook, method, like)
+        concerns_method = method == _INITIALIZED or (method == "initialize" and like.session.is_http)
+        return concerns_method and super().concerns(hook, method, like)
 
     def check_request(self, context: MessageContext) -> Iterable[Finding]:
         return () if _method(context.message) != _INITIALIZED else self._check(context)
@@ -216,29 +224,31 @@ class EarlyInitialized(_Handshake):
     def _check(self, context: MessageContext) -> Iterator[Finding]:
         if context.message.sender != "client" or context.era == "modern":
             return
-        if not self.is_sure(context) or _is_settled_elsewhere(context):
+        if not self.is_of_handshake(context) or _is_settled_elsewhere(context):
             return
         if context.state == "init-sent":
             yield self.finding(context, "initialized was sent before initialize was answered")
         elif context.state == "new":
-            circumstance = "although initialize was refused" if context.session.epoch else "without initialize"
-            yield self.finding(context, f"initialized was sent {circumstance}")
+            circumstances = "although initialize was refused" if context.session.epoch else "without initialize"
+            yield self.finding(context, f"initialized was sent {circumstances}")
 
 
-class InitializedMissing(_Handshake):
+class InitializedMissing(_HandshakeRule):
     """The client sends requests, but never sent `notifications/initialized`.
 
-    **Why it matters.** Until it arrives, strict servers answer only `ping`, and send no requests themselves.
+    **Why it matters.** Until the notification arrives, strict servers answer only `ping`, and send no requests
+    themselves.
 
     **On the wire.** `< {"id":1,"result":{"protocolVersion":…}}` `> {"id":2,"method":"tools/list"}`
 
     **Instead.** Send `{"jsonrpc":"2.0","method":"notifications/initialized"}` right after the result of `initialize`.
-    Over HTTP it may still be in transit when a request is sent, so the request is reported only when it is answered.
+    Over HTTP, the notification may still be in transit when the client sends a request. So the request is reported only
+    when it is answered.
     """
 
     id = "lifecycle/initialized-missing"
     needs_session = True
-    begins = frozenset({"init-answered"})
+    reported_states = frozenset({"init-answered"})
     who = "client"
     versions = HANDSHAKE_ERA
     impact = Impact.CONNECTION
@@ -252,37 +262,37 @@ class InitializedMissing(_Handshake):
         return self._early_findings(context) if context.state == "init-answered" else ()
 
     def _early_findings(self, context: MessageContext) -> Iterator[Finding]:
-        if not _is_work(context) or _method(context.message) == "initialize":
+        if not _needs_session(context) or _method(context.message) == "initialize":
             return
-        if context.session.has_initialized or not self.is_sure(context):
+        if context.session.has_initialized or not self.is_of_handshake(context):
             return
         if context.http is None:
             yield self._finding(context)
             return
-        waiting = self.state_for(context.session, dict).setdefault("waiting", {})
-        if len(waiting) < _MAX_POSTPONED_FINDINGS:
-            waiting[context.message.seq, context.message.index] = self._finding(context)
+        pending_findings = self.state_for(context.session, dict).setdefault("waiting", {})
+        if len(pending_findings) < _MAX_POSTPONED_FINDINGS:
+            pending_findings[context.message.seq, context.message.index] = self._finding(context)
 
     def on_response(self, context: MessageContext) -> Iterable[Finding]:
         if self.id not in context.session.memory or context.answered is None:
             return ()
-        return self._answered(context, context.answered.request)
+        return self._check_answered(context, context.answered.request)
 
-    def _answered(self, context: MessageContext, request: Request) -> Iterator[Finding]:
+    def _check_answered(self, context: MessageContext, request: Request) -> Iterator[Finding]:
         session = context.session
-        waiting = self.state_for(session, dict).get("waiting", {}).pop((request.seq, request.index), None)
-        if waiting is None or session.state != "init-answered" or session.has_initialized:
+        pending_finding = self.state_for(session, dict).get("waiting", {}).pop((request.seq, request.index), None)
+        if pending_finding is None or session.state != "init-answered" or session.has_initialized:
             return
         # Another handshake may have begun at this address since then.
-        if self.is_sure(context):
-            yield waiting
+        if self.is_of_handshake(context):
+            yield pending_finding
 
     def _finding(self, context: MessageContext) -> Finding:
-        return self.finding(context, f"{short(_method(context.message))} was sent, but initialized was not")
+        return self.finding(context, f"{shortened(_method(context.message))} was sent, but initialized was not")
 
 
-class DuplicateInitialized(_Handshake):
-    """`notifications/initialized` is sent again.
+class DuplicateInitialized(_HandshakeRule):
+    """The client sends `notifications/initialized` a second time.
 
     **Why it matters.** A server may do its start-up work twice, such as requesting the roots again or starting a second
     timer.
@@ -305,14 +315,14 @@ class DuplicateInitialized(_Handshake):
         if context.message.sender != "client" or context.era != "handshake":
             return
         memory = self.state_for(context.session, dict)
-        before: HttpExchange | None = memory.get("post")
-        is_first = "post" not in memory  # as far as known: records may be lost
+        earlier_post: HttpExchange | None = memory.get("post")
+        is_first = "post" not in memory  # as far as the capture shows: records may be lost
         memory["post"] = context.http
-        if is_first or context.state != "ready" or not self.is_sure(context):
+        if is_first or context.state != "ready" or not self.is_of_handshake(context):
             return
-        status = None if before is None else before.last.status
-        if context.http is not None and before is not None and (status is None or status >= 300):
-            # The first one did not arrive, so the client had to post it again.
+        status = None if earlier_post is None else earlier_post.last_carrier.status
+        if context.http is not None and earlier_post is not None and (status is None or status >= 300):
+            # The first notification did not arrive, so the client had to post it again.
             return
         yield self.finding(context, "initialized was already sent in this session")
 
@@ -320,8 +330,8 @@ class DuplicateInitialized(_Handshake):
 class RepeatedInitialize(Rule):
     """`initialize` is sent in a session that is already initialized.
 
-    **Why it matters.** It reopens everything that was agreed on. Servers refuse it, or start over and lose
-    subscriptions and log levels.
+    **Why it matters.** A second handshake reopens everything that was agreed on. Servers refuse it, or start over and
+    lose subscriptions and log levels.
 
     **On the wire.** `> {"id":1,"method":"initialize",…}` … `> {"id":9,"method":"initialize",…}` on one pipe
 
@@ -342,14 +352,14 @@ class RepeatedInitialize(Rule):
         if context.message.sender != "client":
             return
         memory, session = self.state_for(context.session, dict), context.session
-        # In the older transport the stream is opened first, and is the session.
+        # On the older transport, the client first opens a stream, which is the session.
         is_stream = memory.setdefault("stream", session.observed_start and session.opened_ns < context.message.t_ns)
-        is_carried = context.http is None or (is_stream and not context.http.session_id)
-        if is_carried and context.state in ("init-answered", "ready"):
+        is_same_session = context.http is None or (is_stream and not context.http.session_id)
+        if is_same_session and context.state in ("init-answered", "ready"):
             yield self.finding(context, "initialize was sent in a session that is already initialized")
 
 
-class ServerRequestBeforeInitialized(_Handshake):
+class ServerRequestBeforeInitialized(_HandshakeRule):
     """The server sends a request before the client has sent `notifications/initialized`.
 
     **Why it matters.** The client may not be ready: it drops the request, or mistakes it for the response that it waits
@@ -374,8 +384,10 @@ class ServerRequestBeforeInitialized(_Handshake):
         if context.message.sender != "server" or context.era != "handshake" or not _is_request(context.message):
             return
         is_early = context.state in ("init-sent", "init-answered") and not context.session.has_initialized
-        if is_early and self.is_sure(context):
-            yield self.finding(context, f"{short(_method(context.message))} was sent before the client was initialized")
+        if is_early and self.is_of_handshake(context):
+            yield self.finding(
+                context, f"{shortened(_method(context.message))} was sent before the client was initialized"
+            )
 
 
 class ServerFrameBeforeInitialize(Rule):
@@ -403,7 +415,7 @@ class ServerFrameBeforeInitialize(Rule):
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
         if context.message.sender == "client":
-            return _postponed(self, context)
+            return _take_postponed(self, context)
         return self._check(context) if _is_request(context.message) else ()
 
     def on_notification(self, context: MessageContext) -> Iterator[Finding]:
@@ -417,7 +429,7 @@ class ServerFrameBeforeInitialize(Rule):
             _postpone(self, context, self._finding(context))
 
     def _finding(self, context: MessageContext) -> Finding:
-        return self.finding(context, f"the server sent {short(_method(context.message))} before initialize")
+        return self.finding(context, f"the server sent {shortened(_method(context.message))} before initialize")
 
 
 class InitializeFailed(Rule):
@@ -441,18 +453,18 @@ class InitializeFailed(Rule):
     def on_error(self, context: MessageContext) -> Iterator[Finding]:
         if context.answered is None or context.answered.response is None or context.session.server_is_modern:
             return
-        if modern_initialize(context.answered.request) is not None:
-            return  # version/modern-in-handshake has reported it
-        code, versions = code_of(context.answered.response), listed(context.answered.response)
+        if modern_initialize_version(context.answered.request) is not None:
+            return  # `version/modern-in-handshake` has reported this
+        code, versions = code_of(context.answered.response), listed_versions(context.answered.response)
         text = f"initialize was refused with code {code}" if code is not None else "initialize was refused"
         if versions:
-            text += f"; the server supports {short(', '.join(versions))}"
+            text += f"; the server supports {shortened(', '.join(versions))}"
         if context.revision:
-            text += f"; {short(context.revision)} was requested"
+            text += f"; {shortened(context.revision)} was requested"
         yield self.finding(context, text, related=(context.answered.request.seq,))
 
 
-class ContinuedAfterFailedInitialize(_Handshake):
+class ContinuedAfterFailedInitialize(_HandshakeRule):
     """The client continues although `initialize` was refused.
 
     **Why it matters.** The session has not started, so how the server reacts is undefined.
@@ -464,7 +476,7 @@ class ContinuedAfterFailedInitialize(_Handshake):
 
     id = "lifecycle/continued-after-failed-initialize"
     needs_session = True
-    begins = frozenset({"new"})
+    reported_states = frozenset({"new"})
     who = "client"
     versions = HANDSHAKE_ERA
     needs_start = True
@@ -475,21 +487,23 @@ class ContinuedAfterFailedInitialize(_Handshake):
         is_refused = context.state == "new" and context.session.epoch > 0
         if (
             not is_refused
-            or not _is_work(context)
+            or not _needs_session(context)
             or _method(context.message) == "initialize"
-            or not self.is_sure(context)
+            or not self.is_of_handshake(context)
         ):
             return ()
-        return [self.finding(context, f"{short(_method(context.message))} was sent although initialize was refused")]
+        return [
+            self.finding(context, f"{shortened(_method(context.message))} was sent although initialize was refused")
+        ]
 
 
 # ---- shared by the rules
 
 
 def _method(message: Message) -> str:
-    """The method of a message, with the prefix that a notification may lack."""
+    """Returns the method of a message, with the prefix that a notification may lack; empty for a response."""
     if isinstance(message, Notification):
-        return UNPREFIXED.get(message.method, message.method)
+        return UNPREFIXED_NOTIFICATIONS.get(message.method, message.method)
     return message.method if isinstance(message, Request) else ""
 
 
@@ -499,13 +513,13 @@ def _is_request(message: Message) -> bool:
     return isinstance(message, Request) and method != "ping" and not method.startswith("notifications/")
 
 
-def _is_work(context: MessageContext) -> bool:
+def _needs_session(context: MessageContext) -> bool:
     """Whether a message is a client's request that needs a session."""
     return context.message.sender == "client" and context.era == "handshake" and _is_request(context.message)
 
 
-def _is_untouched(context: MessageContext) -> bool:
-    """Whether no handshake was tried in the session of a message, and the message is not an attempt itself."""
+def _is_before_handshake(context: MessageContext) -> bool:
+    """Whether no handshake has been attempted in the session of a message, and the message is not an attempt itself."""
     return context.state == "new" and not context.session.epoch and _method(context.message) != "initialize"
 
 
@@ -519,17 +533,17 @@ def _is_modern(request: Request) -> bool:
 
 
 def _postpone(rule: Rule, context: MessageContext, finding: Finding) -> None:
-    """Keep a finding that holds only in the handshake era until the client shows its era."""
-    early: list[Finding] = rule.state_for(context.session, list)
-    if len(early) < _MAX_POSTPONED_FINDINGS:
-        early.append(finding)
+    """Keeps a finding that is valid only in the handshake era until the client shows its era."""
+    postponed: list[Finding] = rule.state_for(context.session, list)
+    if len(postponed) < _MAX_POSTPONED_FINDINGS:
+        postponed.append(finding)
 
 
-def _postponed(rule: Rule, context: MessageContext) -> list[Finding]:
-    """The postponed findings, if the client has shown that it uses the handshake era."""
-    early: list[Finding] | None = context.session.memory.get(rule.id)
-    if not early or context.message.sender != "client" or context.era != "handshake":
+def _take_postponed(rule: Rule, context: MessageContext) -> list[Finding]:
+    """Removes and returns the postponed findings if the client has shown that it uses the handshake era."""
+    postponed: list[Finding] | None = context.session.memory.get(rule.id)
+    if not postponed or context.message.sender != "client" or context.era != "handshake":
         return []
-    due = early[:]
-    early.clear()
-    return due
+    findings = postponed[:]
+    postponed.clear()
+    return findings

@@ -7,32 +7,32 @@ from typing import Any, Final
 
 from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Notification, Request
-from analysis.conversation.session import META
-from analysis.protocol.json_pointer import step
+from analysis.conversation.session import META_PREFIX
+from analysis.protocol.json_pointer import encode_step
 from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA
 from analysis.rules.base import NOTE, RACE_NS, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, speaks_modern
 
 LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-"""Every level, from the mildest to the most severe."""
-LEVEL_KEY: Final = META + "logLevel"
-OPEN: Final = 10_000
+"""All levels, from the least to the most severe."""
+LEVEL_KEY: Final = META_PREFIX + "logLevel"
+MAX_REMEMBERED_REQUESTS: Final = 10_000
 """The most unanswered requests whose levels are remembered."""
-PENDING: Final = 100
+MAX_PENDING_LEVELS: Final = 100
 """The most unanswered `logging/setLevel` requests that are remembered."""
-PARTS: Final = 2_000
+MAX_SEARCHED_VALUES: Final = 2_000
 """The most values of one message that are searched for secrets."""
-TEXT: Final = 64 << 10
-"""The most characters of such a value that are searched."""
+MAX_SEARCHED_CHARS: Final = 64 << 10
+"""The most characters of one value that are searched for secrets."""
 
-_MESSAGE: Final = "notifications/message"
-_SET: Final = "logging/setLevel"
+_LOG_MESSAGE: Final = "notifications/message"
+_SET_LEVEL: Final = "logging/setLevel"
 _RANKS: Final = {level: rank for rank, level in enumerate(LEVELS)}
-_FLOOD: Final = 100
+_MAX_MESSAGES_PER_SECOND: Final = 100
 _SECOND_NS: Final = 1_000_000_000
-_NAMES: Final = frozenset({"password", "secret", "token", "api_key", "authorization"})
-_SECRET: Final = re.compile(
+_SECRET_NAMES: Final = frozenset({"password", "secret", "token", "api_key", "authorization"})
+_search_secret: Final = re.compile(
     r"\b[Bb]earer [A-Za-z0-9._~+/=-]{20}"
     r"|\bsk-[A-Za-z0-9_-]{16}"
     r"|\bghp_[A-Za-z0-9]{20}"
@@ -40,7 +40,7 @@ _SECRET: Final = re.compile(
     r"|-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----"
     r"|\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8}"
 ).search
-_HIDDEN: Final = re.compile(r"(?i)[*•.x\s]*|.*(?:redacted|hidden|masked).*|[<\[].*[>\]]").fullmatch
+_is_masked: Final = re.compile(r"(?i)[*•.x\s]*|.*(?:redacted|hidden|masked).*|[<\[].*[>\]]").fullmatch
 
 
 class _LogLevel:
@@ -48,13 +48,13 @@ class _LogLevel:
 
     def __init__(self) -> None:
         self.rank: int | None = None
-        """Rank of the level in force; None before a level was set."""
+        """Rank of the level in force; None before the client has set one."""
         self.t_ns = 0
         self.seq = 0
-        """Number of the response that confirmed it."""
-        self.exchange: int | None = None
-        self.pending: dict[int, int | None] = {}
-        """Levels of unanswered requests, which may already apply, by the requests' numbers."""
+        """Number of the response that confirmed the level."""
+        self.exchange_number: int | None = None
+        self.pending_ranks: dict[int, int | None] = {}
+        """Ranks of the levels in unanswered requests, which may already apply, by the number of the request."""
 
 
 class BelowLevel(Rule):
@@ -65,7 +65,7 @@ class BelowLevel(Rule):
     **On the wire.** `> {"id":2,"method":"logging/setLevel","params":{"level":"error"}}`, `< {"id":2,"result":{}}`, and
     then `< {"method":"notifications/message","params":{"level":"debug","data":"…"}}`
 
-    **Instead.** Compare with the last level that was set, separately for each session.
+    **Instead.** For each session, remember the last level that was set, and send no messages below it.
     """
 
     id = "logging/below-level"
@@ -73,44 +73,50 @@ class BelowLevel(Rule):
     who = "server"
     versions = HANDSHAKE_ERA
     level = WARNING
-    methods = frozenset({_SET, _MESSAGE})
+    methods = frozenset({_SET_LEVEL, _LOG_MESSAGE})
     source = "2024-11-05 server/utilities/logging"
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
-        kept: _LogLevel = self.state_for(context.session, _LogLevel)
-        if len(kept.pending) < PENDING:
-            kept.pending[context.message.seq] = _rank(member(member(context.body, "params"), "level"))
+        log_level: _LogLevel = self.state_for(context.session, _LogLevel)
+        if len(log_level.pending_ranks) < MAX_PENDING_LEVELS:
+            log_level.pending_ranks[context.message.seq] = _rank(member(member(context.body, "params"), "level"))
         return ()
 
     def on_response(self, context: MessageContext) -> Iterable[Finding]:
-        kept: _LogLevel = self.state_for(context.session, _LogLevel)
+        log_level: _LogLevel = self.state_for(context.session, _LogLevel)
         if context.request is None:
             return ()
-        level = kept.pending.pop(context.request.seq, None)
+        rank = log_level.pending_ranks.pop(context.request.seq, None)
         if not getattr(context.message, "is_error", True):
-            kept.rank, kept.t_ns, kept.seq = level, context.message.t_ns, context.message.seq
-            kept.exchange = context.message.frames[0].exchange
+            log_level.rank, log_level.t_ns, log_level.seq = rank, context.message.t_ns, context.message.seq
+            log_level.exchange_number = context.message.frames[0].exchange
         return ()
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
-        kept: _LogLevel | None = context.session.memory.get(self.id)
-        rank = _level(context)
-        if kept is None or kept.rank is None or rank is None or rank >= kept.rank or context.message.sender != "server":
+        log_level: _LogLevel | None = context.session.memory.get(self.id)
+        rank = _level_rank(context)
+        if (
+            log_level is None
+            or log_level.rank is None
+            or rank is None
+            or rank >= log_level.rank
+            or context.message.sender != "server"
+        ):
             return ()
-        if any(level is None or rank >= level for level in kept.pending.values()):
+        if any(pending_rank is None or rank >= pending_rank for pending_rank in log_level.pending_ranks.values()):
             return ()
         if (
             context.http is not None
-            and context.http.number != kept.exchange
-            and context.message.t_ns <= kept.t_ns + RACE_NS
+            and context.http.number != log_level.exchange_number
+            and context.message.t_ns <= log_level.t_ns + RACE_NS
         ):
             return ()
-        text = f"a log message has the level {LEVELS[rank]}, although {LEVELS[kept.rank]} was set"
-        return [self.finding(context, text, pointer="/params/level", related=(kept.seq,))]
+        text = f"a log message has the level {LEVELS[rank]}, although {LEVELS[log_level.rank]} was set"
+        return [self.finding(context, text, pointer="/params/level", related=(log_level.seq,))]
 
 
-class _PerRequest(Rule):
-    """The base of the rules about levels that requests ask for."""
+class _RequestedLevelRule(Rule):
+    """The base class of the rules about the log level that each request asks for."""
 
     who = "server"
     versions = MODERN_ERA
@@ -119,8 +125,8 @@ class _PerRequest(Rule):
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         if hook == "notification":
-            return method == _MESSAGE and like.message.sender == "server"
-        # Over HTTP a message comes in the exchange of its request.
+            return method == _LOG_MESSAGE and like.message.sender == "server"
+        # Over HTTP, a log message comes in the exchange of its request, so requests need not be remembered.
         return like.message.sender == ("client" if hook == "request" else "server") and like.http is None
 
     def required_word_for(self, hook: str, _method: str, _like: MessageContext) -> bytes:
@@ -128,22 +134,26 @@ class _PerRequest(Rule):
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
         if isinstance(context.message, Request) and LEVEL_KEY in context.message.meta:
-            kept: dict[int, object] = self.state_for(context.session, dict)
-            if len(kept) < OPEN:
-                kept[context.message.seq] = context.message.meta[LEVEL_KEY]
+            levels_by_request: dict[int, object] = self.state_for(context.session, dict)
+            if len(levels_by_request) < MAX_REMEMBERED_REQUESTS:
+                levels_by_request[context.message.seq] = context.message.meta[LEVEL_KEY]
         return ()
 
     def on_response(self, context: MessageContext) -> Iterable[Finding]:
-        kept: dict[int, object] | None = context.session.memory.get(self.id)
-        if kept and context.request is not None:
-            kept.pop(context.request.seq, None)
+        levels_by_request: dict[int, object] | None = context.session.memory.get(self.id)
+        if levels_by_request and context.request is not None:
+            levels_by_request.pop(context.request.seq, None)
         return ()
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
         if not speaks_modern(context) or not isinstance(context.message, Notification):
             return ()
         if context.http is not None:
-            requests = [sent.message for sent in context.http.sent if isinstance(sent.message, Request)]
+            requests = [
+                sent_context.message
+                for sent_context in context.http.client_messages
+                if isinstance(sent_context.message, Request)
+            ]
             if not requests:
                 return ()
             return self.check_level(
@@ -151,19 +161,25 @@ class _PerRequest(Rule):
             )
         session = context.session
         if not session.observed_start or session.unjudged.get("client") is not None:
-            return ()  # an unknown request may have asked for it
-        kept: dict[int, object] | None = session.memory.get(self.id)
-        if kept and len(kept) >= OPEN:
+            return ()  # an unrecorded request may have asked for log messages
+        levels_by_request: dict[int, object] | None = session.memory.get(self.id)
+        if levels_by_request and len(levels_by_request) >= MAX_REMEMBERED_REQUESTS:
             return ()
-        return self.check_level(context, list(kept.values()) if kept else [], None)
+        return self.check_level(context, list(levels_by_request.values()) if levels_by_request else [], None)
 
-    def check_level(self, context: MessageContext, levels: list[object], request: int | None) -> Iterator[Finding]:
-        """Check a log message; `levels` are those of the requests that it may be about."""
+    def check_level(self, context: MessageContext, levels: list[object], request_seq: int | None) -> Iterator[Finding]:
+        """Check a log message.
+
+        Args:
+            context: the log message.
+            levels: the levels that the requests it may belong to ask for.
+            request_seq: number of the request that it belongs to, if that is certain.
+        """
         raise NotImplementedError
 
 
-class NotRequested(_PerRequest):
-    """A log message comes although no open request asks for any.
+class NotRequested(_RequestedLevelRule):
+    """A server sends a log message although no open request asks for any.
 
     **Why it matters.** Since 2026-07-28 each request says whether its client wants log messages. Clients that do not
     want them may be unable to handle them, and may drop the connection.
@@ -176,13 +192,13 @@ class NotRequested(_PerRequest):
 
     id = "logging/not-requested"
 
-    def check_level(self, context: MessageContext, levels: list[object], request: int | None) -> Iterator[Finding]:
+    def check_level(self, context: MessageContext, levels: list[object], request_seq: int | None) -> Iterator[Finding]:
         if not levels:
             text = "no open request asks for log messages"
-            yield self.finding(context, text, related=() if request is None else (request,))
+            yield self.finding(context, text, related=() if request_seq is None else (request_seq,))
 
 
-class BelowRequested(_PerRequest):
+class BelowRequested(_RequestedLevelRule):
     """A log message is less severe than its request asks for.
 
     **Why it matters.** The client asked not to get such messages.
@@ -190,19 +206,21 @@ class BelowRequested(_PerRequest):
     **On the wire.** `> …"_meta":{"io.modelcontextprotocol/logLevel":"error",…}`,
     `< {"method":"notifications/message","params":{"level":"debug","data":"…"}}`
 
-    **Instead.** Compare with the level of the request that the message is about.
+    **Instead.** Send no messages below the level of the request that they belong to.
     """
 
     id = "logging/below-requested"
     level = WARNING
 
-    def check_level(self, context: MessageContext, levels: list[object], request: int | None) -> Iterator[Finding]:
-        rank, ranks = _level(context), [_rank(level) for level in levels]
-        known = [level_rank for level_rank in ranks if level_rank is not None]
-        if rank is None or not known or len(known) < len(ranks) or rank >= min(known):
+    def check_level(self, context: MessageContext, levels: list[object], request_seq: int | None) -> Iterator[Finding]:
+        rank, ranks = _level_rank(context), [_rank(level) for level in levels]
+        known_ranks = [level_rank for level_rank in ranks if level_rank is not None]
+        if rank is None or not known_ranks or len(known_ranks) < len(ranks) or rank >= min(known_ranks):
             return
-        text = f"a log message has the level {LEVELS[rank]}, although {LEVELS[min(known)]} was requested"
-        yield self.finding(context, text, pointer="/params/level", related=() if request is None else (request,))
+        text = f"a log message has the level {LEVELS[rank]}, although {LEVELS[min(known_ranks)]} was requested"
+        yield self.finding(
+            context, text, pointer="/params/level", related=() if request_seq is None else (request_seq,)
+        )
 
 
 class Secret(Rule):
@@ -220,12 +238,12 @@ class Secret(Rule):
     who = "server"
     level = WARNING
     impact = Impact.SECURITY
-    methods = frozenset({_MESSAGE})
+    methods = frozenset({_LOG_MESSAGE})
     sender = "server"
     source = "2024-11-05 server/utilities/logging"
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
-        pointer = _secret_in(member(member(context.body, "params"), "data"))
+        pointer = _secret_pointer(member(member(context.body, "params"), "data"))
         if pointer is None:
             return ()
         return [
@@ -236,7 +254,7 @@ class Secret(Rule):
 
 
 class InvalidLevelAccepted(Rule):
-    """A level that does not exist is accepted.
+    """A server accepts a level that does not exist.
 
     **Why it matters.** The client believes that it has set a level, but which messages it gets is undefined.
 
@@ -253,7 +271,7 @@ class InvalidLevelAccepted(Rule):
     source = "2024-11-05 server/utilities/logging; 2026-07-28 server/utilities/logging"
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - there is one hook
-        return like.message.sender == "server" and (like.era == "modern" or method == _SET)
+        return like.message.sender == "server" and (like.era == "modern" or method == _SET_LEVEL)
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
         request = context.request
@@ -271,7 +289,7 @@ class InvalidLevelAccepted(Rule):
 
 
 class Flood(Rule):
-    """More than a hundred log messages come within a second.
+    """A server sends more than a hundred log messages within a second.
 
     **Why it matters.** Log messages share the connection with responses, which queue behind them.
 
@@ -286,19 +304,19 @@ class Flood(Rule):
     impact = Impact.COST
     needs_time = True
     once = True
-    methods = frozenset({_MESSAGE})
+    methods = frozenset({_LOG_MESSAGE})
     sender = "server"
     source = "2024-11-05 server/utilities/logging"
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
-        kept: deque[int] = self.state_for(context.session, lambda: deque(maxlen=_FLOOD))
+        recent_ns: deque[int] = self.state_for(context.session, lambda: deque(maxlen=_MAX_MESSAGES_PER_SECOND))
         t_ns = context.message.t_ns
-        first = kept[0] if len(kept) == _FLOOD else None
-        kept.append(t_ns)
-        if first is None or t_ns - first >= _SECOND_NS:
+        first_ns = recent_ns[0] if len(recent_ns) == _MAX_MESSAGES_PER_SECOND else None
+        recent_ns.append(t_ns)
+        if first_ns is None or t_ns - first_ns >= _SECOND_NS:
             return ()
-        kept.clear()
-        return [self.finding(context, f"more than {_FLOOD} log messages within a second")]
+        recent_ns.clear()
+        return [self.finding(context, f"more than {_MAX_MESSAGES_PER_SECOND} log messages within a second")]
 
 
 # ---- shared by the rules
@@ -308,26 +326,30 @@ def _rank(level: object) -> int | None:
     return _RANKS.get(level) if isinstance(level, str) else None
 
 
-def _level(context: MessageContext) -> int | None:
+def _level_rank(context: MessageContext) -> int | None:
     return _rank(member(member(context.body, "params"), "level"))
 
 
-def _secret_in(data: Any) -> str | None:
-    """Returns the place in a message's data that looks like a credential, or None if nothing does."""
-    waiting: list[tuple[Any, str]] = [(data, "")]
-    for _ in range(PARTS):
-        if not waiting:
+def _secret_pointer(data: Any) -> str | None:
+    """Returns the JSON Pointer to the first value in `data` that looks like a credential, or None if there is none."""
+    stack: list[tuple[Any, str]] = [(data, "")]
+    for _ in range(MAX_SEARCHED_VALUES):
+        if not stack:
             return None
-        value, pointer = waiting.pop()
+        value, pointer = stack.pop()
         if isinstance(value, str):
-            if _SECRET(value, 0, TEXT):
+            if _search_secret(value, 0, MAX_SEARCHED_CHARS):
                 return pointer
         elif isinstance(value, dict):
             for name, item in value.items():
-                at = f"{pointer}/{step(name, 60)}"
-                if isinstance(item, str) and name.lower() in _NAMES and not _HIDDEN(item[:TEXT]):
-                    return at
-                waiting.append((item, at))
+                item_pointer = f"{pointer}/{encode_step(name, 60)}"
+                if (
+                    isinstance(item, str)
+                    and name.lower() in _SECRET_NAMES
+                    and not _is_masked(item[:MAX_SEARCHED_CHARS])
+                ):
+                    return item_pointer
+                stack.append((item, item_pointer))
         elif isinstance(value, list):
-            waiting += [(item, f"{pointer}/{index}") for index, item in enumerate(value[:PARTS])]
+            stack += [(item, f"{pointer}/{index}") for index, item in enumerate(value[:MAX_SEARCHED_VALUES])]
     return None

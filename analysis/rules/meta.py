@@ -7,35 +7,35 @@ from typing import Any, Final
 
 from analysis.conversation.annotated_objects import (
     MAX_EXAMINED_ITEMS,
-    USUAL,
+    USUAL_META_KEYS,
     annotated_objects,
-    has_places,
+    body_member,
     icons,
-    part_of,
+    may_have_annotated_objects,
 )
 from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Request
 from analysis.conversation.session import CLIENT_INFO, SERVER_INFO
-from analysis.protocol.json_pointer import step
+from analysis.protocol.json_pointer import encode_step
 from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import MODERN_ERA, since
-from analysis.rules.base import NOTE, WARNING, Metas, Rule
+from analysis.rules.base import NOTE, WARNING, MetaObjects, Rule
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.eras import member, short
-from analysis.rules.unchanged_content import LISTS, Words
+from analysis.rules.support.eras import member, shortened
+from analysis.rules.unchanged_content import REPEATED_METHODS, WordsScope
 
-_REPORTED: Final = 10
+_MAX_REPORTED_FINDINGS: Final = 10
 """The most findings of a rule about one message that are reported individually."""
-_RESERVED: Final = frozenset({"modelcontextprotocol", "mcp"})
-_SETTLED: Final = 3
+_RESERVED_LABELS: Final = frozenset({"modelcontextprotocol", "mcp"})
+_SECOND_LABEL_RANK: Final = 3
 """Rank of the first revision in which the second label of a prefix decides whether it is reserved."""
 
 _LABEL: Final = r"[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 _is_key: Final = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*/)?(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)?").fullmatch
 _is_plain: Final = re.compile(r"[A-Za-z0-9]").fullmatch
-_IDS: Final = r"-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
+_TRACE_IDS: Final = r"-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
 # Future versions of `traceparent` may append fields after the flags.
-_is_traceparent: Final = re.compile(rf"00{_IDS}|(?!00|ff)[0-9a-f]{{2}}{_IDS}(?:-.*)?").fullmatch
+_is_traceparent: Final = re.compile(rf"00{_TRACE_IDS}|(?!00|ff)[0-9a-f]{{2}}{_TRACE_IDS}(?:-.*)?").fullmatch
 _is_time: Final = re.compile(
     r"\d{4}(?:-(?:0[1-9]|1[0-2])(?:-(?:0[1-9]|[12]\d|3[01]))?|-?[0-3]\d\d|-?W[0-5]\d(?:-?[1-7])?"
     r"|(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01]))?"
@@ -44,8 +44,8 @@ _is_time: Final = re.compile(
 ).fullmatch
 _is_mime: Final = re.compile(r"[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+\s*(?:;.*)?", re.DOTALL).fullmatch
 _is_size: Final = re.compile(r"[0-9]+x[0-9]+|any").fullmatch
-_scheme: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,30}):").match
-_REJECTED: Final = frozenset({"javascript", "file", "ftp", "ws"})
+_match_scheme: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,30}):").match
+_FORBIDDEN_SCHEMES: Final = frozenset({"javascript", "file", "ftp", "ws"})
 _MAX_TIMESTAMP_CHARS: Final = 200
 """The most characters of a timestamp; a longer one is invalid."""
 
@@ -54,25 +54,29 @@ class _SharedMemberRule(Rule):
     """A rule about members that any message may have."""
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
-        return has_places("result" if hook == "result" else "params", method, like.era)
+        return may_have_annotated_objects("result" if hook == "result" else "params", method, like.era)
 
-    def decisive_words(self, hook: str, method: str, _like: MessageContext) -> Words | None:
-        if method in LISTS:
+    def decisive_words(self, hook: str, method: str, _like: MessageContext) -> WordsScope | None:
+        if method in REPEATED_METHODS:
             return "result" if hook == "result" else "envelope"
-        # If such a message cannot have these objects itself, only those in which its sender names itself remain.
-        return None if has_places("result" if hook == "result" else "params", method, "handshake") else "envelope"
+        # A message of a method without such objects can have them only in its envelope, where its sender names itself.
+        return (
+            None
+            if may_have_annotated_objects("result" if hook == "result" else "params", method, "handshake")
+            else "envelope"
+        )
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
-        return self.capped(self.check(context), _REPORTED)
+        return self.capped(self.check(context), _MAX_REPORTED_FINDINGS)
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
-        return self.capped(self.check(context), _REPORTED)
+        return self.capped(self.check(context), _MAX_REPORTED_FINDINGS)
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
-        return self.capped(self.check(context), _REPORTED)
+        return self.capped(self.check(context), _MAX_REPORTED_FINDINGS)
 
     def check(self, context: MessageContext) -> Iterator[Finding]:
-        """What is wrong with a message."""
+        """Yields the findings about a message."""
         raise NotImplementedError
 
 
@@ -98,12 +102,13 @@ class NotObject(_MetaRule):
     replaces = ("schema/*",)
     source = "2024-11-05 schema"
 
-    def on_meta(self, context: MessageContext, metas: Metas) -> Iterable[Finding]:
-        odd = [pointer for pointer, meta in metas if not isinstance(meta, dict) and meta is not None]
+    def on_meta(self, context: MessageContext, metas: MetaObjects) -> Iterable[Finding]:
+        pointers = [pointer for pointer, meta in metas if not isinstance(meta, dict) and meta is not None]
         if context.era == "modern" and isinstance(context.message, Request):
-            odd = [pointer for pointer in odd if pointer != "/params/_meta"]  # `modern/*` reports it
+            pointers = [pointer for pointer in pointers if pointer != "/params/_meta"]  # `modern/*` reports it
         return self.capped(
-            (self.finding(context, "_meta is not an object", pointer=pointer) for pointer in odd), _REPORTED
+            (self.finding(context, "_meta is not an object", pointer=pointer) for pointer in pointers),
+            _MAX_REPORTED_FINDINGS,
         )
 
 
@@ -115,23 +120,25 @@ class InvalidKey(_MetaRule):
 
     **On the wire.** `< {"id":3,"result":{"content":[],"_meta":{"com..example/cost":1}}}`
 
-    **Instead.** Use labels separated by dots and a slash after them, such as `com.example/`, then a name of letters and
-    digits with `-`, `_`, `.` in between.
+    **Instead.** Use a prefix of labels separated by dots, with a slash at the end, such as `com.example/`, and then a
+    name of letters and digits with `-`, `_` or `.` in between.
     """
 
     id = "meta/invalid-key"
     versions = since("2025-06-18")
     source = "2025-06-18 basic/index"
 
-    def on_meta(self, context: MessageContext, metas: Metas) -> Iterable[Finding]:
-        parts = [self._of(context, pointer, meta) for pointer, meta in metas if isinstance(meta, dict)]
-        return self.capped((finding for findings in parts for finding in findings), _REPORTED)
+    def on_meta(self, context: MessageContext, metas: MetaObjects) -> Iterable[Finding]:
+        findings_by_object = [
+            self._key_findings(context, pointer, meta) for pointer, meta in metas if isinstance(meta, dict)
+        ]
+        return self.capped((finding for findings in findings_by_object for finding in findings), _MAX_REPORTED_FINDINGS)
 
-    def _of(self, context: MessageContext, pointer: str, meta: dict[str, Any]) -> Iterator[Finding]:
+    def _key_findings(self, context: MessageContext, pointer: str, meta: dict[str, Any]) -> Iterator[Finding]:
         for key in islice(meta, MAX_EXAMINED_ITEMS):
             if not _is_key(key):
-                text = f"the key {short(key)!r} of _meta is not of the form prefix/name: {_fault(key)}"
-                yield self.finding(context, text, pointer=f"{pointer}/{step(short(key))}")
+                text = f"the key {shortened(key)!r} of _meta is not of the form prefix/name: {_key_fault(key)}"
+                yield self.finding(context, text, pointer=f"{pointer}/{encode_step(shortened(key))}")
 
 
 class ReservedPrefix(_MetaRule):
@@ -149,15 +156,17 @@ class ReservedPrefix(_MetaRule):
     level = WARNING
     source = "2025-06-18 basic/index; 2025-11-25 basic/index"
 
-    def on_meta(self, context: MessageContext, metas: Metas) -> Iterable[Finding]:
-        parts = [self._of(context, pointer, meta) for pointer, meta in metas if isinstance(meta, dict)]
-        return self.capped((finding for findings in parts for finding in findings), _REPORTED)
+    def on_meta(self, context: MessageContext, metas: MetaObjects) -> Iterable[Finding]:
+        findings_by_object = [
+            self._key_findings(context, pointer, meta) for pointer, meta in metas if isinstance(meta, dict)
+        ]
+        return self.capped((finding for findings in findings_by_object for finding in findings), _MAX_REPORTED_FINDINGS)
 
-    def _of(self, context: MessageContext, pointer: str, meta: dict[str, Any]) -> Iterator[Finding]:
+    def _key_findings(self, context: MessageContext, pointer: str, meta: dict[str, Any]) -> Iterator[Finding]:
         for key in islice(meta, MAX_EXAMINED_ITEMS):
-            if "/" in key and key not in USUAL and _is_reserved(key, context.rank) and _is_key(key):
-                text = f"the prefix of {short(key)!r} in _meta is reserved"
-                yield self.finding(context, text, pointer=f"{pointer}/{step(short(key))}")
+            if "/" in key and key not in USUAL_META_KEYS and _is_reserved(key, context.rank) and _is_key(key):
+                text = f"the prefix of {shortened(key)!r} in _meta is reserved"
+                yield self.finding(context, text, pointer=f"{pointer}/{encode_step(shortened(key))}")
 
 
 class TraceContext(_MetaRule):
@@ -175,31 +184,33 @@ class TraceContext(_MetaRule):
     versions = MODERN_ERA
     source = "2026-07-28 basic/index"
 
-    def on_meta(self, context: MessageContext, metas: Metas) -> Iterable[Finding]:  # noqa: ARG002 - only one `_meta` has it
-        meta = member(context.body.get(part_of(context)), "_meta")
-        if not isinstance(meta, dict) or ("traceparent" not in meta and _TRACE.isdisjoint(meta)):
+    def on_meta(self, context: MessageContext, metas: MetaObjects) -> Iterable[Finding]:  # noqa: ARG002 - only one `_meta` has it
+        meta = member(context.body.get(body_member(context)), "_meta")
+        if not isinstance(meta, dict) or ("traceparent" not in meta and _TRACE_STRINGS.isdisjoint(meta)):
             return ()
-        return self._of(context, meta)
+        return self._trace_findings(context, meta)
 
-    def _of(self, context: MessageContext, meta: dict[str, Any]) -> Iterator[Finding]:
-        where = f"/{part_of(context)}/_meta"
-        parent = meta.get("traceparent")
+    def _trace_findings(self, context: MessageContext, meta: dict[str, Any]) -> Iterator[Finding]:
+        meta_pointer = f"/{body_member(context)}/_meta"
+        traceparent = meta.get("traceparent")
         if "traceparent" in meta and not (
-            isinstance(parent, str) and len(parent) <= MAX_EXAMINED_ITEMS and _is_traceparent(parent)
+            isinstance(traceparent, str) and len(traceparent) <= MAX_EXAMINED_ITEMS and _is_traceparent(traceparent)
         ):
             yield self.finding(
-                context, "traceparent does not have the form that the W3C defines", pointer=f"{where}/traceparent"
+                context,
+                "traceparent does not have the form that the W3C defines",
+                pointer=f"{meta_pointer}/traceparent",
             )
-        for name in sorted(_TRACE):
+        for name in sorted(_TRACE_STRINGS):
             if name in meta and not isinstance(meta[name], str):
-                yield self.finding(context, f"{name} is not a string", pointer=f"{where}/{name}")
+                yield self.finding(context, f"{name} is not a string", pointer=f"{meta_pointer}/{name}")
 
 
 class IconScheme(_SharedMemberRule):
     """The address of an icon is neither an `https:` nor a `data:` URI.
 
-    **Why it matters.** Clients must accept only `https:` and `data:`. With other schemes an icon could run a script or
-    read a file of the user.
+    **Why it matters.** Clients must accept only `https:` and `data:`. With other schemes, an icon could run a script or
+    read one of the user's files.
 
     **On the wire.** `< …"icons":[{"src":"file:///usr/share/icons/note.png"}]`
 
@@ -215,15 +226,17 @@ class IconScheme(_SharedMemberRule):
     source = "2025-11-25 basic/index"
 
     def check(self, context: MessageContext) -> Iterator[Finding]:
-        for pointer, place in annotated_objects(context):
-            for where, icon in icons(place):
+        for pointer, owner in annotated_objects(context):
+            for icon_pointer, icon in icons(owner):
                 source = icon.get("src")
-                scheme = _scheme(source) if isinstance(source, str) else None
-                name = scheme[1].lower() if scheme is not None else "https"
-                if name not in ("https", "data"):
-                    must = "; clients must reject it" if name in _REJECTED else ""
-                    text = f"the icon has the scheme {name}, not https or data{must}"
-                    yield self.finding(context, text, pointer=f"{pointer}{where}/src", blames=context.message.sender)
+                scheme = _match_scheme(source) if isinstance(source, str) else None
+                scheme_name = scheme[1].lower() if scheme is not None else "https"
+                if scheme_name not in ("https", "data"):
+                    consequence = "; clients must reject it" if scheme_name in _FORBIDDEN_SCHEMES else ""
+                    text = f"the icon has the scheme {scheme_name}, not https or data{consequence}"
+                    yield self.finding(
+                        context, text, pointer=f"{pointer}{icon_pointer}/src", blames=context.message.sender
+                    )
 
 
 class IconSize(_SharedMemberRule):
@@ -244,16 +257,16 @@ class IconSize(_SharedMemberRule):
     source = "2025-11-25 schema Icon"
 
     def check(self, context: MessageContext) -> Iterator[Finding]:
-        for pointer, place in annotated_objects(context):
-            for where, icon in icons(place):
+        for pointer, owner in annotated_objects(context):
+            for icon_pointer, icon in icons(owner):
                 sizes, theme = icon.get("sizes"), icon.get("theme")
                 for index, size in enumerate(islice(sizes, MAX_EXAMINED_ITEMS)) if isinstance(sizes, list) else ():
                     if isinstance(size, str) and not _is_size(size):
-                        text = f"the size {short(size)!r} of an icon is neither WxH nor any"
-                        yield self.finding(context, text, pointer=f"{pointer}{where}/sizes/{index}")
+                        text = f"the size {shortened(size)!r} of an icon is neither WxH nor any"
+                        yield self.finding(context, text, pointer=f"{pointer}{icon_pointer}/sizes/{index}")
                 if isinstance(theme, str) and theme not in ("light", "dark"):
-                    text = f"the theme {short(theme)!r} of an icon is neither light nor dark"
-                    yield self.finding(context, text, pointer=f"{pointer}{where}/theme")
+                    text = f"the theme {shortened(theme)!r} of an icon is neither light nor dark"
+                    yield self.finding(context, text, pointer=f"{pointer}{icon_pointer}/theme")
 
 
 class AnnotationTime(_SharedMemberRule):
@@ -274,9 +287,9 @@ class AnnotationTime(_SharedMemberRule):
     source = "2025-06-18 server/resources"
 
     def check(self, context: MessageContext) -> Iterator[Finding]:
-        for pointer, place in annotated_objects(context):
-            time = member(place.get("annotations"), "lastModified")
-            if isinstance(time, str) and (len(time) > _MAX_TIMESTAMP_CHARS or not _is_time(time)):
+        for pointer, owner in annotated_objects(context):
+            timestamp = member(owner.get("annotations"), "lastModified")
+            if isinstance(timestamp, str) and (len(timestamp) > _MAX_TIMESTAMP_CHARS or not _is_time(timestamp)):
                 text = "lastModified is not an ISO 8601 timestamp"
                 yield self.finding(context, text, pointer=f"{pointer}/annotations/lastModified")
 
@@ -297,20 +310,22 @@ class MimeType(_SharedMemberRule):
     source = "2024-11-05 server/prompts"
 
     def check(self, context: MessageContext) -> Iterator[Finding]:
-        for pointer, place in annotated_objects(context):
-            if "mimeType" not in place and "icons" not in place:
+        for pointer, annotated_object in annotated_objects(context):
+            if "mimeType" not in annotated_object and "icons" not in annotated_object:
                 continue
-            for where, owner in [("", place), *icons(place)]:
-                mime, kind = owner.get("mimeType"), owner.get("type")
-                if not isinstance(mime, str):
+            for owner_pointer, owner in [("", annotated_object), *icons(annotated_object)]:
+                mime_type, kind = owner.get("mimeType"), owner.get("type")
+                if not isinstance(mime_type, str):
                     continue
-                if not _is_mime(mime):
-                    text = f"the MIME type {short(mime)!r} is not of the form type/subtype"
-                elif isinstance(kind, str) and kind in _A and not mime.lower().startswith(f"{kind}/"):
-                    text = f"the MIME type of {_A[kind]} is {short(mime)!r}"
+                if not _is_mime(mime_type):
+                    text = f"the MIME type {shortened(mime_type)!r} is not of the form type/subtype"
+                elif (
+                    isinstance(kind, str) and kind in _CONTENT_PHRASES and not mime_type.lower().startswith(f"{kind}/")
+                ):
+                    text = f"the MIME type of {_CONTENT_PHRASES[kind]} is {shortened(mime_type)!r}"
                 else:
                     continue
-                yield self.finding(context, text, pointer=f"{pointer}{where}/mimeType")
+                yield self.finding(context, text, pointer=f"{pointer}{owner_pointer}/mimeType")
 
 
 class ImplementationEmpty(Rule):
@@ -332,7 +347,7 @@ class ImplementationEmpty(Rule):
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         return hook in ("request", "result") and (method == "initialize" or like.era == "modern")
 
-    def decisive_words(self, _hook: str, method: str, _like: MessageContext) -> Words | None:
+    def decisive_words(self, _hook: str, method: str, _like: MessageContext) -> WordsScope | None:
         return None if method == "initialize" else "envelope"
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
@@ -341,7 +356,7 @@ class ImplementationEmpty(Rule):
             return ()
         if request.method == "initialize":
             return self._check_info(context, member(request.params, "clientInfo"), "/params/clientInfo")
-        return self._check_info(context, request.meta.get(CLIENT_INFO), "/params/_meta/" + step(CLIENT_INFO))
+        return self._check_info(context, request.meta.get(CLIENT_INFO), "/params/_meta/" + encode_step(CLIENT_INFO))
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
         if context.message.sender != "server":
@@ -350,7 +365,7 @@ class ImplementationEmpty(Rule):
         if context.method == "initialize":
             return self._check_info(context, member(result, "serverInfo"), "/result/serverInfo")
         return self._check_info(
-            context, member(member(result, "_meta"), SERVER_INFO), "/result/_meta/" + step(SERVER_INFO)
+            context, member(member(result, "_meta"), SERVER_INFO), "/result/_meta/" + encode_step(SERVER_INFO)
         )
 
     def _check_info(self, context: MessageContext, info: object, pointer: str) -> Iterable[Finding]:
@@ -362,42 +377,44 @@ class ImplementationEmpty(Rule):
 
 # ---- shared by the rules
 
-_A: Final = {"image": "an image", "audio": "audio"}
-_TRACE: Final = frozenset({"tracestate", "baggage"})
+_CONTENT_PHRASES: Final = {"image": "an image", "audio": "audio"}
+_TRACE_STRINGS: Final = frozenset({"tracestate", "baggage"})
 
 
-def _fault(key: str) -> str:
-    """Which part of an invalid key is at fault, and why."""
+def _key_fault(key: str) -> str:
+    """Returns which part of an invalid key is at fault, and why."""
     prefix, slash, name = key.partition("/") if "/" in key else ("", "", key)
     for label in prefix.split(".") if slash else ():
         if not label:
             return "its prefix has an empty label" if prefix else "its prefix is empty"
-        fault = _fault_of(label, "-", "letter")
+        fault = _part_fault(label, "-", "letter")
         if fault:
-            return f"the label {short(label)!r} of its prefix {fault}"
-    return f"its name {_fault_of(name, '-_.', 'letter or digit') or 'is invalid'}"
+            return f"the label {shortened(label)!r} of its prefix {fault}"
+    return f"its name {_part_fault(name, '-_.', 'letter or digit') or 'is invalid'}"
 
 
-def _fault_of(part: str, inside: str, first: str) -> str:
-    """Returns what is wrong with a label or a name, or an empty string if nothing is.
+def _part_fault(part: str, punctuation: str, first_kind: str) -> str:
+    """Returns what is wrong with a label or a name, or an empty string if it is valid.
 
     Args:
-        part: the text.
-        inside: the characters that it may contain besides letters and digits, but not at its ends.
-        first: what it must begin with.
+        part: the label or name.
+        punctuation: the characters other than letters and digits that it may contain, but not at its ends.
+        first_kind: the kind of character that it must begin with.
     """
-    odd = next((character for character in part if not _is_plain(character) and character not in inside), None)
-    if odd is not None:
-        return f"contains {odd!r}"
-    if not _is_plain(part[0]) or (first == "letter" and part[0].isdigit()):
-        return f"begins with {part[0]!r}, not with a {first}"
+    invalid_character = next(
+        (character for character in part if not _is_plain(character) and character not in punctuation), None
+    )
+    if invalid_character is not None:
+        return f"contains {invalid_character!r}"
+    if not _is_plain(part[0]) or (first_kind == "letter" and part[0].isdigit()):
+        return f"begins with {part[0]!r}, not with a {first_kind}"
     return "" if _is_plain(part[-1]) else f"ends with {part[-1]!r}, not with a letter or digit"
 
 
 def _is_reserved(key: str, rank: int | None) -> bool:
     labels = key.partition("/")[0].split(".", MAX_EXAMINED_ITEMS)
-    is_of_2025_06_18 = len(labels) > 1 and labels[-2] in _RESERVED
-    is_of_now = len(labels) > 1 and labels[1] in _RESERVED
+    is_reserved_in_2025_06_18 = len(labels) > 1 and labels[-2] in _RESERVED_LABELS
+    is_reserved_now = len(labels) > 1 and labels[1] in _RESERVED_LABELS
     if rank is None:
-        return is_of_2025_06_18 and is_of_now
-    return is_of_now if rank >= _SETTLED else is_of_2025_06_18
+        return is_reserved_in_2025_06_18 and is_reserved_now
+    return is_reserved_now if rank >= _SECOND_LABEL_RANK else is_reserved_in_2025_06_18

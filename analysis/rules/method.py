@@ -6,19 +6,19 @@ from typing import Final
 from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Notification, Request
 from analysis.conversation.session import PROTOCOL_VERSION
-from analysis.protocol.methods import METHODS, UNPREFIXED, Method
-from analysis.protocol.revisions import MODERN, NEWEST, REVISIONS, rank_of, until
+from analysis.protocol.methods import METHODS, UNPREFIXED_NOTIFICATIONS, Method
+from analysis.protocol.revisions import FIRST_MODERN_RANK, NEWEST_RANK, REVISIONS, rank_of, until
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding
-from analysis.rules.support.eras import short, speaks_modern
+from analysis.rules.support.eras import shortened, speaks_modern
 
 _SCHEMA: Final = "2024-11-05 schema"
 # `version/*` checks `initialize`; a probe may be sent in any revision.
-_ELSEWHERE: Final = frozenset({"initialize", "server/discover"})
+_EXEMPT_METHODS: Final = frozenset({"initialize", "server/discover"})
 
 
 class UnprefixedNotification(Rule):
-    """A notification is sent without its prefix `notifications/`.
+    """A notification is sent without the prefix `notifications/`.
 
     **Why it matters.** SDKs do not know the name and drop the message silently, so the handshake hangs, progress is
     lost, or the call is not cancelled.
@@ -32,11 +32,13 @@ class UnprefixedNotification(Rule):
     source = _SCHEMA
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
-        if context.method not in UNPREFIXED:
+        if context.method not in UNPREFIXED_NOTIFICATIONS:
             return ()
         return [
             self.finding(
-                context, f"{context.method} is not a method; {UNPREFIXED[context.method]} is", pointer="/method"
+                context,
+                f"{context.method} is not a method; {UNPREFIXED_NOTIFICATIONS[context.method]} is",
+                pointer="/method",
             )
         ]
 
@@ -62,7 +64,7 @@ class UnknownRequest(Rule):
         method = context.method
         if method.startswith("notifications/"):
             return ()
-        text = f"no revision defines the request {short(method)}"
+        text = f"no revision defines the request {shortened(method)}"
         if "/" not in method:
             text += "; MCP methods have names like tools/list"
         return [self.finding(context, text, pointer="/method")]
@@ -88,14 +90,16 @@ class UnknownNotification(Rule):
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
         return [
-            self.finding(context, f"no revision defines the notification {short(context.method)}", pointer="/method")
+            self.finding(
+                context, f"no revision defines the notification {shortened(context.method)}", pointer="/method"
+            )
         ]
 
 
 class NotInVersion(Rule):
     """A method is used in a revision that does not have it.
 
-    **Why it matters.** The other side need not know the method: it may refuse the request or drop the notification.
+    **Why it matters.** The other side may not know the method, and then refuses the request or drops the notification.
 
     **On the wire.** In 2025-03-26, `< {"id":4,"method":"elicitation/create",…}`; in the modern era,
     `> {"id":9,"method":"ping",…}`
@@ -117,14 +121,14 @@ class NotInVersion(Rule):
 
     def _check(self, context: MessageContext) -> Iterator[Finding]:
         method, rank = _method(context), _rank(context)
-        if method is None or rank is None or method.name in _ELSEWHERE or method.mark(rank) != "·":
+        if method is None or rank is None or method.name in _EXEMPT_METHODS or method.mark(rank) != "·":
             return
         text = f"{REVISIONS[rank]} does not have {method.name}"
         yield self.finding(context, text, pointer="/method", level=self.level_at(rank))
 
 
 class WrongDirection(Rule):
-    """A method is sent by the side that may only receive it.
+    """A message has a method that its sender may only receive.
 
     **Why it matters.** The other side has no handler for it. Often two programs are connected the wrong way round, or a
     client uses a server library.
@@ -140,9 +144,9 @@ class WrongDirection(Rule):
     source = "the schema of the revision in force; 2026-07-28 basic/patterns/index"
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - the same for both hooks
-        known, sender = METHODS.get(method), like.message.sender
-        # In some revision the sender must not send it.
-        return known is not None and not all(sender in known.senders(rank) for rank in range(len(REVISIONS)))
+        definition, sender = METHODS.get(method), like.message.sender
+        # There is a revision in which the sender must not send the method.
+        return definition is not None and not all(sender in definition.senders(rank) for rank in range(len(REVISIONS)))
 
     def on_request(self, context: MessageContext) -> Iterator[Finding]:
         method, rank = _method(context), _rank(context)
@@ -150,12 +154,12 @@ class WrongDirection(Rule):
             return
         if (
             context.http is not None
-            and "client" in context.http.unrecorded
+            and "client" in context.http.unrecorded_sides
             and context.message.frames[0].unit == "http_body"
         ):
-            return  # it may be an echo
+            return  # the request may be an echo
         # `method/not-in-version` reports methods that the revision does not have.
-        if rank is None or method.name in _ELSEWHERE or method.mark(rank) != "·":
+        if rank is None or method.name in _EXEMPT_METHODS or method.mark(rank) != "·":
             yield self.finding(context, f"the {context.message.sender} must not send {method.name}", pointer="/method")
 
     def on_notification(self, context: MessageContext) -> Iterator[Finding]:
@@ -166,26 +170,26 @@ class WrongDirection(Rule):
 
 
 def _method(context: MessageContext) -> Method | None:
-    """Returns the method of a message, or None if no revision defines exactly this name."""
+    """Returns the method of a message, or None if no revision defines a method of exactly this name."""
     message = context.message
     return METHODS.get(message.method) if isinstance(message, Request | Notification) else None
 
 
 def _rank(context: MessageContext) -> int | None:
-    """Returns the revision by which methods are judged, or None if it is not certain."""
+    """Returns the rank of the revision in which a message's method is judged, or None if that is uncertain."""
     session, message = context.session, context.message
     is_agreed = context.state in ("init-answered", "ready")
     if isinstance(message, Request) and message.sender == "client" and context.era == "modern":
         if message.method == "subscriptions/listen" and PROTOCOL_VERSION not in message.meta and is_agreed:
-            return _settled(rank_of(session.handshake))
-        # After a handshake it may belong to either era.
-        rank = NEWEST if context.rank is None else context.rank
-        return rank if speaks_modern(context) and not is_agreed and rank >= MODERN else None
+            return _handshake_rank(rank_of(session.handshake))
+        # After a handshake, the request may belong to either era.
+        rank = NEWEST_RANK if context.rank is None else context.rank
+        return rank if speaks_modern(context) and not is_agreed and rank >= FIRST_MODERN_RANK else None
     if context.era == "modern":
         return None if session.handshake is not None else context.rank
-    return None if context.state == "init-sent" else _settled(context.rank)
+    return None if context.state == "init-sent" else _handshake_rank(context.rank)
 
 
-def _settled(rank: int | None) -> int | None:
-    """The rank, or None for a revision that a handshake cannot agree on, which another rule reports."""
-    return None if rank is None or rank >= MODERN else rank
+def _handshake_rank(rank: int | None) -> int | None:
+    """Returns the rank, or None if no handshake can agree on its revision, which another rule reports."""
+    return None if rank is None or rank >= FIRST_MODERN_RANK else rank

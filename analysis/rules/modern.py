@@ -7,7 +7,7 @@ from analysis.conversation.call import MessageContext
 from analysis.conversation.http_exchange import VERSION_FIELD
 from analysis.conversation.message import Request, Response
 from analysis.conversation.request_meta import missing_meta, request_meta
-from analysis.conversation.session import CLIENT_CAPABILITIES, CLIENT_INFO, META, PROTOCOL_VERSION, SERVER_INFO
+from analysis.conversation.session import CLIENT_CAPABILITIES, CLIENT_INFO, META_PREFIX, PROTOCOL_VERSION, SERVER_INFO
 from analysis.facts import code_of
 from analysis.protocol.error_codes import (
     HEADER_MISMATCH,
@@ -16,30 +16,30 @@ from analysis.protocol.error_codes import (
     MISSING_CAPABILITY,
     UNSUPPORTED_VERSION,
 )
-from analysis.protocol.json_pointer import step
+from analysis.protocol.json_pointer import encode_step
 from analysis.protocol.methods import METHODS
-from analysis.protocol.revisions import MODERN, MODERN_ERA, NEWEST, rank_of
-from analysis.rules.base import NOTE, UNTYPED, WARNING, Rule
+from analysis.protocol.revisions import FIRST_MODERN_RANK, MODERN_ERA, NEWEST_RANK, rank_of
+from analysis.rules.base import NOTE, UNTYPED_KINDS, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.odd import Odd
-from analysis.rules.support.eras import AllEras, data_of, member, result_type, short, speaks_modern
-from analysis.rules.unchanged_content import Words
+from analysis.rules.odd import MessageOddity
+from analysis.rules.support.eras import AllEras, data_of, member, result_type, shortened, speaks_modern
+from analysis.rules.unchanged_content import WordsScope
 
-_INDEX: Final = "2026-07-28 basic/index"
-_TYPES: Final = frozenset({"complete", "input_required", "task"})
-_TASKS: Final = META + "tasks"
+_INDEX_PAGE: Final = "2026-07-28 basic/index"
+_RESULT_TYPES: Final = frozenset({"complete", "input_required", "task"})
+_TASKS_EXTENSION: Final = META_PREFIX + "tasks"
 _LETTERS: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 _ALNUM: Final = _LETTERS | frozenset("0123456789")
-_EXTENSIONS: Final = 100
+_MAX_EXTENSIONS: Final = 100
 """The most extensions of one message that are checked."""
-_NESTED: Final = 8
-"""How deep capabilities are compared."""
+_MAX_CAPABILITY_DEPTH: Final = 8
+"""The deepest level of nested capabilities that is compared."""
 
 
-class _Envelope(Rule):
-    """The base of the rules about a request's envelope in the modern era."""
+class _EnvelopeRule(Rule):
+    """The base class of the rules about a request's envelope in the modern era."""
 
-    oddities = Odd.INCOMPLETE
+    oddities = MessageOddity.INCOMPLETE
     sender = "client"
     era = "modern"
 
@@ -59,9 +59,9 @@ class _Envelope(Rule):
 
 
 class _IncompleteEnvelopeRule(Rule):
-    """The base of the rules about responses to requests with an incomplete envelope."""
+    """The base class of the rules about responses to requests with an incomplete envelope."""
 
-    oddities = Odd.INCOMPLETE
+    oddities = MessageOddity.INCOMPLETE
     sender = "server"
     era = "modern"
 
@@ -76,7 +76,7 @@ class _IncompleteEnvelopeRule(Rule):
         raise NotImplementedError
 
 
-class MissingMeta(_Envelope):
+class MissingMeta(_EnvelopeRule):
     """A request of the modern era has no `params._meta`.
 
     **Why it matters.** Without it the server knows neither the version nor the client's capabilities, as this era has
@@ -95,10 +95,10 @@ class MissingMeta(_Envelope):
 
     def check_request(self, context: MessageContext, request: Request) -> Iterator[Finding]:
         if missing_meta(request) == "meta":
-            yield self.finding(context, f"{short(request.method)} has no params._meta", pointer="/params")
+            yield self.finding(context, f"{shortened(request.method)} has no params._meta", pointer="/params")
 
 
-class MissingProtocolVersion(_Envelope):
+class MissingProtocolVersion(_EnvelopeRule):
     """A request of the modern era does not name its version.
 
     **Why it matters.** The server has to refuse it, or treat it as a request of the handshake era.
@@ -111,16 +111,16 @@ class MissingProtocolVersion(_Envelope):
     id = "modern/missing-protocol-version"
     who = "client"
     versions = MODERN_ERA
-    source = _INDEX
+    source = _INDEX_PAGE
 
     def check_request(self, context: MessageContext, request: Request) -> Iterator[Finding]:
         if missing_meta(request) == "version":
             yield self.finding(
-                context, f"{short(request.method)} does not name its protocol version", pointer="/params/_meta"
+                context, f"{shortened(request.method)} does not name its protocol version", pointer="/params/_meta"
             )
 
 
-class MissingClientCapabilities(_Envelope):
+class MissingClientCapabilities(_EnvelopeRule):
     """A request of the modern era does not declare the client's capabilities.
 
     **Why it matters.** Capabilities apply to one request: what an earlier request declared does not count.
@@ -133,13 +133,15 @@ class MissingClientCapabilities(_Envelope):
     id = "modern/missing-client-capabilities"
     who = "client"
     versions = MODERN_ERA
-    source = _INDEX
+    source = _INDEX_PAGE
 
     def check_request(self, context: MessageContext, request: Request) -> Iterator[Finding]:
         meta = request_meta(request)
         if meta is not None and not isinstance(meta.get(CLIENT_CAPABILITIES), dict):
             yield self.finding(
-                context, f"{short(request.method)} does not declare the client's capabilities", pointer="/params/_meta"
+                context,
+                f"{shortened(request.method)} does not declare the client's capabilities",
+                pointer="/params/_meta",
             )
 
 
@@ -161,9 +163,9 @@ class MissingClientInfo(Rule):
     once = True
     sender = "client"
     era = "modern"
-    source = _INDEX
+    source = _INDEX_PAGE
 
-    def decisive_words(self, _hook: str, method: str, _like: MessageContext) -> Words | None:
+    def decisive_words(self, _hook: str, method: str, _like: MessageContext) -> WordsScope | None:
         return "envelope" if method in METHODS and method != "subscriptions/listen" else None
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
@@ -172,7 +174,7 @@ class MissingClientInfo(Rule):
             return ()
         if request_meta(request) is None or not speaks_modern(context):
             return ()
-        return [self.finding(context, f"{short(request.method)} does not name the client", pointer="/params/_meta")]
+        return [self.finding(context, f"{shortened(request.method)} does not name the client", pointer="/params/_meta")]
 
 
 class IncompleteAccepted(_IncompleteEnvelopeRule):
@@ -182,20 +184,20 @@ class IncompleteAccepted(_IncompleteEnvelopeRule):
 
     **On the wire.** `> {"id":3,…}` without capabilities, `< {"id":3,"result":{"resultType":"complete",…}}`
 
-    **Instead.** Refuse it with -32602. A server of both eras may treat a request without an envelope as one of the
-    handshake era, and answer it without `resultType`.
+    **Instead.** Refuse it with -32602. A server that supports both eras may treat a request without an envelope as one
+    of the handshake era, and answer it without `resultType`.
     """
 
     id = "modern/incomplete-accepted"
     who = "server"
     versions = MODERN_ERA
     impact = Impact.WRONG
-    source = _INDEX
+    source = _INDEX_PAGE
 
     def check_response(self, context: MessageContext, request: Request, response: Response) -> Iterator[Finding]:
-        lack = missing_meta(request)
-        if lack is not None and not response.is_error and result_type(response) is not None:
-            text = f"the request is served although it lacks {_LACKS[lack]}"
+        missing_part = missing_meta(request)
+        if missing_part is not None and not response.is_error and result_type(response) is not None:
+            text = f"the request is served although it lacks {_MISSING_PARTS[missing_part]}"
             yield self.finding(context, text, related=(request.seq,))
 
 
@@ -213,18 +215,20 @@ class IncompleteWrongCode(_IncompleteEnvelopeRule):
     who = "server"
     versions = MODERN_ERA
     impact = Impact.WRONG
-    source = _INDEX
+    source = _INDEX_PAGE
 
     def check_response(self, context: MessageContext, request: Request, response: Response) -> Iterator[Finding]:
-        lack, code = missing_meta(request), code_of(response) if response.is_error else None
-        if lack is None or code is None or not context.session.server_is_modern:
+        missing_part, code = missing_meta(request), code_of(response) if response.is_error else None
+        if missing_part is None or code is None or not context.session.server_is_modern:
             return
-        fine = {INVALID_PARAMS, UNSUPPORTED_VERSION} | ({HEADER_MISMATCH} if context.http is not None else set())
+        accepted_codes = {INVALID_PARAMS, UNSUPPORTED_VERSION} | (
+            {HEADER_MISMATCH} if context.http is not None else set()
+        )
         method = METHODS.get(request.method)
-        if method is None or not method.is_defined(NEWEST if context.rank is None else context.rank):
-            fine.add(METHOD_NOT_FOUND)
-        if code not in fine:
-            text = f"the request lacks {_LACKS[lack]}, but is refused with {code}, not {INVALID_PARAMS}"
+        if method is None or not method.is_defined(NEWEST_RANK if context.rank is None else context.rank):
+            accepted_codes.add(METHOD_NOT_FOUND)
+        if code not in accepted_codes:
+            text = f"the request lacks {_MISSING_PARTS[missing_part]}, but is refused with {code}, not {INVALID_PARAMS}"
             yield self.finding(context, text, pointer="/error/code", related=(request.seq,))
 
 
@@ -239,10 +243,10 @@ class MissingResultType(Rule):
     """
 
     id = "modern/missing-result-type"
-    results = UNTYPED
+    results = UNTYPED_KINDS
     who = "server"
     versions = MODERN_ERA
-    source = _INDEX
+    source = _INDEX_PAGE
     sender = "server"
     era = "modern"
 
@@ -250,7 +254,7 @@ class MissingResultType(Rule):
         result, request = context.body["result"], context.request
         if not isinstance(result, dict) or isinstance(result.get("resultType"), str) or request is None:
             return ()
-        # A server of both eras treats a request without a version as one of the handshake era.
+        # A server that supports both eras treats a request without a version as one of the handshake era.
         if not context.session.server_is_modern or PROTOCOL_VERSION not in request.meta:
             return ()
         return [self.finding(context, "the result has no resultType", pointer="/result", related=(request.seq,))]
@@ -268,20 +272,20 @@ class UnknownResultType(Rule):
     """
 
     id = "modern/unknown-result-type"
-    results = UNTYPED
+    results = UNTYPED_KINDS
     who = "server"
     versions = MODERN_ERA
-    source = _INDEX
+    source = _INDEX_PAGE
     sender = "server"
     era = "modern"
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
         type_, request = member(context.body["result"], "resultType"), context.request
-        if not isinstance(type_, str) or type_ in _TYPES or request is None or not speaks_modern(context):
+        if not isinstance(type_, str) or type_ in _RESULT_TYPES or request is None or not speaks_modern(context):
             return ()
         extensions = member(request.meta.get(CLIENT_CAPABILITIES), "extensions")
-        is_extended = isinstance(extensions, dict) and any(name != _TASKS for name in extensions)
-        text = f"resultType has the undefined value {short(type_)!r}"
+        is_extended = isinstance(extensions, dict) and any(name != _TASKS_EXTENSION for name in extensions)
+        text = f"resultType has the undefined value {shortened(type_)!r}"
         return [self.finding(context, text, pointer="/result/resultType", level=NOTE if is_extended else None)]
 
 
@@ -302,7 +306,7 @@ class MissingServerInfo(Rule):
     level = WARNING
     impact = Impact.HINT
     once = True
-    source = _INDEX
+    source = _INDEX_PAGE
     sender = "server"
     era = "modern"
 
@@ -340,7 +344,7 @@ class ServerRequest(Rule):
         if not isinstance(request, Request) or not _is_modern_connection(context):
             return
         if not request.method.startswith("notifications/"):
-            text = f"the server sends the request {short(request.method)}"
+            text = f"the server sends the request {shortened(request.method)}"
             yield self.finding(context, text, pointer="/method")
 
 
@@ -365,7 +369,7 @@ class ClientResponse(Rule):
         if context.http is None:
             is_modern = _is_modern_connection(context)
         else:
-            is_modern = (rank_of(context.http.fields.get(VERSION_FIELD)) or 0) >= MODERN
+            is_modern = (rank_of(context.http.fields.get(VERSION_FIELD)) or 0) >= FIRST_MODERN_RANK
         if is_modern:
             yield self.finding(
                 context, "the client sends a response, although servers send no requests in this revision"
@@ -396,10 +400,10 @@ class MissingCapabilityErrorShape(Rule):
             return
         if not speaks_modern(context):
             return
-        required = data_of(response).get("requiredCapabilities")
-        if not isinstance(required, dict):
+        required_capabilities = data_of(response).get("requiredCapabilities")
+        if not isinstance(required_capabilities, dict):
             yield self.finding(context, "the error names no requiredCapabilities", pointer="/error/data")
-        elif _is_declared(required, request.meta.get(CLIENT_CAPABILITIES)):
+        elif _is_declared(required_capabilities, request.meta.get(CLIENT_CAPABILITIES)):
             text = "the request declared all capabilities that the error names"
             yield self.finding(context, text, pointer="/error/data/requiredCapabilities", related=(request.seq,))
 
@@ -423,15 +427,15 @@ class ExtensionId(Rule):
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         return method == "server/discover" if hook == "result" else like.message.sender == "client"
 
-    def decisive_words(self, hook: str, _method: str, _like: MessageContext) -> Words | None:
+    def decisive_words(self, hook: str, _method: str, _like: MessageContext) -> WordsScope | None:
         return "result" if hook == "result" else "envelope"
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
-        declared = context.request.meta.get(CLIENT_CAPABILITIES) if context.request is not None else None
-        if not isinstance(declared, dict) or "extensions" not in declared:
+        capabilities = context.request.meta.get(CLIENT_CAPABILITIES) if context.request is not None else None
+        if not isinstance(capabilities, dict) or "extensions" not in capabilities:
             return ()
-        pointer = f"/params/_meta/{step(CLIENT_CAPABILITIES)}/extensions"
-        return self._check_extensions(context, declared["extensions"], pointer)
+        pointer = f"/params/_meta/{encode_step(CLIENT_CAPABILITIES)}/extensions"
+        return self._check_extensions(context, capabilities["extensions"], pointer)
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
         extensions = member(member(context.body["result"], "capabilities"), "extensions")
@@ -440,21 +444,23 @@ class ExtensionId(Rule):
     def _check_extensions(self, context: MessageContext, extensions: object, pointer: str) -> Iterator[Finding]:
         if not isinstance(extensions, dict):
             return
-        for name, value in list(extensions.items())[:_EXTENSIONS]:
-            where = f"{pointer}/{step(short(name))}"
+        for name, value in list(extensions.items())[:_MAX_EXTENSIONS]:
+            extension_pointer = f"{pointer}/{encode_step(shortened(name))}"
             if not _is_extension(name):
                 yield self.finding(
                     context,
-                    f"the name of the extension {short(name)!r} does not have the form prefix/name",
-                    pointer=where,
+                    f"the name of the extension {shortened(name)!r} does not have the form prefix/name",
+                    pointer=extension_pointer,
                 )
             elif not isinstance(value, dict):
-                yield self.finding(context, f"the value of the extension {short(name)} is not an object", pointer=where)
+                yield self.finding(
+                    context, f"the value of the extension {shortened(name)} is not an object", pointer=extension_pointer
+                )
 
 
 # ---- shared by the rules
 
-_LACKS: Final = {
+_MISSING_PARTS: Final = {
     "meta": "params._meta",
     "version": "the protocol version",
     "capabilities": "the client's capabilities",
@@ -467,34 +473,37 @@ def _is_modern_connection(context: MessageContext) -> bool:
         return False  # a handshake may have been lost
     session = context.session
     if context.http is not None:
-        return any(sent.era == "modern" and isinstance(sent.message, Request) for sent in context.http.sent)
+        return any(
+            sent_context.era == "modern" and isinstance(sent_context.message, Request)
+            for sent_context in context.http.client_messages
+        )
     if session.is_modern:
         return True
-    # The session has used both eras: after a fallback the handshake era applies, unless the server has shown otherwise.
-    is_shaken = session.epoch > 1 or session.state in ("init-answered", "ready")
-    return "modern" in session.eras and session.server_is_modern and not is_shaken
+    # The session has used both eras: it is modern only if the server speaks that era and there was no fallback.
+    uses_handshake = session.epoch > 1 or session.state in ("init-answered", "ready")
+    return "modern" in session.eras and session.server_is_modern and not uses_handshake
 
 
-def _is_declared(required: dict[str, Any], declared: object, depth: int = 0) -> bool:
-    """Whether all required capabilities were declared. `{}` in place of members requires nothing more."""
-    if not isinstance(declared, dict) or depth > _NESTED:
+def _is_declared(required_capabilities: dict[str, Any], declared_capabilities: object, depth: int = 0) -> bool:
+    """Whether all required capabilities were declared; an empty object requires no particular members."""
+    if not isinstance(declared_capabilities, dict) or depth > _MAX_CAPABILITY_DEPTH:
         return False
     return all(
-        name in declared
-        and (not isinstance(value, dict) or not value or _is_declared(value, declared[name], depth + 1))
-        for name, value in required.items()
+        name in declared_capabilities
+        and (not isinstance(value, dict) or not value or _is_declared(value, declared_capabilities[name], depth + 1))
+        for name, value in required_capabilities.items()
     )
 
 
 def _is_extension(name: str) -> bool:
-    """Whether a name is `prefix/name` by the grammar of `_meta` keys."""
-    prefix, slash, rest = name.partition("/")
+    """Whether a name has the form `prefix/name`, in the grammar of `_meta` keys."""
+    prefix, slash, local_name = name.partition("/")
     if not slash or not all(_is_label(label) for label in prefix.split(".")):
         return False
-    is_plain = all(character in _ALNUM or character in "-_." for character in rest)
-    return not rest or (is_plain and rest[0] in _ALNUM and rest[-1] in _ALNUM)
+    has_valid_characters = all(character in _ALNUM or character in "-_." for character in local_name)
+    return not local_name or (has_valid_characters and local_name[0] in _ALNUM and local_name[-1] in _ALNUM)
 
 
 def _is_label(label: str) -> bool:
-    is_plain = all(character in _ALNUM or character == "-" for character in label)
-    return bool(label) and is_plain and label[0] in _LETTERS and label[-1] in _ALNUM
+    has_valid_characters = all(character in _ALNUM or character == "-" for character in label)
+    return bool(label) and has_valid_characters and label[0] in _LETTERS and label[-1] in _ALNUM

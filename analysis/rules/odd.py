@@ -1,122 +1,129 @@
-"""What may be odd about a message, apart from its meaning; see `Rule.oddities`.
+"""The oddities that a message may have, regardless of its meaning; see `Rule.oddities`.
 
-Nearly all messages have no oddity, and many rules report nothing about a message without one: each names the oddities
-that it is about, and is called for messages with one of them. A new oddity is a member of `Odd` and its test in
-`oddities_of`, which must cost the usual message next to nothing.
+Nearly all messages have no oddity, and many rules report nothing about a message without one: each such rule names the
+oddities that it is about, and is called only for messages with one of them. To add an oddity, add a member to
+`MessageOddity` and a test to `oddities_of` that costs next to nothing for a usual message.
 """
 
 from enum import Flag, auto
 from typing import Final
 
 from analysis.conversation.call import Call, MessageContext, Outcome
-from analysis.conversation.message import Invalid, Message, Request, Response, is_as_written
+from analysis.conversation.message import InvalidMessage, Message, Request, Response, is_as_written
 from analysis.conversation.request_meta import missing_meta
-from analysis.protocol.methods import REQUESTS
+from analysis.protocol.methods import REQUEST_METHODS
 from captures.frame import Frame
-from captures.limits import MEMBERS
+from captures.limits import ENVELOPE_MEMBERS
 
-LARGE: Final = 1 << 20
+LARGE_FRAME_BYTES: Final = 1 << 20
 """A frame with more bytes than this is large."""
 
 
-class Odd(Flag):
-    """What is odd about a message."""
+class MessageOddity(Flag):
+    """The oddities of a message."""
 
     MALFORMED = auto()
     """Its frame breaks a rule by itself, its version is not 2.0, or its id is neither an integer nor a string."""
     SEVERAL = auto()
-    """It is one of several messages in its frame, or the only one of an array: no verdict is about it alone."""
+    """It is one of several messages in its frame, or the only one in an array, so no verdict is about it alone."""
     SPREAD = auto()
-    """It spans several lines: no verdict is about it."""
+    """It spans several lines, so no verdict is about it."""
     HIDING = auto()
-    """Its bytes may hold more than its values show, such as a duplicate member, so that reserialising would change
-    it."""
+    """Its bytes may contain more than its values show, such as a duplicate member; serialising it again would lose
+    that."""
     MEMBER = auto()
     """It has a member that JSON-RPC does not define."""
     LARGE = auto()
-    """Its frame, or the first of them, has more than 1 MiB."""
+    """Its frame, or the first of its frames, is larger than 1 MiB."""
     LINE_END = auto()
-    """Its line, or the first of them, does not end with a line feed alone."""
+    """Its line, or the first of its lines, does not end with a line feed alone."""
     ERROR = auto()
     """It is an error."""
     UNPAIRED = auto()
     """It is a response that answers no open request."""
     CONVERTED = auto()
-    """It is a response with the id of its request as another JSON type."""
+    """It is a response whose id is that of its request, but written as another JSON type."""
     CANCELLED = auto()
-    """It answers a request that was cancelled before."""
+    """It answers a request that had been cancelled."""
     REUSED = auto()
     """It is a request with an id that its side has used before in the session."""
     INCOMPLETE = auto()
-    """It is a request of the modern era without something that each must have, or answers one."""
+    """It is a request of the modern era with an incomplete envelope, or the response to one."""
     WITHOUT_ID = auto()
     """It is a notification with the method of a request."""
 
     ENVELOPE = MALFORMED | SEVERAL | SPREAD
-    """Its envelope may be flawed: a verdict says so, or there is none about this message alone."""
+    """Its envelope may be flawed: a verdict says so, or no verdict is about this message alone."""
 
 
-NOTHING: Final = Odd(0)
-"""The only value of `Odd` without a member."""
+NOTHING: Final = MessageOddity(0)
+"""The value of `MessageOddity` for a message without oddities."""
 
 _ERROR: Final = Outcome.ERROR  # enum members are slow to look up
 
 
-def oddities_of(context: MessageContext) -> Odd:
-    """What is odd about a message; for nearly all messages, the object `NOTHING` itself."""
+def oddities_of(context: MessageContext) -> MessageOddity:
+    """Returns the oddities of a message; for nearly all messages, the object `NOTHING` itself."""
     message = context.message
     frame = message.frames[0]
-    found = NOTHING if frame.is_as_written else _in_bytes(message, frame)
-    if not MEMBERS.issuperset(context.body):
-        found |= Odd.MEMBER
-    if len(frame.raw) > LARGE:
-        found |= Odd.LARGE
+    oddities = NOTHING if frame.is_as_written else _byte_oddities(message, frame)
+    if not ENVELOPE_MEMBERS.issuperset(context.body):
+        oddities |= MessageOddity.MEMBER
+    if len(frame.raw) > LARGE_FRAME_BYTES:
+        oddities |= MessageOddity.LARGE
     if (frame.delim != b"\n" or not frame.whole) and frame.unit == "line":
-        found |= Odd.LINE_END
+        oddities |= MessageOddity.LINE_END
     if isinstance(message, Response):
         call = context.answered
         if call is None:
-            return found | (Odd.UNPAIRED | Odd.ERROR if message.is_error else Odd.UNPAIRED)
-        if call.settled is _ERROR or call.cancellation is not None or context.is_converted or context.era == "modern":
-            of_pair = _in_pair(context, call)
-            if of_pair is not NOTHING:  # combining flags takes longer than all these tests
-                found |= of_pair
+            return oddities | (
+                MessageOddity.UNPAIRED | MessageOddity.ERROR if message.is_error else MessageOddity.UNPAIRED
+            )
+        if (
+            call.final_outcome is _ERROR
+            or call.cancellation is not None
+            or context.is_converted
+            or context.era == "modern"
+        ):
+            pair_oddities = _pair_oddities(context, call)
+            if pair_oddities is not NOTHING:  # combining flags takes longer than all these tests
+                oddities |= pair_oddities
     elif isinstance(message, Request):
         if context.earlier is not None:
-            found |= Odd.REUSED
+            oddities |= MessageOddity.REUSED
         if context.era == "modern" and missing_meta(message) is not None:
-            found |= Odd.INCOMPLETE
-    elif not isinstance(message, Invalid) and message.method in REQUESTS:
-        found |= Odd.WITHOUT_ID
-    return found
+            oddities |= MessageOddity.INCOMPLETE
+    elif not isinstance(message, InvalidMessage) and message.method in REQUEST_METHODS:
+        oddities |= MessageOddity.WITHOUT_ID
+    return oddities
 
 
-def _in_pair(context: MessageContext, call: Call) -> Odd:
-    """What is odd about a response, given the request that it answers."""
-    found = Odd.ERROR if call.settled is _ERROR else NOTHING
+def _pair_oddities(context: MessageContext, call: Call) -> MessageOddity:
+    """Returns the oddities of a response that depend on the request that it answers."""
+    oddities = MessageOddity.ERROR if call.final_outcome is _ERROR else NOTHING
     if call.cancellation is not None:
-        found |= Odd.CANCELLED
+        oddities |= MessageOddity.CANCELLED
     if context.is_converted:
-        found |= Odd.CONVERTED
+        oddities |= MessageOddity.CONVERTED
     if context.era == "modern" and missing_meta(call.request) is not None:
-        found |= Odd.INCOMPLETE
-    return found
+        oddities |= MessageOddity.INCOMPLETE
+    return oddities
 
 
-def _in_bytes(message: Message, frame: Frame) -> Odd:
-    """What is odd about the bytes of a message; nothing if the message `is_as_written`."""
-    if frame.body is not None:  # a flawless frame is one message, and may only hide a member
-        return NOTHING if is_as_written(message) else Odd.HIDING
-    found = NOTHING
-    if isinstance(message, Invalid):
-        return found
+def _byte_oddities(message: Message, frame: Frame) -> MessageOddity:
+    """Returns the oddities in the bytes of a message; `NOTHING` if the message `is_as_written`."""
+    if frame.body is not None:  # a flawless frame is one message, and at most hides a member
+        return NOTHING if is_as_written(message) else MessageOddity.HIDING
+    oddities = NOTHING
+    if isinstance(message, InvalidMessage):
+        return oddities
     if message.index is not None:
-        found |= Odd.SEVERAL
+        oddities |= MessageOddity.SEVERAL
     if len(message.frames) > 1:
-        found |= Odd.SPREAD
+        oddities |= MessageOddity.SPREAD
     body = message.body
     if frame.verdict.problem is not None or body.get("jsonrpc") != "2.0" or type(body.get("id", 0)) not in (int, str):
-        found |= Odd.MALFORMED
+        oddities |= MessageOddity.MALFORMED
     if not is_as_written(message):
-        found |= Odd.HIDING
-    return found
+        oddities |= MessageOddity.HIDING
+    return oddities

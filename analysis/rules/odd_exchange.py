@@ -1,8 +1,8 @@
-"""What may be odd about an HTTP exchange; see `Rule.exchanges`.
+"""The oddities that an HTTP exchange may have; see `Rule.exchanges`.
 
 Nearly all exchanges are a POST of one request, with the session id and the revision that were agreed on, and its
-response. Most rules about exchanges are silent about these: each names the oddities that it is about, and is called for
-exchanges with one of them. As in `odd`, a usual exchange must cost next to nothing.
+response. Most rules about exchanges report nothing about these: each such rule names the oddities that it is about, and
+is called only for exchanges with one of them. As in `odd`, a usual exchange must cost next to nothing.
 """
 
 from enum import Flag, auto
@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Final
 
 from analysis.conversation.call import MessageContext
-from analysis.conversation.http_exchange import STREAM, VERSION_FIELD, HttpExchange
+from analysis.conversation.http_exchange import EVENT_STREAM, VERSION_FIELD, HttpExchange
 from analysis.conversation.message import Request, Response
 from analysis.conversation.resumption import LAST_EVENT_ID
 from analysis.conversation.session import PROTOCOL_VERSION, Session
@@ -18,8 +18,8 @@ from analysis.conversation.session_ids import FIELD
 from analysis.conversation.subscriptions import LISTEN
 
 
-class OddExchange(Flag):
-    """What is odd about an exchange, as far as it has come."""
+class ExchangeOddity(Flag):
+    """The oddities of an exchange so far."""
 
     OPENING = auto()
     """It carries `initialize`."""
@@ -28,59 +28,66 @@ class OddExchange(Flag):
     WITHOUT_ID = auto()
     """Its request names no session."""
     OTHER_ID = auto()
-    """Its request names a session that was not begun in this capture, or is over; or its response names another one."""
+    """Its request names a session that did not begin in this capture or is over, or its response names another
+    session."""
     VERSION = auto()
-    """Its request names no revision, or not the one that its message names or, without one there, its session has."""
+    """Its request names no revision, or one other than that of its message (of its session, if the message names
+    none)."""
     HEADERS = auto()
     """Its request is not JSON, or does not accept both JSON and event streams; or it has a query, an origin, a
     credential or the id of an event."""
     OLDER = auto()
     """A stream of the older transport announced its address."""
     SENT = auto()
-    """It carries no message of the client, or several, or an array, or something other than a request."""
+    """It carries no message from the client, several messages, an array, or something other than a request."""
     RECEIVED = auto()
-    """It has brought an error; or, outside a stream, anything but a single result; or it is over and has brought
-    nothing."""
+    """The server sent an error; or, outside a stream, anything but a single result; or the exchange is over and the
+    server sent no message."""
     END = auto()
-    """It ended, but not `complete`; or without a response to a request in it; or its request resumes a stream."""
+    """It ended in a way other than `complete`, or without a response to one of its requests; or its request resumes a
+    stream."""
 
 
-USUAL: Final = OddExchange(0)
-"""The only value of `OddExchange` without a member."""
+USUAL: Final = ExchangeOddity(0)
+"""The value of `ExchangeOddity` for an exchange without oddities."""
 
 _JSON: Final = "application/json"
 _MAX_ACCEPT_CHARS: Final = 1_000
-_SELDOM: Final = frozenset({"origin", "authorization", LAST_EVENT_ID})
+_UNUSUAL_FIELDS: Final = frozenset({"origin", "authorization", LAST_EVENT_ID})
 
 
-def oddities_in(http: HttpExchange, session: Session | None) -> OddExchange:
-    """What is odd about an exchange; the object `USUAL` itself for nearly all between peers that use session ids."""
-    found = _in_messages(http)
+def oddities_in(http: HttpExchange, session: Session | None) -> ExchangeOddity:
+    """Returns the oddities of an exchange; for nearly all between peers that use session ids, the object `USUAL`."""
+    oddities = _message_oddities(http)
     if not _is_usual_id(http):
-        found |= OddExchange.OTHER_ID if FIELD in http.fields else OddExchange.WITHOUT_ID
+        oddities |= ExchangeOddity.OTHER_ID if FIELD in http.fields else ExchangeOddity.WITHOUT_ID
     if not _is_usual_version(http, session):
-        found |= OddExchange.VERSION
+        oddities |= ExchangeOddity.VERSION
     if not _has_usual_headers(http):
-        found |= OddExchange.HEADERS
+        oddities |= ExchangeOddity.HEADERS
     if http.announced_by is not None:
-        found |= OddExchange.OLDER
-    if http.ended_by not in (None, "complete") or http.unawaited or http.resumption is not None:
-        found |= OddExchange.END
-    return found
+        oddities |= ExchangeOddity.OLDER
+    if http.ended_by not in (None, "complete") or http.ended_calls or http.resumption is not None:
+        oddities |= ExchangeOddity.END
+    return oddities
 
 
-def _in_messages(http: HttpExchange) -> OddExchange:
-    found, sent, received = USUAL, http.sent, http.received
-    if len(sent) != 1 or type(sent[0].message) is not Request or sent[0].message.index is not None:
-        found |= OddExchange.SENT
-    for context in sent:
+def _message_oddities(http: HttpExchange) -> ExchangeOddity:
+    oddities, sent_contexts, received_contexts = USUAL, http.client_messages, http.server_messages
+    if (
+        len(sent_contexts) != 1
+        or type(sent_contexts[0].message) is not Request
+        or sent_contexts[0].message.index is not None
+    ):
+        oddities |= ExchangeOddity.SENT
+    for context in sent_contexts:
         if context.method == "initialize":
-            found |= OddExchange.OPENING
+            oddities |= ExchangeOddity.OPENING
         elif context.method == LISTEN:
-            found |= OddExchange.LISTENING
-    if not all(map(_is_usual_answer, received)) or (http.over is not None and not received):
-        found |= OddExchange.RECEIVED
-    return found
+            oddities |= ExchangeOddity.LISTENING
+    if not all(map(_is_usual_answer, received_contexts)) or (http.end_ref is not None and not received_contexts):
+        oddities |= ExchangeOddity.RECEIVED
+    return oddities
 
 
 def _is_usual_answer(context: MessageContext) -> bool:
@@ -90,15 +97,20 @@ def _is_usual_answer(context: MessageContext) -> bool:
 
 
 def _is_usual_id(http: HttpExchange) -> bool:
-    """Whether the request names a session that is alive, and the response the same one or none."""
-    asked, given = http.fields.get(FIELD), http.answer_fields.get(FIELD)
-    known = None if asked is None else http.session_ids.get(asked)
-    return known is not None and known.given is not None and known.is_alive and given in (None, asked)
+    """Whether the request names a live session, and the response names the same session or none."""
+    requested_id, returned_id = http.fields.get(FIELD), http.answer_fields.get(FIELD)
+    session_id = None if requested_id is None else http.session_ids.get(requested_id)
+    return (
+        session_id is not None
+        and session_id.given is not None
+        and session_id.is_alive
+        and returned_id in (None, requested_id)
+    )
 
 
 def _is_usual_version(http: HttpExchange, session: Session | None) -> bool:
-    """Whether the request names the revision that its message names, or else that of its session."""
-    version, message = http.fields.get(VERSION_FIELD), http.sent[0].message if http.sent else None
+    """Whether the request names the revision of its message, or of its session if the message names none."""
+    version, message = http.fields.get(VERSION_FIELD), http.client_messages[0].message if http.client_messages else None
     if version is None or session is None or type(message) is not Request:
         return False
     return bool(version == message.meta.get(PROTOCOL_VERSION, session.handshake))
@@ -107,10 +119,10 @@ def _is_usual_version(http: HttpExchange, session: Session | None) -> bool:
 def _has_usual_headers(http: HttpExchange) -> bool:
     fields = http.fields
     is_usual = fields.get("content-type") == _JSON and _accepts_both(fields.get("accept", ""))
-    return is_usual and _SELDOM.isdisjoint(fields) and "?" not in http.target
+    return is_usual and _UNUSUAL_FIELDS.isdisjoint(fields) and "?" not in http.target
 
 
 @lru_cache(256)
 def _accepts_both(accepted: str) -> bool:
-    """Whether a header names both media types, without parameters."""
-    return len(accepted) < _MAX_ACCEPT_CHARS and {_JSON, STREAM} <= {part.strip() for part in accepted.split(",")}
+    """Whether an `Accept` header names both media types, without parameters."""
+    return len(accepted) < _MAX_ACCEPT_CHARS and {_JSON, EVENT_STREAM} <= {part.strip() for part in accepted.split(",")}

@@ -6,6 +6,6 @@ RENAMED: Final = {"timeout/abandoned": "timeout/never-cancelled"}
 """Old id → current id."""
 
 
-def current_id(rule: str) -> str:
+def current_id(rule_id: str) -> str:
     """The current id of a rule."""
-    return RENAMED.get(rule, rule)
+    return RENAMED.get(rule_id, rule_id)

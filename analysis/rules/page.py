@@ -1,4 +1,4 @@
-"""The group `page`: lists that come in pages, and the cursors between the pages."""
+"""The group `page`: lists that are sent in pages, and the cursors that lead from one page to the next."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, Final, Literal
@@ -16,25 +16,27 @@ from analysis.protocol.error_codes import (
 from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import MODERN_ERA, Span
 from analysis.rules.base import ERROR, NOTE, WARNING, Rule
-from analysis.rules.error.codes import shown
+from analysis.rules.error.codes import code_text
 from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.support.walks import CHANGES, LISTS, Page, walks_of
 
 _LISTS: Final = frozenset(LISTS)
 _CURSOR: Final = frozenset({"cursor"})
-_NEXT: Final = frozenset({"nextCursor"})
-_BEFORE: Final = frozenset({INVALID_PARAMS, METHOD_NOT_FOUND, HEADER_MISMATCH, UNSUPPORTED_VERSION, MISSING_CAPABILITY})
+_NEXT_CURSOR: Final = frozenset({"nextCursor"})
+_ACCEPTED_CODES: Final = frozenset(
+    {INVALID_PARAMS, METHOD_NOT_FOUND, HEADER_MISMATCH, UNSUPPORTED_VERSION, MISSING_CAPABILITY}
+)
 """Codes that are correct, or that a server may send before it checks the cursor."""
 _TASKS_RANK: Final = 3
 
 
 class _PageRule(Rule):
-    """A rule that knows the issued cursors."""
+    """A rule that needs the cursors that were issued."""
 
     methods: ClassVar[frozenset[str] | None] = _LISTS
 
     def required_members_for(self, hook: str, _method: str, _like: MessageContext) -> frozenset[str]:
-        return _CURSOR if hook == "request" else _NEXT
+        return _CURSOR if hook == "request" else _NEXT_CURSOR
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - the same for all hooks
         return method in CHANGES or METHODS[method].is_defined(like.rank)
@@ -43,12 +45,12 @@ class _PageRule(Rule):
         return self.check_page(context, walks_of(context.session).record_page(context))
 
     def check_page(self, context: MessageContext, page: Page) -> Iterable[Finding]:  # noqa: ARG002 - for rules that override it
-        """What is wrong with a page."""
+        """Returns the findings about a page."""
         return ()
 
 
 class UnknownCursor(_PageRule):
-    """A cursor is sent that the session did not receive in any list.
+    """A request has a cursor that the session did not receive in any list.
 
     **Why it matters.** Only the server that issued a cursor understands it: if it is invented, changed or outdated, the
     response is an error or the wrong page.
@@ -68,14 +70,14 @@ class UnknownCursor(_PageRule):
     source = "2024-11-05 server/utilities/pagination"
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
-        if context.request is None or _fault(context, context.request) != "unknown":
+        if context.request is None or _cursor_fault(context, context.request) != "unknown":
             return ()
         text = f"the cursor of {context.method} was never issued"
         return [self.finding(context, text, pointer="/params/cursor", blames=context.message.sender)]
 
 
 class ForeignCursor(_PageRule):
-    """A cursor is sent that was issued for another list.
+    """A request has a cursor that was issued for another list.
 
     **Why it matters.** The response is an error, or the wrong page.
 
@@ -91,7 +93,7 @@ class ForeignCursor(_PageRule):
     source = "2024-11-05 server/utilities/pagination"
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
-        if context.request is None or _fault(context, context.request) != "foreign":
+        if context.request is None or _cursor_fault(context, context.request) != "foreign":
             return ()
         text = f"the cursor of {context.method} was issued for another list"
         return [self.finding(context, text, pointer="/params/cursor", blames=context.message.sender)]
@@ -116,7 +118,7 @@ class Loop(_PageRule):
     source = "2024-11-05 server/utilities/pagination"
 
     def check_page(self, context: MessageContext, page: Page) -> Iterable[Finding]:
-        if not page.loops:
+        if not page.is_loop:
             return ()
         text = "the next page is an earlier page"
         return [self.finding(context, text, pointer="/result/nextCursor", blames=context.message.sender)]
@@ -146,17 +148,17 @@ class DuplicateItem(_PageRule):
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
         if context.message.sender == "server":
-            walks_of(context.session).changed(CHANGES.get(context.method, ()))
+            walks_of(context.session).on_lists_changed(CHANGES.get(context.method, ()))
         return ()
 
     def check_page(self, context: MessageContext, page: Page) -> Iterable[Finding]:
-        listed = LISTS.get(context.method)
-        if not page.repeated or listed is None:
+        list_members = LISTS.get(context.method)
+        if not page.repeated_positions or list_members is None:
             return ()
-        more = len(page.repeated) - 1
-        text = "an item is also on another page" + (f", and so are {more} more" if more else "")
-        pointer = f"/result/{listed[0]}/{page.repeated[0]}"
-        return [self.finding(context, text, pointer=pointer, related=page.related[:10])]
+        other_count = len(page.repeated_positions) - 1
+        text = "an item is also on another page" + (f", and so are {other_count} more" if other_count else "")
+        pointer = f"/result/{list_members[0]}/{page.repeated_positions[0]}"
+        return [self.finding(context, text, pointer=pointer, related=page.related_seqs[:10])]
 
 
 class EmptyCursor(_PageRule):
@@ -227,9 +229,11 @@ class BadCursorCode(_PageRule):
 
     def on_error(self, context: MessageContext) -> Iterator[Finding]:
         request, code = context.request, code_of(context.message)
-        if request is None or code is None or code in _BEFORE or _fault(context, request) is None:
+        if request is None or code is None or code in _ACCEPTED_CODES or _cursor_fault(context, request) is None:
             return
-        text = f"a cursor that was not issued for {request.method} is refused with {shown(code)}, not {INVALID_PARAMS}"
+        text = (
+            f"a cursor that was not issued for {request.method} is refused with {code_text(code)}, not {INVALID_PARAMS}"
+        )
         level = ERROR if request.method == "tasks/list" and context.rank == _TASKS_RANK else None
         blames = context.message.sender
         yield self.finding(context, text, pointer="/error/code", related=(request.seq,), level=level, blames=blames)
@@ -238,11 +242,11 @@ class BadCursorCode(_PageRule):
 # ---- shared by the rules
 
 
-def _fault(context: MessageContext, request: Request) -> Literal["unknown", "foreign"] | None:
-    """Returns what is wrong with the cursor of a request, or None if nothing is or that is uncertain."""
+def _cursor_fault(context: MessageContext, request: Request) -> Literal["unknown", "foreign"] | None:
+    """Returns what is wrong with the cursor of a request, or None if it is right or its origin is uncertain."""
     session, walks = context.session, walks_of(context.session)
-    given = walks.issued_for(request)
+    issuing_methods = walks.issued_for(request)
     # A cursor issued before the recording, or in lost records, may belong to any list.
-    if given is None or request.method in given or walks.is_full or not session.observed_start:
+    if issuing_methods is None or request.method in issuing_methods or walks.is_full or not session.observed_start:
         return None
-    return "foreign" if given else "unknown"
+    return "foreign" if issuing_methods else "unknown"

@@ -7,21 +7,21 @@ from typing import Any, Final
 
 from analysis.conversation.call import MessageContext
 from analysis.conversation.fold import Fold
-from analysis.conversation.message import Id, Request, Side, converted, other_side
+from analysis.conversation.message import Id, Request, Side, converted_id, other_side
 from analysis.protocol.revisions import MODERN_ERA
 from analysis.rules.base import NOTE, RACE_NS, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.eras import member, short
-from analysis.rules.support.tokens import WORD, Token, is_of_session, token_of, tokens_of
+from analysis.rules.support.eras import member, shortened
+from analysis.rules.support.tokens import TOKEN_WORD, Token, is_of_session, token_of, tokens_of
 
-FLOOD: Final = 50
+MAX_NOTIFICATIONS_PER_SECOND: Final = 50
 """The most notifications for one token in a second that are acceptable."""
-MAX_SEARCHED: Final = 20
+MAX_SEARCHED_TOKENS: Final = 20
 """The most unknown tokens of a session for which other sessions are searched."""
-_LOOKED_AT: Final = 256
-"""How many open requests are searched for a token of another session."""
-FLOODS: Final = 100
-"""The most tokens that are watched at a time."""
+_MAX_SEARCHED_REQUESTS: Final = 256
+"""The most open requests that are searched for a token of another session."""
+MAX_WATCHED_TOKENS: Final = 100
+"""The most tokens of a session that are watched for floods at a time."""
 PROGRESS: Final = "notifications/progress"
 PAGE: Final = "2024-11-05 basic/utilities/progress"
 
@@ -29,8 +29,8 @@ PAGE: Final = "2024-11-05 basic/utilities/progress"
 _SECOND_NS: Final = 1_000_000_000
 
 
-class _OfToken(Rule):
-    """The base of the rules that need to know which request carried a token."""
+class _TokenRule(Rule):
+    """The base class of the rules that need to know which request carried a token."""
 
     relies_on = ("progress/duplicate-token", "progress/after-completion", "progress/not-increasing")
     source = PAGE
@@ -42,15 +42,15 @@ class _OfToken(Rule):
         return method == PROGRESS and not (like.era == "modern" and like.message.sender == "client")
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
-        token, known = tokens_of(context.session).report(context)
-        return () if token is None else self.check_progress(context, known, token)
+        token, known_token = tokens_of(context.session).reported_token(context)
+        return () if token is None else self.check_progress(context, known_token, token)
 
-    def check_progress(self, context: MessageContext, known: Token | None, token: Id) -> Iterable[Finding]:
-        """Check progress for a token.
+    def check_progress(self, context: MessageContext, known_token: Token | None, token: Id) -> Iterable[Finding]:
+        """Check a progress notification.
 
         Args:
             context: the notification.
-            known: the token with its request; None if it is unknown.
+            known_token: the token with its request; None if no known request carried it.
             token: the token in the notification.
         """
         raise NotImplementedError
@@ -64,24 +64,24 @@ class DuplicateToken(Rule):
     **On the wire.** `> {"id":3,…"_meta":{"progressToken":"p"}}` and, before its answer,
     `> {"id":4,…"_meta":{"progressToken":"p"}}`
 
-    **Instead.** Use the id of the request as its token, as the SDKs do; it is free again after the response.
+    **Instead.** Use the id of the request as its token, as the SDKs do. A token may be used again after the response.
     """
 
     id = "progress/duplicate-token"
     needs_session = True
     relies_on = ("progress/after-completion",)
-    required_word = WORD
+    required_word = TOKEN_WORD
     source = PAGE
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
         token = tokens_of(context.session).record_request(context, self.fold)
         if token is None or token.earlier is None:
             return ()
-        text = f"the progress token {_cut(token.id)} belongs to a request that is still open"
+        text = f"the progress token {_shortened_token(token.id)} belongs to a request that is still open"
         return [self.finding(context, text, pointer="/params/_meta/progressToken", related=(token.earlier,))]
 
 
-class UnknownToken(_OfToken):
+class UnknownToken(_TokenRule):
     """Progress has a token that no request of the other side carried.
 
     **Why it matters.** The receiver cannot match it with a request and drops it, so the call seems to make no progress.
@@ -98,43 +98,48 @@ class UnknownToken(_OfToken):
     impact = Impact.MESSAGE
     needs_start = True
 
-    def check_progress(self, context: MessageContext, known: Token | None, token: Id) -> Iterable[Finding]:
+    def check_progress(self, context: MessageContext, known_token: Token | None, token: Id) -> Iterable[Finding]:
         sender, session = context.message.sender, context.session
-        asker, tokens = other_side(sender), tokens_of(session)
-        if known is not None or tokens.forgotten or session.unjudged.get(asker) is not None or is_replay(context):
+        requester, tokens = other_side(sender), tokens_of(session)
+        if (
+            known_token is not None
+            or tokens.forgotten_count
+            or session.unjudged.get(requester) is not None
+            or is_replay(context)
+        ):
             return ()
         if not is_of_session(context) and not (context.era == "modern" and _requests_in(context)):
-            return ()  # the client is uncertain
-        if tokens.last(asker, token) is not None:
+            return ()  # another client may have sent the request
+        if tokens.last_token(requester, token) is not None:
             return ()  # the request is on another stream
-        name, related = _cut(token), tuple[int, ...]()
-        if (alike := tokens.last(asker, converted(token))) is not None:
-            text, related = f"the token {name} has another JSON type than in the request", (alike.seq,)
-        elif (own := tokens.last(sender, token)) is not None:
-            text, related = f"the token {name} belongs to a request of the {sender} itself", (own.seq,)
-        elif (foreign := self._elsewhere(context, asker, token)) is not None:
-            number, seq = foreign
+        name, related = _shortened_token(token), tuple[int, ...]()
+        if (retyped_token := tokens.last_token(requester, converted_id(token))) is not None:
+            text, related = f"the token {name} has another JSON type than in the request", (retyped_token.seq,)
+        elif (own_token := tokens.last_token(sender, token)) is not None:
+            text, related = f"the token {name} belongs to a request of the {sender} itself", (own_token.seq,)
+        elif (foreign_request := self._open_request_elsewhere(context, requester, token)) is not None:
+            number, seq = foreign_request
             text, related = (
                 f"no request in this session carried the token {name}, but an open one in session {number} does",
                 (seq,),
             )
         else:
-            text = f"no request of the {asker} carried the token {name}"
+            text = f"no request of the {requester} carried the token {name}"
         return [self.finding(context, text, pointer="/params/progressToken", related=related)]
 
-    def _elsewhere(self, context: MessageContext, asker: Side, token: Id) -> tuple[int, int] | None:
-        """Returns what `_in_other_session` finds for the first unknown tokens of a session, or None for later ones."""
-        looked: list[Id] = self.state_for(context.session, list)
-        if len(looked) >= MAX_SEARCHED:
+    def _open_request_elsewhere(self, context: MessageContext, requester: Side, token: Id) -> tuple[int, int] | None:
+        """Returns what `_open_request_in_other_session` finds, or None after `MAX_SEARCHED_TOKENS` unknown tokens."""
+        searched_tokens: list[Id] = self.state_for(context.session, list)
+        if len(searched_tokens) >= MAX_SEARCHED_TOKENS:
             return None
-        looked.append(token)
-        return _in_other_session(context, asker, token, self.fold)
+        searched_tokens.append(token)
+        return _open_request_in_other_session(context, requester, token, self.fold)
 
 
-class AfterCompletion(_OfToken):
+class AfterCompletion(_TokenRule):
     """Progress is reported for a request that has already been answered.
 
-    **Why it matters.** The token is free again after the response. The client shows the progress bar forever, or
+    **Why it matters.** The token may be used again after the response. The client shows the progress bar forever, or
     attributes the progress to the next call that uses the token.
 
     **On the wire.** `< {"id":3,"result":{…}}` and then
@@ -153,21 +158,21 @@ class AfterCompletion(_OfToken):
         tokens_of(context.session).record_result(context)
         return ()
 
-    def check_progress(self, context: MessageContext, known: Token | None, token: Id) -> Iterable[Finding]:
-        key = None if known is None else known.key
-        if known is None or key is None:
+    def check_progress(self, context: MessageContext, known_token: Token | None, token: Id) -> Iterable[Finding]:
+        key = None if known_token is None else known_token.key
+        if known_token is None or key is None:
             return ()
-        table = self.fold.tables[known.asker]
-        answered_ns = table.answered_ns(key) if table.answered_seq(key) == known.seq else None
-        if answered_ns is None or known.is_of_task or known.is_shared or is_replay(context):
+        table = self.fold.tables[known_token.requester]
+        answered_ns = table.answered_ns(key) if table.answered_seq(key) == known_token.seq else None
+        if answered_ns is None or known_token.is_of_task or known_token.is_shared or is_replay(context):
             return ()
         if key.exchange != context.message.frames[0].exchange and context.message.t_ns <= answered_ns + RACE_NS:
             return ()  # the order between two streams is unknown
-        text = f"progress for the token {_cut(token)}, whose request has already been answered"
-        return [self.finding(context, text, pointer="/params/progressToken", related=(known.seq,))]
+        text = f"progress for the token {_shortened_token(token)}, whose request has already been answered"
+        return [self.finding(context, text, pointer="/params/progressToken", related=(known_token.seq,))]
 
 
-class AfterCancel(_OfToken):
+class AfterCancel(_TokenRule):
     """Progress is reported for a request although its cancellation had been received.
 
     **Why it matters.** It does no harm, but shows that the work continues although its result is no longer wanted.
@@ -186,15 +191,15 @@ class AfterCancel(_OfToken):
     impact = Impact.COST
     source = "2024-11-05 basic/utilities/cancellation"
 
-    def check_progress(self, context: MessageContext, known: Token | None, token: Id) -> Iterable[Finding]:
-        cancelled = None if known is None or known.is_shared else cancelled_seq(known, self.fold)
-        if cancelled is None or not context.session.has_received(context.message.sender, cancelled):
+    def check_progress(self, context: MessageContext, known_token: Token | None, token: Id) -> Iterable[Finding]:
+        cancel_seq = None if known_token is None or known_token.is_shared else cancelled_seq(known_token, self.fold)
+        if cancel_seq is None or not context.session.has_received(context.message.sender, cancel_seq):
             return ()
-        text = f"progress for the token {_cut(token)}, whose request was already cancelled"
-        return [self.finding(context, text, pointer="/params/progressToken", related=(cancelled,))]
+        text = f"progress for the token {_shortened_token(token)}, whose request was already cancelled"
+        return [self.finding(context, text, pointer="/params/progressToken", related=(cancel_seq,))]
 
 
-class NotIncreasing(_OfToken):
+class NotIncreasing(_TokenRule):
     """The progress of a request does not increase.
 
     **Why it matters.** A bar that moves back looks like a fault, and clients that wait for progress may conclude that
@@ -209,25 +214,25 @@ class NotIncreasing(_OfToken):
     follows = ("progress/duplicate-token",)
     needs_session = True
 
-    def check_progress(self, context: MessageContext, known: Token | None, token: Id) -> Iterable[Finding]:
+    def check_progress(self, context: MessageContext, known_token: Token | None, token: Id) -> Iterable[Finding]:
         value, message = _number(member(context.body.get("params"), "progress")), context.message
-        if value is None or is_replay(context) or (known is not None and known.is_shared):
+        if value is None or is_replay(context) or (known_token is not None and known_token.is_shared):
             return ()
-        if known is None:
+        if known_token is None:
             if context.session.observed_start:
                 return ()
-            known = tokens_of(context.session).add_unseen(
-                other_side(message.sender), None if context.http is None else context.http.first.number, token
+            known_token = tokens_of(context.session).add_unseen(
+                other_side(message.sender), None if context.http is None else context.http.first_carrier.number, token
             )
-        before, exchange = known.value, message.frames[0].exchange
-        known.value = value, message.seq, message.t_ns, exchange
-        if before is None or value > before[0]:
+        previous, exchange = known_token.value, message.frames[0].exchange
+        known_token.value = value, message.seq, message.t_ns, exchange
+        if previous is None or value > previous[0]:
             return ()
-        if exchange != before[3] and message.t_ns <= before[2] + RACE_NS:
-            known.value = (before[0], *known.value[1:])
+        if exchange != previous[3] and message.t_ns <= previous[2] + RACE_NS:
+            known_token.value = (previous[0], *known_token.value[1:])
             return ()  # the order between two streams is unknown
-        text = f"the progress for the token {_cut(token)} does not increase"
-        return [self.finding(context, text, pointer="/params/progress", related=(before[1],))]
+        text = f"the progress for the token {_shortened_token(token)} does not increase"
+        return [self.finding(context, text, pointer="/params/progress", related=(previous[1],))]
 
 
 class ExceedsTotal(Rule):
@@ -259,14 +264,14 @@ class ExceedsTotal(Rule):
         return [self.finding(context, "the progress is greater than its total", pointer="/params/progress")]
 
 
-class TotalChanged(_OfToken):
+class TotalChanged(_TokenRule):
     """The total of a request's progress differs from the previous one.
 
     **Why it matters.** This is legal, for example if more work turns up, but a progress bar may jump back.
 
     **On the wire.** `…"progressToken":3,"progress":1,"total":10` and then `…"progressToken":3,"progress":2,"total":40`
 
-    **Instead.** Nothing has to change. If the total is only a guess, it is better to leave it out.
+    **Instead.** Nothing has to change, but if the total is only a guess, it is better to leave it out.
     """
 
     id = "progress/total-changed"
@@ -275,18 +280,18 @@ class TotalChanged(_OfToken):
     level = NOTE
     once = True
 
-    def check_progress(self, context: MessageContext, known: Token | None, _token: Id) -> Iterable[Finding]:
+    def check_progress(self, context: MessageContext, known_token: Token | None, _token: Id) -> Iterable[Finding]:
         total = _number(member(context.body.get("params"), "total"))
-        if known is None or total is None or known.is_shared or is_replay(context):
+        if known_token is None or total is None or known_token.is_shared or is_replay(context):
             return ()
-        before, known.total = known.total, total
-        if before is None or before == total:
+        previous_total, known_token.total = known_token.total, total
+        if previous_total is None or previous_total == total:
             return ()
         return [self.finding(context, "the progress total differs from the previous one", pointer="/params/total")]
 
 
 class Flood(Rule):
-    """Progress of one request is reported more than fifty times within a second.
+    """A side reports the progress of one request more than fifty times within a second.
 
     **Why it matters.** Users cannot follow such frequent changes, and each report delays the responses that queue
     behind it.
@@ -306,25 +311,30 @@ class Flood(Rule):
     source = PAGE
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
-        token, _ = tokens_of(context.session).report(context)
+        token, _ = tokens_of(context.session).reported_token(context)
         if token is None or is_replay(context):
             return ()
-        kept: OrderedDict[tuple[Side, Id], deque[int]] = self.state_for(context.session, OrderedDict)
-        name, t_ns = (context.message.sender, token), context.message.t_ns
-        stamps = kept.get(name)
-        if stamps is None:
-            stamps = kept[name] = deque(maxlen=FLOOD)
-            if len(kept) > FLOODS:
-                kept.popitem(last=False)
-        first = stamps[0] if len(stamps) == FLOOD else None
-        stamps.append(t_ns)
-        if first is None or t_ns - first >= _SECOND_NS:
+        stamps_by_token: OrderedDict[tuple[Side, Id], deque[int]] = self.state_for(context.session, OrderedDict)
+        key, t_ns = (context.message.sender, token), context.message.t_ns
+        stamps_ns = stamps_by_token.get(key)
+        if stamps_ns is None:
+            stamps_ns = stamps_by_token[key] = deque(maxlen=MAX_NOTIFICATIONS_PER_SECOND)
+            if len(stamps_by_token) > MAX_WATCHED_TOKENS:
+                stamps_by_token.popitem(last=False)
+        first_ns = stamps_ns[0] if len(stamps_ns) == MAX_NOTIFICATIONS_PER_SECOND else None
+        stamps_ns.append(t_ns)
+        if first_ns is None or t_ns - first_ns >= _SECOND_NS:
             return ()
-        stamps.clear()
-        return [self.finding(context, f"more than {FLOOD} progress notifications for one token within a second")]
+        stamps_ns.clear()
+        return [
+            self.finding(
+                context,
+                f"more than {MAX_NOTIFICATIONS_PER_SECOND} progress notifications for one token within a second",
+            )
+        ]
 
 
-class WrongStream(_OfToken):
+class WrongStream(_TokenRule):
     """Progress comes on the response stream of another request.
 
     **Why it matters.** Since 2026-07-28 messages about a request come only on its own stream: a client that reads
@@ -344,14 +354,16 @@ class WrongStream(_OfToken):
     needs_http = True
     source = "2026-07-28 basic/transports/streamable-http"
 
-    def check_progress(self, context: MessageContext, known: Token | None, token: Id) -> Iterable[Finding]:
-        foreign = (
-            None if known is not None or not _requests_in(context) else tokens_of(context.session).last("client", token)
+    def check_progress(self, context: MessageContext, known_token: Token | None, token: Id) -> Iterable[Finding]:
+        foreign_token = (
+            None
+            if known_token is not None or not _requests_in(context)
+            else tokens_of(context.session).last_token("client", token)
         )
-        if foreign is None:
+        if foreign_token is None:
             return ()
-        text = f"progress for the token {_cut(token)} is sent on the stream of another request"
-        return [self.finding(context, text, pointer="/params/progressToken", related=(foreign.seq,))]
+        text = f"progress for the token {_shortened_token(token)} is sent on the stream of another request"
+        return [self.finding(context, text, pointer="/params/progressToken", related=(foreign_token.seq,))]
 
 
 # ---- shared by the rules
@@ -364,14 +376,14 @@ def is_replay(context: MessageContext) -> bool:
 
 def cancelled_seq(token: Token, fold: Fold) -> int | None:
     """Returns the number of the cancellation of a token's open request, or None if it was not cancelled."""
-    waiting = None if token.key is None else fold.tables[token.asker].get(token.key)
-    return waiting.cancelled_by if waiting is not None and waiting.request.seq == token.seq else None
+    call = None if token.key is None else fold.tables[token.requester].get(token.key)
+    return call.cancelled_by if call is not None and call.request.seq == token.seq else None
 
 
 def _requests_in(context: MessageContext) -> list[Request]:
-    """The client's requests in the same exchange."""
-    sent = () if context.http is None else context.http.sent
-    return [sent_message.message for sent_message in sent if isinstance(sent_message.message, Request)]
+    """Returns the client's requests in the exchange of a message, or an empty list on stdio."""
+    sent_contexts = () if context.http is None else context.http.client_messages
+    return [sent_context.message for sent_context in sent_contexts if isinstance(sent_context.message, Request)]
 
 
 def _number(value: Any) -> float | None:
@@ -379,12 +391,14 @@ def _number(value: Any) -> float | None:
     return value if is_number else None
 
 
-def _in_other_session(context: MessageContext, asker: Side, token: Id, fold: Fold) -> tuple[int, int] | None:
-    """Returns the numbers of another HTTP session and its open request that carries a token, or None."""
+def _open_request_in_other_session(
+    context: MessageContext, requester: Side, token: Id, fold: Fold
+) -> tuple[int, int] | None:
+    """Returns the numbers of another HTTP session and its open request with the same token, or None if none has it."""
     if context.http is None:
         return None
-    for waiting in fold.tables[asker].oldest(_LOOKED_AT):
-        request, session = waiting.request, waiting.session
+    for call in fold.tables[requester].oldest_calls(_MAX_SEARCHED_REQUESTS):
+        request, session = call.request, call.session
         if (
             session is not None
             and session is not context.session
@@ -394,5 +408,5 @@ def _in_other_session(context: MessageContext, asker: Side, token: Id, fold: Fol
     return None
 
 
-def _cut(token: Id) -> str:
-    return short(token.text)
+def _shortened_token(token: Id) -> str:
+    return shortened(token.text)

@@ -7,11 +7,11 @@ from typing import Any, Final
 from analysis.conversation.annotated_objects import annotated_objects
 from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Request
-from analysis.protocol.json_pointer import step
+from analysis.protocol.json_pointer import encode_step
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.error.codes import params_of
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.eras import member, short
+from analysis.rules.support.eras import member, shortened
 from analysis.rules.support.listings import prompts_of
 from analysis.rules.support.prompts import MAX_PROMPT_ARGUMENTS, arguments_of, missing_arguments, prompt_of
 
@@ -19,14 +19,14 @@ _CHANGED: Final = "notifications/prompts/list_changed"
 _MAX_PROMPT_FINDINGS: Final = 10
 
 
-class _Listed(Rule):
-    """A rule that knows the listed prompts."""
+class _PromptRule(Rule):
+    """A rule that needs the listed prompts."""
 
     methods = frozenset({"prompts/list", "prompts/get", _CHANGED})
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
         if context.message.sender == "server":
-            prompts_of(context.session).changed(context)
+            prompts_of(context.session).on_list_changed(context)
         return ()
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
@@ -41,11 +41,11 @@ class _Listed(Rule):
         return self.capped(self.check_request(context, request), _MAX_PROMPT_FINDINGS)
 
     def check_request(self, context: MessageContext, request: Request) -> Iterable[Finding]:  # noqa: ARG002 - for rules that override it
-        """What is wrong with a request for a prompt."""
+        """Returns the findings about a request for a prompt."""
         return ()
 
 
-class DuplicateName(_Listed):
+class DuplicateName(_PromptRule):
     """Two prompts of one list have the same name, or two arguments of one prompt do.
 
     **Why it matters.** Clients request prompts by name, so they can never get one of the two.
@@ -69,18 +69,18 @@ class DuplicateName(_Listed):
 
     def _findings(self, context: MessageContext, items: list[Any], repeats: list[tuple[int, int]]) -> Iterator[Finding]:
         for index, seq in repeats:
-            text = f"the prompt {short(str(items[index].get('name')))!r} is listed twice"
+            text = f"the prompt {shortened(str(items[index].get('name')))!r} is listed twice"
             yield self.finding(context, text, pointer=f"/result/prompts/{index}/name", related=(seq,))
         for index, item in enumerate(items):
-            names = set[str]()
-            for place, name in arguments_of(item):
-                if name in names:
-                    text = f"a prompt has the argument {short(name)!r} twice"
-                    yield self.finding(context, text, pointer=f"/result/prompts/{index}/arguments/{place}/name")
-                names.add(name)
+            seen = set[str]()
+            for position, name in arguments_of(item):
+                if name in seen:
+                    text = f"a prompt has the argument {shortened(name)!r} twice"
+                    yield self.finding(context, text, pointer=f"/result/prompts/{index}/arguments/{position}/name")
+                seen.add(name)
 
 
-class Unlisted(_Listed):
+class Unlisted(_PromptRule):
     """A client requests a prompt that is not in the list.
 
     **Why it matters.** The prompt was removed or never existed: the client uses an outdated list or a name from its
@@ -103,10 +103,10 @@ class Unlisted(_Listed):
         name = params_of(request).get("name")
         if not isinstance(name, str) or not prompts_of(context.session).lacks(name, request, context.session):
             return ()
-        return [self.finding(context, f"no prompt {short(name)!r} is listed", pointer="/params/name")]
+        return [self.finding(context, f"no prompt {shortened(name)!r} is listed", pointer="/params/name")]
 
 
-class MissingArgument(_Listed):
+class MissingArgument(_PromptRule):
     """A prompt is requested without an argument that it requires.
 
     **Why it matters.** The server refuses the request, or leaves a gap in the text for the model.
@@ -125,10 +125,10 @@ class MissingArgument(_Listed):
 
     def check_request(self, context: MessageContext, request: Request) -> Iterator[Finding]:
         for name in missing_arguments(context, request):
-            yield self.finding(context, f"the argument {short(name)!r} is required, but missing", pointer="/params")
+            yield self.finding(context, f"the argument {shortened(name)!r} is required, but missing", pointer="/params")
 
 
-class MissingArgumentAccepted(_Listed):
+class MissingArgumentAccepted(_PromptRule):
     """The server returns a prompt although a required argument is missing.
 
     **Why it matters.** Either the argument is not really required, or the prompt has a gap that remains unnoticed.
@@ -154,7 +154,7 @@ class MissingArgumentAccepted(_Listed):
         return [self.finding(context, text, pointer="/result", related=(request.seq,))]
 
 
-class UnknownArgument(_Listed):
+class UnknownArgument(_PromptRule):
     """A prompt is requested with an argument that it does not list.
 
     **Why it matters.** The server ignores the argument, and the user who supplied it does not notice.
@@ -172,15 +172,15 @@ class UnknownArgument(_Listed):
     source = "2024-11-05 server/prompts"
 
     def check_request(self, context: MessageContext, request: Request) -> Iterator[Finding]:
-        entry, given = prompt_of(context, request), params_of(request).get("arguments")
-        if entry is None or not isinstance(given, dict) or not isinstance(entry.item.get("arguments", []), list):
+        prompt, arguments = prompt_of(context, request), params_of(request).get("arguments")
+        if prompt is None or not isinstance(arguments, dict) or not isinstance(prompt.item.get("arguments", []), list):
             return
-        known = {name for _, name in arguments_of(entry.item)}
-        for name in islice(given, MAX_PROMPT_ARGUMENTS):
-            if name not in known and len(known) < MAX_PROMPT_ARGUMENTS:
-                place = step(short(name))
-                text = f"the prompt has no argument {short(name)!r}"
-                yield self.finding(context, text, pointer=f"/params/arguments/{place}")
+        known_names = {name for _, name in arguments_of(prompt.item)}
+        for name in islice(arguments, MAX_PROMPT_ARGUMENTS):
+            if name not in known_names and len(known_names) < MAX_PROMPT_ARGUMENTS:
+                escaped_name = encode_step(shortened(name))
+                text = f"the prompt has no argument {shortened(name)!r}"
+                yield self.finding(context, text, pointer=f"/params/arguments/{escaped_name}")
 
 
 class IncompleteResource(Rule):
@@ -206,13 +206,13 @@ class IncompleteResource(Rule):
         return self.capped(self._findings(context), _MAX_PROMPT_FINDINGS)
 
     def _findings(self, context: MessageContext) -> Iterator[Finding]:
-        for pointer, place in annotated_objects(context):
-            resource = place.get("resource")
-            if place.get("type") != "resource" or not isinstance(resource, dict):
+        for pointer, content in annotated_objects(context):
+            resource = content.get("resource")
+            if content.get("type") != "resource" or not isinstance(resource, dict):
                 continue
-            lacking = [name for name in ("uri", "mimeType") if name not in resource]
+            missing_members = [name for name in ("uri", "mimeType") if name not in resource]
             if "text" not in resource and "blob" not in resource:
-                lacking.append("text")
-            for name in lacking:
-                lack = "neither text nor blob" if name == "text" else f"no {name}"
-                yield self.finding(context, f"a resource in a prompt has {lack}", pointer=f"{pointer}/resource/{name}")
+                missing_members.append("text")
+            for name in missing_members:
+                gap = "neither text nor blob" if name == "text" else f"no {name}"
+                yield self.finding(context, f"a resource in a prompt has {gap}", pointer=f"{pointer}/resource/{name}")

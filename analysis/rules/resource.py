@@ -11,22 +11,24 @@ from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.support.eras import member
 from analysis.rules.support.listings import resources_of, templates_of
-from analysis.rules.unchanged_content import Words
+from analysis.rules.unchanged_content import WordsScope
 
-LISTED: Final = 10_000
+MAX_CHECKED_ITEMS: Final = 10_000
 """The most items of one result that are checked."""
-SIZES: Final = 10_000
+MAX_REMEMBERED_SIZES: Final = 10_000
 """The most resources whose sizes are remembered."""
 
 _LIST: Final = "resources/list"
 _TEMPLATES: Final = "resources/templates/list"
 _CHANGED: Final = "notifications/resources/list_changed"
-_NAMES: Final = r"(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})(?:\.?(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2}))*(?::[1-9][0-9]{0,3}|\*)?"
-_EXPRESSION: Final = re.compile(rf"[+#./;?&]?{_NAMES}(?:,{_NAMES})*").fullmatch
+_VARIABLE_PATTERN: Final = (
+    r"(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})(?:\.?(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2}))*(?::[1-9][0-9]{0,3}|\*)?"
+)
+_is_expression: Final = re.compile(rf"[+#./;?&]?{_VARIABLE_PATTERN}(?:,{_VARIABLE_PATTERN})*").fullmatch
 
 
-class _OfServer(Rule):
-    """The base of the rules in this module."""
+class _ResourceResultRule(Rule):
+    """The base class of the rules in this module."""
 
     who = "server"
     sender = "server"
@@ -42,8 +44,8 @@ class _OfServer(Rule):
         raise NotImplementedError
 
 
-class DuplicateUri(_OfServer):
-    """Two resources of one list have the same URI, or two templates the same `uriTemplate`.
+class DuplicateUri(_ResourceResultRule):
+    """Two resources of one list have the same URI, or two templates have the same `uriTemplate`.
 
     **Why it matters.** The URI identifies a resource: clients show only one of the two, or show the same resource
     twice.
@@ -60,8 +62,8 @@ class DuplicateUri(_OfServer):
     source = "2024-11-05 server/resources"
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
-        resources_of(context.session).changed(context)
-        templates_of(context.session).changed(context)
+        resources_of(context.session).on_list_changed(context)
+        templates_of(context.session).on_list_changed(context)
         return ()
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
@@ -70,14 +72,14 @@ class DuplicateUri(_OfServer):
         return self.capped(self._findings(context, repeats)) if repeats else ()
 
     def _findings(self, context: MessageContext, repeats: list[tuple[int, int]]) -> Iterator[Finding]:
-        member_, name = ("resources", "uri") if context.method == _LIST else ("resourceTemplates", "uriTemplate")
-        for index, before in repeats:
-            related = () if before == context.message.seq else (before,)
-            text = f"an earlier item of the list has the same {name}"
-            yield self.finding(context, text, pointer=f"/result/{member_}/{index}/{name}", related=related)
+        list_name, uri_name = ("resources", "uri") if context.method == _LIST else ("resourceTemplates", "uriTemplate")
+        for index, earlier_seq in repeats:
+            related = () if earlier_seq == context.message.seq else (earlier_seq,)
+            text = f"an earlier item of the list has the same {uri_name}"
+            yield self.finding(context, text, pointer=f"/result/{list_name}/{index}/{uri_name}", related=related)
 
 
-class Template(_OfServer):
+class Template(_ResourceResultRule):
     """A `uriTemplate` is not a valid template (RFC 6570).
 
     **Why it matters.** It cannot be expanded to a URI: libraries refuse it, or leave braces in the URI.
@@ -93,19 +95,19 @@ class Template(_OfServer):
     methods = frozenset({_TEMPLATES})
     source = "2024-11-05 server/resources"
 
-    def decisive_words(self, _hook: str, _method: str, _like: MessageContext) -> Words | None:
+    def decisive_words(self, _hook: str, _method: str, _like: MessageContext) -> WordsScope | None:
         return "result"
 
     def check_result(self, context: MessageContext, result: dict[str, Any]) -> Iterator[Finding]:
         for index, item in enumerate(_items(result.get("resourceTemplates"))):
             template = member(item, "uriTemplate")
-            fault = _fault(template) if isinstance(template, str) else None
+            fault = _template_fault(template) if isinstance(template, str) else None
             if fault is not None:
                 pointer = f"/result/resourceTemplates/{index}/uriTemplate"
                 yield self.finding(context, f"a uriTemplate {fault}", pointer=pointer)
 
 
-class ContentsUri(_OfServer):
+class ContentsUri(_ResourceResultRule):
     """Reading a resource returns only contents with other URIs.
 
     **Why it matters.** This is legal, for example for aliases, but clients that look for the requested URI do not find
@@ -133,14 +135,14 @@ class ContentsUri(_OfServer):
             yield self.finding(context, text, pointer="/result/contents", related=related)
 
 
-class EmptyContents(_OfServer):
+class EmptyContents(_ResourceResultRule):
     """Reading a resource returns no contents at all.
 
     **Why it matters.** Clients cannot distinguish an empty resource from one that does not exist.
 
     **On the wire.** `< {"id":3,"result":{"contents":[]}}`
 
-    **Instead.** Send one content with an empty `text` for an empty resource, and an error for one that does not exist.
+    **Instead.** Send one item with an empty `text` for an empty resource, and an error for one that does not exist.
     """
 
     id = "resource/empty-contents"
@@ -154,7 +156,7 @@ class EmptyContents(_OfServer):
             yield self.finding(context, "the result of reading a resource has no contents", pointer="/result/contents")
 
 
-class Size(_OfServer):
+class Size(_ResourceResultRule):
     """The size of a resource is negative, or differs from the size of its contents.
 
     **Why it matters.** Hosts use the size to estimate how much of a model's context a resource will take.
@@ -173,8 +175,8 @@ class Size(_OfServer):
         return b'"size"' if method == _LIST else b""  # few servers send sizes at all
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
-        has_some = context.method == _LIST or self.id in context.session.memory
-        return super().on_result(context) if has_some else ()
+        may_have_sizes = context.method == _LIST or self.id in context.session.memory
+        return super().on_result(context) if may_have_sizes else ()
 
     def check_result(self, context: MessageContext, result: dict[str, Any]) -> Iterator[Finding]:
         sizes: dict[str, tuple[int, int]] = self.state_for(context.session, dict)
@@ -185,43 +187,43 @@ class Size(_OfServer):
                     continue
                 if size < 0:
                     yield self.finding(context, "a size is negative", pointer=f"/result/resources/{index}/size")
-                elif isinstance(uri, str) and (uri in sizes or len(sizes) < SIZES):
+                elif isinstance(uri, str) and (uri in sizes or len(sizes) < MAX_REMEMBERED_SIZES):
                     sizes[uri] = size, context.message.seq
             return
         contents = _items(result.get("contents"))
-        listed = sizes.get(member(contents[0], "uri")) if sizes and len(contents) == 1 else None
-        content_size = _size(contents[0]) if listed is not None else None
-        if listed is not None and content_size is not None and content_size != listed[0]:
-            text = f"a resource of {content_size} bytes was listed with the size {listed[0]}"
-            yield self.finding(context, text, pointer="/result/contents/0", related=(listed[1],), level=NOTE)
+        listed_size = sizes.get(member(contents[0], "uri")) if sizes and len(contents) == 1 else None
+        content_size = _content_size(contents[0]) if listed_size is not None else None
+        if listed_size is not None and content_size is not None and content_size != listed_size[0]:
+            text = f"a resource of {content_size} bytes was listed with the size {listed_size[0]}"
+            yield self.finding(context, text, pointer="/result/contents/0", related=(listed_size[1],), level=NOTE)
 
 
 # ---- shared by the rules
 
 
 def _items(value: object) -> list[Any]:
-    return value[:LISTED] if isinstance(value, list) else []
+    return value[:MAX_CHECKED_ITEMS] if isinstance(value, list) else []
 
 
-def _fault(template: str) -> str | None:
-    """Returns what is wrong with a template, or None if nothing is."""
-    for place, piece in enumerate(template.split("{")):
-        expression, brace, rest = piece.partition("}")
-        if place == 0:
+def _template_fault(template: str) -> str | None:
+    """Returns what is wrong with a template, or None if it is valid."""
+    for index, piece in enumerate(template.split("{")):
+        expression, brace, literal = piece.partition("}")
+        if index == 0:
             if brace:
                 return "closes a brace that was not opened"
             continue
         if not brace:
             return "has a brace within a brace, or one that is not closed"
-        if "}" in rest:
+        if "}" in literal:
             return "closes a brace that was not opened"
-        if not _EXPRESSION(expression):
+        if not _is_expression(expression):
             return "has an expression that RFC 6570 does not define"
     return None
 
 
-def _size(content: object) -> int | None:
-    """Returns the size of a content in bytes, or None if it has none or it cannot be decoded."""
+def _content_size(content: object) -> int | None:
+    """Returns the size of an item of `contents` in bytes, or None if it has no data or cannot be decoded."""
     text, blob = member(content, "text"), member(content, "blob")
     try:
         if isinstance(text, str):

@@ -12,25 +12,25 @@ from analysis.rules.support.eras import member
 from analysis.rules.support.inputs import INTERIM_METHODS
 from analysis.rules.support.questions import ClientReplyRule
 
-LISTED: Final = 1_000
+MAX_CHECKED_ROOTS: Final = 1_000
 """The most roots of one result that are checked."""
 
 _LIST: Final = "roots/list"
 _CHANGED: Final = "notifications/roots/list_changed"
 
 
-class _Roots(ClientReplyRule):
-    """The base of the rules about lists of roots."""
+class _RootsRule(ClientReplyRule):
+    """The base class of the rules about lists of roots."""
 
     about = _LIST
     methods = frozenset({_LIST, *INTERIM_METHODS})
     source = "2024-11-05 client/roots"
 
 
-class NotFile(_Roots):
+class NotFile(_RootsRule):
     """The URI of a root does not begin with `file://`.
 
-    **Why it matters.** Servers take the path of a folder from the URI. From other URIs they get no path, or a wrong
+    **Why it matters.** Servers extract the path of a folder from the URI. From other URIs they get no path, or a wrong
     one.
 
     **On the wire.** `< {"id":1,"method":"roots/list"}` `> {"id":1,"result":{"roots":[{"uri":"/home/me/project"}]}}`
@@ -52,7 +52,7 @@ class NotFile(_Roots):
         )
 
 
-class Duplicate(_Roots):
+class Duplicate(_RootsRule):
     """The same root is listed twice.
 
     **Why it matters.** It does no harm, but servers that search all roots search this one twice.
@@ -69,13 +69,13 @@ class Duplicate(_Roots):
     def check_reply(
         self, context: MessageContext, _question: dict[str, Any], reply: dict[str, Any], pointer: str
     ) -> Iterator[Finding]:
-        known: set[str] = set()
+        seen: set[str] = set()
         for index, uri in enumerate(_uris(reply)):
-            if isinstance(uri, str) and uri in known:
+            if isinstance(uri, str) and uri in seen:
                 yield self.finding(context, "a root is listed twice", pointer=f"{pointer}/roots/{index}/uri")
                 return
             if isinstance(uri, str):
-                known.add(uri)
+                seen.add(uri)
 
 
 class _KnownRoots:
@@ -85,14 +85,14 @@ class _KnownRoots:
         self.uris: frozenset[str] | None = None
         self.seq = 0
         self.epoch = 0
-        self.changes = 0
+        self.announced_changes = 0
         """How many changes the client has announced."""
-        self.changes_then = 0
-        """How many of them it had announced when it last listed its roots."""
+        self.changes_at_last_list = 0
+        """How many changes it had announced when it last listed its roots."""
 
 
 class ChangedSilently(Rule):
-    """The roots have changed, but the client has not sent a notification.
+    """The roots have changed, but the client has not sent a notification about it.
 
     **Why it matters.** The client declared that it would. A server that has requested the roots once keeps working in
     folders that it should no longer use.
@@ -113,28 +113,41 @@ class ChangedSilently(Rule):
     source = "2024-11-05 client/roots"
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
-        kept: _KnownRoots = self.state_for(context.session, _KnownRoots)
-        kept.changes += 1
+        known_roots: _KnownRoots = self.state_for(context.session, _KnownRoots)
+        known_roots.announced_changes += 1
         return ()
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
         session, roots = context.session, member(context.body["result"], "roots")
-        if not isinstance(roots, list) or len(roots) > LISTED:
+        if not isinstance(roots, list) or len(roots) > MAX_CHECKED_ROOTS:
             return ()
-        kept: _KnownRoots = self.state_for(session, _KnownRoots)
+        known_roots: _KnownRoots = self.state_for(session, _KnownRoots)
         uris = frozenset(uri for uri in _uris({"roots": roots}) if isinstance(uri, str))
-        before, since, epoch = kept.uris, kept.seq, kept.epoch
-        is_announced = kept.changes != kept.changes_then
-        kept.uris, kept.seq, kept.epoch, kept.changes_then = uris, context.message.seq, session.epoch, kept.changes
-        if before is None or before == uris or is_announced or epoch != session.epoch or not _promised(session):
+        previous_uris, previous_seq, previous_epoch = known_roots.uris, known_roots.seq, known_roots.epoch
+        is_announced = known_roots.announced_changes != known_roots.changes_at_last_list
+        known_roots.uris, known_roots.seq, known_roots.epoch, known_roots.changes_at_last_list = (
+            uris,
+            context.message.seq,
+            session.epoch,
+            known_roots.announced_changes,
+        )
+        if (
+            previous_uris is None
+            or previous_uris == uris
+            or is_announced
+            or previous_epoch != session.epoch
+            or not _declares_list_changed(session)
+        ):
             return ()
         text = "the roots have changed without a notification"
-        finding = self.finding(context, text, pointer="/result/roots", related=(since,))
+        finding = self.finding(context, text, pointer="/result/roots", related=(previous_seq,))
         if not session.is_http:
             return [finding]
-        changes = kept.changes
+        changes = known_roots.announced_changes
         # The notification is a separate POST, which may arrive later.
-        self.later(context.message.t_ns + RACE_NS, lambda: [finding] if _is_silent(self, session, changes) else ())
+        self.check_later(
+            context.message.t_ns + RACE_NS, lambda: [finding] if _is_unannounced(self, session, changes) else ()
+        )
         return ()
 
 
@@ -143,13 +156,13 @@ class ChangedSilently(Rule):
 
 def _uris(reply: dict[str, Any]) -> list[Any]:
     roots = reply.get("roots")
-    return [member(root, "uri") for root in roots[:LISTED]] if isinstance(roots, list) else []
+    return [member(root, "uri") for root in roots[:MAX_CHECKED_ROOTS]] if isinstance(roots, list) else []
 
 
-def _promised(session: Session) -> bool:
+def _declares_list_changed(session: Session) -> bool:
     return member(member(session.client_capabilities, "roots"), "listChanged") is True
 
 
-def _is_silent(rule: Rule, session: Session, changes: int) -> bool:
-    kept: _KnownRoots | None = session.memory.get(rule.id)
-    return kept is not None and kept.changes == changes
+def _is_unannounced(rule: Rule, session: Session, changes: int) -> bool:
+    known_roots: _KnownRoots | None = session.memory.get(rule.id)
+    return known_roots is not None and known_roots.announced_changes == changes

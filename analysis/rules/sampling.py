@@ -1,4 +1,4 @@
-"""The group `sampling`: requests of a server to the client's model, and the answers."""
+"""The group `sampling`: requests from a server to the client's model, and the responses."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
@@ -13,16 +13,16 @@ from analysis.rules.support.eras import member
 from analysis.rules.support.inputs import INTERIM_METHODS
 from analysis.rules.support.questions import ClientReplyRule, ServerQuestionRule
 
-LISTED: Final = 10_000
+MAX_CHECKED_ITEMS: Final = 10_000
 """The most messages of one request, and blocks of one message, that are checked."""
 
 _CREATE: Final = "sampling/createMessage"
-_TOOLS: Final = since("2025-11-25")
+_TOOL_REVISIONS: Final = since("2025-11-25")
 _PAGE: Final = "2025-11-25 client/sampling"
 
 
-class _Question(ServerQuestionRule):
-    """The base of the rules about requests."""
+class _SamplingRequestRule(ServerQuestionRule):
+    """The base class of the rules about sampling requests."""
 
     about = _CREATE
     methods = frozenset({_CREATE, *INTERIM_METHODS})
@@ -30,24 +30,24 @@ class _Question(ServerQuestionRule):
     def check_question(self, context: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         messages = params.get("messages")
         if isinstance(messages, list):
-            faults = self.faults(messages[:LISTED])
+            faults = self.faults(messages[:MAX_CHECKED_ITEMS])
             yield from self.capped(
-                self.finding(context, text, pointer=f"{pointer}/messages/{at}") for at, text in faults
+                self.finding(context, text, pointer=f"{pointer}/messages/{index}") for index, text in faults
             )
 
     def faults(self, _messages: list[Any]) -> Iterator[tuple[int, str]]:
-        """The positions of faulty messages, and what is wrong with each."""
+        """Yields the position of each faulty message, and what is wrong with it."""
         return iter(())
 
 
-class _Reply(ClientReplyRule):
-    """The base of the rules about results."""
+class _SamplingResultRule(ClientReplyRule):
+    """The base class of the rules about sampling results."""
 
     about = _CREATE
     methods = frozenset({_CREATE, "tasks/result", *INTERIM_METHODS})
 
 
-class ToolResultMixed(_Question):
+class ToolResultMixed(_SamplingRequestRule):
     """A message mixes tool results with other content.
 
     **Why it matters.** Model providers accept tool results only in separate messages, and refuse mixed ones.
@@ -58,7 +58,7 @@ class ToolResultMixed(_Question):
     """
 
     id = "sampling/tool-result-mixed"
-    versions = _TOOLS
+    versions = _TOOL_REVISIONS
     source = _PAGE
 
     def faults(self, messages: list[Any]) -> Iterator[tuple[int, str]]:
@@ -67,7 +67,7 @@ class ToolResultMixed(_Question):
                 yield index, "a message mixes tool results with other blocks"
 
 
-class ToolUseUnanswered(_Question):
+class ToolUseUnanswered(_SamplingRequestRule):
     """The result of a tool use does not follow it.
 
     **Why it matters.** Models cannot continue without the result, and providers refuse such a conversation.
@@ -78,24 +78,26 @@ class ToolUseUnanswered(_Question):
     """
 
     id = "sampling/tool-use-unanswered"
-    versions = _TOOLS
+    versions = _TOOL_REVISIONS
     source = _PAGE
 
     def faults(self, messages: list[Any]) -> Iterator[tuple[int, str]]:
         for index, message in enumerate(messages):
-            used = _names(message, "tool_use", "id")
-            if not used or member(message, "role") != "assistant":
+            use_ids = _block_ids(message, "tool_use", "id")
+            if not use_ids or member(message, "role") != "assistant":
                 continue
-            after = messages[index + 1] if index + 1 < len(messages) else None
-            if _is_mixed(after):
+            next_message = messages[index + 1] if index + 1 < len(messages) else None
+            if _is_mixed(next_message):
                 continue
-            results = _names(after, "tool_result", "toolUseId")
-            is_pure = member(after, "role") == "user" and len(results) == len(_all_blocks(after))
-            if not is_pure or sorted(results) != sorted(used):
+            result_ids = _block_ids(next_message, "tool_result", "toolUseId")
+            has_only_results = member(next_message, "role") == "user" and len(result_ids) == len(
+                _all_blocks(next_message)
+            )
+            if not has_only_results or sorted(result_ids) != sorted(use_ids):
                 yield index, "the next message does not consist of exactly the results of these tool uses"
 
 
-class ToolResultUnmatched(_Question):
+class ToolResultUnmatched(_SamplingRequestRule):
     """A tool result matches no tool use.
 
     **Why it matters.** The model cannot tell which call the result belongs to, and providers refuse such a
@@ -107,20 +109,20 @@ class ToolResultUnmatched(_Question):
     """
 
     id = "sampling/tool-result-unmatched"
-    versions = _TOOLS
+    versions = _TOOL_REVISIONS
     source = "2025-11-25 schema ToolResultContent"
 
     def faults(self, messages: list[Any]) -> Iterator[tuple[int, str]]:
-        known: set[str] = set()
+        known_ids: set[str] = set()
         for index, message in enumerate(messages):
-            results = [block.get("toolUseId") for block in _blocks(message, "tool_result")]
-            if any(isinstance(result, str) and result not in known for result in results):
+            result_ids = [block.get("toolUseId") for block in _blocks(message, "tool_result")]
+            if any(isinstance(result_id, str) and result_id not in known_ids for result_id in result_ids):
                 yield index, "the id of a tool result matches no earlier tool use"
-            used = (block.get("id") for block in _blocks(message, "tool_use"))
-            known.update(use for use in used if isinstance(use, str))
+            use_ids = (block.get("id") for block in _blocks(message, "tool_use"))
+            known_ids.update(use_id for use_id in use_ids if isinstance(use_id, str))
 
 
-class ToolBlockRole(_Question):
+class ToolBlockRole(_SamplingRequestRule):
     """A user message contains a tool use, or an assistant message contains a tool result.
 
     **Why it matters.** Only the model uses tools and only the user returns results: providers refuse the opposite.
@@ -132,18 +134,18 @@ class ToolBlockRole(_Question):
 
     id = "sampling/tool-block-role"
     who = "either"
-    versions = _TOOLS
+    versions = _TOOL_REVISIONS
     level = WARNING
     source = _PAGE
 
     def faults(self, messages: list[Any]) -> Iterator[tuple[int, str]]:
         for index, message in enumerate(messages):
-            text = _wrong_role(message)
+            text = _role_fault(message)
             if text is not None:
                 yield index, text
 
 
-class UnrequestedToolUse(_Reply):
+class UnrequestedToolUse(_SamplingResultRule):
     """The model uses a tool that was not offered, or uses no tool although the request requires it.
 
     **Why it matters.** The server cannot run a tool that it does not have, and has to work with an incomplete answer.
@@ -155,7 +157,7 @@ class UnrequestedToolUse(_Reply):
     """
 
     id = "sampling/unrequested-tool-use"
-    versions = _TOOLS
+    versions = _TOOL_REVISIONS
     level = WARNING
     source = _PAGE
 
@@ -163,22 +165,22 @@ class UnrequestedToolUse(_Reply):
         self, context: MessageContext, question: dict[str, Any], reply: dict[str, Any], pointer: str
     ) -> Iterator[Finding]:
         tools, mode = question.get("tools"), member(question.get("toolChoice"), "mode")
-        offered = {name for tool in _list(tools) if isinstance(name := member(tool, "name"), str)}
-        used = _blocks(reply, "tool_use")
+        offered_names = {name for tool in _checked_items(tools) if isinstance(name := member(tool, "name"), str)}
+        tool_uses = _blocks(reply, "tool_use")
         text = None
-        if used and not offered:
+        if tool_uses and not offered_names:
             text = "a tool is used, although none was offered"
-        elif used and mode == "none":
+        elif tool_uses and mode == "none":
             text = "a tool is used, although toolChoice forbids it"
-        elif any(isinstance(name := block.get("name"), str) and name not in offered for block in used):
+        elif any(isinstance(name := block.get("name"), str) and name not in offered_names for block in tool_uses):
             text = "a tool is used that was not offered"
-        elif not used and mode == "required" and offered:
+        elif not tool_uses and mode == "required" and offered_names:
             text = "no tool is used, although toolChoice requires one"
         if text is not None:
             yield self.finding(context, text, pointer=f"{pointer}/content")
 
 
-class ToolChoiceWithoutTools(_Question):
+class ToolChoiceWithoutTools(_SamplingRequestRule):
     """A request has `toolChoice`, but offers no tools.
 
     **Why it matters.** The model has no tool to choose, so with `required` the request is impossible.
@@ -189,7 +191,7 @@ class ToolChoiceWithoutTools(_Question):
     """
 
     id = "sampling/tool-choice-without-tools"
-    versions = _TOOLS
+    versions = _TOOL_REVISIONS
     level = WARNING
     source = _PAGE
 
@@ -198,7 +200,7 @@ class ToolChoiceWithoutTools(_Question):
             yield self.finding(context, "toolChoice without tools", pointer=f"{pointer}/toolChoice")
 
 
-class ResultRole(_Reply):
+class ResultRole(_SamplingResultRule):
     """The answer of the model has the role of the user.
 
     **Why it matters.** If the server adds it to the conversation, the model replies to its own answer.
@@ -220,7 +222,7 @@ class ResultRole(_Reply):
             yield self.finding(context, "the role of the model's answer is user", pointer=f"{pointer}/role")
 
 
-class MaxTokens(_Question):
+class MaxTokens(_SamplingRequestRule):
     """A request does not allow the model any tokens.
 
     **Why it matters.** Providers refuse it, so the client has needlessly asked the user for approval.
@@ -235,12 +237,12 @@ class MaxTokens(_Question):
     source = "2024-11-05 schema"
 
     def check_question(self, context: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
-        most = params.get("maxTokens")
-        if isinstance(most, int | float) and not isinstance(most, bool) and most <= 0:
+        max_tokens = params.get("maxTokens")
+        if isinstance(max_tokens, int | float) and not isinstance(max_tokens, bool) and max_tokens <= 0:
             yield self.finding(context, "maxTokens is not positive", pointer=f"{pointer}/maxTokens")
 
 
-class NoMessages(_Question):
+class NoMessages(_SamplingRequestRule):
     """A request has no messages.
 
     **Why it matters.** Most providers refuse a conversation that does not begin with a user's message.
@@ -287,31 +289,31 @@ class Rejected(Rule):
 # ---- shared by the rules
 
 
-def _list(value: object) -> list[Any]:
-    return value[:LISTED] if isinstance(value, list) else []
+def _checked_items(value: object) -> list[Any]:
+    return value[:MAX_CHECKED_ITEMS] if isinstance(value, list) else []
 
 
 def _all_blocks(message: object) -> list[Any]:
-    """The blocks of a message, whose content is one block or several."""
+    """Returns the blocks of a message, whose content is one block or a list of blocks."""
     content = member(message, "content")
-    return [content] if isinstance(content, dict) else _list(content)
+    return [content] if isinstance(content, dict) else _checked_items(content)
 
 
 def _blocks(message: object, type_: str) -> list[dict[str, Any]]:
     return [block for block in _all_blocks(message) if isinstance(block, dict) and block.get("type") == type_]
 
 
-def _names(message: object, type_: str, name: str) -> list[str]:
-    """The ids in the blocks of a type."""
+def _block_ids(message: object, type_: str, name: str) -> list[str]:
+    """Returns the ids in all blocks of a type; `name` is the member with the id."""
     return [value for block in _blocks(message, type_) if isinstance(value := block.get(name), str)]
 
 
 def _is_mixed(message: object) -> bool:
-    results = len(_blocks(message, "tool_result"))
-    return 0 < results < len(_all_blocks(message))
+    result_count = len(_blocks(message, "tool_result"))
+    return 0 < result_count < len(_all_blocks(message))
 
 
-def _wrong_role(message: object) -> str | None:
+def _role_fault(message: object) -> str | None:
     role = member(message, "role")
     if role == "user" and _blocks(message, "tool_use"):
         return "a user message contains a tool use"

@@ -10,19 +10,19 @@ from analysis.conversation.message import Number, Response
 from analysis.protocol.revisions import HANDSHAKE_ERA
 from analysis.rules.base import ERROR, NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact, Level
-from analysis.rules.support.tokens import WORD
+from analysis.rules.support.tokens import TOKEN_WORD
 from analysis.shapes.bodies import method_of, part_of
 from analysis.shapes.body_table import Part
 from analysis.shapes.shape import Problem
 from analysis.shapes.since import Kind
 
-_URI_MUST = 2  # rank of 2025-06-18
-_VALUES = 100
-_EXACT = 2**53
+_URI_REQUIRED_RANK = 2  # rank of 2025-06-18
+_MAX_COMPLETION_VALUES = 100
+_MIN_WHOLE_FLOAT = 2**53
 
 
-class _Shapes(Rule):
-    """The base of the rules that select from the problems of a body."""
+class _ShapeRule(Rule):
+    """The base class of the rules that select from the problems of a body."""
 
     kinds: frozenset[Kind] = frozenset({"shape"})
     parts: frozenset[Part] = frozenset({"params", "result", "notification"})
@@ -45,7 +45,7 @@ class _Shapes(Rule):
         )
 
 
-class InvalidParams(_Shapes):
+class InvalidParams(_ShapeRule):
     """The params of a request do not fit the schema of its method.
 
     **Why it matters.** Servers with typed parsers answer -32602 or drop the message; others guess, each in its own way.
@@ -61,7 +61,7 @@ class InvalidParams(_Shapes):
     parts = frozenset({"params"})
 
 
-class InvalidResult(_Shapes):
+class InvalidResult(_ShapeRule):
     """A result does not fit the schema of the method that it answers.
 
     **Why it matters.** Typed clients raise an error, so the call fails although the server did the work; in a list, one
@@ -78,7 +78,7 @@ class InvalidResult(_Shapes):
     parts = frozenset({"result"})
 
 
-class InvalidNotification(_Shapes):
+class InvalidNotification(_ShapeRule):
     """The params of a notification do not fit the schema of its method.
 
     **Why it matters.** Notifications are not answered, so the sender does not learn that the receiver dropped it.
@@ -94,7 +94,7 @@ class InvalidNotification(_Shapes):
     parts = frozenset({"notification"})
 
 
-class NullOptional(_Shapes):
+class NullOptional(_ShapeRule):
     """An optional member is null.
 
     **Why it matters.** No schema allows null there. Some receivers treat it as absent, but strict parsers refuse the
@@ -111,7 +111,7 @@ class NullOptional(_Shapes):
     source = "schema of the revision in force"
 
 
-class LaxScalar(_Shapes):
+class LaxScalar(_ShapeRule):
     """A number or boolean is written as another JSON type.
 
     **Why it matters.** Lenient parsers convert it and hide the mistake, and in JavaScript `"false"` is true; strict
@@ -129,8 +129,8 @@ class LaxScalar(_Shapes):
     source = "schema of the revision in force"
 
 
-class Uri(_Shapes):
-    """A member that must be a URI is not valid.
+class Uri(_ShapeRule):
+    """A member that must be a URI is not a valid URI.
 
     **Why it matters.** Clients resolve, compare and store URIs. A bare path means something different on each machine,
     and a path with spaces may be cut off at the first space.
@@ -148,11 +148,11 @@ class Uri(_Shapes):
     source = "2025-06-18 server/resources; schema of the revision in force"
 
     def level_of(self, context: MessageContext, problem: Problem) -> Level | None:
-        is_must = problem.kind == "resource-uri" and context.rank is not None and context.rank >= _URI_MUST
-        return ERROR if is_must else None
+        is_required = problem.kind == "resource-uri" and context.rank is not None and context.rank >= _URI_REQUIRED_RANK
+        return ERROR if is_required else None
 
 
-class Base64(_Shapes):
+class Base64(_ShapeRule):
     """Binary content is not base64.
 
     **Why it matters.** Decoders stop at the first invalid character, or skip it and return wrong bytes.
@@ -168,7 +168,7 @@ class Base64(_Shapes):
     source = "2024-11-05 server/resources, server/prompts, schema"
 
 
-class TextAndBlob(_Shapes):
+class TextAndBlob(_ShapeRule):
     """The content of a resource has both `text` and `blob`.
 
     **Why it matters.** The two are alternatives, and each client uses the one that it checks first.
@@ -197,14 +197,14 @@ class MetaProgressToken(Rule):
     """
 
     id = "schema/meta-progress-token"
-    required_word = WORD
+    required_word = TOKEN_WORD
     source = "2024-11-05 basic/utilities/progress"
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
         meta = context.request.meta if context.request is not None else {}
         if "progressToken" not in meta or _is_token(meta["progressToken"]):
             return ()
-        text = f"the progress token is {_kind(meta['progressToken'])}, not a string or an integer"
+        text = f"the progress token is {_type_phrase(meta['progressToken'])}, not a string or an integer"
         return [self.finding(context, text, pointer="/params/_meta/progressToken")]
 
 
@@ -233,7 +233,7 @@ class NonEmptyResult(Rule):
 class PingResultNotEmpty(Rule):
     """The response to a ping is not empty.
 
-    **Why it matters.** A ping expects an empty result; peers ignore anything in it.
+    **Why it matters.** The sender of a ping expects an empty result, and ignores anything in it.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":9,"result":{"status":"ok"}}`
 
@@ -258,7 +258,7 @@ class CompletionValues(Rule):
 
     **On the wire.** `< {"id":7,"result":{"completion":{"values":["a","aa",…]}}}` with 101 values
 
-    **Instead.** Send the best hundred, with `hasMore` true and the number of all values as `total`.
+    **Instead.** Send the best hundred values, with `hasMore` true and the number of all values as `total`.
     """
 
     id = "schema/completion-values"
@@ -271,8 +271,8 @@ class CompletionValues(Rule):
         result = context.body.get("result")
         completion = result.get("completion") if isinstance(result, dict) else None
         values = completion.get("values") if isinstance(completion, dict) else None
-        if isinstance(values, list) and len(values) > _VALUES:
-            text = f"a completion has {len(values)} values; at most {_VALUES} are allowed"
+        if isinstance(values, list) and len(values) > _MAX_COMPLETION_VALUES:
+            text = f"a completion has {len(values)} values; at most {_MAX_COMPLETION_VALUES} are allowed"
             yield self.finding(context, text, pointer="/result/completion/values")
 
 
@@ -295,11 +295,11 @@ def _is_token(value: object) -> bool:
     if isinstance(value, Number):
         return value.token.lstrip("-").isdecimal() or value.is_integer()
     if isinstance(value, float):
-        return value.is_integer() or abs(value) >= _EXACT
+        return value.is_integer() or abs(value) >= _MIN_WHOLE_FLOAT
     return isinstance(value, str | int)
 
 
-def _kind(value: object) -> str:
+def _type_phrase(value: object) -> str:
     if value is None:
         return "null"
     if isinstance(value, bool):

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, Final
 
 from analysis.conversation.call import MessageContext, Outcome
-from analysis.conversation.message import Invalid
+from analysis.conversation.message import InvalidMessage
 from analysis.conversation.session import Session, era_in_force
 from analysis.protocol.revisions import HANDSHAKE_ERA, Span, rank_of
 from analysis.rules.base import NOTE, WARNING, CaptureEnd, Rule
@@ -12,51 +12,52 @@ from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.support.pipes import GRACE_NS, Pipes, pipes_of
 from captures.record import Record
 
-LINGERING_NS: Final = 5_000_000_000
+MAX_LINGERING_NS: Final = 5_000_000_000
 """How long a server may keep running after its stdin was closed."""
-PATIENT_NS: Final = 1_000_000_000
-"""How long a client must have waited for its signal to count as a sign that the server had to be killed."""
-HASTY_NS: Final = 100_000_000
-"""The shortest time that a client must wait between closing the server's stdin and a signal."""
+MIN_PATIENT_WAIT_NS: Final = 1_000_000_000
+"""The shortest wait before a client's signal that shows that the client had to kill the server."""
+MIN_WAIT_NS: Final = 100_000_000
+"""The shortest time that a client must wait after closing the server's stdin before it sends a signal."""
 
 
-_KILLS: Final = frozenset({"SIGINT", "SIGKILL", "SIGQUIT", "SIGTERM"})
-"""Signals with which a client ends a server. SIGHUP is not one of them: it means that a terminal is gone."""
+_KILL_SIGNALS: Final = frozenset({"SIGINT", "SIGKILL", "SIGQUIT", "SIGTERM"})
+"""Signals with which a client ends a server. SIGHUP is not one of them: it means that the terminal was closed."""
 
 
-class _AtServersEnd(Rule):
+class _ServerEndRule(Rule):
     """A rule that is decided when the server has ended, or at the end of the capture.
 
-    If the server ended first, it waits a moment for the client's records, as the client may have been the cause.
+    If the server ended first, the rule waits a moment for the client's records, because the client may have ended the
+    server.
     """
 
     def on_record(self, record: Record, session: Session) -> Iterable[Finding]:
         pipes = pipes_of(session)
         pipes.update(record, session, self.fold)
-        if record is not pipes.exited:
+        if record is not pipes.process_end:
             return ()
-        if pipes.is_server_first and pipes.server_gone_ns is not None and not pipes.is_client_behind:
+        if pipes.is_server_first and pipes.server_gone_ns is not None and not pipes.may_be_ended_by_client:
             until_ns = max(pipes.server_gone_ns + GRACE_NS + 1, record.t_ns)
-            self.later(until_ns, lambda: self._decided(pipes, session))
+            self.check_later(until_ns, lambda: self._check_end_once(pipes, session))
             return ()
-        return self._decided(pipes, session)
+        return self._check_end_once(pipes, session)
 
     def on_end(self, session: Session, ending: CaptureEnd) -> Iterable[Finding]:  # noqa: ARG002 - the same for all endings
-        return self._decided(pipes_of(session), session)
+        return self._check_end_once(pipes_of(session), session)
 
-    def _decided(self, pipes: Pipes, session: Session) -> Iterable[Finding]:
-        """The findings about the server's end, once."""
-        if self.id in pipes.decided:
+    def _check_end_once(self, pipes: Pipes, session: Session) -> Iterable[Finding]:
+        """Returns the findings about the server's end on the first call, and none on later calls."""
+        if self.id in pipes.decided_rules:
             return ()
-        pipes.decided.add(self.id)
+        pipes.decided_rules.add(self.id)
         return self._check_end(pipes, session)
 
     def _check_end(self, pipes: Pipes, session: Session) -> Iterable[Finding]:  # noqa: ARG002
-        """The findings about the server's end."""
+        """Returns the findings about the server's end."""
         return ()
 
 
-class ServerDied(_AtServersEnd):
+class ServerDied(_ServerEndRule):
     """The server ends while requests of the client are unanswered.
 
     **Why it matters.** These calls never get an answer; hosts show them as hanging or as "connection closed".
@@ -76,17 +77,18 @@ class ServerDied(_AtServersEnd):
         if not pipes.has_died or pipes.server_end is None:
             return
         requests = ", ".join(
-            f"{_cut(call.request.method)} (id {_cut(call.request.id.text)})" for call in pipes.open[:3]
+            f"{_shortened(call.request.method)} (id {_shortened(call.request.id.text)})"
+            for call in pipes.open_calls[:3]
         )
-        more = f" and {pipes.open_count - 3} more" if pipes.open_count > 3 else ""
-        text = f"the server {_how(pipes)} before answering {requests}{more}"
-        if pipes.stderr:
-            text += f"; its last output on stderr is in record {pipes.stderr[-1]}"
-        related = (*(call.request.seq for call in pipes.open), *pipes.stderr)
+        others = f" and {pipes.open_count - 3} more" if pipes.open_count > 3 else ""
+        text = f"the server {_end_phrase(pipes)} before answering {requests}{others}"
+        if pipes.stderr_seqs:
+            text += f"; its last output on stderr is in record {pipes.stderr_seqs[-1]}"
+        related = (*(call.request.seq for call in pipes.open_calls), *pipes.stderr_seqs)
         yield self.finding(pipes.server_end, text, session=session, related=related)
 
 
-class ServerLeft(_AtServersEnd):
+class ServerLeft(_ServerEndRule):
     """The server ends before the client has closed stdin, with all requests answered.
 
     **Why it matters.** This is legal, but normally the client decides when a session is over, and its next call will
@@ -105,13 +107,15 @@ class ServerLeft(_AtServersEnd):
     source = "2024-11-05 basic/lifecycle"
 
     def _check_end(self, pipes: Pipes, session: Session) -> Iterator[Finding]:
-        is_left = pipes.is_server_first and not pipes.open_count and not pipes.is_ended_by_client
-        if is_left and pipes.server_end is not None:
-            yield self.finding(pipes.server_end, f"the server {_how(pipes)} before the client did", session=session)
+        has_left = pipes.is_server_first and not pipes.open_count and not pipes.is_ended_by_client
+        if has_left and pipes.server_end is not None:
+            yield self.finding(
+                pipes.server_end, f"the server {_end_phrase(pipes)} before the client did", session=session
+            )
 
 
-class ExitStatus(_AtServersEnd):
-    """The server ends with a status other than 0, or by a signal that the recorder did not pass on.
+class ExitStatus(_ServerEndRule):
+    """The server exits with a status other than 0, or is ended by a signal that the recorder did not pass on.
 
     **Why it matters.** Some hosts treat this as a crash and restart the server, or stop using it.
 
@@ -126,12 +130,12 @@ class ExitStatus(_AtServersEnd):
     source = "2024-11-05 basic/lifecycle"
 
     def _check_end(self, pipes: Pipes, session: Session) -> Iterator[Finding]:
-        if pipes.exited is None:
+        if pipes.process_end is None:
             return
-        status, signal = pipes.exited.members.get("status"), pipes.exited.members.get("signal")
-        is_sent = signal in pipes.signals or (pipes.is_client_behind and pipes.is_signalled)
+        status, signal = pipes.process_end.members.get("status"), pipes.process_end.members.get("signal")
+        is_sent = signal in pipes.signal_names or (pipes.may_be_ended_by_client and pipes.is_signalled)
         if (type(status) is int and status != 0) or (isinstance(signal, str) and not is_sent):
-            yield self.finding(pipes.exited, f"the server {_how(pipes)}", session=session)
+            yield self.finding(pipes.process_end, f"the server {_end_phrase(pipes)}", session=session)
 
 
 class ServerLingers(Rule):
@@ -155,34 +159,44 @@ class ServerLingers(Rule):
     def on_record(self, record: Record, session: Session) -> Iterator[Finding]:
         pipes = pipes_of(session)
         pipes.update(record, session, self.fold)
-        if record is pipes.exited:
+        if record is pipes.process_end:
             yield from self._check_end(pipes, session, record, record.t_ns)
 
     def on_end(self, session: Session, ending: CaptureEnd) -> Iterator[Finding]:
         pipes = pipes_of(session)
-        if pipes.exited is None:
-            # If the capture holds no process events, the server counts as ended when its stdout ends.
-            at = pipes.server_closed or pipes.client_closed
-            yield from self._check_end(pipes, session, at, ending.t_ns if at is pipes.client_closed else None)
+        if pipes.process_end is None:
+            # If the capture contains no process events, the server counts as ended when its stdout ends.
+            end_record = pipes.stdout_close or pipes.stdin_close
+            yield from self._check_end(
+                pipes, session, end_record, ending.t_ns if end_record is pipes.stdin_close else None
+            )
 
-    def _check_end(self, pipes: Pipes, session: Session, at: Record | None, until_ns: int | None) -> Iterator[Finding]:
-        closed = pipes.client_closed
-        if closed is None or at is None or pipes.is_server_first:
+    def _check_end(
+        self, pipes: Pipes, session: Session, end_record: Record | None, until_ns: int | None
+    ) -> Iterator[Finding]:
+        stdin_close = pipes.stdin_close
+        if stdin_close is None or end_record is None or pipes.is_server_first:
             return
-        lived_ns = (at.t_ns if until_ns is None else until_ns) - closed.t_ns
-        killed_ns = [
-            signal_ns - closed.t_ns
-            for signal_ns in pipes.ending_ns
-            if PATIENT_NS <= signal_ns - closed.t_ns <= lived_ns
+        lingered_ns = (end_record.t_ns if until_ns is None else until_ns) - stdin_close.t_ns
+        signal_delays_ns = [
+            signal_ns - stdin_close.t_ns
+            for signal_ns in pipes.ending_signals_ns
+            if MIN_PATIENT_WAIT_NS <= signal_ns - stdin_close.t_ns <= lingered_ns
         ]
-        if lived_ns > LINGERING_NS:
-            text = f"the server keeps running for {lived_ns // 10**9} s after its stdin was closed"
-        elif killed_ns:
-            text = f"the server ended only after a signal, {killed_ns[-1] // 10**9} s after its stdin was closed"
+        if lingered_ns > MAX_LINGERING_NS:
+            text = f"the server keeps running for {lingered_ns // 10**9} s after its stdin was closed"
+        elif signal_delays_ns:
+            text = f"the server ended only after a signal, {signal_delays_ns[-1] // 10**9} s after its stdin was closed"
         else:
             return
         level = self.level_at(rank_of(session.revision_in_force), era_in_force(session, session.revision_in_force))
-        yield self.finding(at, text, session=session, level=level, related=(closed.seq,) if at is not closed else ())
+        yield self.finding(
+            end_record,
+            text,
+            session=session,
+            level=level,
+            related=(stdin_close.seq,) if end_record is not stdin_close else (),
+        )
 
 
 class KilledFirst(Rule):
@@ -208,18 +222,19 @@ class KilledFirst(Rule):
         if record.rec != "signal" or members.get("event") != "received" or members.get("origin") == "terminal":
             return
         # The server may get the signal directly as well, and end before the recorder passes it on.
-        is_first = pipes.ending_ns[:1] == [record.t_ns] and (pipes.server_gone_ns is None or pipes.is_client_behind)
-        closed = pipes.client_closed
-        if members.get("name") not in _KILLS or not is_first:
+        is_first = pipes.ending_signals_ns[:1] == [record.t_ns] and (
+            pipes.server_gone_ns is None or pipes.may_be_ended_by_client
+        )
+        stdin_close = pipes.stdin_close
+        if members.get("name") not in _KILL_SIGNALS or not is_first:
             return
-        if closed is None:
+        if stdin_close is None:
             text = "the client signals the server to end before closing its stdin"
             yield self.finding(record, text, session=session)
-        elif record.t_ns - closed.t_ns < HASTY_NS:
-            text = (
-                f"the client waits only {(record.t_ns - closed.t_ns) // 10**6} ms before it signals the server to end"
-            )
-            yield self.finding(record, text, session=session, related=(closed.seq,))
+        elif record.t_ns - stdin_close.t_ns < MIN_WAIT_NS:
+            waited_ms = (record.t_ns - stdin_close.t_ns) // 10**6
+            text = f"the client waits only {waited_ms} ms before it signals the server to end"
+            yield self.finding(record, text, session=session, related=(stdin_close.seq,))
 
 
 class WriteAfterClose(Rule):
@@ -240,24 +255,24 @@ class WriteAfterClose(Rule):
     def on_record(self, record: Record, session: Session) -> Iterator[Finding]:
         pipes = pipes_of(session)
         pipes.update(record, session, self.fold)
-        if pipes.client_closed is record:
-            self.watch(session, True)
+        if pipes.stdin_close is record:
+            self.set_watching(session, True)
         return iter(())
 
     def on_message(self, context: MessageContext) -> Iterator[Finding]:
         message = context.message
-        if message.sender != "server" or isinstance(message, Invalid):
+        if message.sender != "server" or isinstance(message, InvalidMessage):
             return
-        closed = pipes_of(context.session).client_closed
-        if closed is not None and closed.seq < message.seq and context.answered is None:
+        stdin_close = pipes_of(context.session).stdin_close
+        if stdin_close is not None and stdin_close.seq < message.seq and context.answered is None:
             text = "the message is sent after the server's stdin was closed, and answers no open request"
-            yield self.finding(context, text, related=(closed.seq,))
+            yield self.finding(context, text, related=(stdin_close.seq,))
 
 
 class RequestWhileClosing(Rule):
     """The client closes the session while its own requests are open.
 
-    **Why it matters.** This is legal, but the server works on them for nothing.
+    **Why it matters.** This is legal, but the server's work on them is wasted.
 
     **On the wire.** `> {"id":9,"method":"tools/call",…}`, and then stdin is closed
 
@@ -277,34 +292,38 @@ class RequestWhileClosing(Rule):
 
     def on_end(self, session: Session, ending: CaptureEnd) -> Iterator[Finding]:
         pipes = pipes_of(session)
-        closed = pipes.client_closed
-        if closed is None or ending.reason == "open" or pipes.is_server_first:
+        stdin_close = pipes.stdin_close
+        if stdin_close is None or ending.reason == "open" or pipes.is_server_first:
             return
-        left = [
+        open_requests = [
             call.request
-            for call in ending.left
-            if call.request.sender == "client" and call.outcome is Outcome.UNANSWERED and call.request.seq < closed.seq
+            for call in ending.unanswered
+            if call.request.sender == "client"
+            and call.outcome is Outcome.UNANSWERED
+            and call.request.seq < stdin_close.seq
         ]
-        requests = [request for request in left if request.method != "subscriptions/listen"]
+        requests = [request for request in open_requests if request.method != "subscriptions/listen"]
         if requests:
             verb = "is" if len(requests) == 1 else "are"
             text = f"the client closes stdin while {len(requests)} of its requests {verb} open"
-            yield self.finding(closed, text, session=session, related=[request.seq for request in requests[:_NAMED]])
+            yield self.finding(
+                stdin_close, text, session=session, related=[request.seq for request in requests[:_MAX_NAMED_REQUESTS]]
+            )
 
 
 # ---- shared by the rules
 
-_NAMED: Final = 8
+_MAX_NAMED_REQUESTS: Final = 8
 
 
-def _how(pipes: Pipes) -> str:
-    """How the server ended."""
-    members = pipes.exited.members if pipes.exited is not None else {}
+def _end_phrase(pipes: Pipes) -> str:
+    """Returns how the server ended, as a phrase for findings."""
+    members = pipes.process_end.members if pipes.process_end is not None else {}
     status, signal = members.get("status"), members.get("signal")
     if isinstance(signal, str):
-        return f"ends by {_cut(signal)}"
+        return f"ends by {_shortened(signal)}"
     return f"ends with status {status}" if type(status) is int else "closes its stdout"
 
 
-def _cut(text: str) -> str:
+def _shortened(text: str) -> str:
     return text if len(text) <= 60 else f"{text[:57]}…"

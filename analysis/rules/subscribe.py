@@ -6,7 +6,7 @@ from typing import ClassVar, Final
 from analysis.conversation.call import MessageContext
 from analysis.conversation.subscriptions import UPDATED, ResourceSubscription
 from analysis.protocol.revisions import HANDSHAKE_ERA
-from analysis.rules.base import NOTE, RACE_NS, WARNING, Rule, Who
+from analysis.rules.base import NOTE, RACE_NS, WARNING, ResponsibleSide, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.progress import is_replay
 from analysis.rules.support.eras import member
@@ -14,37 +14,37 @@ from analysis.rules.support.eras import member
 _POINTER: Final = "/params/uri"
 
 
-class _Update(Rule):
-    """The base of the rules about updates."""
+class _UpdateRule(Rule):
+    """The base class of the rules about updates."""
 
-    who: ClassVar[Who] = "server"
+    who: ClassVar[ResponsibleSide] = "server"
     versions = HANDSHAKE_ERA
     level = WARNING
     methods = frozenset({UPDATED, "resources/unsubscribe"})
     sender = "server"
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
-        left: dict[str, int] = self.state_for(context.session, dict)
-        left["ns"] = context.message.t_ns
+        last_unsubscribe: dict[str, int] = self.state_for(context.session, dict)
+        last_unsubscribe["ns"] = context.message.t_ns
         return ()
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
         uri, session = member(context.body.get("params"), "uri"), context.session
         if not isinstance(uri, str) or is_replay(context):
             return ()
-        left: dict[str, int] | None = session.memory.get(self.id)
-        if left and context.http is not None and context.message.t_ns <= left["ns"] + RACE_NS:
+        last_unsubscribe: dict[str, int] | None = session.memory.get(self.id)
+        if last_unsubscribe and context.http is not None and context.message.t_ns <= last_unsubscribe["ns"] + RACE_NS:
             return ()  # the order between two streams is unknown
-        return self.updated(
+        return self.check_update(
             context, context.subscription if isinstance(context.subscription, ResourceSubscription) else None
         )
 
-    def updated(self, context: MessageContext, subscription: ResourceSubscription | None) -> Iterable[Finding]:
-        """Findings for an update of a resource; `subscription` is None if there is none."""
+    def check_update(self, context: MessageContext, subscription: ResourceSubscription | None) -> Iterable[Finding]:
+        """Returns the findings about an update of a resource; `subscription` is None if the client has none to it."""
         raise NotImplementedError
 
 
-class UpdateWithoutSubscription(_Update):
+class UpdateWithoutSubscription(_UpdateRule):
     """A server announces a change of a resource to which the client has not subscribed.
 
     **Why it matters.** Clients drop it, or needlessly read a resource that they do not show. Often the server sends
@@ -62,19 +62,19 @@ class UpdateWithoutSubscription(_Update):
     needs_start = True
     source = "2024-11-05 schema ResourceUpdatedNotification"
 
-    def updated(self, context: MessageContext, subscription: ResourceSubscription | None) -> Iterable[Finding]:
+    def check_update(self, context: MessageContext, subscription: ResourceSubscription | None) -> Iterable[Finding]:
         session = context.session
         if subscription is not None and not subscription.is_refused:
             return ()
-        if self.fold.links.subscriptions.forgotten or session.unjudged.get("client") is not None:
+        if self.fold.links.subscriptions.forgotten_count or session.unjudged.get("client") is not None:
             return ()
-        declared = session.declared.get("handshake")
-        if declared is not None and UPDATED in declared.gaps:
+        declaration = session.declared.get("handshake")
+        if declaration is not None and UPDATED in declaration.uncovered_methods:
             return ()  # `capability/undeclared-resource-updates` reports it
         return [self.finding(context, "the client has not subscribed to this resource", pointer=_POINTER)]
 
 
-class UpdateAfterUnsubscribe(_Update):
+class UpdateAfterUnsubscribe(_UpdateRule):
     """A server announces a change of a resource although it has ended the subscription.
 
     **Why it matters.** The client has released the resource, but the server keeps watching it.
@@ -90,7 +90,7 @@ class UpdateAfterUnsubscribe(_Update):
     replaces = ("subscribe/update-without-subscription",)
     source = "2024-11-05 schema"
 
-    def updated(self, context: MessageContext, subscription: ResourceSubscription | None) -> Iterable[Finding]:
+    def check_update(self, context: MessageContext, subscription: ResourceSubscription | None) -> Iterable[Finding]:
         if subscription is None or subscription.is_open or subscription.is_refused:
             return ()
         session = context.session
@@ -124,8 +124,8 @@ class UnsubscribeUnknown(Rule):
     source = "2024-11-05 schema UnsubscribeRequest"
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
-        is_named = isinstance(member(context.body.get("params"), "uri"), str)
-        if not is_named or context.subscription is not None or self.fold.links.subscriptions.forgotten:
+        has_uri = isinstance(member(context.body.get("params"), "uri"), str)
+        if not has_uri or context.subscription is not None or self.fold.links.subscriptions.forgotten_count:
             return ()
         return [self.finding(context, "the client has no subscription to this resource", pointer=_POINTER)]
 
@@ -151,10 +151,14 @@ class Duplicate(Rule):
     source = "2024-11-05 server/resources"
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
-        known = context.subscription
-        if not isinstance(known, ResourceSubscription) or known.seq == context.message.seq or known.since_ns is None:
+        subscription = context.subscription
+        if (
+            not isinstance(subscription, ResourceSubscription)
+            or subscription.seq == context.message.seq
+            or subscription.since_ns is None
+        ):
             return ()
-        if context.session.lost_seq >= known.seq:
+        if context.session.lost_seq >= subscription.seq:
             return ()  # the subscription may have ended
         text = "the client has already subscribed to this resource"
-        return [self.finding(context, text, pointer=_POINTER, related=(known.seq,))]
+        return [self.finding(context, text, pointer=_POINTER, related=(subscription.seq,))]

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from analysis.conversation.addressing import RequestKey
-from analysis.conversation.call import ENDLESS, Call, MessageContext, Outcome, context_of, timed_out
+from analysis.conversation.call import ENDLESS_METHODS, Call, MessageContext, Outcome, context_of, mentions_timeout
 from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Id, Request, Side, id_of, other_side
@@ -13,36 +13,36 @@ from analysis.conversation.session import Session
 from analysis.protocol.revisions import HANDSHAKE_ERA, since
 from analysis.rules.base import NOTE, RACE_NS, WARNING, CaptureEnd, Rule
 from analysis.rules.finding import Blames, Finding, Impact, with_guess
-from analysis.rules.odd_exchange import OddExchange
+from analysis.rules.odd_exchange import ExchangeOddity
 from analysis.rules.support.pipes import pipes_of
-from analysis.rules.support.tokens import WORD
+from analysis.rules.support.tokens import TOKEN_WORD
 from captures.record import Record
 
 SLOW_NS: Final = 30_000_000_000
-"""A response that takes longer is slow."""
+"""A response that takes longer than this is slow."""
 SLOW_PING_NS: Final = 5_000_000_000
-"""A response to a ping that takes longer is slow."""
-PING_NS: Final = 10_000_000_000
+"""A response to a ping that takes longer than this is slow."""
+MAX_PING_WAIT_NS: Final = 10_000_000_000
 """How long a side that sends other messages may leave a ping unanswered."""
-UNCANCELLED_NS: Final = 60_000_000_000
-"""How long a request may stay open, while its caller continues with others, before it should be cancelled."""
+MAX_UNCANCELLED_NS: Final = 60_000_000_000
+"""How long a request may stay open while its sender continues with other requests, before it should be cancelled."""
 
 _MAX_REMEMBERED_REQUESTS: Final = 10_000
-_WATCHED: Final = 1_000
+_MAX_WATCHED_PINGS: Final = 1_000
 _BLOCKING: Final = frozenset({"subscriptions/listen", "tasks/result"})
 
 
-class Late(NamedTuple):
+class OpenRequest(NamedTuple):
     """A request that is open at the end."""
 
     call: Call
     context: MessageContext
     """The request, with its revision."""
     waited_ns: int
-    """How long the receiver had time to answer."""
+    """How much time the receiver had to respond."""
 
 
-class _AtEnd(Rule):
+class _OpenRequestRule(Rule):
     """A rule about requests that are open at the end."""
 
     at_end = True
@@ -51,40 +51,40 @@ class _AtEnd(Rule):
         pipes_of(session).update(record, session, self.fold)
         return iter(())
 
-    def open(self, session: Session, ending: CaptureEnd) -> Iterator[Late]:
-        """The open requests that should have an answer: not cancelled, or only when they had failed before."""
+    def open_requests(self, session: Session, ending: CaptureEnd) -> Iterator[OpenRequest]:
+        """Yields the open requests that should have a response: not cancelled, or only after they had failed."""
         pipes = pipes_of(session)
-        for call in ending.left:
+        for call in ending.unanswered:
             request = call.request
-            if call.outcome is not Outcome.UNANSWERED or request.method in ENDLESS or pipes.has_gap:
+            if call.outcome is not Outcome.UNANSWERED or request.method in ENDLESS_METHODS or pipes.has_gap:
                 continue
             if session.unjudged.get(other_side(request.sender), -1) > request.seq:
-                continue  # an unjudged frame may hold the answer
-            until_ns, request_seen = ending.t_ns, _seen_request(session, request, self.fold)
+                continue  # an unjudged frame may contain the response
+            until_ns, request_context = ending.t_ns, _request_context(session, request, self.fold)
             if session.is_http:
-                is_due = call.cancelled_ns is None  # otherwise it waited for as long as its client did
-                if request_seen.http is None or (is_due and _is_for_http(request_seen)):
+                is_due = call.cancelled_ns is None  # otherwise, it was open for as long as its client waited
+                if request_context.http is None or (is_due and _is_reported_by_http(request_context)):
                     continue
-                if request_seen.http.ended_by not in (None, "proxy") or request.sender == "server":
+                if request_context.http.ended_by not in (None, "proxy") or request.sender == "server":
                     until_ns = session.last_ns  # only messages show that the receiver was still there
             ends_ns = (call.cancelled_ns, pipes.client_gone_ns, pipes.server_gone_ns)
             until_ns = min([until_ns, *(end_ns for end_ns in ends_ns if end_ns is not None)])
-            yield Late(call, request_seen, until_ns - call.started_ns)
+            yield OpenRequest(call, request_context, until_ns - call.started_ns)
 
-    def unanswered(self, session: Session, ending: CaptureEnd) -> Iterator[Late]:
-        """The open requests whose sender has waited long enough, and whose receiver could have answered."""
+    def unanswered_requests(self, session: Session, ending: CaptureEnd) -> Iterator[OpenRequest]:
+        """Yields the open requests whose sender has waited long enough, and whose receiver could have responded."""
         if ending.reason == "open" or not ending.is_clear:
-            return  # the answer may have been lost
+            return  # the response may have been lost
         pipes = pipes_of(session)
-        for late in self.open(session, ending):
-            request = late.call.request
+        for open_request in self.open_requests(session, ending):
+            request = open_request.call.request
             is_probe = request.method == "server/discover" and session.last_initialize > request.seq
             has_died = pipes.has_died or (pipes.is_server_first and request.sender == "client")
-            if late.waited_ns >= RACE_NS and not is_probe and not has_died:
-                yield late
+            if open_request.waited_ns >= RACE_NS and not is_probe and not has_died:
+                yield open_request
 
 
-class Unanswered(_AtEnd):
+class Unanswered(_OpenRequestRule):
     """A request has no response when the session ends.
 
     **Why it matters.** The caller waits forever, or until its own timeout.
@@ -92,8 +92,8 @@ class Unanswered(_AtEnd):
     **On the wire.** `> {"id":6,"method":"tools/call",…}`, and no response with that id, although the session lasts for
     two more seconds or longer
 
-    **Instead.** Answer every request, if need be with an error. As the caller, cancel requests whose response you no
-    longer want.
+    **Instead.** Answer every request, if necessary with an error. As the caller, cancel requests whose response you no
+    longer need.
     """
 
     id = "timeout/unanswered"
@@ -103,23 +103,25 @@ class Unanswered(_AtEnd):
 
     def on_end(self, session: Session, ending: CaptureEnd) -> Iterator[Finding]:
         if ending.reason == "open":
-            for late in self.open(session, ending):
-                text = with_guess(f"{_name(late.call.request)} is still pending", late.call.probable_answer)
-                yield self.finding(late.context, text, level=NOTE, blames="unknown")
+            for open_request in self.open_requests(session, ending):
+                text = with_guess(
+                    f"{_request_name(open_request.call.request)} is still pending", open_request.call.probable_answer
+                )
+                yield self.finding(open_request.context, text, level=NOTE, blames="unknown")
             return
         pings = session.memory.get(PingUnanswered.id) or _Pings()
-        for late in self.unanswered(session, ending):
-            request = late.call.request
-            if request.method == "tasks/result" and not _is_over(session, request, self.fold):
-                continue  # it waits until its task has ended
-            if request.seq not in pings.reported:
+        for open_request in self.unanswered_requests(session, ending):
+            request = open_request.call.request
+            if request.method == "tasks/result" and not _is_task_over(session, request, self.fold):
+                continue  # the request waits until its task has ended
+            if request.seq not in pings.reported_seqs:
                 # If the recorder of an HTTP server was killed, a response may have come after that.
-                may_come = ending.reason == "killed" and session.is_http
-                blames: Blames = "unknown" if may_come else other_side(request.sender)
-                yield self.finding(late.context, _has_no_answer(late), blames=blames)
+                may_follow = ending.reason == "killed" and session.is_http
+                blames: Blames = "unknown" if may_follow else other_side(request.sender)
+                yield self.finding(open_request.context, _unanswered_text(open_request), blames=blames)
 
 
-class InitializeUnanswered(_AtEnd):
+class InitializeUnanswered(_OpenRequestRule):
     """`initialize` has no response when the session ends.
 
     **Why it matters.** The session cannot start: to the user, the server does not work at all.
@@ -135,41 +137,43 @@ class InitializeUnanswered(_AtEnd):
     versions = HANDSHAKE_ERA
     impact = Impact.CONNECTION
     replaces = ("timeout/unanswered",)
-    exchanges = OddExchange.END
+    exchanges = ExchangeOddity.END
     source = "2024-11-05 basic/lifecycle"
 
     def on_end(self, session: Session, ending: CaptureEnd) -> Iterator[Finding]:
-        for late in self.unanswered(session, ending):
-            request = late.call.request
-            if request.method == "initialize" and request.sender == "client" and _holds(self, late.context):
-                yield self._found(late)
+        for open_request in self.unanswered_requests(session, ending):
+            request = open_request.call.request
+            if request.method == "initialize" and request.sender == "client" and _applies(self, open_request.context):
+                yield self._unanswered_finding(open_request)
 
     def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterator[Finding]:
-        for call in http.unawaited:
+        for call in http.ended_calls:
             if call.request.method == "initialize" and call.outcome is Outcome.UNANSWERED:
                 waited_ns = (call.cancelled_ns or call.started_ns) - call.started_ns
                 if waited_ns >= RACE_NS:
-                    yield self._found(Late(call, _seen_request(session, call.request, self.fold), waited_ns))
+                    yield self._unanswered_finding(
+                        OpenRequest(call, _request_context(session, call.request, self.fold), waited_ns)
+                    )
 
-    def _found(self, late: Late) -> Finding:
-        text = f"initialize is still unanswered after {_waited(late.waited_ns)}"
-        return self.finding(late.context, with_guess(text, late.call.probable_answer))
+    def _unanswered_finding(self, open_request: OpenRequest) -> Finding:
+        text = f"initialize is still unanswered after {_waiting_time(open_request.waited_ns)}"
+        return self.finding(open_request.context, with_guess(text, open_request.call.probable_answer))
 
 
 class _Pings:
-    """Pings that will be checked, and pings that were reported."""
+    """The pings of a session that will be checked, and those that were reported."""
 
     def __init__(self) -> None:
-        self.watched = 0
-        self.reported: set[int] = set()
+        self.watched_count = 0
+        self.reported_seqs: set[int] = set()
 
 
-class PingUnanswered(_AtEnd):
+class PingUnanswered(_OpenRequestRule):
     """A ping gets no response, although its receiver sends other messages.
 
     **Why it matters.** A ping checks whether the other side is alive. Hosts that get no response close the connection.
 
-    **On the wire.** `> {"id":7,"method":"ping"}`, then ten seconds with other messages of the server
+    **On the wire.** `> {"id":7,"method":"ping"}`, then ten seconds in which the server sends other messages
 
     **Instead.** Answer `ping` at once with an empty result, even while other work is under way.
     """
@@ -186,41 +190,41 @@ class PingUnanswered(_AtEnd):
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
         request = context.request
-        if request is None or not request.id.pairs:
+        if request is None or not request.id.is_answerable:
             return ()
         pings: _Pings = self.state_for(context.session, _Pings)
-        if pings.watched < _WATCHED:
-            pings.watched += 1
-            self.later(request.t_ns + PING_NS, lambda: self._check_request(context.session, request))
+        if pings.watched_count < _MAX_WATCHED_PINGS:
+            pings.watched_count += 1
+            self.check_later(request.t_ns + MAX_PING_WAIT_NS, lambda: self._check_request(context.session, request))
         return ()
 
     def _check_request(self, session: Session, request: Request) -> Iterator[Finding]:
-        """Check a ping after ten seconds."""
+        """Check a ping ten seconds after it was sent."""
         pings: _Pings = self.state_for(session, _Pings)
-        pings.watched -= 1
+        pings.watched_count -= 1
         sender, seq = request.sender, request.seq
-        other, pipes, key = other_side(sender), pipes_of(session), RequestKey(request.frames[0].exchange, request.id)
-        waiting = self.fold.tables[sender].get(key)
-        if waiting is None or waiting.request is not request or not waiting.is_due:
+        receiver, pipes, key = other_side(sender), pipes_of(session), RequestKey(request.frames[0].exchange, request.id)
+        call = self.fold.tables[sender].get(key)
+        if call is None or call.request is not request or not call.is_due:
             return
-        context = _seen_request(session, request, self.fold)
-        is_lost = session.lost_seq >= seq  # the answer may have been lost
-        is_gone = is_lost or pipes.client_gone_ns is not None or pipes.server_gone_ns is not None or pipes.has_gap
-        is_over = _is_for_http(context) or session.unjudged.get(other, -1) > seq
-        if is_gone or is_over or session.last_seq.get(other, -1) < seq:
+        context = _request_context(session, request, self.fold)
+        may_be_lost = session.lost_seq >= seq  # the response may have been lost
+        is_gone = may_be_lost or pipes.client_gone_ns is not None or pipes.server_gone_ns is not None or pipes.has_gap
+        is_explained = _is_reported_by_http(context) or session.unjudged.get(receiver, -1) > seq
+        if is_gone or is_explained or session.last_seq.get(receiver, -1) < seq:
             return
-        if len(pings.reported) < _MAX_REMEMBERED_REQUESTS:
-            pings.reported.add(seq)
-        text = f"{_name(request)} is still unanswered after 10 s, although the {other} sends other messages"
-        yield self.finding(context, text, blames=other, related=(session.last_seq[other],))
+        if len(pings.reported_seqs) < _MAX_REMEMBERED_REQUESTS:
+            pings.reported_seqs.add(seq)
+        text = f"{_request_name(request)} is still unanswered after 10 s, although the {receiver} sends other messages"
+        yield self.finding(context, text, blames=receiver, related=(session.last_seq[receiver],))
 
     def on_end(self, session: Session, ending: CaptureEnd) -> Iterator[Finding]:
-        reported = (session.memory.get(self.id) or _Pings()).reported
-        for late in self.unanswered(session, ending):
-            request = late.call.request
-            if request.method == "ping" and request.seq not in reported and _holds(self, late.context):
-                text = _has_no_answer(late)
-                yield self.finding(late.context, text, blames=other_side(request.sender))
+        reported_seqs = (session.memory.get(self.id) or _Pings()).reported_seqs
+        for open_request in self.unanswered_requests(session, ending):
+            request = open_request.call.request
+            if request.method == "ping" and request.seq not in reported_seqs and _applies(self, open_request.context):
+                text = _unanswered_text(open_request)
+                yield self.finding(open_request.context, text, blames=other_side(request.sender))
 
 
 class Slow(Rule):
@@ -244,7 +248,7 @@ class Slow(Rule):
         return hook != "notification" or method == "notifications/progress"
 
     def required_word_for(self, hook: str, _method: str, _like: MessageContext) -> bytes:
-        return WORD if hook == "request" else b""
+        return TOKEN_WORD if hook == "request" else b""
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
         request = context.request
@@ -252,45 +256,45 @@ class Slow(Rule):
             return ()
         token = request.meta["progressToken"]
         if isinstance(token, str) or type(token) is int:
-            tokens: _Tokens = self.state_for(context.session, OrderedDict)
-            tokens[request.sender, id_of(token)] = (request.seq, request.t_ns)
-            if len(tokens) > _MAX_REMEMBERED_REQUESTS:
-                tokens.popitem(last=False)
+            progress_times: _ProgressTimes = self.state_for(context.session, OrderedDict)
+            progress_times[request.sender, id_of(token)] = (request.seq, request.t_ns)
+            if len(progress_times) > _MAX_REMEMBERED_REQUESTS:
+                progress_times.popitem(last=False)
         return ()
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
         params = context.body.get("params")
         if isinstance(params, dict):
-            tokens: _Tokens = self.state_for(context.session, OrderedDict)
+            progress_times: _ProgressTimes = self.state_for(context.session, OrderedDict)
             key = other_side(context.message.sender), id_of(params.get("progressToken"))
-            if key in tokens:
-                tokens[key] = (tokens[key][0], context.message.t_ns)
+            if key in progress_times:
+                progress_times[key] = (progress_times[key][0], context.message.t_ns)
         return ()
 
     def on_response(self, context: MessageContext) -> Iterable[Finding]:
         call = context.answered
         if call is None or call.ended_ns is None or call.ended_ns - call.started_ns <= SLOW_PING_NS:
             return ()
-        return self._late(context, call, call.ended_ns)
+        return self._check_latency(context, call, call.ended_ns)
 
-    def _late(self, context: MessageContext, call: Call, ended_ns: int) -> Iterator[Finding]:
+    def _check_latency(self, context: MessageContext, call: Call, ended_ns: int) -> Iterator[Finding]:
         request, since_ns = call.request, call.started_ns
-        tokens: _Tokens | None = context.session.memory.get(self.id)
-        if tokens:
+        progress_times: _ProgressTimes | None = context.session.memory.get(self.id)
+        if progress_times:
             token = request.meta.get("progressToken")
             key = request.sender, id_of(token)
-            seq, progress_ns = tokens.get(key, (-1, 0))
+            seq, progress_ns = progress_times.get(key, (-1, 0))
             if seq == request.seq:
-                del tokens[key]
+                del progress_times[key]
                 since_ns = max(since_ns, progress_ns)
         limit = SLOW_PING_NS if request.method == "ping" else SLOW_NS
         if ended_ns - since_ns > limit and request.method not in _BLOCKING:
             start = "its request" if since_ns == call.started_ns else "the last progress"
-            text = f"{_name(request)} is answered {_seconds(ended_ns - since_ns)} after {start}"
+            text = f"{_request_name(request)} is answered {_seconds(ended_ns - since_ns)} after {start}"
             yield self.finding(context, text, related=(request.seq,))
 
 
-_Tokens = OrderedDict[tuple[Side, Id], tuple[int, int]]
+_ProgressTimes = OrderedDict[tuple[Side, Id], tuple[int, int]]
 
 
 class AbandonedRequest(Rule):
@@ -314,51 +318,55 @@ class AbandonedRequest(Rule):
     level = NOTE
     impact = Impact.MESSAGE
     needs_time = True
-    exchanges = OddExchange.END
+    exchanges = ExchangeOddity.END
     source = "2025-03-26 basic/lifecycle"
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - the same for both senders
         return method == "notifications/cancelled"
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
-        return () if context.cancelled is None else self._late_findings(context.session, context.cancelled)
+        return () if context.cancelled is None else self._abandonment_findings(context.session, context.cancelled)
 
     def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterator[Finding]:
-        for call in http.unawaited:
-            if call.cancelled_seq is not None and http.over is not None and call.cancelled_seq == http.over.seq:
-                yield from self._late_findings(session, call, http)
+        for call in http.ended_calls:
+            if call.cancelled_seq is not None and http.end_ref is not None and call.cancelled_seq == http.end_ref.seq:
+                yield from self._abandonment_findings(session, call, http)
 
     def on_end(self, session: Session, ending: CaptureEnd) -> Iterator[Finding]:
-        for call in ending.left if ending.reason != "open" else ():
-            # The client left, and could have resumed the stream.
+        for call in ending.unanswered if ending.reason != "open" else ():
+            # The client left the stream, and could have resumed it.
             if call.is_ended_by_leaving:
-                yield from self._late_findings(session, call)
+                yield from self._abandonment_findings(session, call)
 
-    def _late_findings(self, session: Session, call: Call, http: HttpExchange | None = None) -> Iterator[Finding]:
+    def _abandonment_findings(
+        self, session: Session, call: Call, http: HttpExchange | None = None
+    ) -> Iterator[Finding]:
         request, waited_ns = call.request, call.abandoned_ns
         if waited_ns is None or call.outcome is not Outcome.CANCELLED:
-            return  # other rules report what had failed before
-        context, other = _seen_request(session, request, self.fold), other_side(request.sender)
+            return  # other rules report requests that had already failed
+        context, receiver = _request_context(session, request, self.fold), other_side(request.sender)
         http = http or context.http
         is_silent = (
-            not (http.received or http.unrecorded)
+            not (http.server_messages or http.unrecorded_sides)
             if http is not None
-            else session.last_seq.get(other, -1) < request.seq
+            else session.last_seq.get(receiver, -1) < request.seq
         )
-        has_hung = is_silent and waited_ns >= SLOW_NS and (call.client_closed or timed_out(call.cancel_reason))
-        text = f"{_call(request)} was abandoned after {_precise(waited_ns)}"
-        text = with_guess(text + " without a message from the " + other if has_hung else text, call.probable_answer)
+        has_hung = (
+            is_silent and waited_ns >= SLOW_NS and (call.has_client_closed or mentions_timeout(call.cancel_reason))
+        )
+        text = f"{_call_name(request)} was abandoned after {_precise_seconds(waited_ns)}"
+        text = with_guess(text + " without a message from the " + receiver if has_hung else text, call.probable_answer)
         related = (call.cancelled_seq,) if call.cancelled_seq is not None else ()
         # A slow server and an impatient client look the same, up to a point.
-        blames: Blames = other if has_hung else "unknown"
+        blames: Blames = receiver if has_hung else "unknown"
         level = WARNING if has_hung else NOTE
         yield self.finding(context, text, level=level, blames=blames, related=related)
 
 
-class NeverCancelled(_AtEnd):
+class NeverCancelled(_OpenRequestRule):
     """A request stays open for more than a minute while its sender continues with others, but is never cancelled.
 
-    **Why it matters.** The receiver works for nothing, or keeps the resources of the request.
+    **Why it matters.** The receiver works on a result that is no longer needed, or holds resources for the request.
 
     **On the wire.** `> {"id":3,"method":"tools/call",…}`, then other requests for a minute, and no cancellation of 3
 
@@ -376,71 +384,75 @@ class NeverCancelled(_AtEnd):
     def on_end(self, session: Session, ending: CaptureEnd) -> Iterator[Finding]:
         if ending.reason == "open":
             return
-        for late in self.open(session, ending):
-            request = late.call.request
-            is_passed_over = session.last_request.get(request.sender, -1) > request.seq
-            is_due = is_passed_over and request.method not in _BLOCKING and _holds(self, late.context)
-            if is_due and late.waited_ns > UNCANCELLED_NS:
-                text = f"{_name(request)} was open for {_seconds(late.waited_ns)} without being cancelled"
-                yield self.finding(late.context, text)
+        for open_request in self.open_requests(session, ending):
+            request = open_request.call.request
+            has_later_request = session.last_request.get(request.sender, -1) > request.seq
+            is_due = has_later_request and request.method not in _BLOCKING and _applies(self, open_request.context)
+            if is_due and open_request.waited_ns > MAX_UNCANCELLED_NS:
+                text = (
+                    f"{_request_name(request)} was open for {_seconds(open_request.waited_ns)} without being cancelled"
+                )
+                yield self.finding(open_request.context, text)
 
 
 # ---- shared by the rules
 
 
-def _seen_request(session: Session, request: Request, fold: Fold) -> MessageContext:
-    """An open request, with its revision."""
-    waiting = fold.tables[request.sender].get(RequestKey(request.frames[0].exchange, request.id))
-    if waiting is None:
+def _request_context(session: Session, request: Request, fold: Fold) -> MessageContext:
+    """Returns the context of an open request, with its revision."""
+    call = fold.tables[request.sender].get(RequestKey(request.frames[0].exchange, request.id))
+    if call is None:
         return context_of(request, session)
-    return context_of(request, session, revision=waiting.revision, era=waiting.era, http=waiting.http)
+    return context_of(request, session, revision=call.revision, era=call.era, http=call.http)
 
 
-def _is_for_http(request_seen: MessageContext) -> bool:
-    """Whether a request is unanswered because its HTTP exchange ended, which the group `http` reports."""
-    is_by_client, http = request_seen.message.sender == "client", request_seen.http
-    is_over = http is not None and http.ended_by not in (None, "proxy")
-    return is_by_client and is_over and not request_seen.session.is_legacy
+def _is_reported_by_http(request_context: MessageContext) -> bool:
+    """Whether a request is unanswered because its HTTP exchange ended, which rules of the group `http` report."""
+    is_from_client, http = request_context.message.sender == "client", request_context.http
+    has_ended = http is not None and http.ended_by not in (None, "proxy")
+    return is_from_client and has_ended and not request_context.session.is_legacy
 
 
-def _holds(rule: Rule, context: MessageContext) -> bool:
-    return rule.versions.holds(context.rank, context.era)
+def _applies(rule: Rule, context: MessageContext) -> bool:
+    return rule.versions.applies_to(context.rank, context.era)
 
 
-def _is_over(session: Session, request: Request, fold: Fold) -> bool:
-    """Whether the task whose result a request asks for is known to have ended."""
+def _is_task_over(session: Session, request: Request, fold: Fold) -> bool:
+    """Whether the task whose result a request asks for has ended, as far as the capture shows."""
     params = request.params
-    name = params.get("taskId") if isinstance(params, dict) else None
-    task = fold.links.tasks.get(session, other_side(request.sender), name)
+    task_id = params.get("taskId") if isinstance(params, dict) else None
+    task = fold.links.tasks.get(session, other_side(request.sender), task_id)
     return task is not None and task.is_over
 
 
-def _name(request: Request) -> str:
-    texts = [text if len(text) <= 60 else f"{text[:57]}…" for text in (request.method, request.id.text)]
-    return f"{texts[0]} (id {texts[1]})"
+def _request_name(request: Request) -> str:
+    parts = [text if len(text) <= 60 else f"{text[:57]}…" for text in (request.method, request.id.text)]
+    return f"{parts[0]} (id {parts[1]})"
 
 
-def _has_no_answer(late: Late) -> str:
-    text = f"{_name(late.call.request)} is still unanswered after {_waited(late.waited_ns)}"
-    return with_guess(text, late.call.probable_answer)
+def _unanswered_text(open_request: OpenRequest) -> str:
+    text = (
+        f"{_request_name(open_request.call.request)} is still unanswered after {_waiting_time(open_request.waited_ns)}"
+    )
+    return with_guess(text, open_request.call.probable_answer)
 
 
-def _call(request: Request) -> str:
-    """The name of a request, with the tool that it calls."""
+def _call_name(request: Request) -> str:
+    """Returns the name of a request, with the tool that it calls."""
     params = request.params
     tool = params.get("name") if request.method == "tools/call" and isinstance(params, dict) else None
     if not isinstance(tool, str):
-        return _name(request)
+        return _request_name(request)
     return f"{request.method} {tool if len(tool) <= 60 else f'{tool[:57]}…'} (id {request.id.text[:60]})"
 
 
-def _precise(span_ns: int) -> str:
+def _precise_seconds(span_ns: int) -> str:
     return f"{span_ns / 1e9:.1f} s"
 
 
-def _waited(span_ns: int) -> str:
-    """A short time with a decimal, so that it is not taken for the round one with which a client gives up."""
-    return _precise(span_ns) if span_ns < 10 * 10**9 and span_ns % 10**9 else _seconds(span_ns)
+def _waiting_time(span_ns: int) -> str:
+    """Returns a time in seconds; a short one has a decimal, unlike the round limits at which clients give up."""
+    return _precise_seconds(span_ns) if span_ns < 10 * 10**9 and span_ns % 10**9 else _seconds(span_ns)
 
 
 def _seconds(span_ns: int) -> str:

@@ -12,28 +12,28 @@ from typing import Final, Literal, TypeAlias
 import orjson
 
 from analysis.conversation.call import MessageContext
-from analysis.conversation.message import Invalid, Notification, Request, Response
+from analysis.conversation.message import InvalidMessage, Notification, Request, Response
 from analysis.conversation.session import CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION, SERVER_INFO
 
-Words: TypeAlias = Literal["envelope", "result"]
+WordsScope: TypeAlias = Literal["envelope", "result"]
 """The words that a rule depends on: the sender's data in the `_meta` of a modern message, or a whole result."""
 
-_Words: TypeAlias = tuple[int, int, bytes]
-"""Number of the session, its last loss, and the words or a digest of them."""
+_WordsIdentity: TypeAlias = tuple[int, int, bytes]
+"""Number of the session, number of its last loss, and the words or a digest of them."""
 
-ENVELOPE: Final = (PROTOCOL_VERSION, CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, SERVER_INFO)
+ENVELOPE_MEMBERS: Final = (PROTOCOL_VERSION, CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, SERVER_INFO)
 """Members of `_meta` with the sender's identity and capabilities."""
-LISTS: Final = frozenset(
+REPEATED_METHODS: Final = frozenset(
     {"tools/list", "prompts/list", "resources/list", "resources/templates/list", "server/discover"}
 )
-"""Methods whose results are repeated."""
+"""Methods whose results are usually repeated."""
 MAX_CLEAN_WORDS: Final = 1_000
-"""The most words kept for one kind of message."""
+"""The most entries that are kept for one kind of message."""
 
 # The two usual orders of a response's members. The rest of the response is its result.
-_BEFORE: Final = re.compile(rb'\{"jsonrpc": ?"2\.0", ?"id": ?(?:[0-9]{1,20}|"[^"\\]{0,100}"), ?"result": ?').match
-_AFTER: Final = re.compile(rb', ?"jsonrpc": ?"2\.0", ?"id": ?(?:[0-9]{1,20}|"[^"\\]{0,100}")\}\r?\n?').fullmatch
-_MAX_ENDING_BYTES: Final = 150
+_match_prefix: Final = re.compile(rb'\{"jsonrpc": ?"2\.0", ?"id": ?(?:[0-9]{1,20}|"[^"\\]{0,100}"), ?"result": ?').match
+_match_suffix: Final = re.compile(rb', ?"jsonrpc": ?"2\.0", ?"id": ?(?:[0-9]{1,20}|"[^"\\]{0,100}")\}\r?\n?').fullmatch
+_MAX_SUFFIX_BYTES: Final = 150
 
 
 class CleanWords:
@@ -42,22 +42,22 @@ class CleanWords:
     __slots__ = ("_words",)
 
     def __init__(self) -> None:
-        self._words: set[_Words] = set()
+        self._words: set[_WordsIdentity] = set()
 
-    def __contains__(self, words: _Words) -> bool:
+    def __contains__(self, words: _WordsIdentity) -> bool:
         return words in self._words
 
-    def add(self, words: _Words) -> None:
+    def add(self, words: _WordsIdentity) -> None:
         """Add words that led to no finding."""
         if len(self._words) >= MAX_CLEAN_WORDS:
             self._words.clear()
         self._words.add(words)
 
 
-def words_of(context: MessageContext, words: Words) -> _Words | None:
-    """Returns an identity of words in a session, equal only for equal words, or None if it cannot be determined."""
+def words_of(context: MessageContext, words: WordsScope) -> _WordsIdentity | None:
+    """Returns an identity of words in a session that only equal words share, or None if it cannot be determined."""
     message = context.message
-    if isinstance(message, Invalid):
+    if isinstance(message, InvalidMessage):
         return None
     digest = _envelope_of(message) if words == "envelope" else result_digest(context)
     # When records are lost, rules lose their state for a session and have to check again.
@@ -66,17 +66,17 @@ def words_of(context: MessageContext, words: Words) -> _Words | None:
 
 def _envelope_of(message: Request | Notification | Response) -> bytes | None:
     meta = message.meta
-    envelope = {name: meta[name] for name in ENVELOPE if name in meta}
+    envelope = {name: meta[name] for name in ENVELOPE_MEMBERS if name in meta}
     if not envelope and not isinstance(message, Notification):
-        return None  # rules may report that it is missing
+        return None  # rules may report that the envelope is missing
     try:
         return orjson.dumps(envelope)
     except TypeError:
-        return None  # numbers beyond 64 bits, lone surrogates
+        return None  # integers beyond 64 bits, or lone surrogates
 
 
 def result_digest(context: MessageContext) -> bytes | None:
-    """Returns the identity of a response's result as written, or None if it cannot be determined."""
+    """Returns a digest of a response's result as written, or None if it cannot be determined."""
     if context.digest is None:
         message = context.message
         context.digest = (isinstance(message, Response) and _digest(message)) or b""
@@ -87,10 +87,10 @@ def _digest(message: Response) -> bytes | None:
     if len(message.frames) != 1 or message.index is not None:
         return None
     raw = message.frames[0].raw
-    before = _BEFORE(raw)
-    if before is not None:
-        return blake2b(raw[before.end() :], digest_size=16).digest()
-    cut = raw.rfind(b',"jsonrpc"', -_MAX_ENDING_BYTES) if raw.startswith(b'{"result":') else -1
-    if cut < 0 or not _AFTER(raw, cut):
+    prefix = _match_prefix(raw)
+    if prefix is not None:
+        return blake2b(raw[prefix.end() :], digest_size=16).digest()
+    result_end = raw.rfind(b',"jsonrpc"', -_MAX_SUFFIX_BYTES) if raw.startswith(b'{"result":') else -1
+    if result_end < 0 or not _match_suffix(raw, result_end):
         return None
-    return blake2b(raw[:cut], digest_size=16).digest()
+    return blake2b(raw[:result_end], digest_size=16).digest()

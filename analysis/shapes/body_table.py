@@ -11,28 +11,28 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 import orjson
 
-from analysis.protocol.revisions import MODERN
+from analysis.protocol.revisions import FIRST_MODERN_RANK
 from analysis.shapes.shape import Alternatives, Choice, Json, List, Map, Member, Object, Scalar, Shape
 from analysis.shapes.since import (
-    ANYTHING,
-    ELSEWHERE,
-    LISTS_SINCE,
+    ALSO_REQUIRED_MEMBERS,
+    ENVELOPE_MEMBERS,
+    LIST_CONTENT_SINCE,
     MEMBERS_SINCE,
-    NULLABLE,
-    RANK,
-    REQUIRED,
+    NULLABLE_MEMBERS,
+    RANKS,
     TYPES_SINCE,
+    UNCHECKED_MEMBERS,
     Kind,
     format_of,
 )
 
-TABLE: Final = Path(__file__).with_name("body_table.json")
+TABLE_FILE: Final = Path(__file__).with_name("body_table.json")
 
 Part: TypeAlias = Literal["params", "result", "notification"]
-Answer: TypeAlias = Literal["complete", "input_required", "task"]
+AnswerKind: TypeAlias = Literal["complete", "input_required", "task"]
 """The kind of result, if the protocol has several."""
 Declaration: TypeAlias = str | dict[str, Any]
-"""A scalar, `any` or `json` by that word, an object by its era and name; else array, map, choice or any of."""
+"""A word for a scalar, `any` or `json`; the era and name of an object; or a dict for array, map, choice or any of."""
 
 
 class Body(NamedTuple):
@@ -44,7 +44,7 @@ class Body(NamedTuple):
     """The method of the request or notification."""
     rank: int
     """The rank of the revision."""
-    answer: Answer = "complete"
+    answer: AnswerKind = "complete"
 
     @property
     def row(self) -> str:
@@ -52,40 +52,40 @@ class Body(NamedTuple):
         return f"{self.part} {self.method} {self.answer}"
 
 
-INTERIM: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
+INTERIM_RESULT_METHODS: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
 """Methods that an interim result may answer (2026-07-28)."""
-TASKS: Final = RANK["2025-11-25"]
-"""The revision that has tasks in its core."""
+TASKS_RANK: Final = RANKS["2025-11-25"]
+"""The rank of the revision that has tasks in its core."""
 TASK_METHODS: Final = frozenset({"tools/call", "sampling/createMessage", "elicitation/create"})
-"""Methods whose requests may create a task there."""
+"""Methods whose requests may create a task in that revision."""
 
 
 def body_of(part: Part, method: str, rank: int, value: object, request_params: object = None) -> Body | None:
     """Returns the body that a value should be, or None if that is unknown or the revision has no such method.
 
     Args:
-        part: as in `Body`, like the next two.
+        part: as in `Body`, like `method` and `rank`.
         method: the method of the message.
         rank: the rank of the revision.
         value: the value; a result may state its kind.
         request_params: the params of the request that a result answers.
     """
-    answer = _answer(method, rank, value, request_params) if part == "result" else "complete"
+    answer = _answer_kind(method, rank, value, request_params) if part == "result" else "complete"
     if answer is None:
         return None
     body = Body(part, method, rank, answer)
     return body if body in _bodies() else None
 
 
-def _answer(method: str, rank: int, value: object, request_params: object) -> Answer | None:
+def _answer_kind(method: str, rank: int, value: object, request_params: object) -> AnswerKind | None:
     body = value if isinstance(value, dict) else {}
-    if rank >= MODERN:
-        if body.get("inputRequests") is not None and method in INTERIM:
-            return "input_required"  # this is its meaning, regardless of what it says
+    if rank >= FIRST_MODERN_RANK:
+        if body.get("inputRequests") is not None and method in INTERIM_RESULT_METHODS:
+            return "input_required"  # `inputRequests` decides, regardless of `resultType`
         kind = body.get("resultType", "complete")
         kind = kind if isinstance(kind, str) else "complete"
-        return cast("Answer", kind) if kind in ("complete", "input_required") else None
-    if rank == TASKS:
+        return cast("AnswerKind", kind) if kind in ("complete", "input_required") else None
+    if rank == TASKS_RANK:
         task = request_params.get("task") if isinstance(request_params, dict) else None
         if isinstance(task, dict) and method in TASK_METHODS and "task" in body:
             return "task"
@@ -102,7 +102,7 @@ def shape_of(body: Body) -> Shape:
 
 @cache
 def _table() -> dict[str, Any]:
-    return cast("dict[str, Any]", orjson.loads(TABLE.read_bytes()))
+    return cast("dict[str, Any]", orjson.loads(TABLE_FILE.read_bytes()))
 
 
 @cache
@@ -123,16 +123,16 @@ _TYPES: Final[dict[str, type]] = {"string": str, "integer": int, "number": float
 
 
 def _shape(
-    declared: Declaration, rank: int, format_: Kind | None = None, low: float = -inf, high: float = inf
+    declaration: Declaration, rank: int, format_: Kind | None = None, low: float = -inf, high: float = inf
 ) -> Shape | None:
     """Returns the declared shape, or None if anything is allowed."""
-    if isinstance(declared, str):
-        if declared == "any":
+    if isinstance(declaration, str):
+        if declaration == "any":
             return None
-        if "/" in declared:
-            return _object(declared, rank)
-        return Json() if declared == "json" else Scalar(frozenset({_TYPES[declared]}), format_, low, high)
-    ((word, inner),) = declared.items()
+        if "/" in declaration:
+            return _object(declaration, rank)
+        return Json() if declaration == "json" else Scalar(frozenset({_TYPES[declaration]}), format_, low, high)
+    ((word, inner),) = declaration.items()
     if word == "any of":
         return _shape_of_arms(inner, rank)
     if word == "choice":
@@ -148,7 +148,7 @@ def _shape_of_arms(arms: list[Declaration], rank: int) -> Shape | None:
         if isinstance(arm, str):
             is_absent = arm in _TYPES or rank < TYPES_SINCE.get(_name(arm), 0)
         else:
-            is_absent = rank < LISTS_SINCE and has_objects and "array" in arm
+            is_absent = rank < LIST_CONTENT_SINCE and has_objects and "array" in arm
         shape = None if is_absent else _shape(arm, rank)
         if shape is not None:
             shapes.append(shape)
@@ -156,29 +156,34 @@ def _shape_of_arms(arms: list[Declaration], rank: int) -> Shape | None:
 
 
 def _name(key: str) -> str:
-    """The name of a type, from its key in the table: most names exist in both eras."""
+    """The name of a type, without the era in its key: most names exist in both eras."""
     return key.partition("/")[2]
 
 
 @cache
-def _object(type_: str, rank: int) -> Shape:
-    name, members, required = _name(type_), {}, set[str]()
-    for member, declared in _table()["objects"][type_].items():
+def _object(type_key: str, rank: int) -> Shape:
+    name, members, required = _name(type_key), {}, set[str]()
+    for member, declaration in _table()["objects"][type_key].items():
         key = name, member
         if rank < MEMBERS_SINCE.get(key, 0):
             continue
-        must = "required" in declared or (key in REQUIRED and rank < MODERN)
-        low, high = declared.get("least", -inf), declared.get("most", inf)
-        shape = None if key in ANYTHING else _shape(declared["is"], rank, format_of(name, member), low, high)
-        is_nullable = shape is None or isinstance(shape, Json) or key in NULLABLE
-        is_elsewhere = (
-            rank >= MODERN and must and member in ELSEWHERE and (member != "_meta" or name.endswith("Params"))
+        is_required = "required" in declaration or (key in ALSO_REQUIRED_MEMBERS and rank < FIRST_MODERN_RANK)
+        low, high = declaration.get("least", -inf), declaration.get("most", inf)
+        shape = (
+            None if key in UNCHECKED_MEMBERS else _shape(declaration["is"], rank, format_of(name, member), low, high)
         )
-        plain = _ANY if shape is None else shape.plain
-        members[member] = Member(shape, not must and not is_nullable, is_elsewhere, plain)
-        if must:
+        is_nullable = shape is None or isinstance(shape, Json) or key in NULLABLE_MEMBERS
+        is_elsewhere = (
+            rank >= FIRST_MODERN_RANK
+            and is_required
+            and member in ENVELOPE_MEMBERS
+            and (member != "_meta" or name.endswith("Params"))
+        )
+        plain = _JSON_TYPES if shape is None else shape.certain_types
+        members[member] = Member(shape, not is_required and not is_nullable, is_elsewhere, plain)
+        if is_required:
             required.add(member)
     return Object(name, members, frozenset(required))
 
 
-_ANY: Final = frozenset({str, int, float, bool, list, dict})
+_JSON_TYPES: Final = frozenset({str, int, float, bool, list, dict})

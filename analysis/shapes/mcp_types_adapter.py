@@ -19,12 +19,12 @@ import orjson
 from mcp_types import methods
 from pydantic import Field, TypeAdapter, create_model
 
-from analysis.protocol.revisions import MODERN, NEWEST, REVISIONS
-from analysis.shapes.body_table import INTERIM, TASKS, Body, Declaration, Part
+from analysis.protocol.revisions import FIRST_MODERN_RANK, NEWEST_RANK, REVISIONS
+from analysis.shapes.body_table import INTERIM_RESULT_METHODS, TASKS_RANK, Body, Declaration, Part
 
 
 def validator(body: Body) -> Callable[..., object]:
-    """A function that raises ValueError, with pydantic's `errors()`, for a value that the types refuse."""
+    """Returns a function that raises ValueError, with pydantic's `errors()`, for a value that the types refuse."""
     return TypeAdapter(type_of(body)).validator.validate_python
 
 
@@ -32,31 +32,31 @@ def validator(body: Body) -> Callable[..., object]:
 def type_of(body: Body) -> Any:
     """Returns the type of a body, or None if the revision has no such method or no such response."""
     if body.part != "result":
-        return _params(body.part, body.method, body.rank)
-    if body.rank >= MODERN:
-        return _modern_result(body)
+        return _params_type(body.part, body.method, body.rank)
+    if body.rank >= FIRST_MODERN_RANK:
+        return _modern_result_type(body)
     if body.answer == "task":
-        return _tasks()["result", "task"] if body.rank == TASKS else None
-    return _handshake_result(body.method, body.rank) if body.answer == "complete" else None
+        return _task_types()["result", "task"] if body.rank == TASKS_RANK else None
+    return _handshake_result_type(body.method, body.rank) if body.answer == "complete" else None
 
 
-def _params(part: Part, method: str, rank: int) -> Any:
+def _params_type(part: Part, method: str, rank: int) -> Any:
     maps = (
         (methods.CLIENT_NOTIFICATIONS, methods.SERVER_NOTIFICATIONS)
         if part == "notification"
         else (methods.CLIENT_REQUESTS, methods.SERVER_REQUESTS)
     )
-    for known in maps:
-        model = known.get((method, REVISIONS[rank]))
+    for models in maps:
+        model = models.get((method, REVISIONS[rank]))
         if model is not None:
             arms = _arms(model.model_fields["params"].annotation)
-            if method == "elicitation/create" and rank < TASKS:
+            if method == "elicitation/create" and rank < TASKS_RANK:
                 return next(arm for arm in arms if arm.__name__ == "ElicitRequestFormParams")
             return arms[0] if len(arms) == 1 else Union[tuple(arms)]  # noqa: UP007 - of a computed tuple
-    return _tasks().get((part, method)) if rank == TASKS else None
+    return _task_types().get((part, method)) if rank == TASKS_RANK else None
 
 
-def _modern_result(body: Body) -> Any:
+def _modern_result_type(body: Body) -> Any:
     arms = _arms(methods.SERVER_RESULTS.get((body.method, REVISIONS[body.rank])))
     if len(arms) < 2:
         return arms[0] if arms and body.answer == "complete" else None
@@ -64,14 +64,14 @@ def _modern_result(body: Body) -> Any:
     return next((arm for arm in arms if (arm.__name__ == "InputRequiredResult") is is_interim), None)
 
 
-def _handshake_result(method: str, rank: int) -> Any:
+def _handshake_result_type(method: str, rank: int) -> Any:
     key = method, REVISIONS[rank]
-    own = _tasks().get(("result", method)) if rank == TASKS else None
-    return methods.SERVER_RESULTS.get(key) or methods.CLIENT_RESULTS.get(key) or own
+    task_result = _task_types().get(("result", method)) if rank == TASKS_RANK else None
+    return methods.SERVER_RESULTS.get(key) or methods.CLIENT_RESULTS.get(key) or task_result
 
 
 @cache
-def _tasks() -> dict[tuple[str, str], Any]:
+def _task_types() -> dict[tuple[str, str], Any]:
     """The types of tasks in 2025-11-25, which mcp-types leaves out."""
     make: Any = create_model
     status = Literal["working", "input_required", "completed", "failed", "cancelled"]
@@ -88,13 +88,13 @@ def _tasks() -> dict[tuple[str, str], Any]:
     task_type: Any = make("Task", **task)
     by_id = make("TaskParams", taskId=(str, ...), **meta)
     state = make("TaskState", **task, **meta)
-    page = make("ListTasksParams", cursor=(str | None, None), **meta)
+    list_params = make("ListTasksParams", cursor=(str | None, None), **meta)
     task_list = make("ListTasksResult", tasks=(list[task_type], ...), nextCursor=(str | None, None), **meta)
     return {
         ("params", "tasks/get"): by_id,
         ("params", "tasks/result"): by_id,
         ("params", "tasks/cancel"): by_id,
-        ("params", "tasks/list"): page,
+        ("params", "tasks/list"): list_params,
         ("result", "tasks/get"): state,
         ("result", "tasks/cancel"): state,
         ("result", "tasks/list"): task_list,
@@ -109,13 +109,15 @@ def _tasks() -> dict[tuple[str, str], Any]:
 def table() -> dict[str, Any]:
     """The content of `body_table.json`: each body's declaration per revision, and the objects they name."""
     objects: dict[str, dict[str, Any]] = {}
-    known: dict[str, Any] = {}
+    types_by_key: dict[str, Any] = {}
     bodies: dict[str, list[Declaration | None]] = {}
     for body in _bodies():
         type_ = type_of(body)
         if type_ is not None:
             row = bodies.setdefault(body.row, [None] * len(REVISIONS))
-            row[body.rank] = _declared(type_, "modern" if body.rank >= MODERN else "handshake", objects, known)
+            row[body.rank] = _declaration(
+                type_, "modern" if body.rank >= FIRST_MODERN_RANK else "handshake", objects, types_by_key
+            )
     return {
         "mcp-types": version("mcp-types"),
         "bodies": dict(sorted(bodies.items())),
@@ -129,15 +131,17 @@ def _bodies() -> list[Body]:
         "notification": {method for method, _ in (*methods.CLIENT_NOTIFICATIONS, *methods.SERVER_NOTIFICATIONS)},
         "result": {method for method, _ in (*methods.SERVER_RESULTS, *methods.CLIENT_RESULTS)},
     }
-    names["params"] |= {method for part, method in _tasks() if part == "params"}
-    names["notification"] |= {method for part, method in _tasks() if part == "notification"}
-    names["result"] |= {method for part, method in _tasks() if part == "result" and method != "task"}
+    names["params"] |= {method for part, method in _task_types() if part == "params"}
+    names["notification"] |= {method for part, method in _task_types() if part == "notification"}
+    names["result"] |= {method for part, method in _task_types() if part == "result" and method != "task"}
     ranks = range(len(REVISIONS))
     bodies = [Body(part, method, rank) for part, methods in names.items() for method in methods for rank in ranks]
     bodies += [
-        Body("result", method, rank, "input_required") for method in INTERIM for rank in range(MODERN, NEWEST + 1)
+        Body("result", method, rank, "input_required")
+        for method in INTERIM_RESULT_METHODS
+        for rank in range(FIRST_MODERN_RANK, NEWEST_RANK + 1)
     ]
-    return bodies + [Body("result", method, TASKS, "task") for method in names["result"]]
+    return bodies + [Body("result", method, TASKS_RANK, "task") for method in names["result"]]
 
 
 _WORDS: Final[dict[Any, str]] = {str: "string", int: "integer", float: "number", bool: "boolean", Any: "any"}
@@ -152,12 +156,14 @@ def _arms(annotation: Any) -> list[Any]:
     return [annotation]
 
 
-def _declared(annotation: Any, era: str, objects: dict[str, dict[str, Any]], known: dict[str, Any]) -> Declaration:
+def _declaration(
+    annotation: Any, era: str, objects: dict[str, dict[str, Any]], types_by_key: dict[str, Any]
+) -> Declaration:
     arms = _arms(annotation)
     if Any in arms:
         return "any"
     if len(arms) > 1:
-        return {"any of": [_declared(arm, era, objects, known) for arm in arms]}
+        return {"any of": [_declaration(arm, era, objects, types_by_key) for arm in arms]}
     (arm,) = arms
     origin = get_origin(arm)
     if origin is Literal:
@@ -165,19 +171,19 @@ def _declared(annotation: Any, era: str, objects: dict[str, dict[str, Any]], kno
     if arm in _WORDS:
         return _WORDS[arm]
     if origin is list:
-        return {"array": _declared(get_args(arm)[0], era, objects, known)}
+        return {"array": _declaration(get_args(arm)[0], era, objects, types_by_key)}
     if origin is dict:
-        return {"map": _declared(get_args(arm)[1], era, objects, known)}
+        return {"map": _declaration(get_args(arm)[1], era, objects, types_by_key)}
     if not hasattr(arm, "model_fields"):
         return "json"
     key = f"{era}/{arm.__name__}"
-    if known.setdefault(key, arm) is not arm:
+    if types_by_key.setdefault(key, arm) is not arm:
         raise ValueError(f"two types are called {key}")
     if key not in objects:
         objects[key] = members = {}
         for name, field in arm.model_fields.items():
             members[field.alias or name] = {
-                "is": _declared(field.annotation, era, objects, known),
+                "is": _declaration(field.annotation, era, objects, types_by_key),
                 **({"required": True} if field.is_required() else {}),
                 **_range(field.metadata),
             }

@@ -1,7 +1,7 @@
-"""Declarations per revision of MCP, as mcp-types has only one shape per era.
+"""The facts about single revisions of MCP that mcp-types lacks, because it has only one shape per era.
 
-Members and types by their names in mcp-types, with the rank of the revision that introduced them, and the members that
-are judged differently from their declaration.
+They are the members and types that a revision introduced, by their names in mcp-types, and the members that are not
+judged by their declarations.
 """
 
 from typing import Final, Literal, TypeAlias
@@ -12,21 +12,21 @@ from analysis.protocol.revisions import REVISIONS
 Kind: TypeAlias = Literal["shape", "null", "scalar", "uri", "resource-uri", "base64", "both"]
 """The kinds of problems at a place; `shape` means that it does not fit the schema."""
 
-RANK: Final = {version: rank for rank, version in enumerate(REVISIONS)}
+RANKS: Final = {version: rank for rank, version in enumerate(REVISIONS)}
 
 
-def _since(version: str, **members: str) -> dict[tuple[str, str], int]:
-    return {(name, member): RANK[version] for name, all_ in members.items() for member in all_.split()}
+def _members_since(version: str, **members: str) -> dict[tuple[str, str], int]:
+    return {(name, member): RANKS[version] for name, names in members.items() for member in names.split()}
 
 
 MEMBERS_SINCE: Final = {
-    **_since(
+    **_members_since(
         "2025-03-26",
         ProgressNotificationParams="message",
         ServerCapabilities="completions",
         Tool="annotations",
     ),
-    **_since(
+    **_members_since(
         "2025-06-18",
         Annotations="lastModified",
         AudioContent="_meta",
@@ -47,7 +47,7 @@ MEMBERS_SINCE: Final = {
         TextResourceContents="_meta",
         Tool="_meta outputSchema title",
     ),
-    **_since(
+    **_members_since(
         "2025-11-25",
         CallToolRequestParams="task",
         ClientCapabilities="tasks",
@@ -68,47 +68,49 @@ MEMBERS_SINCE: Final = {
         Tool="execution icons",
     ),
 }
-"""Members added during the handshake era, by their type in mcp-types: the rank of their first revision."""
+"""Members added during the handshake era, by their type in mcp-types, with the rank of their first revision."""
 
 TYPES_SINCE: Final = {
-    "AudioContent": RANK["2025-03-26"],
-    "ResourceLink": RANK["2025-06-18"],
-    "ToolUseContent": RANK["2025-11-25"],
-    "ToolResultContent": RANK["2025-11-25"],
+    "AudioContent": RANKS["2025-03-26"],
+    "ResourceLink": RANKS["2025-06-18"],
+    "ToolUseContent": RANKS["2025-11-25"],
+    "ToolResultContent": RANKS["2025-11-25"],
 }
-LISTS_SINCE: Final = RANK["2025-11-25"]
-"""The first revision in which the content of sampling may be an array."""
+LIST_CONTENT_SINCE: Final = RANKS["2025-11-25"]
+"""The rank of the first revision in which the content of sampling may be an array."""
 
-ANYTHING: Final = frozenset(
+UNCHECKED_MEMBERS: Final = frozenset(
     {
         *(("Meta", "progressToken"), ("RequestMetaObject", "progressToken")),
         *(("ClientCapabilities", "extensions"), ("ServerCapabilities", "extensions")),
     }
 )
 """Members that separate rules judge, at all depths."""
-NULLABLE: Final = frozenset({("TaskMetadata", "ttl")})
+NULLABLE_MEMBERS: Final = frozenset({("TaskMetadata", "ttl")})
 """Optional members for which null is a value, regardless of the schema."""
-REQUIRED: Final = frozenset({("CancelledNotificationParams", "requestId")})
+ALSO_REQUIRED_MEMBERS: Final = frozenset({("CancelledNotificationParams", "requestId")})
 """Members that the specification's pages require but the types of the era do not."""
-ELSEWHERE: Final = frozenset({"_meta", "resultType", PROTOCOL_VERSION, CLIENT_CAPABILITIES})
+ENVELOPE_MEMBERS: Final = frozenset({"_meta", "resultType", PROTOCOL_VERSION, CLIENT_CAPABILITIES})
 """Members of the modern envelope: separate rules report if they are missing or of another type."""
 
-_URIS: Final = frozenset(
+_URI_MEMBERS: Final = frozenset(
     {("Root", "uri"), ("Implementation", "websiteUrl"), ("Icon", "src"), ("ElicitRequestURLParams", "url")}
 )
-_RESOURCES: Final = frozenset(
+_RESOURCE_TYPES: Final = frozenset(
     {
         *("Resource", "ResourceLink", "TextResourceContents", "BlobResourceContents", "ReadResourceRequestParams"),
         *("SubscribeRequestParams", "UnsubscribeRequestParams", "ResourceUpdatedNotificationParams"),
     }
 )
-_BASE64: Final = frozenset({("BlobResourceContents", "blob"), ("ImageContent", "data"), ("AudioContent", "data")})
+_BASE64_MEMBERS: Final = frozenset(
+    {("BlobResourceContents", "blob"), ("ImageContent", "data"), ("AudioContent", "data")}
+)
 
 
 def format_of(name: str, member: str) -> Kind | None:
     """The format that a string must have."""
-    if (name, member) in _BASE64:
+    if (name, member) in _BASE64_MEMBERS:
         return "base64"
-    if member == "uri" and name in _RESOURCES:
+    if member == "uri" and name in _RESOURCE_TYPES:
         return "resource-uri"
-    return "uri" if (name, member) in _URIS else None
+    return "uri" if (name, member) in _URI_MEMBERS else None

@@ -2,15 +2,15 @@
 
 `problems` never raises, quotes no value from the traffic, and takes bounded time: if the arrays and maps of a body have
 more than `ELEMENTS` items in all, only the first are examined, and at most `MAX_PROBLEMS` problems of a message are
-looked for.
+reported.
 
-There are two passes. The first is our own: it follows the declarations of mcp-types as they were in the revision, and
-finds what those types accept although no schema does: null for an optional member, scalars of another type, invalid
-URIs and base64, kinds of content that came later. It proves nearly all bodies flawless, in a quarter of the time that
-the types take. The second pass is the types themselves. They know only two shapes of the protocol, one per era, so it
-is not a problem if they refuse a member that the revision does not have: there it is an extra member.
+There are two passes. The first pass follows the declarations of mcp-types as they were in the revision. It finds values
+that those types accept although no schema does: null for an optional member, scalars of another type, invalid URIs and
+base64, kinds of content from later revisions. It proves nearly all bodies valid, in a quarter of the time that the
+types take. The second pass uses the types themselves. They have only two shapes of the protocol, one per era. If they
+refuse a member that the revision does not have, that is not a problem: in that revision, it is an extra member.
 
-mcp-types takes half a second to load, so it is loaded for the second pass only: a capture without such a problem is
+mcp-types takes half a second to load, so it is loaded only for the second pass; a capture that does not need it is
 checked in half the time.
 """
 
@@ -19,18 +19,18 @@ from functools import cache
 from typing import Any, Final
 
 from analysis.conversation.message import MISSING
-from analysis.protocol.revisions import MODERN
-from analysis.shapes.body_table import TASK_METHODS, TASKS, Body, Part, body_of, shape_of
+from analysis.protocol.revisions import FIRST_MODERN_RANK
+from analysis.shapes.body_table import TASK_METHODS, TASKS_RANK, Body, Part, body_of, shape_of
 from analysis.shapes.shape import (
     MAX_PROBLEMS,
     Alternatives,
-    Budget,
+    BodyPath,
+    ItemBudget,
     Json,
     List,
     Map,
     Member,
     Object,
-    Path,
     Problem,
     ProblemCollector,
     Scalar,
@@ -53,104 +53,110 @@ def problems(part: Part, method: str, rank: int, value: object, request_params: 
     Returns:
         The problems in the order of the body; none for methods that the revision does not have.
     """
-    at = "result" if part == "result" else "params"
+    body_name = "result" if part == "result" else "params"
     body = body_of(part, method, rank, value, request_params)
     if body is None:
         return []
     if value is MISSING and part != "result":
-        return _absent(body)
+        return _absence_problems(body)
     if not isinstance(value, dict):
         return []  # the rules about the envelope report it
-    problems_ = _problems(body, value, at)
-    if rank >= MODERN and part == "result" and problems_ and "resultType" not in value:
+    body_problems = _problems(body, value, body_name)
+    if rank >= FIRST_MODERN_RANK and part == "result" and body_problems and "resultType" not in value:
         # An older server answers without it, and need not meet requirements that are new in this revision.
-        older = body_of(part, method, MODERN - 1, value, request_params)
-        known = {problem.pointer for problem in _problems(older, value, at)} if older is not None else None
-        problems_ = [problem for problem in problems_ if known is None or problem.pointer in known]
-    return problems_
+        older_body = body_of(part, method, FIRST_MODERN_RANK - 1, value, request_params)
+        older_pointers = (
+            {problem.pointer for problem in _problems(older_body, value, body_name)} if older_body is not None else None
+        )
+        body_problems = [
+            problem for problem in body_problems if older_pointers is None or problem.pointer in older_pointers
+        ]
+    return body_problems
 
 
 def usual_proof(
-    part: Part, method: str, rank: int, known: frozenset[str] = frozenset()
+    part: Part, method: str, rank: int, valid_members: frozenset[str] = frozenset()
 ) -> Callable[[Any], bool] | None:
     """A quick proof that `problems` would find nothing in the body of a request, notification or usual result.
 
-    None if the body has no shape.
+    Returns None if the body has no shape.
 
     Args:
-        part: as in `problems`, like the others.
+        part: as in `problems`, like `method` and `rank`.
         method: the method of the message.
         rank: the rank of the revision.
-        known: members of `_meta` known to be valid.
+        valid_members: members of `_meta` known to be valid.
     """
     body = body_of(part, method, rank, None)
     if body is None:
         return None
     shape = shape_of(body)
-    proves = (
-        shape.sparing("_meta", known).certainly_fits if known and isinstance(shape, Object) else shape.certainly_fits
+    fits = (
+        shape.without_checks("_meta", valid_members).certainly_fits
+        if valid_members and isinstance(shape, Object)
+        else shape.certainly_fits
     )
     if part != "result":
-        return proves
-    if rank >= MODERN:
+        return fits
+    if rank >= FIRST_MODERN_RANK:
         return lambda value: (
-            "inputRequests" not in value and value.get("resultType", "complete") == "complete" and proves(value)
+            "inputRequests" not in value and value.get("resultType", "complete") == "complete" and fits(value)
         )
-    if rank == TASKS and method in TASK_METHODS:
-        return lambda value: "task" not in value and proves(value)
-    return proves
+    if rank == TASKS_RANK and method in TASK_METHODS:
+        return lambda value: "task" not in value and fits(value)
+    return fits
 
 
 def may_be_absent(part: Part, method: str, rank: int) -> bool:
     """Whether `problems` finds nothing in a request or notification without params."""
     body = body_of(part, method, rank, MISSING)
-    return part != "result" and (body is None or not _absent(body))
+    return part != "result" and (body is None or not _absence_problems(body))
 
 
-def _absent(body: Body) -> list[Problem]:
+def _absence_problems(body: Body) -> list[Problem]:
     shape = shape_of(body)
-    needs = sorted(shape.required) if isinstance(shape, Object) else ["message"]
-    if not needs or "_meta" in needs:
+    required_names = sorted(shape.required) if isinstance(shape, Object) else ["message"]
+    if not required_names or "_meta" in required_names:
         return []
-    return [Problem("/params", f"params are missing: it needs {', '.join(needs)}")]
+    return [Problem("/params", f"params are missing: it needs {', '.join(required_names)}")]
 
 
-def _problems(body: Body, value: dict[str, Any], at: str) -> list[Problem]:
+def _problems(body: Body, value: dict[str, Any], body_name: str) -> list[Problem]:
     shape = shape_of(body)
     if shape.certainly_fits(value):
         return []
-    look = ProblemCollector(at)
-    shape.collect_problems(value, None, look)
-    if look.left < 0 or look.has_json:
-        value = shape.cut(value, Budget())
+    collector = ProblemCollector(body_name)
+    shape.collect_problems(value, None, collector)
+    if collector.remaining_items < 0 or collector.has_json:
+        value = shape.declared_part(value, ItemBudget())
     try:
         _validator(body)(value, by_name=False)
     except ValueError as error:  # pydantic's error is one
-        if len(look.problems) < MAX_PROBLEMS:
-            return [*look.problems, *_refused(error, shape, value, look)][:MAX_PROBLEMS]
+        if len(collector.problems) < MAX_PROBLEMS:
+            return [*collector.problems, *_refusals(error, shape, value, collector)][:MAX_PROBLEMS]
     except RecursionError:
         pass
-    return look.problems
+    return collector.problems
 
 
 # ---- the official types
 
 
-def _refused(error: Any, shape: "Shape", value: object, look: "ProblemCollector") -> Iterator[Problem]:
-    """What the era's types refuse in members that the revision has; one problem per place not yet reported."""
+def _refusals(error: Any, shape: "Shape", value: object, collector: "ProblemCollector") -> Iterator[Problem]:
+    """Yields the problems in members that the revision has and the era's types refuse, one per new place."""
     if not hasattr(error, "errors"):
         return
-    reported = {problem.pointer for problem in look.problems}
+    reported_pointers = {problem.pointer for problem in collector.problems}
     for refusal in error.errors(include_input=False, include_url=False, include_context=False):
-        place = _place(shape, value, refusal["loc"], refusal["type"])
-        if place is None:
+        path_and_text = _place(shape, value, refusal["loc"], refusal["type"])
+        if path_and_text is None:
             continue
-        path, text = place
-        pointer = pointer_of(look.at, path)
-        if pointer not in reported:
-            reported.add(pointer)
+        path, text = path_and_text
+        pointer = pointer_of(collector.body_name, path)
+        if pointer not in reported_pointers:
+            reported_pointers.add(pointer)
             yield Problem(pointer, text)
-        if len(reported) > MAX_PROBLEMS:
+        if len(reported_pointers) > MAX_PROBLEMS:
             return
 
 
@@ -161,40 +167,43 @@ def _validator(body: Body) -> Callable[..., object]:
     return validator(body)
 
 
-def _place(shape: "Shape", value: Any, loc: tuple[str | int, ...], type_: str) -> tuple[Path, str] | None:
+def _place(shape: "Shape", value: Any, loc: tuple[str | int, ...], type_: str) -> tuple[BodyPath, str] | None:
     """Returns the place and text of a refusal, or None if it concerns another arm or a member of another revision."""
-    at = _At(shape, value)
-    if not all(at.step(step) for step in loc):
+    cursor = _LocationCursor(shape, value)
+    if not all(cursor.step(step) for step in loc):
         return None
-    if at.member is not None and at.member.is_elsewhere:
+    if cursor.member is not None and cursor.member.is_reported_by_rules:
         return None
     if type_ == "missing":
-        both = at.owner == "TextResourceContents" and name_of(at.path) == "text"
-        return at.path, "text and blob are both missing" if both else f"{name_of(at.path)} is missing"
-    if at.shape is None or isinstance(at.shape, Alternatives | Json):
+        are_both_missing = cursor.owner == "TextResourceContents" and name_of(cursor.path) == "text"
+        return (
+            cursor.path,
+            "text and blob are both missing" if are_both_missing else f"{name_of(cursor.path)} is missing",
+        )
+    if cursor.shape is None or isinstance(cursor.shape, Alternatives | Json):
         return None  # anything is allowed there, or the first pass has reported it
-    if isinstance(at.shape, Scalar) and type(at.value) in at.shape.exact and type_ not in _RANGES:
-        return None  # of the right type, but refused because of a limit of Python: a lone surrogate, a huge number
-    text = _text(at.path, at.shape, type_)
-    return None if text is None else (at.path, text)
+    if isinstance(cursor.shape, Scalar) and type(cursor.value) in cursor.shape.exact and type_ not in _RANGE_ERRORS:
+        return None  # of the right type, but beyond a limit of Python: a lone surrogate, a huge number
+    text = _problem_text(cursor.path, cursor.shape, type_)
+    return None if text is None else (cursor.path, text)
 
 
-class _At:
-    """The place at a pydantic location: names and numbers, and between them the arms of unions."""
+class _LocationCursor:
+    """Follows a pydantic location in a body: names and indexes, with the arms of unions between them."""
 
     def __init__(self, shape: "Shape", value: Any) -> None:
         self.shape: Shape | None = shape
         self.value = value
-        self.path: Path = None
+        self.path: BodyPath = None
         self.member: Member | None = None
         self.owner = ""
         """The type that declares the member."""
 
     def step(self, step: str | int) -> bool:
-        """Take a step; return whether there is such a place, in the intended arm."""
+        """Follow one step; return whether there is such a place, in the intended arm."""
         shape, value = self.shape, self.value
         if isinstance(shape, Alternatives):
-            self.shape = shape.pick(value)
+            self.shape = shape.arm_for(value)
             return self.shape is not None and self.shape.matches_location(step)
         if isinstance(shape, Scalar):
             return True  # the name of a possible type
@@ -215,13 +224,13 @@ class _At:
         return True
 
 
-_SILENT: Final = frozenset({"finite_number", "int_parsing_size"})
+_PYTHON_LIMITS: Final = frozenset({"finite_number", "int_parsing_size"})
 """Refusals caused by limits of Python."""
-_RANGES: Final = frozenset({"greater_than_equal", "less_than_equal"})
+_RANGE_ERRORS: Final = frozenset({"greater_than_equal", "less_than_equal"})
 
 
-def _text(path: Path, shape: "Shape", type_: str) -> str | None:
+def _problem_text(path: BodyPath, shape: "Shape", type_: str) -> str | None:
     name = name_of(path)
-    if type_ in _SILENT or (type_ == "too_long" and name == "values"):
+    if type_ in _PYTHON_LIMITS or (type_ == "too_long" and name == "values"):
         return None  # a separate rule limits the values of a completion
-    return f"{name} is out of its range" if type_ in _RANGES else f"{name} should be {shape.words}"
+    return f"{name} is out of its range" if type_ in _RANGE_ERRORS else f"{name} should be {shape.words}"

@@ -1,7 +1,7 @@
-"""Python values as Arrow columns, which DuckDB scans in place: a few calls into C for a whole batch.
+"""Converts Python values to Arrow columns, which DuckDB scans in place, with a few calls into C for a whole batch.
 
-Nothing is cast: a value of another type than its column, text that UTF-8 cannot represent, and an integer that the
-column cannot hold raise ValueError. Offsets have 64 bits, so no batch has too many bytes for them.
+No value is cast: a value whose type differs from its column's, text that UTF-8 cannot represent, and an integer out of
+the column's range raise ValueError. Offsets have 64 bits, so no batch has too many bytes for them.
 """
 
 from array import array
@@ -23,12 +23,12 @@ _TYPES: Final = {
     "INTEGER": nanoarrow.int32,
     "VARCHAR": nanoarrow.large_string,
 }
-_LIST: Final = "BIGINT[]"
+_LIST_TYPE: Final = "BIGINT[]"
 _BOOLEANS: Final = frozenset((True, False, None))
 
 
-class Batch:
-    """A batch of rows. DuckDB scans it like a table that has the rows held at that time."""
+class ArrowBatch:
+    """A batch of rows. DuckDB scans it like a table that contains its current rows."""
 
     def __init__(self) -> None:
         """Create an empty batch."""
@@ -39,11 +39,11 @@ class Batch:
         self.fill({"nothing": "BOOLEAN"}, [()])
 
     def fill(self, types: Mapping[str, str], columns: Iterable[Values]) -> None:
-        """Replace the rows by others, whose values are copied.
+        """Replace the rows with others, whose values are copied.
 
         Args:
             types: the types of the columns by their names, as DuckDB writes them.
-            columns: their values, all of one length, None for NULL. Lists are never NULL and contain no NULL.
+            columns: the values of each column, with None for NULL. Lists are never NULL and contain no NULL.
 
         Raises:
             ValueError: a value does not fit its column, or the columns differ in length.
@@ -51,9 +51,9 @@ class Batch:
         fields = dict[str, Any]()
         arrays = list[Any]()
         for (name, type_), values in zip(types.items(), columns, strict=True):
-            fields[name], made = _column(type_, values)
-            arrays.append(made)
-            if arrays[0].length != made.length:
+            fields[name], arrow_array = _column(type_, values)
+            arrays.append(arrow_array)
+            if arrays[0].length != arrow_array.length:
                 raise ValueError("columns of different length")
         length = arrays[0].length
         self._rows = c_array_from_buffers(nanoarrow.struct(fields), length, [None], children=arrays)
@@ -65,18 +65,18 @@ class Batch:
 
 def _column(type_: str, values: Values) -> tuple[Any, Any]:
     """The Arrow type of a column, and its values."""
-    if type_ == _LIST:
-        return _lists(values)
+    if type_ == _LIST_TYPE:
+        return _list_column(values)
     if type_ == "BOOLEAN" and not _BOOLEANS.issuperset(values):
-        raise ValueError("a BOOLEAN that is none")  # nanoarrow would convert any value by its truth
-    # Where integers may be NULL, each passes through an iterator, which takes three times as long.
-    made_of = _TYPES[type_](nullable=None in values)
-    return made_of, c_array(values, made_of)
+        raise ValueError("a BOOLEAN that is none")  # nanoarrow would convert any value by its truth value
+    # If integers may be NULL, nanoarrow passes each through an iterator, which takes three times as long.
+    arrow_type = _TYPES[type_](nullable=None in values)
+    return arrow_type, c_array(values, arrow_type)
 
 
-def _lists(values: Sequence[Collection[int]]) -> tuple[Any, Any]:
+def _list_column(values: Sequence[Collection[int]]) -> tuple[Any, Any]:
     number = nanoarrow.int64(nullable=False)
-    made_of = nanoarrow.large_list(number, nullable=False)
+    arrow_type = nanoarrow.large_list(number, nullable=False)
     items = c_array(list(chain.from_iterable(values)), number)
     offsets = array("q", accumulate(map(len, values), initial=0))
-    return made_of, c_array_from_buffers(made_of, len(values), [None, offsets], children=[items])
+    return arrow_type, c_array_from_buffers(arrow_type, len(values), [None, offsets], children=[items])

@@ -1,7 +1,8 @@
-"""The rows of captures as Arrow batches, for engines that accept them: Spark.
+"""The rows of captures as Arrow batches, for engines that accept them, such as Spark.
 
-The loader makes them, so they are those of `query`; times and JSON have the forms that Parquet files of an export have.
-A batch has some 2,000 rows and 8 MB at most, unless a single row is larger, so what receives them needs little memory.
+The loader creates them, so they are the same as for `query`; times and JSON have the same forms as in the Parquet files
+of an export. A batch has at most 2,048 rows and 8 MB, unless a single row is larger, so its receiver needs little
+memory.
 """
 
 from collections.abc import Iterator
@@ -13,19 +14,19 @@ import duckdb
 from analysis.store.columns import TABLES
 from analysis.store.connection import connect
 from analysis.store.load import Loader
-from analysis.store.parquet import of_disk
-from analysis.store.table_export import MEMORY
+from analysis.store.parquet import disk_error
+from analysis.store.table_export import MAX_MEMORY
 from analysis.store.tables import TABLE_NAMES, create_statements
 from captures.errors import CaptureError
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
 
-BATCH_ROWS: Final = 2048
-BATCH_BYTES: Final = 8 << 20
+MAX_BATCH_ROWS: Final = 2048
+MAX_BATCH_BYTES: Final = 8 << 20
 
-# What the long columns of a row hold; other rows are small.
-_BYTES: Final = {
+# The bytes in the long columns of a row; the rows of other tables are small.
+_ROW_SIZE_SQL: Final = {
     "frames": "2 * size",
     "tools": "bytes",
     "stderr": "2 * octet_length(raw)",
@@ -36,14 +37,15 @@ _BYTES: Final = {
 class CaptureLoader:
     """Loads captures, one after another, and yields their rows.
 
-    They share a database, because opening one takes longer than loading a small capture; each finds it empty.
+    The captures share a database, because opening one takes longer than loading a small capture. It is empty before
+    each of them.
     """
 
     def __init__(self, folder: Path) -> None:
         """Create a loader that has loaded nothing yet.
 
         Args:
-            folder: a private folder for what exceeds the memory of DuckDB (1 GB).
+            folder: a private folder for data that exceeds the memory of DuckDB (1 GB).
         """
         self._folder = folder
         self._connection: duckdb.DuckDBPyConnection | None = None
@@ -68,8 +70,8 @@ class CaptureLoader:
             CaptureError: the capture cannot be read, or needs too much memory.
             OSError: the disk is full, or fails.
         """
-        # What failed, or was left before its end, is not used again.
-        connection, self._connection = self._connection or _connected(self._folder), None
+        # After a failure, or if the caller stops before the end, the connection is not used again.
+        connection, self._connection = self._connection or _connect_to_tables(self._folder), None
         is_clean = False
         try:
             with Loader(connection, None if table is None else (table,)) as loader:
@@ -84,28 +86,28 @@ class CaptureLoader:
                 connection.execute(f"truncate {name}")
             self._connection, is_clean = connection, True
         except duckdb.OutOfMemoryException as error:
-            if failure := of_disk(error):
+            if failure := disk_error(error):
                 raise failure from error
             raise CaptureError(f"cannot load {path}: its frames are so large that they need too much memory") from error
         except duckdb.Error as error:
-            if failure := of_disk(error):
+            if failure := disk_error(error):
                 raise failure from error
             if isinstance(error, duckdb.IOException):  # not the capture's fault
                 raise
-            # It would fail again each time, and nothing else could then be read with it.
+            # It would fail each time, and no other capture could then be read together with it.
             raise CaptureError(f"cannot load {path}: {str(error).partition(chr(10))[0]}") from error
         finally:
             if not is_clean:
                 connection.close()
 
 
-def _connected(folder: Path) -> duckdb.DuckDBPyConnection:
+def _connect_to_tables(folder: Path) -> duckdb.DuckDBPyConnection:
     """Returns a connection to empty tables in memory, with one thread and no extension: a worker has one processor."""
-    # Set now, as a thread that is started and ended again takes longer than most captures.
+    # Set at the start, because starting and ending a thread takes longer than loading most captures.
     connection = connect(
         threads=1,
         preserve_insertion_order=False,
-        memory_limit=MEMORY,
+        memory_limit=MAX_MEMORY,
         temp_directory=str(folder),
         autoinstall_known_extensions=False,
         autoload_known_extensions=False,
@@ -115,24 +117,30 @@ def _connected(folder: Path) -> duckdb.DuckDBPyConnection:
 
 
 def _batches(connection: duckdb.DuckDBPyConnection, table: str) -> "Iterator[RecordBatch]":
-    cells = ", ".join(f'"{column.name}"::{column.portable} as "{column.name}"' for column in TABLES[table].columns)
-    for first, last in list(_pages(connection, table)):
-        sql = f"select {cells} from {table} where rowid between {first} and {last}"  # noqa: S608 - names are ours
-        # A batch of DuckDB has 2,048 rows at least, so the bytes are bounded by asking for fewer rows.
-        yield from connection.sql(sql).to_arrow_reader(BATCH_ROWS)
+    expressions = ", ".join(
+        f'"{column.name}"::{column.portable} as "{column.name}"' for column in TABLES[table].columns
+    )
+    for first_row, last_row in list(_pages(connection, table)):
+        sql = f"select {expressions} from {table} where rowid between {first_row} and {last_row}"  # noqa: S608 - no part is untrusted
+        # DuckDB returns batches of at least 2,048 rows, so only a query for fewer rows limits the bytes.
+        yield from connection.sql(sql).to_arrow_reader(MAX_BATCH_ROWS)
 
 
 def _pages(connection: duckdb.DuckDBPyConnection, table: str) -> Iterator[tuple[int, int]]:
-    """The first and last number of the rows that fit into a batch."""
-    rows = connection.execute(f"select rowid, {_BYTES.get(table, '0')} from {table} order by rowid")  # noqa: S608
-    first = last = None
+    """The first and last numbers of the rows of each batch."""
+    rows = connection.execute(f"select rowid, {_ROW_SIZE_SQL.get(table, '0')} from {table} order by rowid")  # noqa: S608
+    first_row = last_row = None
     count = total = 0
-    while some := rows.fetchmany(BATCH_ROWS):
-        for row, size in some:
-            if first is not None and last is not None and (count == BATCH_ROWS or total + size > BATCH_BYTES):
-                yield first, last
-                first, count, total = None, 0, 0
-            first = row if first is None else first
-            last, count, total = row, count + 1, total + size
-    if first is not None and last is not None:
-        yield first, last
+    while page := rows.fetchmany(MAX_BATCH_ROWS):
+        for row, size in page:
+            if (
+                first_row is not None
+                and last_row is not None
+                and (count == MAX_BATCH_ROWS or total + size > MAX_BATCH_BYTES)
+            ):
+                yield first_row, last_row
+                first_row, count, total = None, 0, 0
+            first_row = row if first_row is None else first_row
+            last_row, count, total = row, count + 1, total + size
+    if first_row is not None and last_row is not None:
+        yield first_row, last_row

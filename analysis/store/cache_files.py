@@ -1,4 +1,4 @@
-"""The names of the files in the cache of rows, which can be found without DuckDB."""
+"""The names of the files in the cache of rows, in a module that does not load DuckDB."""
 
 import os
 from collections.abc import Iterable
@@ -13,14 +13,14 @@ SUFFIX: Final = ".duckdb"
 
 def directory() -> Path | None:
     """Returns the cache directory, or None if it is unknown or its name is not UTF-8: DuckDB opens no file there."""
-    below = cache_directory()
-    if below is None or not is_utf8(below):
+    root = cache_directory()
+    if root is None or not is_utf8(root):
         return None
-    return Path(below, "sql")
+    return Path(root, "sql")
 
 
 def is_utf8(path: str | Path) -> bool:
-    """Whether DuckDB can open files there."""
+    """Whether a path is UTF-8, so that DuckDB can open files there."""
     try:
         str(path).encode()
     except UnicodeEncodeError:
@@ -39,5 +39,5 @@ def digest_of(data: bytes) -> str:
 
 
 def files_of(path: Path, id_: str, folder: Path) -> Iterable[Path]:
-    """All files in the cache directory that hold rows of a capture."""
+    """All files in the cache directory that contain rows of a capture."""
     return folder.glob(f"{owner_of(path, id_)}-*{SUFFIX}")

@@ -1,24 +1,25 @@
-"""The columns of all tables, once: name, type, meaning, and how each value is obtained.
+"""Defines the columns of all tables in one place: name, type, meaning, and how each value is obtained.
 
-The statements that make the tables, their comments, docs/sql.md, and the columns of Parquet, Arrow and Spark are all made
-from here, so a new column is a line here, and its value in the row. `capture` is the same in all tables: the id in the
-capture's header. Records, sessions and exchanges have their numbers of the capture, as in every command. Many times come
-in two forms: `t_ns`, nanoseconds since the capture opened, for arithmetic; `time`, wall clock in UTC, for people.
+The statements that create the tables, their comments, docs/sql.md, and the columns of Parquet, Arrow and Spark are all
+generated from these definitions, so a new column needs only a line here and its value in the row. `capture` is the same
+in all tables: the id in the capture's header. Records, sessions and exchanges have the same numbers as in every other
+command. Many times come in two forms: `t_ns`, nanoseconds since the capture opened, for arithmetic; `time`, wall clock
+in UTC, for people.
 
-Every program that opens captures imports this, so it imports next to nothing itself.
+Every program that opens captures imports this module, so it imports next to nothing itself.
 """
 
 from typing import Final, Literal, NamedTuple
 
-from captures.ambiguity import DUPLICATE
+from captures.ambiguity import DUPLICATE_MEMBER
 
-_PORTABLE: Final = {"TIMESTAMP_NS": "TIMESTAMP", "JSON": "VARCHAR"}
+_PORTABLE_TYPES: Final = {"TIMESTAMP_NS": "TIMESTAMP", "JSON": "VARCHAR"}
 """Replacements for types that not all readers of Parquet and Arrow know. Nanoseconds are in `t_ns`, and JSON is
 text."""
 
 
 class GivenValue(NamedTuple):
-    """A value from Python. That of `capture` is at the beginning of every row."""
+    """A value that Python supplies. Every row begins with that of `capture`."""
 
 
 class ComputedValue(NamedTuple):
@@ -27,7 +28,7 @@ class ComputedValue(NamedTuple):
     sql: str
     """`clock(x)` stands for the wall clock at `x` nanoseconds after the capture opened."""
     given: tuple[str, str] | None = None
-    """Name and type of the value that rows have in place of this one, from which it is computed."""
+    """The name and type of the value from which it is computed, which rows contain in its place."""
 
 
 class GeneratedValue(NamedTuple):
@@ -41,7 +42,7 @@ class Column(NamedTuple):
 
     name: str
     type: str
-    """As DuckDB writes it."""
+    """Its type, as DuckDB writes it."""
     null: Literal["null", "not null"]
     """Whether it may be NULL."""
     meaning: str
@@ -50,7 +51,7 @@ class Column(NamedTuple):
     @property
     def portable(self) -> str:
         """The type in Parquet files and Arrow batches, as DuckDB writes it."""
-        return _PORTABLE.get(self.type, self.type)
+        return _PORTABLE_TYPES.get(self.type, self.type)
 
 
 class Table(NamedTuple):
@@ -83,10 +84,10 @@ _CAPTURES: Final = Table(
         Column("tool_version", "VARCHAR", "null", "program that wrote it: mcpproxy and its version"),
         Column("opened", "TIMESTAMP_NS", "null", "when the recording began, UTC: t_ns of its records counts from here", ComputedValue("clock(0)")),
         Column("duration_ns", "BIGINT", "null", "from then to its last record; while it is being recorded, up to when it was read"),
-        Column("observed_start", "BOOLEAN", "not null", "whether the recording began before the first byte, so that nothing is missing at its start"),
+        Column("observed_start", "BOOLEAN", "not null", "whether the recording began before the first byte, so nothing is missing at its start"),
         Column("host_pid", "BIGINT", "null", "process id of the program that started the recorder: the client"),
         Column("client_program", "VARCHAR", "null", "name of that program"),
-        Column("machine", "VARCHAR", "null", "name of the recording machine: chosen with --machine or MCPPROXY_MACHINE, or else its host name, in shipped captures a hash of that; NULL in captures of versions without it, and in imported ones"),
+        Column("machine", "VARCHAR", "null", "name of the recording machine: chosen with --machine or MCPPROXY_MACHINE, or else its host name (in shipped captures, a hash of it); NULL in imported captures, and in captures by versions that did not record it"),
         Column("spawned_ns", "BIGINT", "null", "when the server was started, in ns since the capture opened; NULL over HTTP"),
         Column("ended_ns", "BIGINT", "null", "when the server ended; NULL if its end is not in the capture"),
         Column("ending", "VARCHAR", "null", "how the recording ended: server, client, signal, failed, record_error or import; NULL if it was not closed"),
@@ -98,9 +99,9 @@ _CAPTURES: Final = Table(
         Column("sessions", "BIGINT", "not null", "sessions in it"),
         Column("lost", "BIGINT", "not null", "records known to be lost: the recorder could not write them, or they are damaged"),
         Column("unjudged", "BIGINT", "not null", "frames that could not be parsed because they are too large, too deeply nested or incomplete"),
-        Column("damage", "BIGINT", "not null", "bytes of its files that are not records; an unfinished record at the end of a file, as a kill leaves it, does not count"),
+        Column("damage", "BIGINT", "not null", "bytes of its files that are not records; an unfinished record at the end of a file, such as a kill leaves, does not count"),
         Column("forgotten", "BIGINT", "not null", "requests, HTTP exchanges, sessions, calls of several rounds, tasks and subscriptions that were forgotten because more were open at once than the limits allow; usually 0"),
-        Column("begins_at", "BIGINT", "not null", "number of its first record, if the recorder's ring has deleted those before it; else 0"),
+        Column("begins_at", "BIGINT", "not null", "number of its first record, if the recorder's ring has deleted those before it; otherwise 0"),
         Column("unrecorded", "BIGINT", "not null", "HTTP bodies that may hold messages but are missing: they could not be decoded, or the import did not contain them"),
     ),
 )
@@ -128,7 +129,7 @@ _SESSIONS: Final = Table(
         Column("opened", "TIMESTAMP_NS", "null", "when it began, UTC", ComputedValue("clock(opened_ns)")),
         Column("frames", "BIGINT", "not null", "frames in it"),
         Column("requests", "BIGINT", "not null", "requests in it, from both sides"),
-        Column("client_capabilities", "VARCHAR", "null", "what the client declared, as JSON; of two members with one name, the last"),
+        Column("client_capabilities", "VARCHAR", "null", "what the client declared, as JSON; of two members with the same name, the last"),
         Column("server_capabilities", "VARCHAR", "null", "what the server declared, in the same way"),
     ),
 )
@@ -141,7 +142,7 @@ _FRAMES: Final = Table(
         Column("seq", "BIGINT", "not null", "number of its record in the capture; other tables call this number frame, request or response"),
         Column("t_ns", "BIGINT", "not null", "when it was read, in ns since the capture opened"),
         _TIME,
-        Column("time_is_exact", "BOOLEAN", "not null", "whether t_ns is the exact time: true for everything that was recorded; false in imports, for frames of which the log has no time of their own, or only whole seconds"),
+        Column("time_is_exact", "BOOLEAN", "not null", "whether t_ns is the exact time: true for everything that was recorded; false in imports, for frames for which the log has no time of their own, or only one in whole seconds"),
         Column("dir", "VARCHAR", "not null", "c2s (client to server) or s2c"),
         Column("session", "INTEGER", "null", "number of the session; NULL if it belongs to none"),
         Column("conn", "BIGINT", "not null", "number of the connection; 0 on stdio"),
@@ -157,10 +158,10 @@ _FRAMES: Final = Table(
         Column("size", "BIGINT", "not null", "its bytes, without the delimiter", ComputedValue("octet_length(raw)")),
         Column("stall_ns", "BIGINT", "null", "how long it waited because its receiver did not read it; NULL if it did not wait", ComputedValue("null")),  # of stalls, which are recorded later
         Column("request", "BIGINT", "null", "frame number of the request that it is or answers; NULL if it matches none"),
-        Column("is_json", "BOOLEAN", "not null", "whether it is JSON, and not nested too deeply for DuckDB", ComputedValue(f"message_problem is null or message_problem = '{DUPLICATE}'")),
-        Column("message_problem", "VARCHAR", "null", "why message is NULL: unjudged (not parsed), not JSON (taken strictly: NaN, a byte order mark and half of a surrogate pair are not JSON), too deep (for DuckDB), or duplicate member (an object, at any depth, has two members with one name; the other columns use the last, as most parsers do); NULL if there is a message"),
+        Column("is_json", "BOOLEAN", "not null", "whether it is JSON, and not nested too deeply for DuckDB", ComputedValue(f"message_problem is null or message_problem = '{DUPLICATE_MEMBER}'")),
+        Column("message_problem", "VARCHAR", "null", "why message is NULL: unjudged (not parsed), not JSON (taken strictly: NaN, a byte order mark and half of a surrogate pair are not JSON), too deep (for DuckDB), or duplicate member (an object, at any depth, has two members with the same name; the other columns use the last, as most parsers do); NULL if there is a message"),
         Column("raw", "BLOB", "not null", "its exact bytes"),
-        Column("message", "JSON", "null", "its JSON, as it came; NULL if parsers could disagree about it, so that it never contradicts the other columns: message_problem has the reason", GeneratedValue("case when message_problem is null then try_cast(decode(raw) as json) end")),
+        Column("message", "JSON", "null", "its JSON, exactly as it was sent; NULL if parsers could disagree about it, because it must never contradict the other columns; message_problem gives the reason", GeneratedValue("case when message_problem is null then try_cast(decode(raw) as json) end")),
     ),
 )
 _EXCHANGES: Final = Table(
@@ -186,7 +187,7 @@ _EXCHANGES: Final = Table(
         Column("ended_ns", "BIGINT", "null", "when the response came; NULL if unanswered"),
         Column("time", "TIMESTAMP_NS", "null", "when it was sent, UTC", ComputedValue("clock(started_ns)")),
         Column("time_is_exact", "BOOLEAN", "not null", "whether started_ns and ended_ns are exact: false only in imports"),
-        Column("latency_ms", "DOUBLE", "null", "ended_ns - started_ns, of late responses (after cancelled_ns), too; NULL if unanswered, or if time_is_exact is false", ComputedValue("case when ended_ns is not null and time_is_exact then greatest(0, ended_ns - started_ns) / 1e6 end")),
+        Column("latency_ms", "DOUBLE", "null", "ended_ns - started_ns, also for late responses (after cancelled_ns); NULL if unanswered, or if time_is_exact is false", ComputedValue("case when ended_ns is not null and time_is_exact then greatest(0, ended_ns - started_ns) / 1e6 end")),
         Column("server_ms", "DOUBLE", "null", "latency_ms - waiting_ms: the time that the responding side itself took", ComputedValue("case when ended_ns is not null and time_is_exact then greatest(0, ended_ns - started_ns - waiting_ns) / 1e6 end")),
         Column("stall_ms", "DOUBLE", "null", "how long it waited before it was handed on because its receiver did not read it", ComputedValue("stall_ns / 1e6", ("stall_ns", "BIGINT"))),
         Column("waiting_ms", "DOUBLE", "null", "the part of the latency in which the responding side waited for responses to its own requests, such as sampling, elicitation and roots", ComputedValue("case when ended_ns is not null then waiting_ns / 1e6 end", ("waiting_ns", "BIGINT"))),
@@ -216,7 +217,7 @@ _HTTP_EXCHANGES: Final = Table(
         _CAPTURE,
         Column("exchange", "BIGINT", "not null", "number of the exchange in the capture"),
         Column("conn", "BIGINT", "not null", "number of the connection"),
-        Column("peer", "VARCHAR", "null", "address of the client; with `serve --public`, as the proxy before it reports it"),
+        Column("peer", "VARCHAR", "null", "address of the client; with `serve --public`, as the proxy in front of mcpproxy reports it"),
         Column("method", "VARCHAR", "null", "HTTP method, such as POST"),
         Column("target", "VARCHAR", "null", "path and query of the request, with secrets replaced by hashes"),
         Column("status", "INTEGER", "null", "status of the response; NULL if there is none, or none yet"),
@@ -271,7 +272,7 @@ _TOOLS: Final = Table(
         Column("session", "INTEGER", "not null", "number of the session that received it"),
         Column("name", "VARCHAR", "not null", "name of the tool"),
         Column("title", "VARCHAR", "null", "its title for people"),
-        Column("definition", "JSON", "not null", "the whole definition; of two members with one name, the last, as in the other columns (message_problem of the frame is then duplicate member)"),
+        Column("definition", "JSON", "not null", "the whole definition; of two members with the same name, the last, as in the other columns (message_problem of the frame is then duplicate member)"),
         Column("bytes", "BIGINT", "not null", "size of the definition as compact JSON"),
         Column("tokens_estimate", "BIGINT", "not null", "bytes / 4, an estimate of the tokens that a model reads for it", ComputedValue("round(bytes / 4)::bigint")),
         Column("hash", "VARCHAR", "not null", "a hash of the definition that does not depend on the order of its members"),
@@ -300,9 +301,9 @@ TABLES: Final = {
     table.name: table
     for table in (_CAPTURES, _SESSIONS, _FRAMES, _EXCHANGES, _HTTP_EXCHANGES, _FINDINGS, _TOOLS, _STDERR)
 }
-"""The tables by name, in the order in which they are made."""
+"""The tables by name, in the order in which they are created."""
 
-RENAMED: Final = {
+RENAMED_COLUMNS: Final = {
     ("captures", "name"): "server",
     ("captures", "host"): "client_program",
     ("sessions", "server"): "server_name",
@@ -311,5 +312,5 @@ RENAMED: Final = {
     ("calls", "answer_ms"): "latency_ms",
     ("unanswered", "waited_ms"): "open_ms",
 }
-"""The current names of columns that had others in version 0.1: queries may still use those, and data sets that it
-shipped have them."""
+"""The current names of columns that had other names in version 0.1. Queries may still use the old names, and data sets
+that were shipped by that version have them."""

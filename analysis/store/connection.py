@@ -1,13 +1,13 @@
-"""Connections to DuckDB in memory. They print nothing: by default, a statement of two seconds draws a bar on stdout."""
+"""Connections to DuckDB in memory, without its progress bar, which slow statements would otherwise draw on stdout."""
 
 import duckdb
 
 
 def connect(**settings: str | bool | float | list[str]) -> duckdb.DuckDBPyConnection:
-    """A connection to a fresh database in memory.
+    """Returns a connection to a new database in memory.
 
     Args:
-        settings: the settings of the database, by DuckDB's names.
+        settings: the settings of the database, by their names in DuckDB.
     """
     connection = duckdb.connect(config=settings)
     connection.execute("set enable_progress_bar = false")

@@ -9,7 +9,7 @@ import orjson
 from analysis.store.values import json_text
 
 TOKEN_BYTES: Final = 4
-"""Bytes of a definition per token of a model, by rule of thumb."""
+"""The bytes of a definition per token of a model, as a rule of thumb."""
 
 
 class Definition(NamedTuple):
@@ -21,7 +21,7 @@ class Definition(NamedTuple):
     text: str
     """The whole definition as JSON without white space."""
     size: int
-    """Bytes of that."""
+    """The bytes of `text`."""
     hash: str
     """A hash that is independent of the order of its members."""
 
@@ -43,9 +43,11 @@ def definitions_in(result: object) -> Iterator[Definition]:
 
 def _definition(tool: dict[str, Any], text: str) -> Definition:
     try:
-        canonical = orjson.dumps(tool, option=orjson.OPT_SORT_KEYS)
+        canonical_json = orjson.dumps(tool, option=orjson.OPT_SORT_KEYS)
     except orjson.JSONEncodeError:
-        canonical = orjson.dumps(orjson.loads(text), option=orjson.OPT_SORT_KEYS)
+        canonical_json = orjson.dumps(orjson.loads(text), option=orjson.OPT_SORT_KEYS)
     annotations = tool.get("annotations")
     title = tool.get("title") or (annotations.get("title") if isinstance(annotations, dict) else None)
-    return Definition(tool["name"], title, text, len(text.encode()), blake2b(canonical, digest_size=16).hexdigest())
+    return Definition(
+        tool["name"], title, text, len(text.encode()), blake2b(canonical_json, digest_size=16).hexdigest()
+    )

@@ -1,7 +1,7 @@
 """The tables and views in the SQL of Spark.
 
-Most views have one text, in the SQL that DuckDB and Spark share. Where they have no common way to say something, a
-variant in `views/spark` takes the place of the text; the tests compare the rows of both, view by view.
+Most views have one text, in the SQL that DuckDB and Spark share. If a view cannot be written that way, a variant in
+`views/spark` replaces the text for Spark; the tests compare the rows of both, view by view.
 """
 
 import re
@@ -12,7 +12,7 @@ from analysis.store.columns import TABLES
 from analysis.store.reference import COMMENTS, view_texts
 from analysis.store.sql_files import sql_of
 
-_HEAD: Final = re.compile(r"^create view ", re.MULTILINE)
+_CREATE_VIEW: Final = re.compile(r"^create view ", re.MULTILINE)
 
 
 _TYPES: Final = {
@@ -28,30 +28,33 @@ _TYPES: Final = {
 
 
 def spark_tables() -> dict[str, str]:
-    """The statement that makes each table in Spark, empty, as a temporary view, by name, without a semicolon.
+    """The statements that create the tables in Spark as empty temporary views, by name, without semicolons.
 
-    Spark looks up what a view reads when it is queried, so users may replace these before or after they make the views.
+    Spark looks up the sources of a view when it is queried, so users may replace these before or after they create the
+    views.
     """
     texts = {}
     for name, table in TABLES.items():
         columns = table.columns
-        cells = ",\n    ".join(f"cast(null as {_TYPES[column.portable]}) as `{column.name}`" for column in columns)
-        texts[name] = f"create or replace temporary view {name} as\nselect\n    {cells}\nwhere false"
+        expressions = ",\n    ".join(
+            f"cast(null as {_TYPES[column.portable]}) as `{column.name}`" for column in columns
+        )
+        texts[name] = f"create or replace temporary view {name} as\nselect\n    {expressions}\nwhere false"
     return texts
 
 
 def spark_views() -> dict[str, str]:
-    """The statement that makes each view in Spark, by name, without a semicolon; in the order to run them.
+    """The statements that create the views in Spark, by name, without semicolons, in the order in which to run them.
 
-    They make temporary views, over tables or views with the names of our tables.
+    They create temporary views over tables or views that have the names of the tables in `query`.
     """
     folder = files(__package__) / "views" / "spark"
     texts = {}
-    for name, common in view_texts().items():
+    for name, common_text in view_texts().items():
         variant = folder / f"{name}.sql"
-        text = sql_of(variant) if variant.is_file() else COMMENTS.sub("", common)
-        made = _HEAD.sub("create or replace temporary view ", text).rstrip().removesuffix(";")
-        texts[name] = f"{_description(common)}\n{made[made.index('create or') :]}"
+        text = sql_of(variant) if variant.is_file() else COMMENTS.sub("", common_text)
+        statement = _CREATE_VIEW.sub("create or replace temporary view ", text).rstrip().removesuffix(";")
+        texts[name] = f"{_description(common_text)}\n{statement[statement.index('create or') :]}"
     return texts
 
 

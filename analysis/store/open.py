@@ -1,12 +1,12 @@
-"""Opens captures as a database: finds the rows of each, and makes a connection that has them all.
+"""Opens captures as a database: finds the rows of each, and creates a connection with all of them.
 
-There are two ways in. `open` is for the owner of the captures and notebooks: an unlocked connection. The sandbox
-for untrusted SQL does the same in two steps: its parent calls `sources`, which fills caches and may write; its child
-calls `prepare`, which only reads, and locks the connection afterwards.
+There are two entry points. `open`, for the owner of the captures and for notebooks, returns an unlocked connection. The
+sandbox for untrusted SQL does the same in two steps: its parent calls `sources`, which fills caches and may write; its
+child calls `prepare`, which only reads, and locks the connection afterwards.
 
 Cache files are attached, and each table is a view over all of them; if there are very many, small ones are copied into
-tables in memory, since each attached file adds some 3 ms to the planning of every query. Captures that are growing are
-loaded again each time, and small ones are read where they are used, without a file.
+tables in memory, because each attached file adds some 3 ms to the planning of every query. Captures that are growing
+are loaded again each time, and small ones are read directly, without a cache file.
 """
 
 import os
@@ -35,16 +35,16 @@ Progress = Callable[[int, int], None]
 PathLike = str | os.PathLike[str]
 Used = TypeVar("Used")
 
-MEMORY: Final = 2 << 30
-"""Default number of bytes that making cache files may take."""
+DEFAULT_MEMORY_BYTES: Final = 2 << 30
+"""The default number of bytes of memory that creating cache files may take."""
 MAX_ATTACHED_SMALL_FILES: Final = 16
 """How many cache files are attached regardless of their size; if there are more, small ones are copied."""
-SMALL: Final = 8 << 20
+MAX_SMALL_FILE_BYTES: Final = 8 << 20
 """The most bytes of such a small file."""
 
 
 class Source(NamedTuple):
-    """Where the rows of one capture are."""
+    """The source of one capture's rows."""
 
     path: Path
     """The capture."""
@@ -55,30 +55,30 @@ class Source(NamedTuple):
 
 
 class Sources(NamedTuple):
-    """Where the rows of several captures are."""
+    """The sources of several captures' rows."""
 
     readable: list[Source]
     refused: list[tuple[Path, Exception]]
     """Captures that cannot be used, and why: not a capture, or a newer format."""
-    doubles: list[str]
+    duplicate_notices: list[str]
     """At most one line about copies, and one about near-copies, saying how they were handled."""
 
 
 class CaptureState(NamedTuple):
-    """A capture in one state; another state of the same capture counts as another one."""
+    """A capture in one state; another state of the same capture counts as another capture."""
 
     capture: Capture
     source: Source
     size: int
-    """Bytes of all its segments."""
+    """The total size of its segments, in bytes."""
 
 
-class Deduplicated(NamedTuple):
-    """Some captures without their copies."""
+class DeduplicatedCaptures(NamedTuple):
+    """Captures without their copies."""
 
     states: list[CaptureState]
     refused: list[tuple[Path, Exception]]
-    doubles: list[str]
+    duplicate_notices: list[str]
     """As in `Sources`."""
 
 
@@ -100,58 +100,63 @@ def open(  # noqa: A001 - callers write `analysis.open(…)`
     Raises:
         CaptureError: there is no capture.
     """
-    given = [captures] if isinstance(captures, str | os.PathLike) else captures
-    names = list(given)
+    path_likes = [captures] if isinstance(captures, str | os.PathLike) else captures
+    names = list(path_likes)
     if not all(map(os.fspath, names)):
         raise NotACapture("cannot open captures: a name is empty")
-    places = [Path(name) for name in names]
-    paths = [capture for place in places for capture in _captures(place)]
+    roots = [Path(name) for name in names]
+    paths = [capture for root in roots for capture in _captures(root)]
     if not paths:
-        empty = ", ".join(map(str, places))
-        raise NotACapture(f"no captures in {empty}" if empty else "cannot open captures: none was given")
-    connection, notices = with_sources(
-        paths, lambda all_sources: _opened(all_sources, findings=findings), findings=findings
+        searched_paths = ", ".join(map(str, roots))
+        raise NotACapture(
+            f"no captures in {searched_paths}" if searched_paths else "cannot open captures: none was given"
+        )
+    connection, notices = use_sources(
+        paths, lambda all_sources: _open_connection(all_sources, findings=findings), findings=findings
     )
     for line in notices:
         warnings.warn(line, stacklevel=2)
     return connection
 
 
-def _opened(all_sources: Sources, *, findings: bool) -> tuple[duckdb.DuckDBPyConnection, list[str]]:
-    """A connection with all sources, and the remarks about them."""
+def _open_connection(all_sources: Sources, *, findings: bool) -> tuple[duckdb.DuckDBPyConnection, list[str]]:
+    """Returns a connection with all sources, and the notices about them."""
     if not all_sources.readable:
         raise all_sources.refused[0][1]
     connection = connect()
-    gone = prepare(connection, all_sources.readable, findings=findings)
+    unreadable = prepare(connection, all_sources.readable, findings=findings)
     _describe(connection)
-    return connection, [*all_sources.doubles, *(str(error) for _, error in (*all_sources.refused, *gone))]
+    return connection, [
+        *all_sources.duplicate_notices,
+        *(str(error) for _, error in (*all_sources.refused, *unreadable)),
+    ]
 
 
-def with_sources(
+def use_sources(
     paths: Iterable[Path],
     use: Callable[[Sources], Used],
     *,
     findings: bool = False,
     progress: Progress | None = None,
-    memory: int = MEMORY,
+    memory: int = DEFAULT_MEMORY_BYTES,
 ) -> Used:
     """Find the rows of captures, and return what `use` returns; repeat if a cache file turns out to be damaged.
 
     Args:
         paths: the captures.
-        use: the function to run on them. Its earlier work is discarded if it is called a second time.
+        use: the function to call with the sources. If it is called a second time, its earlier work is discarded.
         findings: whether to fill the table `findings`.
         progress: called with the progress.
-        memory: bytes for making cache files, in addition to what the processes that make them take.
+        memory: the bytes of memory for creating cache files, in addition to what the processes themselves need.
     """
-    given = list(paths)
-    all_sources = sources(given, findings=findings, progress=progress, memory=memory)
+    path_list = list(paths)
+    all_sources = sources(path_list, findings=findings, progress=progress, memory=memory)
     try:
         return use(all_sources)
     except (duckdb.Error, CaptureError) as error:
         if not delete_damaged(all_sources.readable, error):
             raise
-    return use(sources(given, findings=findings, progress=progress, memory=memory))
+    return use(sources(path_list, findings=findings, progress=progress, memory=memory))
 
 
 def delete_damaged(readable: Iterable[Source], error: Exception) -> bool:
@@ -159,73 +164,79 @@ def delete_damaged(readable: Iterable[Source], error: Exception) -> bool:
 
     Args:
         readable: the sources that were in use.
-        error: what went wrong with them.
+        error: the error that occurred while they were in use.
     """
     return cache.delete_damaged((source.database for source in readable if source.database is not None), error)
 
 
-def size(paths: Iterable[Path]) -> int:
+def total_bytes(paths: Iterable[Path]) -> int:
     """The total bytes of captures, counting each file once."""
     return total_size({file for path in paths for file in segments(real_path(path))})
 
 
 def sources(
-    paths: Iterable[Path], *, findings: bool = False, progress: Progress | None = None, memory: int = MEMORY
+    paths: Iterable[Path],
+    *,
+    findings: bool = False,
+    progress: Progress | None = None,
+    memory: int = DEFAULT_MEMORY_BYTES,
 ) -> Sources:
     """Find the rows of captures, load those missing from the cache, and return where they are.
 
     Args:
-        paths: the captures. Duplicates and byte-for-byte copies are used once. A different capture with the same id
-            gets a new one; the largest of them keeps it.
+        paths: the captures. Duplicates and byte-for-byte copies are used once. If different captures have the same id,
+            the largest keeps it, and the others get new ones.
         findings: whether to fill the table `findings`.
         progress: called with the progress.
-        memory: as in `with_sources`.
+        memory: as in `use_sources`.
     """
-    found = deduplicate(paths)
-    sized = [(state.source, state.size) for state in found.states]
-    refused = found.refused
-    ready = _cached(sized, refused, findings=findings, progress=progress, memory=memory)
-    return Sources(ready, refused, found.doubles)
+    deduplicated = deduplicate(paths)
+    sized_sources = [(state.source, state.size) for state in deduplicated.states]
+    refused = deduplicated.refused
+    readable = _with_cache_files(sized_sources, refused, findings=findings, progress=progress, memory=memory)
+    return Sources(readable, refused, deduplicated.duplicate_notices)
 
 
-def deduplicate(paths: Iterable[Path]) -> Deduplicated:
+def deduplicate(paths: Iterable[Path]) -> DeduplicatedCaptures:
     """Separate captures from their copies, by reading headers and, only if two have the same id, whole files.
 
     Args:
         paths: as in `sources`.
     """
-    # Rows, ids and remarks do not depend on the order of the captures.
+    # Sorted, so that rows, ids and notices do not depend on the order of the paths.
     ordered = sorted((first_segment(real_path(path)), segment_number(path), path) for path in paths)
     captures: dict[Path, Capture] = {}
     refused: list[tuple[Path, Exception]] = []
-    for place, _, path in ordered:
-        if place not in captures:
+    for first_path, _, path in ordered:
+        if first_path not in captures:
             try:
-                captures[place] = Capture(path)
+                captures[first_path] = Capture(path)
             except CaptureError as error:
                 refused.append((path, error))
-    known: dict[str, list[Capture]] = {}
+    states_by_id: dict[str, list[Capture]] = {}
     copies: dict[str, list[Path]] = {}
     for capture in captures.values():
         id_ = capture_id(capture)
-        states = known.setdefault(id_, [])
+        states = states_by_id.setdefault(id_, [])
         if any(_is_copy(capture, state) for state in states):
             copies.setdefault(id_, []).append(capture.path)
         else:
             states.append(capture)
-    taken = set(known)
-    found = [state for id_, states in known.items() for state in _identified(id_, states, taken)]
-    return Deduplicated(found, refused, [*_of_copies(known, copies), *_of_states(known)])
+    used_ids = set(states_by_id)
+    all_states = [state for id_, states in states_by_id.items() for state in _states_with_ids(id_, states, used_ids)]
+    return DeduplicatedCaptures(
+        all_states, refused, [*_copy_notices(states_by_id, copies), *_state_notices(states_by_id)]
+    )
 
 
-def _identified(id_: str, states: list[Capture], taken: set[str]) -> Iterator[CaptureState]:
-    """The states of one capture with their sizes: the largest, which probably holds all of it, keeps its id."""
+def _states_with_ids(id_: str, states: list[Capture], used_ids: set[str]) -> Iterator[CaptureState]:
+    """The states of one capture, each with an id: the largest, which is probably the most complete, keeps its own."""
     sizes = [total_size(state.segments) for state in states]
     largest = sizes.index(max(sizes))
-    for number, (state, size) in enumerate(zip(states, sizes, strict=True)):
-        own = id_ if number == largest else path_id(state.path, taken)
-        taken.add(own)
-        yield CaptureState(state, Source(state.path, own, None), size)
+    for index, (state, size) in enumerate(zip(states, sizes, strict=True)):
+        own_id = id_ if index == largest else path_id(state.path, used_ids)
+        used_ids.add(own_id)
+        yield CaptureState(state, Source(state.path, own_id, None), size)
 
 
 def _is_copy(capture: Capture, other: Capture) -> bool:
@@ -237,93 +248,100 @@ def _is_copy(capture: Capture, other: Capture) -> bool:
         return False
 
 
-def _of_copies(known: dict[str, list[Capture]], copies: dict[str, list[Path]]) -> Iterator[str]:
-    """At most one line, however many captures have copies."""
+def _copy_notices(states_by_id: dict[str, list[Capture]], copies: dict[str, list[Path]]) -> Iterator[str]:
+    """Yields at most one line, regardless of how many captures have copies."""
     count = sum(map(len, copies.values()))
     for id_, (copy, *_) in list(copies.items())[:1]:
-        more = f" and {count - 1:,} more" if count > 1 else ""
+        more_text = f" and {count - 1:,} more" if count > 1 else ""
         if len(copies) > 1:
-            yield f"{count:,} files are copies of others, and count once: {copy}{more}"
+            yield f"{count:,} files are copies of others, and count once: {copy}{more_text}"
         else:
-            first = known[id_][0].path
-            yield f"{count + 1:,} files hold the same capture, and one is counted: {first}, {copy}{more}"
+            first_path = states_by_id[id_][0].path
+            yield f"{count + 1:,} files hold the same capture, and one is counted: {first_path}, {copy}{more_text}"
 
 
-def _of_states(known: dict[str, list[Capture]]) -> Iterator[str]:
-    """At most one line, however many captures are present in several states."""
-    several = [states for states in known.values() if len(states) > 1]
-    count = sum(map(len, several))
-    for states in several[:1]:
-        subject = "one capture" if len(several) == 1 else f"{len(several):,} captures"
-        more = f" and {count - 2:,} more" if count > 2 else ""
-        files = f"{states[0].path}, {states[1].path}{more}"
+def _state_notices(states_by_id: dict[str, list[Capture]]) -> Iterator[str]:
+    """Yields at most one line, regardless of how many captures are present in several states."""
+    state_groups = [states for states in states_by_id.values() if len(states) > 1]
+    count = sum(map(len, state_groups))
+    for states in state_groups[:1]:
+        subject = "one capture" if len(state_groups) == 1 else f"{len(state_groups):,} captures"
+        more_text = f" and {count - 2:,} more" if count > 2 else ""
+        files = f"{states[0].path}, {states[1].path}{more_text}"
         yield f"{count:,} files hold {subject} in different states, and what they share counts twice: {files}"
 
 
-def _cached(
-    sized: list[tuple[Source, int]],
+def _with_cache_files(
+    sized_sources: list[tuple[Source, int]],
     refused: list[tuple[Path, Exception]],
     *,
     findings: bool,
     progress: Progress | None,
     memory: int,
 ) -> list[Source]:
-    """The same sources with their cache files; missing ones are made."""
-    known = [
-        state._replace(database=cache.find(state.path, state.id, findings=findings))
-        if size >= cache.SMALLEST
-        else state
-        for state, size in sized
+    """Returns the sources with their cache files, and creates missing files."""
+    cached_sources = [
+        source._replace(database=cache.find_file(source.path, source.id, findings=findings))
+        if size >= cache.MIN_CAPTURE_BYTES
+        else source
+        for source, size in sized_sources
     ]
-    missing = {
-        state.id: size
-        for state, size in sized
-        if size >= cache.SMALLEST and state.id not in {has.id for has in known if has.database is not None}
+    cached_ids = {source.id for source in cached_sources if source.database is not None}
+    missing_sizes = {
+        source.id: size
+        for source, size in sized_sources
+        if size >= cache.MIN_CAPTURE_BYTES and source.id not in cached_ids
     }
-    keep = {state.database for state in known if state.database is not None}
-    tasks = [cache_workers.Task(state.path, state.id, missing[state.id]) for state in known if state.id in missing]
-    settled = _filled(tasks, keep, findings=findings, progress=progress, memory=memory)
-    steps, duckdb_memory = _Steps(progress, sum(missing.values())), cache_workers.duckdb_memory(memory)
-    steps.done(sum(state.task.size for state in settled.values()))
+    keep = {source.database for source in cached_sources if source.database is not None}
+    tasks = [
+        cache_workers.Task(source.path, source.id, missing_sizes[source.id])
+        for source in cached_sources
+        if source.id in missing_sizes
+    ]
+    results = _create_in_parallel(tasks, keep, findings=findings, progress=progress, memory=memory)
+    steps, duckdb_memory = _OverallProgress(progress, sum(missing_sizes.values())), cache_workers.duckdb_memory(memory)
+    steps.finish_capture(sum(source.task.size for source in results.values()))
     readable: list[Source] = []
-    for state in known:
-        if state.id not in missing:
-            readable.append(state)
+    for source in cached_sources:
+        if source.id not in missing_sizes:
+            readable.append(source)
             continue
         file = None
         try:
-            if state.id in settled:
-                file, refusal = settled[state.id].file, settled[state.id].refused
+            if source.id in results:
+                file, refusal = results[source.id].file, results[source.id].refusal
                 if refusal is not None:
                     raise CaptureError(refusal)
             else:
-                file = cache.store(
-                    state.path, state.id, findings=findings, keep=keep, progress=steps.report, memory=duckdb_memory
+                file = cache.create_file(
+                    source.path, source.id, findings=findings, keep=keep, progress=steps.report, memory=duckdb_memory
                 )
-                steps.done(missing[state.id])
+                steps.finish_capture(missing_sizes[source.id])
         except CaptureError as error:
-            refused.append((state.path, error))
+            refused.append((source.path, error))
             continue
         if file is not None:
             keep.add(file)
-        readable.append(state._replace(database=file))
+        readable.append(source._replace(database=file))
     return readable
 
 
-def _filled(
+def _create_in_parallel(
     tasks: list[cache_workers.Task], keep: set[Path], *, findings: bool, progress: Progress | None, memory: int
 ) -> dict[str, cache_workers.Result]:
-    """Returns the missing files made by several processes, by id, or an empty dict if one process is as quick."""
-    count, total = cache_workers.processes(tasks, memory), sum(task.size for task in tasks)
+    """Creates missing files with several processes; returns the results by id, or none if one process is as quick."""
+    count, total = cache_workers.process_count(tasks, memory), sum(task.size for task in tasks)
     if not count or not size_limit():
         return {}
 
-    def report(read: int) -> None:
+    def report(bytes_read: int) -> None:
         if progress is not None:
-            progress(min(read, total), total)
+            progress(min(bytes_read, total), total)
 
     duckdb_memory = cache_workers.duckdb_memory(memory, count)
-    results = cache_workers.fill(tasks, count, findings=findings, keep=keep, report=report, memory=duckdb_memory)
+    results = cache_workers.create_files(
+        tasks, count, findings=findings, keep=keep, report=report, memory=duckdb_memory
+    )
     return {result.task.id: result for result in results}
 
 
@@ -336,11 +354,11 @@ def prepare(
 ) -> list[tuple[Path, Exception]]:
     """Give a fresh connection the tables and views over all sources: attach, copy or load, whichever is quickest.
 
-    It changes no file except to delete a broken one from the cache, and afterwards needs only the files of the sources,
-    so that other access can be taken away.
+    It changes no file, except that it deletes broken files from the cache. Afterwards, the connection needs only the
+    files of the sources, so that all other access can be taken away.
 
     Args:
-        connection: to a database in memory.
+        connection: a connection to a database in memory.
         readable: the sources of the rows.
         findings: whether to fill the table `findings`.
         progress: called with the progress.
@@ -350,52 +368,56 @@ def prepare(
     """
     connection.execute(create_statements())
     _create_views(connection)
-    attached, copied, unattached = _sort_by_access(connection, list(readable))
-    if attached and (copied or unattached):
+    attached_names, copied_names, unattached_sources = _attach_files(connection, list(readable))
+    if attached_names and (copied_names or unattached_sources):
         connection.execute("create schema rest")
         connection.execute("use memory.rest")
         connection.execute(create_statements())
-    for name in copied:
-        for table in _wanted(findings=findings):
+    for name in copied_names:
+        for table in _tables_to_fill(findings=findings):
             connection.execute(copy_statement(f"{name}.{table}", table))
         connection.execute(f"detach {name}")
-    refused = _read(connection, unattached, findings=findings, progress=progress) if unattached else []
+    refused = (
+        _load_sources(connection, unattached_sources, findings=findings, progress=progress)
+        if unattached_sources
+        else []
+    )
     connection.execute("use memory.main")
-    if attached:
-        names = [*attached, *(["memory.rest"] if copied or unattached else [])]
-        _unite(connection, names, _wanted(findings=findings))
+    if attached_names:
+        names = [*attached_names, *(["memory.rest"] if copied_names or unattached_sources else [])]
+        _unite(connection, names, _tables_to_fill(findings=findings))
     return refused
 
 
-def _wanted(*, findings: bool) -> list[str]:
+def _tables_to_fill(*, findings: bool) -> list[str]:
     """The tables to fill: cache files may have findings that were not requested, for some captures only."""
     return [table for table in TABLE_NAMES if findings or table != "findings"]
 
 
 def _create_views(connection: duckdb.DuckDBPyConnection) -> None:
-    """Make the views over the current tables, starting with those that others need."""
-    # They find their tables by name, so the tables may be replaced later. Binding 19 views to 100 files would take two
+    """Create the views over the current tables, starting with those that others need."""
+    # Views find their tables by name, so the tables may be replaced later. Binding 19 views to 100 files would take two
     # seconds.
-    left = [COMMENTS.sub("", text) for text in view_texts().values()]
-    while left:
-        after = []
-        for text in left:
+    waiting_texts = [COMMENTS.sub("", text) for text in view_texts().values()]
+    while waiting_texts:
+        failed_texts = []
+        for text in waiting_texts:
             try:
                 connection.execute(text)
             except duckdb.CatalogException:
-                if len(left) == 1:
+                if len(waiting_texts) == 1:
                     raise
-                after.append(text)
-        if len(after) == len(left):
-            connection.execute(left[0])  # raises the error
-        left = after
+                failed_texts.append(text)
+        if len(failed_texts) == len(waiting_texts):
+            connection.execute(waiting_texts[0])  # raises the error
+        waiting_texts = failed_texts
 
 
-def _sort_by_access(
+def _attach_files(
     connection: duckdb.DuckDBPyConnection, readable: list[Source]
 ) -> tuple[list[str], list[str], list[Source]]:
     """Attach the cache files; return the names to keep attached, the names to be copied, and the sources to be read."""
-    attached, copied, unattached = list[str](), list[str](), list[Source]()
+    attached_names, copied_names, unattached_sources = list[str](), list[str](), list[Source]()
     files = sorted(
         ((total_size([source.database]), source) for source in readable if source.database is not None), reverse=True
     )
@@ -403,39 +425,39 @@ def _sort_by_access(
         assert source.database is not None
         name = f"cache_{number}"
         if not _attach(connection, name, source.database):
-            unattached.append(source)
-        elif number <= MAX_ATTACHED_SMALL_FILES or size > SMALL:
-            attached.append(name)
+            unattached_sources.append(source)
+        elif number <= MAX_ATTACHED_SMALL_FILES or size > MAX_SMALL_FILE_BYTES:
+            attached_names.append(name)
         else:
-            copied.append(name)
-    return attached, copied, unattached + [source for source in readable if source.database is None]
+            copied_names.append(name)
+    return attached_names, copied_names, unattached_sources + [source for source in readable if source.database is None]
 
 
 def _attach(connection: duckdb.DuckDBPyConnection, name: str, file: Path) -> bool:
     """Attach a cache file, or delete it if its content is wrong; return whether it is attached."""
     try:
-        connection.execute(f"attach {cache.quoted(file)} as {name} (read_only)")
+        connection.execute(f"attach {cache.sql_literal(file)} as {name} (read_only)")
     except (duckdb.Error, UnicodeError):
-        cache.discard(file)
+        cache.delete_file(file)
         return False
     try:
-        if cache.fits(connection, name, file):
+        if cache.content_matches_name(connection, name, file):
             return True
     except duckdb.Error:
         pass
     with suppress(duckdb.Error):
         connection.execute(f"detach {name}")
-    cache.discard(file)
+    cache.delete_file(file)
     return False
 
 
-def _read(
+def _load_sources(
     connection: duckdb.DuckDBPyConnection, readable: list[Source], *, findings: bool, progress: Progress | None
 ) -> list[tuple[Path, Exception]]:
     refused: list[tuple[Path, Exception]] = []
-    # Looking for segments means reading the directory, which may hold a thousand captures.
+    # Finding segments means reading the directory, which may contain a thousand captures.
     sizes = [total_size(segments(source.path)) if progress is not None else 0 for source in readable]
-    steps = _Steps(progress, sum(sizes))
+    steps = _OverallProgress(progress, sum(sizes))
     with Loader(connection) as loader:
         for source, size in zip(readable, sizes, strict=True):
             try:
@@ -444,14 +466,14 @@ def _read(
                     loader.load_findings(source.path, source.id)
             except CaptureError as error:
                 refused.append((source.path, error))
-            steps.done(size)
+            steps.finish_capture(size)
     return refused
 
 
 def _unite(connection: duckdb.DuckDBPyConnection, names: list[str], tables: list[str]) -> None:
-    """Replace tables by views over all attached files."""
+    """Replace tables with views over all attached files."""
     for table in tables:
-        parts = " union all ".join(f"select * from {name}.{table}" for name in names)  # noqa: S608 - names are ours
+        parts = " union all ".join(f"select * from {name}.{table}" for name in names)  # noqa: S608 - no part is untrusted
         connection.execute(f"drop table {table}")
         connection.execute(f"create view {table} as {parts}")
 
@@ -467,19 +489,19 @@ def _describe(connection: duckdb.DuckDBPyConnection) -> None:
         connection.execute("\n".join(COMMENTS.findall(text)))
 
 
-class _Steps:
+class _OverallProgress:
     """Progress over several captures."""
 
     def __init__(self, progress: Progress | None, total: int) -> None:
         self._progress, self._total, self._before = progress, total, 0
 
-    def report(self, read: int) -> None:
-        """Report how much of the current one has been read."""
+    def report(self, bytes_read: int) -> None:
+        """Report how many bytes of the current capture have been read."""
         if self._progress is not None:
-            self._progress(min(self._total, self._before + read), self._total)
+            self._progress(min(self._total, self._before + bytes_read), self._total)
 
-    def done(self, size: int) -> None:
-        """Finish the current one."""
+    def finish_capture(self, size: int) -> None:
+        """Finish the current capture."""
         self._before += size
         self.report(0)
 

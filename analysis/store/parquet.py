@@ -1,4 +1,4 @@
-"""Writes rows to a Parquet file, by a DuckDB of our own: the sandbox, which runs untrusted SQL, cannot write files."""
+"""Writes rows to a Parquet file with a separate DuckDB: the sandbox, which runs untrusted SQL, cannot write files."""
 
 import errno
 import os
@@ -17,15 +17,15 @@ from analysis.store.cache_files import is_utf8
 from analysis.store.connection import connect
 from analysis.store.sandbox.protocol import Column, QueryError, Value
 
-BATCH: Final = 2048
-MEMORY: Final = "1GB"
-"""The rest goes temporarily to a private directory next to the file."""
+BATCH_ROWS: Final = 2048
+MAX_MEMORY: Final = "1GB"
+"""The most memory that DuckDB uses; other data goes temporarily to a private directory next to the file."""
 
-_OF_DISKS: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+_DISK_ERRORS: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """The reasons why a file cannot be completed."""
-_OWN: Final = ("blob", "boolean", "float", "integer")
+_UNCHANGED_KINDS: Final = ("blob", "boolean", "float", "integer")
 """Kinds whose types all have a known name, and whose values DuckDB accepts unchanged."""
-_TIMES: Final = re.compile(r"DATE|INTERVAL|TIME(_NS)?|TIMESTAMP(TZ_NS|_S|_MS|_NS)?|TIME(STAMP)? WITH TIME ZONE")
+_TIME_TYPE: Final = re.compile(r"DATE|INTERVAL|TIME(_NS)?|TIMESTAMP(TZ_NS|_S|_MS|_NS)?|TIME(STAMP)? WITH TIME ZONE")
 
 
 def write_parquet(
@@ -35,7 +35,7 @@ def write_parquet(
     rows: Iterable[Sequence[Value]],
     until_s: float | None = None,
 ) -> None:
-    """Write the rows into a new file, with the types that they have; lists, structs and maps are JSON text.
+    """Write rows into a new file, with the types of their columns; lists, structs and maps become JSON text.
 
     Args:
         path: the file.
@@ -45,7 +45,7 @@ def write_parquet(
         until_s: the deadline, on the monotonic clock; None for no deadline.
 
     Raises:
-        QueryError: a value does not fit its column, or it took too long.
+        QueryError: a value does not fit its column, or the deadline has passed.
         OSError: the disk is full, or fails.
     """
     if not is_utf8(path):
@@ -57,14 +57,14 @@ def write_parquet(
     except duckdb.InterruptException as error:
         raise QueryError("timeout", "stopped: the time of a query was over before its answer was written") from error
     except duckdb.Error as error:
-        if failure := of_disk(error):
+        if failure := disk_error(error):
             raise failure from error
         raise QueryError("parquet", f"cannot write Parquet: {str(error).partition(chr(10))[0]}") from error
 
 
-def of_disk(error: duckdb.Error) -> OSError | None:
-    """The disk error behind a DuckDB failure, if any: DuckDB's own message names files that are gone by then."""
-    number = next((number for number in _OF_DISKS if os.strerror(number) in str(error)), None)
+def disk_error(error: duckdb.Error) -> OSError | None:
+    """Returns the disk error behind an error of DuckDB, or None. DuckDB's message names files that no longer exist."""
+    number = next((number for number in _DISK_ERRORS if os.strerror(number) in str(error)), None)
     return None if number is None else OSError(number, os.strerror(number))
 
 
@@ -76,46 +76,46 @@ def _write(
     until_s: float | None,
 ) -> None:
     fields = [f"c{number}" for number in range(len(columns))]
-    staged = [column.type if column.kind in _OWN else "VARCHAR" for column in columns]
+    staged_types = [column.type if column.kind in _UNCHANGED_KINDS else "VARCHAR" for column in columns]
     with (
         private_folder(path.parent, ".mcpproxy-") as folder,
-        connect(memory_limit=MEMORY, temp_directory=os.path.abspath(folder)) as connection,
+        connect(memory_limit=MAX_MEMORY, temp_directory=os.path.abspath(folder)) as connection,
     ):
-        declared = ", ".join(f"{field} {type_}" for field, type_ in zip(fields, staged, strict=True))
-        connection.execute(f"create table answer ({declared})")
+        declarations = ", ".join(f"{field} {type_}" for field, type_ in zip(fields, staged_types, strict=True))
+        connection.execute(f"create table answer ({declarations})")
         source = iter(rows)
-        while batch := [_plain(row) for row in islice(source, BATCH)]:
+        while batch := [_accepted_values(row) for row in islice(source, BATCH_ROWS)]:
             appender = connection.appender("answer")
             appender.append_rows(batch)
             appender.flush()
             del appender
-        given = ", ".join(
-            f"{field}::{_type(column)} as {_quoted(name)}"
+        expressions = ", ".join(
+            f"{field}::{_parquet_type(column)} as {_quoted_name(name)}"
             for field, column, name in zip(fields, columns, names, strict=True)
         )
         if until_s is not None:
-            left_ms = max(1, int(1000 * (until_s - time.monotonic())))
-            connection.execute(f"set max_execution_time = {left_ms}")
+            remaining_ms = max(1, int(1000 * (until_s - time.monotonic())))
+            connection.execute(f"set max_execution_time = {remaining_ms}")
         target = str(path).replace("'", "''")
         # Every name in it is from a fixed list, or quoted. The file exists already, and keeps its mode.
-        copy = f"copy (select {given} from answer) to '{target}' (format parquet, compression zstd, use_tmp_file false)"  # noqa: S608
-        connection.execute(copy)
+        options = "format parquet, compression zstd, use_tmp_file false"
+        connection.execute(f"copy (select {expressions} from answer) to '{target}' ({options})")  # noqa: S608
 
 
-def _plain(row: Sequence[Value]) -> tuple[Value, ...]:
+def _accepted_values(row: Sequence[Value]) -> tuple[Value, ...]:
     return tuple([str(cell) if isinstance(cell, Decimal) else cell for cell in row])
 
 
-def _type(column: Column) -> str:
-    """The type of a column in the file. Its name comes from an untrusted process."""
+def _parquet_type(column: Column) -> str:
+    """The type of a column in the file. The type's name in the result comes from an untrusted process."""
     name = column.type
     if name in ("HUGEINT", "UHUGEINT"):
         return "DECIMAL(38,0)"  # the type of sums; DuckDB would write them as floats
-    if column.kind in _OWN:
+    if column.kind in _UNCHANGED_KINDS:
         return name
-    is_known = re.fullmatch(r"DECIMAL\(\d{1,2},\d{1,2}\)", name) or _TIMES.fullmatch(name) or name == "UUID"
+    is_known = re.fullmatch(r"DECIMAL\(\d{1,2},\d{1,2}\)", name) or _TIME_TYPE.fullmatch(name) or name == "UUID"
     return name if is_known else "VARCHAR"
 
 
-def _quoted(name: str) -> str:
+def _quoted_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'

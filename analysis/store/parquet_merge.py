@@ -5,41 +5,41 @@ from pathlib import Path
 
 import duckdb
 
-from analysis.store.cache import quoted
-from analysis.store.parquet import of_disk
-from analysis.store.table_export import PARQUET, CannotExport, spilling_into, stream_in_order
+from analysis.store.cache import sql_literal
+from analysis.store.parquet import disk_error
+from analysis.store.table_export import PARQUET_OPTIONS, CannotExport, connect_with_spill_folder, stream_in_order
 from captures.errors import CaptureError
 
 
 class CannotMerge(CaptureError):
-    """A file is not Parquet or too hard to read, or the files do not go together."""
+    """Raised if a file is not Parquet or too hard to read, or if the files do not fit together."""
 
 
 def merge(files: Sequence[Path], target: Path, without: Sequence[str] = ()) -> int:
-    """Write the rows of some files into a new one; returns how many there are. Without a row, no file is written.
+    """Write the rows of some files into a new file, unless there are none; return the number of rows.
 
     Args:
         files: the files of one table; they may have different columns.
-        target: the new file. What does not fit into memory goes to its folder temporarily.
+        target: the new file. Data that does not fit into memory goes to its folder temporarily.
         without: the captures whose rows are left out.
 
     Raises:
         CannotExport: the new file cannot be written.
-        CannotMerge: the files are at fault.
+        CannotMerge: the files cannot be merged.
     """
     try:
-        with spilling_into(str(target.parent)) as connection:
+        with connect_with_spill_folder(str(target.parent)) as connection:
             stream_in_order(connection)
             connection.execute("create table left_out (capture varchar)")
             for capture in without:
                 connection.execute("insert into left_out values (?)", [capture])
-            names = ", ".join(quoted(file) for file in files)
-            given = f"read_parquet([{names}], union_by_name = true, hive_partitioning = false)"
-            rows = f"select * from {given} where capture not in (from left_out)"  # noqa: S608 - names are quoted
-            ((count,),) = connection.execute(f"copy ({rows}) to {quoted(target)} ({PARQUET})").fetchall()
+            names = ", ".join(sql_literal(file) for file in files)
+            source = f"read_parquet([{names}], union_by_name = true, hive_partitioning = false)"
+            rows = f"select * from {source} where capture not in (from left_out)"  # noqa: S608 - names are quoted
+            ((count,),) = connection.execute(f"copy ({rows}) to {sql_literal(target)} ({PARQUET_OPTIONS})").fetchall()
     except duckdb.Error as error:
         reason = str(error).partition("\n")[0]
-        if of_disk(error) is None:
+        if disk_error(error) is None:
             raise CannotMerge(reason) from error
         raise CannotExport(f"cannot write one file from {len(files)} in {target.parent}: {reason}") from error
     if not count:

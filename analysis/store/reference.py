@@ -1,6 +1,6 @@
 """The tables and views as data: the meaning of a row, the columns, an example.
 
-Those of views are read from the SQL that makes them. The comment above each `create` is like a docstring: a sentence
+For views, they are read from the SQL that creates them. The comment above each `create` is like a docstring: a sentence
 about a row, then details, then an indented example.
 """
 
@@ -47,19 +47,19 @@ class Relation(NamedTuple):
 
 
 def view_texts() -> dict[str, str]:
-    """The statements that make each view, by name, in the order to run them: some need `calls`, which is the first."""
+    """The statements that create each view, by name, in the order to run them: some need `calls`, the first one."""
     folder = files(__package__) / "views"
     texts = {file.name: sql_of(file) for file in folder.iterdir() if file.name.endswith(".sql")}
     return {name.removesuffix(".sql"): text for name, text in sorted(texts.items())}
 
 
 def relation_names() -> list[str]:
-    """All names in the same order; no database is needed."""
+    """The names of all relations, in the order of `view_texts` and of the tables; this needs no database."""
     return [*view_texts(), *TABLES]
 
 
 def relations() -> list[Relation]:
-    """All relations: the views by name, then the tables in the order in which they are made."""
+    """All relations: the views by name, then the tables in the order in which they are created."""
     columns: defaultdict[str, list[Column]] = defaultdict(list)
     with connect() as connection:
         for text in (create_statements(), *view_texts().values()):
@@ -76,10 +76,10 @@ def _table(table: Table) -> Relation:
 
 
 def _view(name: str, text: str, columns: tuple[Column, ...]) -> Relation:
-    head = [line.removeprefix("--").removeprefix(" ") for line in takewhile(_is_comment, text.splitlines())]
-    example = "\n".join(line.removeprefix("    ") for line in head if line.startswith("    "))
-    about = " ".join(line for line in head[1:] if not line.startswith("    "))
-    return Relation(name, True, head[0], about.strip(), example, columns)
+    comment_lines = [line.removeprefix("--").removeprefix(" ") for line in takewhile(_is_comment, text.splitlines())]
+    example = "\n".join(line.removeprefix("    ") for line in comment_lines if line.startswith("    "))
+    about = " ".join(line for line in comment_lines[1:] if not line.startswith("    "))
+    return Relation(name, True, comment_lines[0], about.strip(), example, columns)
 
 
 def _is_comment(line: str) -> bool:

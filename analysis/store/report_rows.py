@@ -1,15 +1,15 @@
-"""The rows of `mcpproxy report`: captures, sessions, calls, tools and stderr, one by one and not summed.
+"""The rows of `mcpproxy report`: captures, sessions, calls, tools and stderr, one by one instead of summed.
 
-As in `analysis.store.stats`, all SQL is our own and needs no sandbox.
+As in `analysis.store.stats`, all SQL is part of this program, and needs no sandbox.
 """
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from analysis.protocol.methods import OPENING
+from analysis.protocol.methods import OPENING_METHODS
 from analysis.store.open import Progress, Source, prepare
-from analysis.store.stats import Figures, connected
+from analysis.store.stats import Figures, connect_with_limit
 
 
 class CaptureRow(NamedTuple):
@@ -22,7 +22,7 @@ class CaptureRow(NamedTuple):
     command: str | None
     upstream: str | None
     opened_ns: int | None
-    """Wall clock, in ns since 1970."""
+    """When it was opened, by the wall clock, in ns since 1970."""
     duration_ns: int
     frames: int
     bytes: int
@@ -68,13 +68,13 @@ class CallRow(NamedTuple):
     capture: str
     session: int | None
     request: int
-    """Number of its frame."""
+    """The number of its frame."""
     response: int | None
     asked_by: str
     method: str
     name: str | None
     state: str
-    """answered, interim, cancelled, unanswered, failed or not_recorded."""
+    """`answered`, `interim`, `cancelled`, `unanswered`, `failed` or `not_recorded`."""
     is_error: bool
     is_abandoned: bool
     started_ns: int
@@ -99,11 +99,11 @@ class SlowRow(NamedTuple):
 
 
 class ErrorRow(NamedTuple):
-    """Errors of one call that say the same, and the first of them. Text is untrusted."""
+    """Errors with the same text from the same kind of call, and the first of them. Text is untrusted."""
 
     capture: str
     frame: int
-    """Number of the frame of the error; of its request if no response came."""
+    """The number of the frame of the error; if no response came, of its request."""
     answered_by: str
     method: str | None
     """None if the error matches no request."""
@@ -115,10 +115,10 @@ class ErrorRow(NamedTuple):
 
 
 class Errors(NamedTuple):
-    """Errors by what they said."""
+    """Errors, grouped by their texts."""
 
     times: int
-    """All of them, including those in no row of `first`."""
+    """The number of all errors, including those that are not in a row of `first`."""
     groups: int
     first: list[ErrorRow]
     """The most frequent first."""
@@ -130,7 +130,7 @@ class ToolRow(NamedTuple):
     server: str | None
     name: str
     definitions: int
-    """How many different definitions of it were received."""
+    """The number of different definitions of it that were received."""
     definition_bytes: int | None
     tokens_estimate: int | None
     calls: int
@@ -182,7 +182,7 @@ class ReportRows(Figures):
             )
         ]
 
-    def sessions(self, most: int) -> list[SessionRow]:
+    def sessions(self, max_rows: int) -> list[SessionRow]:
         """The first sessions, in the order in which they began."""
         return [
             SessionRow(*row)
@@ -198,11 +198,11 @@ class ReportRows(Figures):
                         on times.capture = sessions.capture and times.session = sessions.session
                 order by opened nulls first, sessions.capture, sessions.session limit ?
                 """,
-                most,
+                max_rows,
             )
         ]
 
-    def calls(self, capture: str, last: int, most: int) -> list[CallRow]:
+    def calls(self, capture: str, last: int, max_rows: int) -> list[CallRow]:
         """The first requests of a capture, up to frame `last`."""
         return [
             CallRow(*row)
@@ -215,11 +215,11 @@ class ReportRows(Figures):
                 """,
                 capture,
                 last,
-                most,
+                max_rows,
             )
         ]
 
-    def slowest(self, most: int) -> list[SlowRow]:
+    def slowest(self, max_rows: int) -> list[SlowRow]:
         """The slowest responses, without those that open a session, whose latency includes the server's start-up."""
         return [
             SlowRow(*row)
@@ -228,13 +228,13 @@ class ReportRows(Figures):
                 select capture, request, asked_by, method, name, outcome, latency_ms, waiting_ms, late_ms
                 from slowest where not list_contains(?, method) order by latency_ms desc, capture, request limit ?
                 """,
-                sorted(OPENING),
-                most,
+                sorted(OPENING_METHODS),
+                max_rows,
             )
         ]
 
-    def said_errors(self, most: int) -> Errors:
-        """Errors by what they said, except those that answer a cancellation.
+    def errors_by_text(self, max_rows: int) -> Errors:
+        """The errors, grouped by their texts, except those that answer a cancellation.
 
         Texts count as the same if they differ only in words with digits: numbers, ids, times.
         """
@@ -254,12 +254,12 @@ class ReportRows(Figures):
             from placed group by server, answered_by, method, name, code, meaning, saying
             order by count(*) desc, min(place) limit ?
             """,
-            most,
+            max_rows,
         )
         times, groups = rows[0][:2] if rows else (0, 0)
         return Errors(int(times), groups, [ErrorRow(*row[2:]) for row in rows])
 
-    def tools(self, most: int) -> list[ToolRow]:
+    def tools(self, max_rows: int) -> list[ToolRow]:
         """The tools, the most expensive definition first."""
         return [
             ToolRow(*row)
@@ -270,11 +270,11 @@ class ReportRows(Figures):
                     result_bytes, largest_result_bytes
                 from tool_costs order by definition_bytes desc nulls last, server, name limit ?
                 """,
-                most,
+                max_rows,
             )
         ]
 
-    def tool_changes(self, most: int) -> list[ChangeRow]:
+    def tool_changes(self, max_rows: int) -> list[ChangeRow]:
         """The first changes of tools."""
         return [
             ChangeRow(*row)
@@ -285,28 +285,28 @@ class ReportRows(Figures):
                     description_before, description
                 from tool_changes order by time, server, name limit ?
                 """,
-                most,
+                max_rows,
             )
         ]
 
-    def stderr(self, most: int, longest: int) -> list[StderrRow]:
-        """The first lines of stderr of all captures, each of at most `longest` characters."""
+    def stderr(self, max_rows: int, max_chars: int) -> list[StderrRow]:
+        """The first lines of stderr of all captures, each of at most `max_chars` characters."""
         return [
             StderrRow(*row)
             for row in self._rows(
                 "select capture, seq, t_ns, left(line, ?) from stderr order by time nulls first, capture, seq limit ?",
-                longest,
-                most,
+                max_chars,
+                max_rows,
             )
         ]
 
-    def stderr_lines(self) -> int:
-        """How many lines of stderr there are."""
+    def stderr_line_count(self) -> int:
+        """The number of lines of stderr."""
         ((count,),) = self._rows("select count(*) from stderr")
         return int(count)
 
-    def sizes(self) -> list[tuple[int, int]]:
-        """Each size of a frame in bytes, and how many frames have it, the smallest first."""
+    def frame_sizes(self) -> list[tuple[int, int]]:
+        """Each frame size in bytes, and how many frames have it, the smallest first."""
         return [(size, count) for size, count in self._rows("select size, count(*) from frames group by 1 order by 1")]
 
 
@@ -315,9 +315,9 @@ def report_rows(readable: Iterable[Source], *, progress: Progress | None = None,
     """The rows of some captures; the rules do not run.
 
     Args:
-        readable: where their rows are.
+        readable: the sources of the rows.
         progress: called with the progress.
-        memory: bytes that DuckDB may hold.
+        memory: the bytes of memory that DuckDB may use.
     """
-    with connected(memory) as connection:
+    with connect_with_limit(memory) as connection:
         yield ReportRows(connection, prepare(connection, readable, progress=progress))

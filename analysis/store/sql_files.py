@@ -1,12 +1,12 @@
-"""Reads our SQL files, and fills in the error codes, whose digits only their table has."""
+"""Reads mcpproxy's SQL files, and fills in the error codes, whose numbers only `error_codes` contains."""
 
 from importlib.resources.abc import Traversable
 from typing import Final
 
 from analysis.protocol.error_codes import ERROR_CODES, JSONRPC_RANGE, REQUEST_CANCELLED, SERVER_RANGE, USER_REJECTED
 
-# A code outside of the reserved ranges can also be one of the application.
-_NAMES: Final = "\n        ".join(
+# A code outside the reserved ranges may also be one of the application.
+_ERROR_NAME_BRANCHES: Final = "\n        ".join(
     (
         *(f"when code = {row.code} then '{row.name}'" for row in ERROR_CODES.values() if row.code != USER_REJECTED),
         f"when code between {SERVER_RANGE[0]} and {SERVER_RANGE[-1]} then 'server-defined'",
@@ -17,6 +17,6 @@ _NAMES: Final = "\n        ".join(
 
 
 def sql_of(file: Traversable) -> str:
-    """The statements in a file."""
+    """The statements in a file, with the error codes filled in."""
     text = file.read_text("utf-8")
-    return text.replace("{error_names}", _NAMES).replace("{request_cancelled}", str(REQUEST_CANCELLED))
+    return text.replace("{error_names}", _ERROR_NAME_BRANCHES).replace("{request_cancelled}", str(REQUEST_CANCELLED))

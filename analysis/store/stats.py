@@ -1,7 +1,7 @@
-"""The figures of `mcpproxy stats`, which answer the four questions, and the next ones, for a set of captures.
+"""The figures with which `mcpproxy stats` answers its questions about a set of captures.
 
-All SQL is our own: nothing from a capture or from user input ever becomes part of a statement. So it needs no sandbox;
-all that a hostile capture can do is be large, and memory is bounded.
+All SQL is part of this program: nothing from a capture or from user input ever becomes part of a statement, so it needs
+no sandbox. A hostile capture can only be large, and memory is bounded.
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,39 +11,39 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import duckdb
 
-from analysis.store.cache import bytes_of
+from analysis.store.cache import memory_setting
 from analysis.store.connection import connect
 from analysis.store.open import Progress, Source, prepare
 
-By: TypeAlias = Literal["call", "server", "client", "tool", "day"]
+LatencySubject: TypeAlias = Literal["call", "server", "client", "tool", "day"]
 """The subject of a row of latencies."""
-Sort: TypeAlias = Literal["n", "errors", "p95", "max", "total"]
+LatencySortKey: TypeAlias = Literal["n", "errors", "p95", "max", "total"]
 """The sort keys for rows of latencies, the largest first."""
 
-OverMemory = duckdb.OutOfMemoryException
-"""Raised where figures need more memory than was allowed."""
-MEMORY: Final = 1_000_000_000
-"""Default number of bytes that DuckDB may hold."""
-LOSSES: Final = (
+OutOfMemoryError = duckdb.OutOfMemoryException
+"""Raised if figures need more memory than is allowed."""
+DEFAULT_MEMORY_BYTES: Final = 1_000_000_000
+"""The default number of bytes of memory that DuckDB may use."""
+SELECT_LOSSES: Final = (
     "select path, damage, lost, forgotten, begins_at, unrecorded, "
     "(select count(*) from sessions where sessions.capture = captures.capture and delimited = 'guess') as guesses "
     "from captures where damage > 0 or lost > 0 or forgotten > 0 or begins_at > 0 or unrecorded > 0 or guesses > 0 "
     "order by path"
 )
-"""Selects what captures lack: the rows of `Loss`."""
+"""Selects the captures that lack something: the rows of `Loss`."""
 MAX_ROWS_PER_FIGURE: Final = 1000
 """The most rows read for one figure, the most important first."""
 
-# What distinguishes rows: (server, what). None of it comes from outside.
-_SERVER: Final = "nullif(server, '')"
-_KEYS: Final[dict[By, tuple[str, str]]] = {
-    "call": (_SERVER, "concat_ws(' ', method, name)"),
-    "server": (_SERVER, "null"),
+# The SQL for the columns that distinguish rows: (server, what). None of it comes from outside.
+_SERVER_SQL: Final = "nullif(server, '')"
+_SUBJECT_SQL: Final[dict[LatencySubject, tuple[str, str]]] = {
+    "call": (_SERVER_SQL, "concat_ws(' ', method, name)"),
+    "server": (_SERVER_SQL, "null"),
     "client": ("null", "nullif(client, '')"),
-    "tool": (_SERVER, "name"),
+    "tool": (_SERVER_SQL, "name"),
     "day": ("null", "strftime(time, '%Y-%m-%d')"),
 }
-_ORDERS: Final[dict[Sort, str]] = {
+_ORDER_SQL: Final[dict[LatencySortKey, str]] = {
     "n": "calls desc",
     "errors": "errors desc, error_share desc nulls last",
     "p95": "took[2] desc nulls last",
@@ -63,11 +63,11 @@ class Loss(NamedTuple):
     forgotten: int
     """Requests and similar that were forgotten because too many were open at once."""
     begins_at: int
-    """Number of its first record, if the recorder's ring has deleted those before it; else 0."""
+    """The number of its first record if the recorder's ring has deleted earlier ones; otherwise 0."""
     unrecorded: int
-    """Bodies that may hold messages and are not in it."""
+    """Bodies that may contain messages and are not in the capture."""
     guesses: int
-    """Sessions of clients that cannot be told apart."""
+    """Sessions of clients that cannot be distinguished."""
 
 
 class Totals(NamedTuple):
@@ -86,18 +86,18 @@ class Totals(NamedTuple):
     live: int
     """Captures that are still being recorded."""
     cut_off: int
-    """Captures that were never closed, and are not live: a kill leaves them so."""
+    """Captures that were never closed and are not live, because the recorder was killed."""
     forgotten: int
     """Requests and similar that were forgotten because too many were open at once."""
     not_recorded: int
-    """Requests whose response may be in what the captures lack."""
+    """Requests whose response may be in bodies or records that the captures lack."""
 
 
 class Latency(NamedTuple):
     """How long the responses to one kind of call took."""
 
     server: str | None
-    """None if the row is about several."""
+    """None if the row is about several servers."""
     what: str | None
     calls: int
     answered: int
@@ -110,7 +110,7 @@ class Latency(NamedTuple):
     total_ms: float
     """The total time its calls were open, including unanswered ones."""
     buckets: dict[int, int]
-    """Responses by the power of two of their milliseconds."""
+    """The number of responses by latency: the keys are exponents of powers of two, in milliseconds."""
 
 
 class Count(NamedTuple):
@@ -121,7 +121,7 @@ class Count(NamedTuple):
     example: str | None = None
 
 
-class Abandoned(NamedTuple):
+class AbandonedRequests(NamedTuple):
     """Requests of one kind whose sender gave up on them; see `Call.abandoned_ns`."""
 
     what: str
@@ -129,46 +129,46 @@ class Abandoned(NamedTuple):
     late: int
     """How many of them were answered anyway."""
     waited_ms: float
-    """The longest wait; the rest of the row is about that request."""
+    """The longest wait; the other columns, except `captures`, are about that request."""
     request: int
-    """Number of its frame."""
+    """The number of its frame."""
     reason: str | None
     """The reason given in its cancellation."""
     late_ms: float | None
-    """How long after that it was answered anyway; None if it was not."""
+    """How long after its cancellation it was answered anyway; None if it was not."""
     captures: int
-    """How many captures have them."""
+    """How many captures have such requests."""
     path: str
     """The file of the capture."""
     probable_answer: int | None
-    """Number of the frame of an answer that fits no request and was probably meant for it."""
+    """The number of the frame of a response that matches no request and was probably meant for it."""
     probable_answer_id: str | None
-    """The id of that answer."""
+    """The id of that response."""
 
 
-class Unanswered(NamedTuple):
+class UnansweredRequests(NamedTuple):
     """Unanswered requests of one kind that were not cancelled."""
 
     what: str
     times: int
     requests: list[int]
-    """Numbers of the first frames."""
+    """The numbers of the frames of the first ones."""
     live: int
     """How many of them are in captures that are still being recorded."""
     may_be_lost: int
-    """How many of them are in captures that have lost something."""
+    """How many of them are in captures that lack records or bodies."""
     may_be_unjudged: int
-    """How many are in other captures, before frames that could not be examined."""
+    """How many of them are in other captures, before frames that could not be examined."""
     captures: int
-    """How many captures have them."""
+    """How many captures have such requests."""
     path: str
-    """File of the first of them."""
+    """The file of the first one."""
     waited_ms: float
-    """How long the first has waited, up to the end of its capture, or up to now while that is being recorded."""
+    """How long the first one has waited: up to the end of its capture, or up to now while that is being recorded."""
     probable_answer: int | None
-    """Number of the frame of an answer that fits no request and was probably meant for the first."""
+    """The number of the frame of a response that matches no request and was probably meant for the first one."""
     probable_answer_id: str | None
-    """The id of that answer."""
+    """The id of that response."""
 
 
 class ToolCost(NamedTuple):
@@ -181,20 +181,20 @@ class ToolCost(NamedTuple):
     calls: int
 
 
-class Time(NamedTuple):
+class SessionTime(NamedTuple):
     """Where the time of all sessions went, in ms; server, client and stalled time add up to that of the sessions."""
 
     session_ms: float
     server_ms: float
-    """A request of the client was open, and the server did not wait for the client."""
+    """The time in which a request of the client was open, and the server did not wait for the client."""
     client_ms: float
-    """The rest: the model and the user."""
+    """The remaining time: that of the model and the user."""
     waiting_ms: float
     """The part of client time in which the server waited for responses from the client."""
     stalled_ms: float
-    """A frame waited because its receiver did not accept it."""
+    """The time in which a frame waited because its receiver did not accept it."""
     unanswered: int
-    """Unanswered client requests: server time counts them up to the end of their session."""
+    """The number of unanswered client requests; they count as server time up to the end of their session."""
 
 
 class ToolTime(NamedTuple):
@@ -217,7 +217,7 @@ class Startup(NamedTuple):
     silent: int
     """Sessions in which the start of the process cannot be distinguished from the first response."""
     process_sessions: int
-    """Sessions of which the part is known; so are the next three."""
+    """The number of sessions in which this part is known; likewise for the other three parts."""
     initialize_sessions: int
     ready_sessions: int
     first_list_sessions: int
@@ -227,7 +227,7 @@ class Figures:
     """Queries the figures from a connection."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, refused: list[tuple[Path, Exception]]) -> None:
-        """`connection`: has the tables and views."""
+        """Create figures from a connection that has the tables and views."""
         self._connection = connection
         self.refused = refused
         """Captures that could no longer be read, and why."""
@@ -249,18 +249,18 @@ class Figures:
         return Totals(*(value or 0 for value in row))
 
     def losses(self) -> list[Loss]:
-        """The captures with something missing."""
-        return [Loss(*row) for row in self._rows(LOSSES)]
+        """The captures that lack something."""
+        return [Loss(*row) for row in self._rows(SELECT_LOSSES)]
 
-    def latency(self, by: By = "call", sort: Sort | None = None) -> list[Latency]:
-        """A row for each kind of call; of tools, only calls of tools.
+    def latency(self, by: LatencySubject = "call", sort: LatencySortKey | None = None) -> list[Latency]:
+        """A row for each kind of call; by tool, only the calls of tools count.
 
         Args:
             by: what a row is about.
-            sort: by what rows are sorted; None for the most frequent first, and of days the earliest.
+            sort: the sort key; None to put the most frequent first, or the earliest day.
         """
-        server, kind = _KEYS[by]
-        order = "what" if by == "day" and sort is None else _ORDERS[sort or "n"]
+        server, kind = _SUBJECT_SQL[by]
+        order = "what" if by == "day" and sort is None else _ORDER_SQL[sort or "n"]
         return [
             _latency(row)
             for row in self._rows(
@@ -299,7 +299,7 @@ class Figures:
                     and pictured.what is not distinct from summed.what
                 order by {order}, calls desc, summed.server, summed.what
                 limit {MAX_ROWS_PER_FIGURE}
-                """,  # noqa: S608 - of a fixed list
+                """,  # noqa: S608 - no part is untrusted
                 by != "tool",
             )
         ]
@@ -314,7 +314,7 @@ class Figures:
         )
         return None if share is None else float(share)
 
-    def time(self) -> Time:
+    def time(self) -> SessionTime:
         """Where the time of all sessions went."""
         (row,) = self._rows(
             """
@@ -325,7 +325,7 @@ class Figures:
             from session_times
             """
         )
-        return Time(*row)
+        return SessionTime(*row)
 
     def tool_times(self) -> list[ToolTime]:
         """How long each tool that was called kept its server busy, the longest first."""
@@ -334,12 +334,12 @@ class Figures:
             for row in self._rows(
                 f"""
                 select
-                    {_SERVER} as server, name,
+                    {_SERVER_SQL} as server, name,
                     round(sum(greatest(0, open_ms - coalesce(waiting_ms, 0))), 6) as total_ms
                 from calls
                 where method = 'tools/call' and asked_by = 'client' and name is not null
                 group by all order by total_ms desc, server, name limit {MAX_ROWS_PER_FIGURE}
-                """  # noqa: S608 - ours
+                """  # noqa: S608 - no part is untrusted
             )
         ]
 
@@ -372,10 +372,10 @@ class Figures:
             """
         )
 
-    def abandoned(self) -> list[Abandoned]:
+    def abandoned(self) -> list[AbandonedRequests]:
         """Abandoned requests by what they requested, the longest wait first."""
         return [
-            Abandoned(*row)
+            AbandonedRequests(*row)
             for row in self._rows(
                 """
                 select
@@ -392,10 +392,10 @@ class Figures:
             )
         ]
 
-    def unanswered(self) -> list[Unanswered]:
+    def unanswered(self) -> list[UnansweredRequests]:
         """Unanswered requests that were not cancelled, by what they request."""
         return [
-            Unanswered(*row)
+            UnansweredRequests(*row)
             for row in self._rows(
                 """
                 with numbered as (
@@ -446,7 +446,7 @@ class Figures:
         return [Count(*row) for row in self._rows(sql)]
 
     def _rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        """The rows of a query of our own."""
+        """The rows of a query, whose text does not come from outside."""
         return self._connection.execute(sql, list(values)).fetchall()
 
 
@@ -457,25 +457,25 @@ def _latency(row: tuple[Any, ...]) -> Latency:
 
 @contextmanager
 def figures(
-    readable: Iterable[Source], *, findings: bool, progress: Progress | None = None, memory: int = MEMORY
+    readable: Iterable[Source], *, findings: bool, progress: Progress | None = None, memory: int = DEFAULT_MEMORY_BYTES
 ) -> Iterator[Figures]:
     """The figures of some captures.
 
     Args:
-        readable: where their rows are.
+        readable: the sources of the rows.
         findings: whether to run the rules, too.
         progress: called with the progress.
-        memory: bytes that DuckDB may hold.
+        memory: the bytes of memory that DuckDB may use.
     """
-    with connected(memory) as connection:
+    with connect_with_limit(memory) as connection:
         yield Figures(connection, prepare(connection, readable, findings=findings, progress=progress))
 
 
-def connected(memory: int) -> duckdb.DuckDBPyConnection:
-    """A connection to a fresh database in memory, which loads no extension.
+def connect_with_limit(memory: int) -> duckdb.DuckDBPyConnection:
+    """Returns a connection to a new database in memory, which loads no extensions.
 
     Args:
-        memory: bytes that DuckDB may hold.
+        memory: the bytes of memory that DuckDB may use.
     """
     extensions = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
-    return connect(memory_limit=bytes_of(memory), **extensions)
+    return connect(memory_limit=memory_setting(memory), **extensions)

@@ -1,10 +1,11 @@
 """Exports captures to files for other programs: Parquet, CSV, or a DuckDB database.
 
-Parquet is a data set that can be extended: one file for each table and capture, in directories by day, named as for
-Hive, Spark and Trino. CSV is one file for each table, in which no cell is a formula. A database has the views, too.
+A Parquet export is a data set that can be extended: one file for each table and capture, in directories by day, named
+as for Hive, Spark and Trino. A CSV export is one file for each table, in which no cell is a formula. A database has the
+views, too.
 
-Everything is made in a private directory next to its place and then moved, so no partial file is ever visible; existing
-files are replaced only on request.
+All files are created in a private directory within the target and then moved, so no partial file is ever visible;
+existing files are replaced only on request.
 """
 
 import os
@@ -17,36 +18,36 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 import duckdb
 
-from analysis.store.cache import private_folder, quoted, sweep
+from analysis.store.cache import private_folder, remove_abandoned_folders, sql_literal
 from analysis.store.cache_files import is_utf8
 from analysis.store.columns import TABLES, Column
 from analysis.store.connection import connect
-from analysis.store.load import create
+from analysis.store.load import create_tables
 from analysis.store.open import Progress, Source, prepare
-from analysis.store.parquet import of_disk
+from analysis.store.parquet import disk_error
 from analysis.store.reference import view_texts
-from analysis.store.stats import LOSSES, Loss
+from analysis.store.stats import SELECT_LOSSES, Loss
 from analysis.store.tables import TABLE_NAMES, copy_statement
 from captures.errors import CannotCreate
 
 Form: TypeAlias = Literal["parquet", "csv", "duckdb"]
 
-MEMORY: Final = "1GB"
-STORAGE: Final = "v1.2.0"
+MAX_MEMORY: Final = "1GB"
+STORAGE_VERSION: Final = "v1.2.0"
 """The oldest DuckDB that can read the database: 1.2."""
-DATABASE: Final = "captures.duckdb"
-NO_DAY: Final = "__HIVE_DEFAULT_PARTITION__"
+DATABASE_NAME: Final = "captures.duckdb"
+UNKNOWN_DAY: Final = "__HIVE_DEFAULT_PARTITION__"
 """The day of captures without a known day: the name for NULL in such directories."""
 
 # A text that begins with one of these is a formula to some spreadsheets, or becomes one when a program splits it.
-_ACTIVE: Final = r"^[=+\-@\t\r\n＝＋－＠]"
+_FORMULA_START: Final = r"^[=+\-@\t\r\n＝＋－＠]"
 
-_PRIVATE: Final = ".mcpproxy-"
-PARQUET: Final = "format parquet, compression zstd, row_group_size_bytes '32MB'"
-"""A row group is held in memory until it is complete; by default, 122,880 rows of any size."""
+_PRIVATE_PREFIX: Final = ".mcpproxy-"
+PARQUET_OPTIONS: Final = "format parquet, compression zstd, row_group_size_bytes '32MB'"
+"""A row group stays in memory until it is complete; by default, it has 122,880 rows of any size."""
 
 
-class Exported(NamedTuple):
+class ExportedFile(NamedTuple):
     """An exported file."""
 
     table: str
@@ -58,27 +59,27 @@ class Exported(NamedTuple):
 class ExportResult(NamedTuple):
     """The result of an export."""
 
-    files: list[Exported]
+    files: list[ExportedFile]
     refused: list[tuple[Path, Exception]]
     """Captures that could no longer be read, and why."""
     losses: list[Loss]
-    """What is missing from the others."""
+    """The losses of the other captures."""
 
 
-_Writer: TypeAlias = Callable[[duckdb.DuckDBPyConnection, dict[str, str], Path], Iterator[Exported]]
+_Writer: TypeAlias = Callable[[duckdb.DuckDBPyConnection, dict[str, str], Path], Iterator[ExportedFile]]
 """Writes tables to files in a new folder."""
 
 
 class CannotExport(CannotCreate):
-    """The files cannot be written."""
+    """Raised if the files cannot be written."""
 
 
 class TooLarge(CannotExport):
-    """Some rows together need more memory than an export may take."""
+    """Raised if some rows together need more memory than an export may take."""
 
 
 class TargetExists(CannotExport):
-    """A file exists already."""
+    """Raised if a file exists already."""
 
     def __init__(self, path: Path) -> None:
         """Create the error for a file."""
@@ -94,7 +95,7 @@ def export(
     force: bool = False,
     names_only: bool = False,
     machine: str = "",
-    database: str = DATABASE,
+    database: str = DATABASE_NAME,
     progress: Progress | None = None,
 ) -> ExportResult:
     """Write all rows of some captures.
@@ -102,25 +103,24 @@ def export(
     Args:
         readable: the sources of the rows.
         form: the format of the files.
-        place: the directory, which is made if it does not exist.
-        findings: whether to include the table `findings`; otherwise it is left out, as an empty one would look clean.
-        force: replace existing files.
-        names_only: write no folders of captures, only the names of their files.
-        machine: what all captures call their machine; empty for what their headers say.
+        place: the directory, which is created if it does not exist.
+        findings: whether to include the table `findings`; it is never left empty, as that would look like no findings.
+        force: whether to replace existing files.
+        names_only: whether to write only the names of captures' files, without their folders.
+        machine: the name of the machine in the rows of all captures; empty for the names in their headers.
         database: the name of the file, if the format is duckdb.
         progress: called with the progress of loading.
 
     Raises:
-        CannotExport: the files cannot be written: `TargetExists` if a file exists already. Nothing has been written
-            then.
+        CannotExport: the files cannot be written, so nothing was written; `TargetExists` if a file exists already.
     """
-    whole = os.path.abspath(place)
-    if not is_utf8(whole):
+    absolute_path = os.path.abspath(place)
+    if not is_utf8(absolute_path):
         raise CannotExport(f"cannot write to {place}: DuckDB cannot open files in a folder whose name is not UTF-8")
-    if form == "duckdb" and "?" in whole:
+    if form == "duckdb" and "?" in absolute_path:
         raise CannotExport(f"cannot write to {place}: DuckDB ends the name of a database at a ?")
     try:
-        return _exported(
+        return _export(
             readable,
             form,
             place,
@@ -132,14 +132,14 @@ def export(
             progress=progress,
         )
     except (duckdb.Error, OSError) as error:
-        # The first line of DuckDB's message says what happened, the rest where in its own code.
-        of_file = of_disk(error) if isinstance(error, duckdb.Error) else error
-        why = (of_file.strerror if of_file is not None else None) or str(error).partition("\n")[0]
-        kind = TooLarge if isinstance(error, duckdb.OutOfMemoryException) else CannotExport
-        raise kind(f"cannot write to {place}: {why}; nothing was written") from error
+        # The first line of DuckDB's message says what happened, the others where in its own code.
+        os_error = disk_error(error) if isinstance(error, duckdb.Error) else error
+        reason = (os_error.strerror if os_error is not None else None) or str(error).partition("\n")[0]
+        error_type = TooLarge if isinstance(error, duckdb.OutOfMemoryException) else CannotExport
+        raise error_type(f"cannot write to {place}: {reason}; nothing was written") from error
 
 
-def _exported(
+def _export(
     readable: Iterable[Source],
     form: Form,
     place: Path,
@@ -153,63 +153,65 @@ def _exported(
 ) -> ExportResult:
     with ExitStack() as undo:
         _make_folder(place, undo)
-        sweep(place, _PRIVATE)
-        with private_folder(place, _PRIVATE) as private:
+        remove_abandoned_folders(place, _PRIVATE_PREFIX)
+        with private_folder(place, _PRIVATE_PREFIX) as private_path:
             # DuckDB may take a relative path for a home, an address or an extension: `~`, `s3://…`, `sqlite:…`.
-            folder = os.path.abspath(private)
-            with spilling_into(folder) as connection:
+            folder = os.path.abspath(private_path)
+            with connect_with_spill_folder(folder) as connection:
                 refused = prepare(connection, readable, findings=findings, progress=progress)
-                losses = [Loss(*row) for row in connection.execute(LOSSES).fetchall()]
+                losses = [Loss(*row) for row in connection.execute(SELECT_LOSSES).fetchall()]
                 writers: dict[Form, _Writer] = {
-                    "parquet": _parquet,
-                    "csv": _csv,
-                    "duckdb": partial(_database, name=database),
+                    "parquet": _write_parquet,
+                    "csv": _write_csv,
+                    "duckdb": partial(_write_database, name=database),
                 }
                 tables = [name for name in TABLE_NAMES if findings or name != "findings"]
-                rows = {name: _rows(name, names_only=names_only, machine=machine) for name in tables}
-                written = list(writers[form](connection, rows, Path(folder, "out")))
+                relations = {name: _export_relation(name, names_only=names_only, machine=machine) for name in tables}
+                exported_files = list(writers[form](connection, relations, Path(folder, "out")))
             out = Path(folder, "out")
-            targets = [file._replace(path=place / file.path.relative_to(out)) for file in written]
-            there = dict.fromkeys(file.path for file in targets if os.path.lexists(file.path))
-            for path in there:
+            targets = [file._replace(path=place / file.path.relative_to(out)) for file in exported_files]
+            existing_paths = dict.fromkeys(file.path for file in targets if os.path.lexists(file.path))
+            for path in existing_paths:
                 if not force:
                     raise TargetExists(path)
                 if path.is_dir():
                     raise CannotExport(f"{path} is a folder, so nothing was written")
-            # New files first: a replacement cannot be undone, and needs no more room.
-            for file, target in sorted(zip(written, targets, strict=True), key=lambda pair: pair[1].path in there):
+            # New files first: a replacement cannot be undone, but needs no additional space.
+            for file, target in sorted(
+                zip(exported_files, targets, strict=True), key=lambda pair: pair[1].path in existing_paths
+            ):
                 _make_folder(target.path.parent, undo)
-                _put(file.path, target.path, undo, force=force)
+                _move_into_place(file.path, target.path, undo, force=force)
         undo.pop_all()
     return ExportResult(targets, refused, losses)
 
 
-def _rows(table: str, *, names_only: bool, machine: str) -> str:
-    """What to select from: the table, or the table with some values replaced."""
+def _export_relation(table: str, *, names_only: bool, machine: str) -> str:
+    """The SQL of the relation to export: the table, or the table with some values replaced."""
     name = f"memory.main.{table}"
-    others = ["parse_filename(path) as path"] if names_only else []
-    others += [f"{quoted(machine)} as machine"] if machine else []
-    if others and table == "captures":
-        return f"(select * replace ({', '.join(others)}) from {name})"  # noqa: S608 - names are ours
+    replacements = ["parse_filename(path) as path"] if names_only else []
+    replacements += [f"{sql_literal(machine)} as machine"] if machine else []
+    if replacements and table == "captures":
+        return f"(select * replace ({', '.join(replacements)}) from {name})"  # noqa: S608 - no part is untrusted
     return name
 
 
 def _make_folder(folder: Path, undo: ExitStack) -> None:
-    """Make a directory and its missing parents, all private: `parents=True` would let others in."""
+    """Create a directory and its missing parents, all private: `parents=True` would let other users in."""
     for ancestor in [*reversed(folder.parents), folder]:
         if not ancestor.is_dir():
-            undo.callback(_remove, ancestor.rmdir)
+            undo.callback(_remove_if_possible, ancestor.rmdir)
             ancestor.mkdir(mode=0o700, exist_ok=True)
 
 
-def _put(file: Path, target: Path, undo: ExitStack, *, force: bool) -> None:
+def _move_into_place(file: Path, target: Path, undo: ExitStack, *, force: bool) -> None:
     file.chmod(0o600)
     if force and os.path.lexists(target):
         file.replace(target)
         return
-    made = file.stat()
-    # Registered before the link exists, because a signal may come right after it.
-    undo.callback(_remove, partial(_unlink_if_same, target, (made.st_dev, made.st_ino)))
+    status = file.stat()
+    # Registered before the link exists, because a signal may arrive right after that.
+    undo.callback(_remove_if_possible, partial(_unlink_if_same, target, (status.st_dev, status.st_ino)))
     try:
         # Unlike a rename, a link replaces nothing.
         os.link(file, target)
@@ -218,43 +220,45 @@ def _put(file: Path, target: Path, undo: ExitStack, *, force: bool) -> None:
 
 
 def _unlink_if_same(target: Path, identity: tuple[int, int]) -> None:
-    there = target.lstat()
-    if (there.st_dev, there.st_ino) == identity:
+    status = target.lstat()
+    if (status.st_dev, status.st_ino) == identity:
         target.unlink()
 
 
-def _remove(remove: Callable[[], None]) -> None:
+def _remove_if_possible(remove: Callable[[], None]) -> None:
     with suppress(OSError):
         remove()
 
 
-def _parquet(connection: duckdb.DuckDBPyConnection, tables: dict[str, str], out: Path) -> Iterator[Exported]:
+def _write_parquet(connection: duckdb.DuckDBPyConnection, tables: dict[str, str], out: Path) -> Iterator[ExportedFile]:
     days = connection.execute(
-        "select capture, coalesce(strftime(opened, '%Y-%m-%d'), ?) from captures order by all", [NO_DAY]
+        "select capture, coalesce(strftime(opened, '%Y-%m-%d'), ?) from captures order by all", [UNKNOWN_DAY]
     ).fetchall()
     stream_in_order(connection)
     for table, source in tables.items():
-        given = ", ".join(f"{_name(column)}::{column.portable} as {_name(column)}" for column in TABLES[table].columns)
+        expressions = ", ".join(
+            f"{_quoted_name(column)}::{column.portable} as {_quoted_name(column)}" for column in TABLES[table].columns
+        )
         for capture, day in days:
-            rows = _count(connection, table, capture)
+            rows = _row_count(connection, table, capture)
             if not rows:
                 continue
             path = out / table / f"day={day}" / f"{capture}.parquet"
             path.parent.mkdir(parents=True, exist_ok=True)
             # A capture's id is always 32 hexadecimal digits, regardless of its file.
-            rest = f"from {source} where capture = '{capture}'"
-            connection.execute(f"copy (select {given} {rest}) to {quoted(path)} ({PARQUET})")
-            yield Exported(table, path, rows)
+            from_clause = f"from {source} where capture = '{capture}'"
+            connection.execute(f"copy (select {expressions} {from_clause}) to {sql_literal(path)} ({PARQUET_OPTIONS})")
+            yield ExportedFile(table, path, rows)
 
 
-def spilling_into(folder: str) -> duckdb.DuckDBPyConnection:
-    """A connection to a fresh database in memory, which loads no extension; what exceeds `MEMORY` goes to a folder."""
+def connect_with_spill_folder(folder: str) -> duckdb.DuckDBPyConnection:
+    """Returns a connection to a new database in memory without extensions; data above `MAX_MEMORY` goes to a folder."""
     extensions = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
-    return connect(memory_limit=MEMORY, temp_directory=folder, **extensions)
+    return connect(memory_limit=MAX_MEMORY, temp_directory=folder, **extensions)
 
 
 def stream_in_order(connection: duckdb.DuckDBPyConnection) -> None:
-    """Let a connection write Parquet in groups of a few MB: DuckDB does this only without a promise about the order.
+    """Let a connection write Parquet in groups of a few MB: DuckDB does this only if it need not preserve the order.
 
     With one thread, rows keep their order anyway, and the same rows always give the same bytes.
     """
@@ -262,49 +266,55 @@ def stream_in_order(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute("set threads = 1")
 
 
-def _csv(connection: duckdb.DuckDBPyConnection, tables: dict[str, str], out: Path) -> Iterator[Exported]:
+def _write_csv(connection: duckdb.DuckDBPyConnection, tables: dict[str, str], out: Path) -> Iterator[ExportedFile]:
     out.mkdir()
-    inert = f"case when regexp_matches({{0}}, '{_ACTIVE}') then '''' || {{0}} else {{0}} end"
-    forms = {"VARCHAR": inert, "JSON": inert.replace("{0}", "{0}::varchar"), "BLOB": "lower(hex({0}))"}
+    escaped_text = f"case when regexp_matches({{0}}, '{_FORMULA_START}') then '''' || {{0}} else {{0}} end"
+    expressions_by_type = {
+        "VARCHAR": escaped_text,
+        "JSON": escaped_text.replace("{0}", "{0}::varchar"),
+        "BLOB": "lower(hex({0}))",
+    }
     for table, source in tables.items():
         path = out / f"{table}.csv"
-        given = ", ".join(
-            f"{forms[column.type].format(_name(column))} as {_name(column)}" if column.type in forms else _name(column)
+        expressions = ", ".join(
+            f"{expressions_by_type[column.type].format(_quoted_name(column))} as {_quoted_name(column)}"
+            if column.type in expressions_by_type
+            else _quoted_name(column)
             for column in TABLES[table].columns
         )
-        connection.execute(f"copy (select {given} from {source}) to {quoted(path)} (format csv, header)")  # noqa: S608 - names are ours
-        yield Exported(table, path, _count(connection, table))
+        connection.execute(f"copy (select {expressions} from {source}) to {sql_literal(path)} (format csv, header)")  # noqa: S608 - no part is untrusted
+        yield ExportedFile(table, path, _row_count(connection, table))
 
 
-def _database(
+def _write_database(
     connection: duckdb.DuckDBPyConnection, tables: dict[str, str], out: Path, name: str
-) -> Iterator[Exported]:
+) -> Iterator[ExportedFile]:
     out.mkdir()
     path = out / name
-    connection.execute(f"attach {quoted(path)} as export (storage_version '{STORAGE}')")
+    connection.execute(f"attach {sql_literal(path)} as export (storage_version '{STORAGE_VERSION}')")
     connection.execute("use export")
-    create(connection)
-    left_out = [name for name in TABLE_NAMES if name not in tables]
+    create_tables(connection)
+    omitted_tables = [name for name in TABLE_NAMES if name not in tables]
     for text in view_texts().values():
-        if not any(re.search(rf"\b{name}\b", text) for name in left_out):
+        if not any(re.search(rf"\b{name}\b", text) for name in omitted_tables):
             connection.execute(text)
     rows = 0
     for table, source in tables.items():
         connection.execute(copy_statement(source, table))
-        rows += _count(connection, table)
-    for table in left_out:
+        rows += _row_count(connection, table)
+    for table in omitted_tables:
         connection.execute(f"drop table {table}")
     connection.execute("use memory.main")
     connection.execute("detach export")
-    yield Exported("", path, rows)
+    yield ExportedFile("", path, rows)
 
 
-def _count(connection: duckdb.DuckDBPyConnection, table: str, capture: str | None = None) -> int:
-    where = "" if capture is None else " where capture = ?"
+def _row_count(connection: duckdb.DuckDBPyConnection, table: str, capture: str | None = None) -> int:
+    where_clause = "" if capture is None else " where capture = ?"
     values = [] if capture is None else [capture]
-    ((count,),) = connection.execute(f"select count(*) from {table}{where}", values).fetchall()  # noqa: S608 - names are ours
+    ((count,),) = connection.execute(f"select count(*) from {table}{where_clause}", values).fetchall()  # noqa: S608 - no part is untrusted
     return int(count)
 
 
-def _name(column: Column) -> str:
+def _quoted_name(column: Column) -> str:
     return f'"{column.name}"'

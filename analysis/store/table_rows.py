@@ -1,6 +1,6 @@
-"""Rows of a load: calls, sessions and HTTP exchanges.
+"""Builds the rows of calls, sessions, HTTP exchanges and tools for a load.
 
-The rows in progress have limits of their own.
+The number of rows in progress is limited.
 """
 
 from collections import OrderedDict
@@ -9,7 +9,7 @@ from typing import Any, Final
 import orjson
 
 from analysis.conversation.call import Call, Outcome
-from analysis.conversation.failure import failed_by
+from analysis.conversation.failure import failed_party
 from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
 from analysis.conversation.message import Request, Response
 from analysis.conversation.session import Session
@@ -17,58 +17,58 @@ from analysis.facts import code_of, size_of, text_of_error, texts_in
 from analysis.protocol.revisions import REVISIONS
 from analysis.store.definitions import Definition, definitions_in
 from analysis.store.tables import Row, build_row
-from analysis.store.values import CUT, integer, json_text, text
+from analysis.store.values import MAX_NAME_CHARS, integer, json_text, text
 from captures.record import Record
 
 MAX_HELD_SESSIONS: Final = 10_000
 """The most sessions whose rows are held back because more messages may come."""
 MAX_HELD_HTTP_EXCHANGES: Final = 10_000
-"""The most HTTP exchanges whose rows are held back: more may be recorded about one after its end."""
-TARGET: Final = 4096
+"""The most HTTP exchanges whose rows are held back because more may be recorded about them after their end."""
+MAX_TARGET_CHARS: Final = 4096
 """The most characters of the target of an HTTP request that are kept."""
 MAX_TOOL_DEFINITIONS: Final = 50_000
-"""The most tool definitions that are recognised again."""
+"""The most tool definitions that are remembered, so that they do not count as new again."""
 MAX_ID_BYTES: Final = 256
 """The most bytes of an id that are kept; no verdict has a longer one either."""
-_ERROR: Final = 300
+_MAX_ERROR_CHARS: Final = 300
 """The most characters of an error's text that are kept."""
-REASON_CUT: Final = 300
-"""The same for the reason for a cancellation."""
+MAX_REASON_CHARS: Final = 300
+"""The most characters of the reason for a cancellation that are kept."""
 
 # Enumeration members are slow to look up.
 _RESULT: Final = Outcome.RESULT
 _FAILED: Final = Outcome.FAILED
-_KNOWN: Final = frozenset(REVISIONS)
+_KNOWN_REVISIONS: Final = frozenset(REVISIONS)
 
 
 def row_of(call: Call) -> Row:
     """The row of a call, without the values at the beginning of every row of a capture."""
     request, response, outcome = call.request, call.response, call.outcome
-    sent_ns, started = request.t_ns, call.started_ns
+    sent_ns, started_ns = request.t_ns, call.started_ns
     cancelled_ns, reason, is_abandoned = call.cancelled_ns, None, False
     if cancelled_ns is not None:
-        reason, is_abandoned = text(call.cancel_reason, REASON_CUT), call.abandoned_ns is not None
+        reason, is_abandoned = text(call.cancel_reason, MAX_REASON_CHARS), call.abandoned_ns is not None
     code, error = error_of(response, outcome) if outcome is not _RESULT else (None, None)
     session, method, revision = call.session, request.method, call.revision
-    probable, round_, task, http = call.probable_answer, call.round, call.task, call.http
+    probable_response, call_round, task, http = call.probable_answer, call.round, call.task, call.http
     return (
         None if session is None else session.number,
         request.seq,
         request.index,
         None if response is None else response.seq,
         id_text(request),
-        method if len(method) <= CUT and method.isascii() else text(method),
+        method if len(method) <= MAX_NAME_CHARS and method.isascii() else text(method),
         name_text(call.name),
         request.sender,
-        revision if revision in _KNOWN else text(revision),
+        revision if revision in _KNOWN_REVISIONS else text(revision),
         call.era,
         outcome,
         code,
         error,
-        started if started == sent_ns else integer(started),
+        started_ns if started_ns == sent_ns else integer(started_ns),
         call.ended_ns,
         call.has_exact_times,
-        0 if started == sent_ns else integer(started - sent_ns),
+        0 if started_ns == sent_ns else integer(started_ns - sent_ns),
         0 if call.spans is None else call.waiting_ns,
         _size(request),
         None if response is None else _size(response),
@@ -78,11 +78,11 @@ def row_of(call: Call) -> Row:
         cancelled_ns,
         reason,
         is_abandoned,
-        None if probable is None else integer(probable.seq),
-        None if probable is None or probable.id is None else text(probable.id, None),
+        None if probable_response is None else integer(probable_response.seq),
+        None if probable_response is None or probable_response.id is None else text(probable_response.id, None),
         call.in_flight,
-        None if round_ is None else round_.chain.number,
-        None if round_ is None else round_.number,
+        None if call_round is None else call_round.chain.number,
+        None if call_round is None else call_round.number,
         None if task is None else text(task.id.value),
         None if http is None else integer(http.number),
         call.redirects,
@@ -95,7 +95,7 @@ def _failed_ns(call: Call) -> int | None:
 
 
 class SessionRowBuilder:
-    """A session with its counts."""
+    """Counts the messages of a session, and builds its row."""
 
     __slots__ = ("frames", "last_ns", "ready_ns", "requests", "session")
 
@@ -107,7 +107,7 @@ class SessionRowBuilder:
         self.last_ns: int | None = None
 
     def row(self) -> Row:
-        """Its row."""
+        """The row of the session."""
         session = self.session
         client, server = session.client, session.server
         return build_row(
@@ -145,7 +145,7 @@ def _era(session: Session) -> str | None:
 
 
 class HttpExchangeRowBuilder:
-    """An HTTP exchange with its counts."""
+    """Collects the times and events of an HTTP exchange, and builds its row."""
 
     __slots__ = ("ended_ns", "events", "first_byte_ns", "head_ns", "http", "is_stream", "session", "started_ns")
 
@@ -159,7 +159,7 @@ class HttpExchangeRowBuilder:
         self.events = 0
 
     def update(self, record: Record) -> None:
-        """Update it from an `exchange` record."""
+        """Update the times from an `exchange` record."""
         times = record.members.get("times")
         if isinstance(times, dict):
             self.started_ns = _stamp(times.get("request_head"), self.started_ns)
@@ -170,10 +170,10 @@ class HttpExchangeRowBuilder:
             self.ended_ns = record.t_ns
 
     def row(self) -> Row:
-        """Its row."""
+        """The row of the HTTP exchange."""
         http = self.http
-        kind = http.answer_fields.get("content-type")
-        is_stream = self.is_stream or (kind or "").lower().startswith("text/event-stream")
+        content_type = http.answer_fields.get("content-type")
+        is_stream = self.is_stream or (content_type or "").lower().startswith("text/event-stream")
         return build_row(
             "http_exchanges",
             {
@@ -181,83 +181,83 @@ class HttpExchangeRowBuilder:
                 "conn": integer(http.conn) or 0,
                 "peer": text(http.peer) or None,
                 "method": text(http.method) or None,
-                "target": text(http.target, TARGET) or None,
+                "target": text(http.target, MAX_TARGET_CHARS) or None,
                 "status": http.status if http.status is not None and abs(http.status) < 2**31 else None,
                 "started_ns": integer(self.started_ns),
                 "head_ns": integer(self.head_ns),
                 "first_byte_ns": integer(self.first_byte_ns),
                 "ended_ns": integer(self.ended_ns),
                 "ended_by": text(http.ended_by),
-                "request_bytes": None if http.answered is None else integer(http.request_size),
-                "response_bytes": None if http.over is None else integer(http.response_size),
-                "content_type": text(kind),
+                "request_bytes": None if http.answered_ref is None else integer(http.request_size),
+                "response_bytes": None if http.end_ref is None else integer(http.response_size),
+                "content_type": text(content_type),
                 "session_id": text(http.session_id),
                 "revision": text(http.fields.get(VERSION_FIELD)),
                 "session": None if http.session is None else http.session.number,
                 "is_stream": is_stream,
-                "events": None if http.over is None else self.events,
-                "resumes": integer(http.resumed),
-                "by_proxy": http.is_ours,
-                "failed_by": failed_by(http),
+                "events": None if http.end_ref is None else self.events,
+                "resumes": integer(http.resumed_number),
+                "by_proxy": http.is_from_recorder,
+                "failed_by": failed_party(http),
                 "said": text(http.response_gist or http.error) or None,
             },
         )
 
 
-def _stamp(value: object, known: int | None) -> int | None:
-    return value if type(value) is int and value >= 0 else known
+def _stamp(value: object, previous: int | None) -> int | None:
+    return value if type(value) is int and value >= 0 else previous
 
 
 class HttpRows:
-    """The exchanges of a capture."""
+    """The rows of the HTTP exchanges of a capture."""
 
     def __init__(self, rows: list[Row], start: Row) -> None:
         self._rows, self._start = rows, start
-        self._held: OrderedDict[int, HttpExchangeRowBuilder] = OrderedDict()
+        self._builders: OrderedDict[int, HttpExchangeRowBuilder] = OrderedDict()
 
     def builder_of(self, http: HttpExchange, t_ns: int) -> HttpExchangeRowBuilder:
-        """The counts of an exchange."""
-        held = self._held.get(http.number)
-        if held is None:
-            held = self._held[http.number] = HttpExchangeRowBuilder(http, t_ns)
-            if len(self._held) > MAX_HELD_HTTP_EXCHANGES:
-                self._write(next(iter(self._held)))
-        return held
+        """The builder for the row of an exchange."""
+        builder = self._builders.get(http.number)
+        if builder is None:
+            builder = self._builders[http.number] = HttpExchangeRowBuilder(http, t_ns)
+            if len(self._builders) > MAX_HELD_HTTP_EXCHANGES:
+                self._write(next(iter(self._builders)))
+        return builder
 
     def _write(self, number: int) -> None:
-        held = self._held.pop(number, None)
-        if held is not None:
-            self._rows.append(self._start + held.row())
+        builder = self._builders.pop(number, None)
+        if builder is not None:
+            self._rows.append(self._start + builder.row())
 
     def finish(self) -> None:
-        """Write all that are held back."""
-        self._rows.extend(self._start + held.row() for held in self._held.values())
-        self._held.clear()
+        """Write all rows that are held back."""
+        self._rows.extend(self._start + builder.row() for builder in self._builders.values())
+        self._builders.clear()
 
 
-class Definitions:
-    """The tools that sessions have listed."""
+class DefinitionRows:
+    """The tool definitions that sessions have received."""
 
     def __init__(self, rows: list[Row], start: Row) -> None:
         self._rows, self._start = rows, start
-        self._known: OrderedDict[tuple[int, str], None] = OrderedDict()
+        self._seen_definitions: OrderedDict[tuple[int, str], None] = OrderedDict()
         self.has_forgotten = False
         """Whether a definition was forgotten, and would count as new."""
 
     def record(self, response: Response, session: int) -> None:
         """Record the definitions in a result of `tools/list` that are new to the session."""
         for definition in definitions_in(response.result):
-            self._note(definition, response, session)
+            self._add_definition(definition, response, session)
 
-    def _note(self, definition: Definition, response: Response, session: int) -> None:
+    def _add_definition(self, definition: Definition, response: Response, session: int) -> None:
         key = session, definition.hash
-        is_known = key in self._known
-        self._known[key] = None
+        is_known = key in self._seen_definitions
+        self._seen_definitions[key] = None
         if is_known:
-            self._known.move_to_end(key)
+            self._seen_definitions.move_to_end(key)
             return
-        if len(self._known) > MAX_TOOL_DEFINITIONS:
-            self._known.popitem(last=False)
+        if len(self._seen_definitions) > MAX_TOOL_DEFINITIONS:
+            self._seen_definitions.popitem(last=False)
             self.has_forgotten = True
         row = {
             "session": session,
@@ -273,9 +273,9 @@ class Definitions:
 
 
 def id_text(request: Request) -> str | None:
-    """The id of a request as its frame has it, or in canonical form if that holds several messages or a part of one.
+    """The id of a request as its frame writes it, or in canonical form if the frame is not exactly one message.
 
-    None if it is too long, or not a scalar.
+    Returns None if the id is too long or not a scalar.
     """
     verdict = request.frames[0].verdict
     if request.index is None and verdict.kind == "request":
@@ -285,21 +285,23 @@ def id_text(request: Request) -> str | None:
 
 
 def name_text(name: str | None) -> str | None:
-    """The name of a tool, prompt or resource as a column has it."""
+    """The name of a tool, prompt or resource, as text for a column."""
     return None if name is None else text(name)
 
 
 def error_of(response: Response | None, outcome: Outcome) -> tuple[int | None, str | None]:
-    """Code and text of an error."""
+    """The code and the text of an error."""
     if response is None:
         return None, None
     if outcome is Outcome.ERROR:
-        return integer(code_of(response)), text(text_of_error(response), _ERROR)
-    return None, text(next(texts_in(response.result), None), _ERROR) if outcome is Outcome.TOOL_ERROR else None
+        return integer(code_of(response)), text(text_of_error(response), _MAX_ERROR_CHARS)
+    return None, text(
+        next(texts_in(response.result), None), _MAX_ERROR_CHARS
+    ) if outcome is Outcome.TOOL_ERROR else None
 
 
 def _size(message: Request | Response) -> int:
-    """Bytes of the frames of a message; in a batch, only its own bytes."""
+    """The bytes of a message's frames; in a batch, only those of the message itself."""
     if message.index is None:
         return size_of(message.frames)
     try:

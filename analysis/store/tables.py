@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any, Final
 
 from analysis.store.columns import TABLES, Column, ComputedValue, GeneratedValue, GivenValue, Table
-from analysis.store.values import CLOCKED
+from analysis.store.values import MAX_CLOCK_NS
 
 Row = tuple[Any, ...]
 """The values of a row that come from Python, in column order."""
@@ -95,7 +95,7 @@ def copy_statement(source: str, table: str) -> str:
 def build_row(table: str, values: Mapping[str, object]) -> Row:
     """Returns the values in column order, for a row of a table; those of `LEADING_VALUE_TYPES` are not included.
 
-    Not used for frames and calls: there are millions of these, so they are built directly, as tuples in column order.
+    Frames and calls do not use it: there are millions of these, so they are built directly, as tuples in column order.
     """
     return tuple([values[name] for name in PYTHON_VALUE_TYPES[table]])
 
@@ -125,5 +125,5 @@ def expand_clock(sql: str, wall: str = "wall") -> str:
         wall: the expression for the wall clock at the opening of the capture, in nanoseconds since 1970.
     """
     return re.sub(
-        r"clock\(([\w.]+)\)", rf"case when \1 between 0 and {CLOCKED} then make_timestamp_ns({wall} + \1) end", sql
+        r"clock\(([\w.]+)\)", rf"case when \1 between 0 and {MAX_CLOCK_NS} then make_timestamp_ns({wall} + \1) end", sql
     )

@@ -1,1 +1,1 @@
-"""Checks captures for `check` and `stats`, and holds the findings."""
+"""Checks captures for `check` and `stats`, which report the findings."""

@@ -1,7 +1,8 @@
 """Examination: turns the items of one capture into findings, with everything else that a report shows.
 
 In addition to the selected rules, the rules that supersede them run, so that a selection does not bring superseded
-findings back. No others run. Memory is bounded by the records of the capture (8 bytes each) and the checker's state.
+findings back. No other rules run. Memory is bounded by the records of the capture (8 bytes each) and the checker's
+state.
 """
 
 from collections import OrderedDict
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from analysis.checking.baseline import Baseline, fingerprint
-from analysis.checking.checker import Rules
+from analysis.checking.checker import RuleSelection
 from analysis.checking.profile import Costs
 from analysis.conversation.call import Call, MessageContext
 from analysis.conversation.fold import Fold
@@ -27,13 +28,13 @@ from captures.record import Record
 from mcpproxy.check_run.record_locations import RecordLocations
 from mcpproxy.check_run.result import CheckOutcome, CheckProgress, Event, LocatedFinding
 
-REACHED_EVERY: Final = 4096
-"""How many items of a capture are between two progress events: about a fifth of a second."""
+PROGRESS_INTERVAL_ITEMS: Final = 4096
+"""The number of items of a capture between two progress events, which take about a fifth of a second."""
 _MAX_FACTS: Final = 10_000
-_FACTS_BYTES: Final = 8 << 20
+_MAX_FACTS_BYTES: Final = 8 << 20
 
 
-def is_any(_rule: str) -> bool:
+def select_all(_rule: str) -> bool:
     """Selects every rule."""
     return True
 
@@ -41,7 +42,7 @@ def is_any(_rule: str) -> bool:
 class CheckOptions(NamedTuple):
     """Selects which findings to report."""
 
-    picks: Callable[[str], bool] = is_any
+    picks: Callable[[str], bool] = select_all
     """Whether a rule is selected, by its id."""
     baseline: Baseline = Baseline()
     """The accepted findings."""
@@ -53,12 +54,12 @@ class CheckOptions(NamedTuple):
     """Whether a finding may count under its cause instead of being reported."""
 
 
-def examined(path: Path, wanted: CheckOptions) -> Iterator[Event]:
+def examine_capture(path: Path, options: CheckOptions) -> Iterator[Event]:
     """Examine a capture up to its current end.
 
     Args:
         path: the capture.
-        wanted: selects findings.
+        options: selects findings.
 
     Yields:
         Each finding and the first damage as soon as they are certain, and the outcome at the end.
@@ -66,50 +67,50 @@ def examined(path: Path, wanted: CheckOptions) -> Iterator[Event]:
     Raises:
         CaptureError: it cannot be read. If this is known from the start, nothing was yielded.
     """
-    for _, event in numbered(path, wanted):
+    for _, event in examine_numbered(path, options):
         yield event
 
 
-def numbered(path: Path, wanted: CheckOptions) -> Iterator[tuple[int, Event]]:
-    """Examine a capture as `examined` does; each event comes with the number of the step in which it became certain.
+def examine_numbered(path: Path, options: CheckOptions) -> Iterator[tuple[int, Event]]:
+    """Examine a capture as `examine_capture` does, and yield each event with the number of the step that led to it.
 
     A step is an item of the capture, or its end. First come its findings, in the order of `place_of`, then the events
     that do not depend on rules. So the events of examinations by different rules can be put in the order of a single
     examination by all of them.
     """
-    examination = CaptureCheck(path, wanted)
+    examination = CaptureCheck(path, options)
     number = 0
-    for number, (step, found) in enumerate(examination.to_end(), 1):
-        for located in found:
-            yield number, located
+    for number, (step, findings) in enumerate(examination.examine_to_end(), 1):
+        for finding in findings:
+            yield number, finding
         damage = examination.reading.damage_in(step)
         if damage is not None:
             yield number, damage
-        if not number % REACHED_EVERY:
+        if not number % PROGRESS_INTERVAL_ITEMS:
             yield number, CheckProgress(examination.frames)
-    yield number, examination.ended
+    yield number, examination.outcome
 
 
 class CaptureCheck:
     """Examines one capture."""
 
-    def __init__(self, source: Path | Capture, wanted: CheckOptions) -> None:
+    def __init__(self, source: Path | Capture, options: CheckOptions) -> None:
         capture = Capture(source) if isinstance(source, Path) else source
         self.header = capture.header.members
         """The members of its header."""
         self.frames = 0
         self.missing = 0
-        """Records that are missing without a gap record, by the numbers of the others."""
+        """The number of records that are missing without a gap record, judging by the numbers of the others."""
         self.path = capture.path
         self._from_server = 0
-        """Frames that the server sent."""
+        """The number of frames that the server sent."""
         self._has_findings = False
-        self._wanted = wanted
-        self._sites = RecordLocations(capture.path)
-        self._onlooker = None if wanted.only is None else _Onlooker(wanted.only)
-        shown = None if self._onlooker is None else self._onlooker.on_message
-        is_cause = self._is_cause if wanted.counts_consequences else lambda _: False
-        self.reading = Reading(capture, Rules(rules_for(wanted.picks), shown, wanted.costs, is_cause))
+        self._options = options
+        self._locations = RecordLocations(capture.path)
+        self._message_filter = None if options.only is None else _MessageFilter(options.only)
+        on_message = None if self._message_filter is None else self._message_filter.on_message
+        is_cause = self._is_cause if options.counts_consequences else lambda _: False
+        self.reading = Reading(capture, RuleSelection(rules_for(options.picks), on_message, options.costs, is_cause))
 
     @property
     def sessions(self) -> int:
@@ -121,16 +122,16 @@ class CaptureCheck:
         """The state of the conversation."""
         return self.reading.fold
 
-    def to_end(self) -> Iterator[tuple[Step, list[LocatedFinding]]]:
+    def examine_to_end(self) -> Iterator[tuple[Step, list[LocatedFinding]]]:
         """Examine the capture up to its current end; yields each step of reading it, with the findings to report."""
         for step in self.reading:
-            yield step, self._taken(step)
+            yield step, self._process_step(step)
         yield from self.finish(self.reading.end)
 
     def feed(self, record: Record | Damage) -> tuple[Step, list[LocatedFinding]]:
         """Examine the next record of a capture that is followed."""
         step = self.reading.feed(record)
-        return step, self._taken(step)
+        return step, self._process_step(step)
 
     def finish(self, reason: End) -> Iterator[tuple[Step, list[LocatedFinding]]]:
         """Yield the findings that only the end shows.
@@ -140,30 +141,30 @@ class CaptureCheck:
         """
         self._note_unanswered(reason)
         for step in self.reading.finish(reason):
-            yield step, self._taken(step)
+            yield step, self._process_step(step)
             self._note_unanswered(reason)
 
-    def _taken(self, step: Step) -> list[LocatedFinding]:
+    def _process_step(self, step: Step) -> list[LocatedFinding]:
         record, item = step.record, step.item
         if record is not None:
-            self._sites.on_item(record)
+            self._locations.on_item(record)
         if isinstance(record, Record) and (record.skipped or self.missing):
             self.missing += record.skipped
             if record.rec == "gap":
-                self._count_accounted(record)
+                self._subtract_accounted(record)
         if isinstance(item, Frame):
             self.frames += 1
             self._from_server += item.dir == "s2c"
-        if self._onlooker is not None:
-            self._onlooker.note_outcomes(step.unanswered)
-        return [*self._located(step.findings)] if step.findings else []
+        if self._message_filter is not None:
+            self._message_filter.note_outcomes(step.unanswered)
+        return [*self._reported_findings(step.findings)] if step.findings else []
 
     def _note_unanswered(self, reason: End) -> None:
-        if self._onlooker is not None:
-            self._onlooker.note_outcomes(self.fold.open_calls(), is_open=reason == "open")
+        if self._message_filter is not None:
+            self._message_filter.note_outcomes(self.fold.open_calls(), is_open=reason == "open")
 
     @property
-    def ended(self) -> CheckOutcome:
+    def outcome(self) -> CheckOutcome:
         """The outcome of the examination."""
         reading, capture = self.reading, self.reading.capture
         damaged = reading.damage is not None or self.missing > 0
@@ -172,7 +173,7 @@ class CaptureCheck:
             reading.counts,
             dict(sorted(reading.faults.items())),
             damaged,
-            self._nothing_to_check(),
+            self._nothing_reason(),
             tuple(reading.forgotten),
             self.frames,
             self.sessions,
@@ -183,51 +184,55 @@ class CaptureCheck:
             reading.followers,
         )
 
-    def _nothing_to_check(self) -> str:
-        """Why the absence of findings means nothing here; empty if it means something, or there are findings."""
+    def _nothing_reason(self) -> str:
+        """Why the absence of findings says nothing about the capture; empty if it does, or there are findings."""
         if self._has_findings:
             return ""
         if not self.frames:
             return "it holds no frames"
-        if self.fold.failed and not self._from_server:
-            last = next((http for http in reversed(self.fold.exchanges.kept()) if http.over is not None), None)
-            status = None if last is None else last.status
-            how = "had no response" if status is None else f"ended with status {status}"
-            return f"the server sent no message, and the last HTTP exchange {how}"
+        if self.fold.failed_count and not self._from_server:
+            last_exchange = next(
+                (http for http in reversed(self.fold.exchanges.all_exchanges()) if http.end_ref is not None), None
+            )
+            status = None if last_exchange is None else last_exchange.status
+            ending = "had no response" if status is None else f"ended with status {status}"
+            return f"the server sent no message, and the last HTTP exchange {ending}"
         return ""
 
-    def proven(self, located: LocatedFinding, most: int) -> LocatedFinding:
-        """The same finding with the places of up to `most` other records that prove it."""
-        places = ((seq, self._sites.place(seq)) for seq in located.finding.related[:most])
+    def with_proofs(self, located: LocatedFinding, max_proofs: int) -> LocatedFinding:
+        """The same finding with the places of up to `max_proofs` other records that prove it."""
+        places = ((seq, self._locations.place(seq)) for seq in located.finding.related[:max_proofs])
         return located._replace(proofs=tuple((seq, place) for seq, place in places if place is not None))
 
-    def _count_accounted(self, gap: Record) -> None:
-        """Subtract the records that a gap accounts for: it may be about records before it."""
+    def _subtract_accounted(self, gap: Record) -> None:
+        """Subtract the records that a gap record accounts for, which may be further back."""
         span = lost_range(gap)
         if span is not None and span[1] < gap.seq - 1:
             self.missing -= min(self.missing, span[1] - span[0] + 1)
 
-    def _located(self, findings: Iterable[Finding]) -> Iterator[LocatedFinding]:
+    def _reported_findings(self, findings: Iterable[Finding]) -> Iterator[LocatedFinding]:
         for finding in findings:
             if self._is_reported(finding):
                 self._has_findings = True
                 yield self._locate(finding)
 
     def _is_cause(self, finding: Finding) -> bool:
-        return self._is_reported(finding) and _fingerprint(finding) not in self._wanted.baseline
+        return self._is_reported(finding) and _fingerprint(finding) not in self._options.baseline
 
     def _is_reported(self, finding: Finding) -> bool:
-        return self._wanted.picks(finding.rule) and (self._onlooker is None or self._onlooker.selects(finding))
+        return self._options.picks(finding.rule) and (
+            self._message_filter is None or self._message_filter.selects(finding)
+        )
 
     def _locate(self, finding: Finding) -> LocatedFinding:
-        mark = _fingerprint(finding)
+        finding_fingerprint = _fingerprint(finding)
         return LocatedFinding(
             finding,
             self.path,
             self.reading.capture.wall_ns,
-            self._sites.place(finding.frame),
-            mark,
-            mark in self._wanted.baseline,
+            self._locations.place(finding.frame),
+            finding_fingerprint,
+            finding_fingerprint in self._options.baseline,
             forgotten=tuple(self.reading.forgotten),
         )
 
@@ -236,7 +241,7 @@ def _fingerprint(finding: Finding) -> str:
     return fingerprint(finding.rule, finding.method, finding.pointer, finding.message)
 
 
-class _Onlooker:
+class _MessageFilter:
     """Selects findings by applying a filter to the last messages."""
 
     def __init__(self, only: Filter) -> None:
@@ -246,25 +251,25 @@ class _Onlooker:
 
     def on_message(self, context: MessageContext) -> None:
         """Process the next message."""
-        self._note(context.message, facts_of(context))
-        while len(self._facts) > 1 and (len(self._facts) > _MAX_FACTS or self._bytes > _FACTS_BYTES):
-            _, oldest = self._facts.popitem(last=False)
-            self._bytes -= oldest.size or 0
+        self._keep_facts(context.message, facts_of(context))
+        while len(self._facts) > 1 and (len(self._facts) > _MAX_FACTS or self._bytes > _MAX_FACTS_BYTES):
+            _, oldest_facts = self._facts.popitem(last=False)
+            self._bytes -= oldest_facts.size or 0
 
     def note_outcomes(self, calls: Iterable[Call], *, is_open: bool = False) -> None:
-        """Record how requests without a response ended; with `is_open`, one may still come."""
+        """Record how requests without a response ended; with `is_open`, a response may still come."""
         for call in calls:
             if call.session is not None:
-                self._note(call.request, facts_of_call(call, is_open=is_open))
+                self._keep_facts(call.request, facts_of_call(call, is_open=is_open))
 
     def selects(self, finding: Finding) -> bool:
         """Whether the filter selects a finding."""
-        alone = Facts(session=finding.session, frames=(finding.frame, finding.frame))
-        facts = self._facts.get((finding.frame, finding.item), alone)
+        own_facts = Facts(session=finding.session, frames=(finding.frame, finding.frame))
+        facts = self._facts.get((finding.frame, finding.item), own_facts)
         return self._only.matches(facts.add(rules=(finding.rule,), level=str(finding.level)))
 
-    def _note(self, message: Message, facts: Facts) -> None:
+    def _keep_facts(self, message: Message, facts: Facts) -> None:
         key, size = (message.seq, message.index), facts.size or 0
-        known = self._facts.get(key)
-        self._bytes += size - (0 if known is None else known.size or 0)
-        self._facts[key] = self._only.keep(facts)
+        previous_facts = self._facts.get(key)
+        self._bytes += size - (0 if previous_facts is None else previous_facts.size or 0)
+        self._facts[key] = self._only.compute_facts(facts)

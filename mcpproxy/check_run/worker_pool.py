@@ -2,7 +2,7 @@
 
 Captures are assigned to workers in the order in which they are reported, so the first unfinished one is always being
 examined. Its events are passed on as they come; those of later captures wait in memory, up to a limit, beyond which
-their workers wait for this process. A single capture is shared out by rules instead (`parallel_rules`).
+their workers wait for this process. For a single capture, the rules are divided instead (`parallel_rules`).
 
 A worker that dies costs only time: this process then examines its capture, from the first event not yet passed on.
 """
@@ -17,9 +17,9 @@ from typing import Final
 from analysis.child_process import Team, usable_processors
 from analysis.rules.discovery import rules
 from captures.errors import CaptureError
-from mcpproxy.check_run.encoding import decoded, is_last
-from mcpproxy.check_run.examine import CheckOptions, examined
-from mcpproxy.check_run.parallel_rules import examined_in_shares, processes_of_one
+from mcpproxy.check_run.encoding import decode_event, is_last
+from mcpproxy.check_run.examine import CheckOptions, examine_capture
+from mcpproxy.check_run.parallel_rules import examine_in_shares, process_count_for_one
 from mcpproxy.check_run.result import CheckOutcome, Event
 from mcpproxy.check_run.workers import Worker
 
@@ -29,44 +29,46 @@ MAX_WAITING_EVENT_BYTES: Final = 64 << 20
 """The maximum size of the events that wait for their turn, in bytes."""
 
 
-def processes(paths: Sequence[Path], wanted: CheckOptions) -> int:
+def process_count(paths: Sequence[Path], options: CheckOptions) -> int:
     """How many processes to start for captures: none if this process alone is as quick, or has to measure costs."""
-    usable = usable_processors()
-    if usable < 2 or wanted.costs is not None:
+    processors = usable_processors()
+    if processors < 2 or options.costs is not None:
         return 0
     if len(paths) == 1:
-        return processes_of_one(paths[0], wanted)
-    count = min(usable, len(paths), sum(map(_size, paths)) // WORTH + 1)
+        return process_count_for_one(paths[0], options)
+    count = min(processors, len(paths), sum(map(_size, paths)) // WORTH + 1)
     return count if count > 1 else 0
 
 
-def examined_all(paths: Sequence[Path], wanted: CheckOptions, count: int) -> Iterator[tuple[Path, Iterator[Event]]]:
+def examine_captures(
+    paths: Sequence[Path], options: CheckOptions, count: int
+) -> Iterator[tuple[Path, Iterator[Event]]]:
     """Examine captures.
 
     Args:
         paths: the captures.
-        wanted: selects findings.
-        count: how many processes to use, from `processes`.
+        options: selects findings.
+        count: the number of processes to use, from `process_count`.
 
     Yields:
-        Each capture, in the order given, and its events, which must be consumed before the next capture. They raise
-        CaptureError if it cannot be read.
+        Each capture, in the order of `paths`, and its events, which must be consumed before the next capture. The
+        events raise CaptureError if the capture cannot be read.
     """
     if not count:
         for path in paths:
-            yield path, examined(path, wanted)
+            yield path, examine_capture(path, options)
         return
     if len(paths) == 1:
-        yield paths[0], examined_in_shares(paths[0], wanted, count)
+        yield paths[0], examine_in_shares(paths[0], options, count)
         return
     with Team[Worker]() as team:
-        crew = _WorkerPool(team, paths, wanted, count)
+        pool = _WorkerPool(team, paths, options, count)
         for number, path in enumerate(paths):
-            yield path, crew.events(number)
+            yield path, pool.events(number)
 
 
 def _size(path: Path) -> int:
-    """Bytes of the first segment, which is enough for an estimate."""
+    """The size of the first segment, in bytes, which is enough for an estimate."""
     try:
         return path.stat().st_size
     except OSError:
@@ -76,70 +78,70 @@ def _size(path: Path) -> int:
 class _WorkerPool:
     """Several workers and their captures."""
 
-    def __init__(self, team: Team[Worker], paths: Sequence[Path], wanted: CheckOptions, count: int) -> None:
-        self._team, self._paths, self._wanted = team, paths, wanted
-        self._given = 0
-        """How many captures have been assigned."""
-        self._waiting: dict[int, deque[bytes]] = {}
+    def __init__(self, team: Team[Worker], paths: Sequence[Path], options: CheckOptions, count: int) -> None:
+        self._team, self._paths, self._options = team, paths, options
+        self._assigned_count = 0
+        """The number of captures that have been assigned."""
+        self._waiting_messages: dict[int, deque[bytes]] = {}
         """Events that are not yet passed on, by capture."""
         self._waiting_bytes = 0
-        picked = [rule for rule in rules() if wanted.picks(rule)]
+        rule_ids = [rule for rule in rules() if options.picks(rule)]
         with suppress(OSError):  # the workers that did start do all the work
             for _ in range(count):
-                worker = Worker(picked, wanted)
+                worker = Worker(rule_ids, options)
                 team.add(worker)
-                self._give(worker)
+                self._assign_next(worker)
 
     def events(self, number: int) -> Iterator[Event]:
         """The events of a capture.
 
         Args:
-            number: which of the captures; their events must be requested in order.
+            number: the number of the capture; captures must be requested in order.
 
         Raises:
             CaptureError: it cannot be read.
         """
-        passed_on = 0
-        while (message := self._next(number)) is not None:
-            _, event = decoded(message)
+        yielded_count = 0
+        while (message := self._next_message(number)) is not None:
+            _, event = decode_event(message)
             if isinstance(event, CaptureError):
                 raise event
             yield event
-            passed_on += 1
+            yielded_count += 1
             if isinstance(event, CheckOutcome):
                 return
-        yield from islice(examined(self._paths[number], self._wanted), passed_on, None)
+        yield from islice(examine_capture(self._paths[number], self._options), yielded_count, None)
 
-    def _next(self, number: int) -> bytes | None:
+    def _next_message(self, number: int) -> bytes | None:
         """The next event of a capture, as soon as there is one; returns None if no worker will deliver it."""
-        while not (waiting := self._waiting.get(number)):
-            worker = next((one for one in self._team.children if one.number == number), None)
+        while not (waiting_messages := self._waiting_messages.get(number)):
+            worker = next((candidate for candidate in self._team.children if candidate.number == number), None)
             if worker is None:
                 return None
-            for heard, messages in self._team.receive(
+            for sender, messages in self._team.receive(
                 worker if self._waiting_bytes > MAX_WAITING_EVENT_BYTES else None
             ):
-                self._take(heard, messages)
-        message = waiting.popleft()
+                self._on_messages(sender, messages)
+        message = waiting_messages.popleft()
         self._waiting_bytes -= len(message)
-        if not waiting:
-            del self._waiting[number]
+        if not waiting_messages:
+            del self._waiting_messages[number]
         return message
 
-    def _take(self, worker: Worker, messages: list[bytes] | None) -> None:
+    def _on_messages(self, worker: Worker, messages: list[bytes] | None) -> None:
         if messages is None:
             worker.number = None
             return
         for message in messages:
             assert worker.number is not None
-            self._waiting.setdefault(worker.number, deque()).append(message)
+            self._waiting_messages.setdefault(worker.number, deque()).append(message)
             self._waiting_bytes += len(message)
             if is_last(message):
-                self._give(worker)
+                self._assign_next(worker)
 
-    def _give(self, worker: Worker) -> None:
-        """Assign the next capture, if any."""
+    def _assign_next(self, worker: Worker) -> None:
+        """Assign the next capture, if any, to a worker."""
         worker.number = None
-        if self._given < len(self._paths):
-            worker.give(self._given, self._paths[self._given])
-            self._given += 1
+        if self._assigned_count < len(self._paths):
+            worker.assign(self._assigned_count, self._paths[self._assigned_count])
+            self._assigned_count += 1

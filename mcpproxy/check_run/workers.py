@@ -12,8 +12,8 @@ from analysis.checking.baseline import Baseline
 from analysis.child_process import Parent, PythonChild, as_json, from_json
 from analysis.filter import parse
 from captures.errors import CaptureError
-from mcpproxy.check_run.encoding import encoded
-from mcpproxy.check_run.examine import CheckOptions, numbered
+from mcpproxy.check_run.encoding import encode_event
+from mcpproxy.check_run.examine import CheckOptions, examine_numbered
 from mcpproxy.check_run.result import CheckProgress
 
 MAX_EVENT_BYTES: Final = 16 << 20
@@ -21,14 +21,14 @@ MAX_EVENT_BYTES: Final = 16 << 20
 
 
 class Worker(PythonChild):
-    """One process."""
+    """A worker process, as the process that reports uses it."""
 
-    def __init__(self, picked: Iterable[str], wanted: CheckOptions) -> None:
+    def __init__(self, rule_ids: Iterable[str], options: CheckOptions) -> None:
         """Start the process.
 
         Args:
-            picked: the rules whose findings it reports, by id.
-            wanted: the filter, the baseline, and which findings count.
+            rule_ids: the ids of the rules whose findings the process reports.
+            options: the filter, the baseline, and which findings count.
 
         Raises:
             OSError: the system cannot start a process.
@@ -37,15 +37,15 @@ class Worker(PythonChild):
         self.number: int | None = None
         """The number of the capture that it examines."""
         setup = {
-            "picked": [*picked],
-            "accepted": [*wanted.baseline],
-            "only": None if wanted.only is None else wanted.only.text,
-            "counts_consequences": wanted.counts_consequences,
+            "picked": [*rule_ids],
+            "accepted": [*options.baseline],
+            "only": None if options.only is None else options.only.text,
+            "counts_consequences": options.counts_consequences,
         }
         self.send(as_json(setup))
 
-    def give(self, number: int, path: Path) -> None:
-        """Assign a capture."""
+    def assign(self, number: int, path: Path) -> None:
+        """Assign a capture to the process."""
         self.number = number
         self.send(as_json(str(path)))
 
@@ -56,7 +56,7 @@ def main() -> None:
     requests: SimpleQueue[bytes] = SimpleQueue()
     parent.listen(requests.put)
     setup = from_json(requests.get())
-    wanted = CheckOptions(
+    options = CheckOptions(
         frozenset(setup["picked"]).__contains__,
         Baseline(setup["accepted"]),
         None if setup["only"] is None else parse(setup["only"]),
@@ -65,10 +65,10 @@ def main() -> None:
     while True:
         step = 0
         try:
-            for step, event in numbered(Path(from_json(requests.get())), wanted):
-                parent.put(encoded(step, event))
+            for step, event in examine_numbered(Path(from_json(requests.get())), options):
+                parent.send_later(encode_event(step, event))
                 if isinstance(event, CheckProgress):
                     parent.flush()
         except CaptureError as error:
-            parent.put(encoded(step, error))
+            parent.send_later(encode_event(step, error))
         parent.flush()

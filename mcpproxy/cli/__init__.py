@@ -1,4 +1,4 @@
-"""The commands: name and one line of help. Only the chosen module is imported, because a client waits for `run`.
+"""The table of commands, and the dispatch to them. Only the chosen module is imported, because clients wait for `run`.
 
 Each command is a module of this package with a function `run(arguments) -> exit code`. All except `run` also have a
 `parser()`, from which help, completion scripts and the tests of the documentation are generated.
@@ -38,12 +38,12 @@ COMMANDS = {
 }
 
 
-_OWN_GC_POLICY = ("serve", "up", "tui")
-"""Commands that relay, or draw screens while they read: they decide for themselves when to collect reference cycles."""
+_COMMANDS_WITH_OWN_GC = ("serve", "up", "tui")
+"""The commands that relay traffic or draw screens; they decide themselves when to collect reference cycles."""
 
 
 def usage() -> str:
-    """The text of `mcpproxy --help`."""
+    """Return the text of `mcpproxy --help`."""
     rows = "\n".join(f"  {name:<12}{text}" for name, text in COMMANDS.items())
     return f"""usage: mcpproxy COMMAND [ARGUMENT ...]
 
@@ -61,7 +61,7 @@ def dispatch(arguments: list[str]) -> int:
     name = arguments[0] if arguments else ""
     if name == "run":
         _end_on_ctrl_c()
-        # Loading makes no garbage, and collecting it between modules costs 3 ms of every start.
+        # Imports create no garbage, and looking for it would add 3 ms to every start.
         gc.disable()
         from mcpproxy.cli import run
 
@@ -72,26 +72,26 @@ def dispatch(arguments: list[str]) -> int:
         return dispatch([arguments[1], "--help"])
     from importlib import import_module
 
-    from analysis.garbage import spare_collections
-    from mcpproxy.cli.diagnostics import guarded
+    from analysis.garbage import make_collections_rare
+    from mcpproxy.cli.diagnostics import run_guarded
 
     if name == "serve":
         _end_on_ctrl_c()
     if name in COMMANDS:
-        if name not in _OWN_GC_POLICY:
-            spare_collections()
-        # Loading the module takes a tenth of a second, during which Ctrl-C must be as quiet as later.
-        return guarded(lambda given: int(import_module(module_of(name)).run(given)), arguments[1:], name)
-    return guarded(_about, arguments, "mcpproxy")
+        if name not in _COMMANDS_WITH_OWN_GC:
+            make_collections_rare()
+        # Importing the module takes a tenth of a second, during which Ctrl-C must not print a traceback either.
+        return run_guarded(lambda operands: int(import_module(module_of(name)).run(operands)), arguments[1:], name)
+    return run_guarded(_handle_non_command, arguments, "mcpproxy")
 
 
 def module_of(name: str) -> str:
-    """The module of a command; `import` is a keyword of Python, so its module is `import_`."""
+    """Return the name of a command's module; `import` is a keyword of Python, so its module is `import_`."""
     return f"mcpproxy.cli.{name}_" if name == "import" else f"mcpproxy.cli.{name}"
 
 
 def _end_on_ctrl_c() -> None:
-    """Let Ctrl-C end a recorder that is starting as it would end the server, without a traceback.
+    """Make Ctrl-C end a recorder during its start as it would end the server: without a traceback.
 
     This uses the builtin module: importing `signal` takes 3 ms, during which Ctrl-C would still print a traceback.
     """
@@ -101,8 +101,8 @@ def _end_on_ctrl_c() -> None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def _about(arguments: list[str]) -> int:
-    """Handle arguments that name no command: a question about the program, or a mistake."""
+def _handle_non_command(arguments: list[str]) -> int:
+    """Answer `--help`, `help` and `--version`; report an unknown command."""
     from mcpproxy.cli.diagnostics import fail
     from mcpproxy.sanitise import sanitise
 
@@ -119,9 +119,9 @@ def _about(arguments: list[str]) -> int:
 
         sys.stdout.write(f"mcpproxy {__version__}\n")
         return 0
-    from mcpproxy.cli.other_words import SERVED_BY
+    from mcpproxy.cli.other_words import ADVICE_FOR_WORD
     from mcpproxy.wording.nearest import hint
 
-    if name in SERVED_BY:
-        return fail(f"there is no command {name}; {SERVED_BY[name]}")
+    if name in ADVICE_FOR_WORD:
+        return fail(f"there is no command {name}; {ADVICE_FOR_WORD[name]}")
     return fail(f"there is no command {sanitise(name, 64)}{hint(name, COMMANDS)}; mcpproxy --help lists them")

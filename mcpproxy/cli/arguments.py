@@ -12,17 +12,17 @@ from datetime import datetime, timedelta
 from typing import Any, Final, NoReturn
 
 from mcpproxy.cli.diagnostics import Exit, fail, say
-from mcpproxy.recorder.machine_name import checked
+from mcpproxy.recorder.machine_name import checked_name
 from mcpproxy.report.output import set_up_stdout
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.cells import cells
 from mcpproxy.wording.nearest import hint
 
 SHORT_FORM: Final = "the same as --format json"
-_BYTES: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-_LEAST_MEMORY: Final = 64 << 20
+_UNIT_BYTES: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_MIN_MEMORY_BYTES: Final = 64 << 20
 _MAX_MEMORY_BYTES: Final = 1 << 50
-_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_UNIT_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
 def count(text: str) -> int:
@@ -37,18 +37,13 @@ def count(text: str) -> int:
 
 
 def add_machine(parser: argparse.ArgumentParser, help_text: str) -> None:
-    """Add `--machine NAME`: a name that the user chooses for this machine.
-
-    Args:
-        parser: the command's parser.
-        help_text: the help text.
-    """
+    """Add `--machine NAME`: a name that the user chooses for this machine."""
     parser.add_argument("--machine", type=_machine, metavar="NAME", help=help_text)
 
 
 def _machine(text: str) -> str:
     try:
-        return checked(text, "the name")
+        return checked_name(text, "the name")
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 
@@ -60,9 +55,9 @@ def memory(text: str) -> int:
         argparse.ArgumentTypeError: it is not a valid size.
     """
     match = re.fullmatch(r"([0-9]{1,12})([KMG]?)", text.upper())
-    if not match or not _LEAST_MEMORY <= int(match[1]) * _BYTES[match[2]] <= _MAX_MEMORY_BYTES:
+    if not match or not _MIN_MEMORY_BYTES <= int(match[1]) * _UNIT_BYTES[match[2]] <= _MAX_MEMORY_BYTES:
         raise argparse.ArgumentTypeError(f"{text!r:.40} is not a size of at least 64M, such as 512M or 4G")
-    return int(match[1]) * _BYTES[match[2]]
+    return int(match[1]) * _UNIT_BYTES[match[2]]
 
 
 def age(text: str) -> int:
@@ -74,7 +69,7 @@ def age(text: str) -> int:
     match = re.fullmatch(r"([0-9]{1,9})([smhdw])", text)
     if not match:
         raise argparse.ArgumentTypeError(f"{text!r:.40} is not an age such as 30d, 12h or 90m")
-    return int(match[1]) * _SECONDS[match[2]]
+    return int(match[1]) * _UNIT_SECONDS[match[2]]
 
 
 def moment(text: str) -> int:
@@ -86,25 +81,25 @@ def moment(text: str) -> int:
     return _moment(text, timedelta())
 
 
-def latest(text: str) -> int:
+def span_end(text: str) -> int:
     """Parse the end of a time span like `moment`, but read a date without a time as the end of that day."""
     return _moment(text, timedelta(days=1))
 
 
-def _moment(text: str, of_day: timedelta) -> int:
+def _moment(text: str, date_offset: timedelta) -> int:
     if re.fullmatch(r"[0-9]{1,9}[smhdw]", text):
         return time.time_ns() - age(text) * 1_000_000_000
     try:
-        day = datetime.fromisoformat(text)
-        whole_day = of_day if re.fullmatch(r"[0-9]{4}-?[0-9]{2}-?[0-9]{2}", text) else timedelta()
-        return int((day + whole_day).timestamp()) * 1_000_000_000
+        date = datetime.fromisoformat(text)
+        offset = date_offset if re.fullmatch(r"[0-9]{4}-?[0-9]{2}-?[0-9]{2}", text) else timedelta()
+        return int((date + offset).timestamp()) * 1_000_000_000
     except (ValueError, OverflowError, OSError):
         raise argparse.ArgumentTypeError(
             f"{text!r:.40} is neither an age such as 2h or 3d nor a date such as 2026-11-20 or 2026-11-20T10:15"
         ) from None
 
 
-_UNKNOWN: Final = "unrecognized arguments: "
+_UNRECOGNIZED_PREFIX: Final = "unrecognized arguments: "
 """The beginning of argparse's message about options that a command does not have."""
 
 
@@ -127,13 +122,13 @@ class Parser(argparse.ArgumentParser):
         set_up_stdout(getattr(options, "format", "text"))
         return options
 
-    def parse_mixed(self, args: list[str]) -> argparse.Namespace:
-        """Parse arguments whose operands may be among the options, although there is more than one kind of operand."""
+    def parse_intermixed(self, args: list[str]) -> argparse.Namespace:
+        """Parse arguments in which options and operands of several kinds may be mixed."""
         set_up_stdout("text")
         return self.parse_intermixed_args(args)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Refuse a word that is not one of the choices, and suggest the nearest ones."""
+        """Reject a word that is not one of the choices, and suggest the nearest ones."""
         if action.choices is not None and value not in action.choices:
             words = [str(choice) for choice in action.choices]
             text = f"{str(value)!r:.80} is not one of {', '.join(words)}{hint(str(value), words)}"
@@ -141,10 +136,12 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Exit with one line about the error; argparse itself would also print the usage."""
-        unknown = message.removeprefix(_UNKNOWN)
-        option = unknown.split(" ", 1)[0].partition("=")[0]
-        near = hint(option, self._option_string_actions) if unknown != message and option.startswith("--") else ""
-        raise SystemExit(fail(f"{sanitise(message)}{near}; see {self.prog} --help", Exit.USAGE))
+        unknown_options = message.removeprefix(_UNRECOGNIZED_PREFIX)
+        option = unknown_options.split(" ", 1)[0].partition("=")[0]
+        suggestion = (
+            hint(option, self._option_string_actions) if unknown_options != message and option.startswith("--") else ""
+        )
+        raise SystemExit(fail(f"{sanitise(message)}{suggestion}; see {self.prog} --help", Exit.USAGE))
 
 
 def add_format(parser: argparse.ArgumentParser, *more: str, of_json: str = "one JSON object per line") -> None:
@@ -153,14 +150,14 @@ def add_format(parser: argparse.ArgumentParser, *more: str, of_json: str = "one 
     Args:
         parser: the command's parser.
         more: further formats.
-        of_json: what `json` writes, if there are no further formats.
+        of_json: the description of `json` in the help, if there are no further formats.
     """
-    forms = "human-readable text (default), JSON lines, or a format for other tools"
+    formats_help = "human-readable text (default), JSON lines, or a format for other tools"
     parser.add_argument(
         "--format",
         choices=("text", "json", *more),
         default="text",
-        help=forms if more else f"human-readable text (default), or {of_json}",
+        help=formats_help if more else f"human-readable text (default), or {of_json}",
     )
     add_json(parser, SHORT_FORM)
 
@@ -193,13 +190,7 @@ def add_follow(parser: argparse.ArgumentParser) -> None:
 
 
 def add_memory(parser: argparse.ArgumentParser, default: int, help_: str) -> None:
-    """Add `--memory`.
-
-    Args:
-        parser: the command's parser.
-        default: the default, in bytes.
-        help_: the help text.
-    """
+    """Add `--memory`, with a default in bytes."""
     parser.add_argument("--memory", type=memory, default=default, metavar="SIZE", help=help_)
 
 
@@ -207,7 +198,7 @@ def report_filter_error(error: ValueError, option: str = "--filter") -> None:
     """Report an invalid filter expression on stderr, without the caret if line wrapping would misplace it."""
     reason, *lines = f"{option}: {error}".split("\n")
     if lines and sys.stderr is not None and sys.stderr.isatty():
-        room = os.get_terminal_size(sys.stderr.fileno()).columns - len("mcpproxy: ")
-        del lines[1 if 0 < room < max(map(cells, lines)) else len(lines) :]
+        width = os.get_terminal_size(sys.stderr.fileno()).columns - len("mcpproxy: ")
+        del lines[1 if 0 < width < max(map(cells, lines)) else len(lines) :]
     for line in (reason, *lines):
         say(line)

@@ -1,4 +1,4 @@
-"""Baseline files: reads the accepted findings, and replaces the file with the findings of a run.
+"""Reads the accepted findings of a baseline file, and replaces the file with the findings of a run.
 
 The file has a line for each distinct finding, without anything that changes from run to run, such as times and record
 numbers. Captures are named relative to the folder of the baseline. A finding that occurs again keeps its message and
@@ -13,24 +13,24 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from analysis.checking.baseline import MAX_FINGERPRINTS, Baseline, BaselineError, entries
+from analysis.checking.baseline import MAX_FINGERPRINTS, Baseline, BaselineError, findings_by_fingerprint
 from captures.errors import CaptureError
 from mcpproxy.check_run.result import STDIN, LocatedFinding
 from mcpproxy.importers.source import read_lines
 from mcpproxy.wording.counts import count_text
 
 
-def baseline_in(name: str) -> Baseline:
-    """Read the baseline in a file.
+def read_baseline(name: str) -> Baseline:
+    """Read a baseline file.
 
     Raises:
-        CaptureError: it cannot be read, or is not a baseline.
+        CaptureError: the file cannot be read, or is not a baseline.
     """
-    return Baseline(_read(name))
+    return Baseline(_read_entries(name))
 
 
 class NewBaseline:
-    """A baseline that is updated: the entries of the file, and the findings of this run that will replace them."""
+    """A baseline that is being updated: the entries of the file, and the findings of this run that replace them."""
 
     def __init__(self, name: str) -> None:
         """Read the file `name`, which need not exist yet.
@@ -40,28 +40,28 @@ class NewBaseline:
         """
         self._name = name
         self._folder = os.path.dirname(os.path.abspath(name))
-        self._old = _read(name) if os.path.lexists(name) else {}
-        self._new: dict[str, dict[str, Any]] = {}
+        self._old_entries = _read_entries(name) if os.path.lexists(name) else {}
+        self._new_entries: dict[str, dict[str, Any]] = {}
 
     @property
-    def accepted(self) -> Baseline:
-        """The baseline as it is in the file."""
-        return Baseline(self._old)
+    def accepted_findings(self) -> Baseline:
+        """The baseline that the file contains now."""
+        return Baseline(self._old_entries)
 
-    def add(self, located: LocatedFinding) -> None:
+    def accept(self, located: LocatedFinding) -> None:
         """Accept a finding in later runs.
 
         Raises:
             CaptureError: there are too many distinct findings.
         """
-        if located.fingerprint in self._new:
+        if located.fingerprint in self._new_entries:
             return
-        if len(self._new) == MAX_FINGERPRINTS:
+        if len(self._new_entries) == MAX_FINGERPRINTS:
             raise CaptureError(
                 f"cannot write the baseline {self._name}: there are more than {MAX_FINGERPRINTS:,} findings; "
                 "use --rule, --ignore or --filter to select fewer"
             )
-        self._new[located.fingerprint] = self._entry(located, self._old.get(located.fingerprint, {}))
+        self._new_entries[located.fingerprint] = self._entry(located, self._old_entries.get(located.fingerprint, {}))
 
     def write(self) -> str:
         """Replace the file atomically; returns a summary of the changes.
@@ -69,33 +69,37 @@ class NewBaseline:
         Raises:
             CaptureError: it cannot be written.
         """
-        rows = sorted(self._new.items(), key=lambda item: (item[1]["rule"], item[1]["method"] or "", item[0]))
-        with _replaced(self._name) as file:
-            # In ASCII, so that a peer's text cannot harm anyone who views the file.
+        rows = sorted(self._new_entries.items(), key=lambda item: (item[1]["rule"], item[1]["method"] or "", item[0]))
+        with _replacement_file(self._name) as file:
+            # Rows are ASCII: a peer's text cannot send control characters to a terminal that displays the file.
             file.writelines(json.dumps(row).encode() + b"\n" for _, row in rows)
-        new, gone = len(self._new.keys() - self._old.keys()), len(self._old.keys() - self._new.keys())
-        return f"{count_text(len(rows), 'entry', 'entries')} in the baseline {self._name}: {new:,} new, {gone:,} gone"
+        added, removed = (
+            self._new_entries.keys() - self._old_entries.keys(),
+            self._old_entries.keys() - self._new_entries.keys(),
+        )
+        count = count_text(len(rows), "entry", "entries")
+        return f"{count} in the baseline {self._name}: {len(added):,} new, {len(removed):,} gone"
 
     def _entry(self, located: LocatedFinding, old: dict[str, Any]) -> dict[str, Any]:
         finding = located.finding
         capture = str(STDIN) if located.capture == STDIN else os.path.relpath(located.capture, self._folder)
-        # An entry printed by `check --format json` names its capture as the user did in that run.
-        is_ours = "t_ns" not in old and isinstance(old.get("capture"), str)
+        # The user may have pasted an entry from `check --format json`, whose capture has the name used in that run.
+        is_baseline_entry = "t_ns" not in old and isinstance(old.get("capture"), str)
         return {
             "rule": finding.rule,
             "level": str(finding.level),
             "blames": finding.blames,
             "method": finding.method or None,
             "pointer": finding.pointer,
-            "message": old["message"] if is_ours else finding.message,
-            "capture": old["capture"] if is_ours else capture,
+            "message": old["message"] if is_baseline_entry else finding.message,
+            "capture": old["capture"] if is_baseline_entry else capture,
         }
 
 
-def _read(name: str) -> dict[str, dict[str, Any]]:
+def _read_entries(name: str) -> dict[str, dict[str, Any]]:
     try:
         with open(name, "rb") as file:
-            return entries(read_lines(file))
+            return findings_by_fingerprint(read_lines(file))
     except OSError as error:
         raise CaptureError(f"cannot read the baseline {name}: {error.strerror}") from error
     except BaselineError as error:
@@ -103,24 +107,24 @@ def _read(name: str) -> dict[str, dict[str, Any]]:
 
 
 @contextmanager
-def _replaced(name: str) -> Iterator[BinaryIO]:
-    """A temporary file that replaces another at the end, with its mode; symbolic links stay links."""
+def _replacement_file(name: str) -> Iterator[BinaryIO]:
+    """Yield a temporary file that replaces `name` at the end, with the same mode; a symbolic link stays a link."""
     target = Path(os.path.realpath(name))
-    aside = target.with_name(f".{target.name}.{os.urandom(4).hex()}")
+    temporary_path = target.with_name(f".{target.name}.{os.urandom(4).hex()}")
     try:
         mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
         if mode is not None and not target.is_file():
             raise CaptureError(f"cannot write the baseline {name}: it is not a regular file")
         try:
-            with aside.open("xb") as file:
+            with temporary_path.open("xb") as file:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
             if mode is not None:
-                aside.chmod(mode)
-            aside.replace(target)
+                temporary_path.chmod(mode)
+            temporary_path.replace(target)
         finally:
             with suppress(FileNotFoundError):
-                aside.unlink()
+                temporary_path.unlink()
     except OSError as error:
         raise CaptureError(f"cannot write the baseline {name}: {error.strerror}") from error

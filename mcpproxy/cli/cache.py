@@ -15,7 +15,7 @@ from mcpproxy.wording.units import size
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments of `cache`."""
+    """Return the argument parser of `cache`."""
     parser = Parser("cache", __doc__)
     parser.add_argument("action", choices=("clear",), help="clear: delete the whole cache")
     return parser
@@ -26,24 +26,28 @@ def run(arguments: list[str]) -> int:
     parser().parse_args(arguments)
     from analysis import output_cache, summary
 
-    # This loads DuckDB, a fifth of a second for which `cache --help` should not wait.
-    from analysis.store.cache import clear
+    # This import loads DuckDB, which takes a fifth of a second; `cache --help` should not wait for it.
+    from analysis.store.cache import delete_all
     from analysis.store.cache_files import directory
 
-    freed = clear()
+    row_cache = delete_all()
     folder = directory()
-    nowhere = "no directory: neither HOME nor XDG_CACHE_HOME is a directory that DuckDB can open"
-    place = nowhere if folder is None else sanitise(str(folder))
-    sys.stdout.write(f"{count_text(freed.files, 'file')}, {size(freed.bytes)} deleted in {place}\n")
-    code = _left(freed.undeleted, place)
-    of_screens = output_cache.clear()
-    if of_screens.files or of_screens.undeleted:
+    no_folder_text = "no directory: neither HOME nor XDG_CACHE_HOME is a directory that DuckDB can open"
+    place = no_folder_text if folder is None else sanitise(str(folder))
+    sys.stdout.write(
+        f"{count_text(row_cache.deleted_files, 'file')}, {size(row_cache.deleted_bytes)} deleted in {place}\n"
+    )
+    code = _report_undeleted(row_cache.undeleted_files, place)
+    screen_cache = output_cache.clear_files()
+    if screen_cache.deleted_files or screen_cache.undeleted_files:
         place = sanitise(str(summary.directory()))
-        sys.stdout.write(f"{count_text(of_screens.files, 'file')}, {size(of_screens.bytes)} deleted in {place}\n")
-        code = max(code, _left(of_screens.undeleted, place))
+        sys.stdout.write(
+            f"{count_text(screen_cache.deleted_files, 'file')}, {size(screen_cache.deleted_bytes)} deleted in {place}\n"
+        )
+        code = max(code, _report_undeleted(screen_cache.undeleted_files, place))
     return code
 
 
-def _left(count: int, place: str) -> int:
-    """Returns the exit code, after an error message if files could not be deleted."""
+def _report_undeleted(count: int, place: str) -> int:
+    """Report files that could not be deleted; returns the exit code."""
     return fail(f"cannot delete {count_text(count, 'file')} in {place}") if count else int(Exit.FINE)

@@ -1,4 +1,4 @@
-"""The captures that `import` writes: where each goes, and that it appears when it is complete."""
+"""Writes the captures of an import: chooses their paths, and publishes each capture when it is complete."""
 
 import os
 import shlex
@@ -19,21 +19,21 @@ from mcpproxy.importers.conversations import Output
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.counts import count_text
 
-BATCH: Final = 64 << 10
-"""Bytes of lines that are written together."""
-MAX_LISTED_REFUSALS: Final = 3
-"""How many captures that cannot be created are reported in full: if a disk is full, none can."""
+BATCH_BYTES: Final = 64 << 10
+"""Lines are written in batches of about this many bytes."""
+MAX_REPORTED_FAILURES: Final = 3
+"""How many captures that cannot be created are reported one by one: on a full disk, every capture fails."""
 MAX_STEM_CHARS: Final = 56
-"""Characters of a name before its number."""
+"""The maximum length of a name, in characters, to which a number is appended."""
 
 
 def check_output(output: str | None) -> None:
-    """Refuses what can be neither a new capture nor a folder.
+    """Checks that `output` names a new capture or a folder.
 
     Raises:
-        CaptureError: it is empty, a file that is not a capture, or looks like one, such as `x.json`.
+        CaptureError: it is empty, an existing file that is not a capture, or named like one, such as `x.json`.
     """
-    # An existing capture is refused when it would be overwritten.
+    # An existing capture is rejected later, when it would be overwritten.
     if output is None or output.endswith(SUFFIX) or os.path.isdir(output):
         return
     if not output or os.path.lexists(output):
@@ -43,26 +43,26 @@ def check_output(output: str | None) -> None:
 
 
 class CaptureFiles:
-    """The new captures of one import. What is not complete when the block ends is deleted."""
+    """The new captures of one import. Captures that are still incomplete when the `with` block ends are deleted."""
 
     def __init__(self, output: str | None) -> None:
-        """`output` is a new file, or a folder, or None for the folder of captures; see `check_output`."""
+        """`output` is a new file, a folder, or None for the default folder of captures; see `check_output`."""
         self._output = output
-        self._open: list[_CaptureFile] = []
-        self._swept: set[Path] = set()
-        """Folders in which nothing is left of other imports."""
+        self._open_files: list[_CaptureFile] = []
+        self._swept_folders: set[Path] = set()
+        """Folders from which the leftovers of killed imports have been removed."""
         self._report_error: OSError | None = None
-        """Why what was written cannot be told on stdout."""
-        self._refused = 0
-        """Captures that could not be created."""
-        self._uses: dict[str, int] = {}
-        """How many captures of each name there are."""
-        self._waiting: _CaptureFile | None = None
-        """The capture in the one file that was named. It waits until no other follows."""
+        """The error that prevented captures from being listed on stdout."""
+        self._failure_count = 0
+        """The number of captures that could not be created."""
+        self._name_counts: dict[str, int] = {}
+        """How many captures have each name."""
+        self._unpublished_file: _CaptureFile | None = None
+        """The complete capture for a single output file. It is published at the end, if no other capture followed."""
         self.count = 0
-        """How many captures have been published."""
-        self.code = int(Exit.FINE)
-        """The exit code because of captures that could not be created."""
+        """The number of published captures."""
+        self.exit_code = int(Exit.FINE)
+        """The exit code of the import: `CANNOT_CREATE` if a capture could not be created."""
 
     def __enter__(self) -> Self:
         return self
@@ -70,19 +70,19 @@ class CaptureFiles:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
     ) -> None:
-        if error is None and self._waiting is not None:
-            self._publish(self._waiting)
-        for file in list(self._open):
+        if error is None and self._unpublished_file is not None:
+            self._publish(self._unpublished_file)
+        for file in list(self._open_files):
             file.discard()
-        if error is None and self._refused > MAX_LISTED_REFUSALS:
-            fail(f"cannot create {count_text(self._refused - MAX_LISTED_REFUSALS, 'more capture')}")
+        if error is None and self._failure_count > MAX_REPORTED_FAILURES:
+            fail(f"cannot create {count_text(self._failure_count - MAX_REPORTED_FAILURES, 'more capture')}")
 
     def check_report(self) -> None:
-        """Raises what kept the captures from being listed on stdout.
+        """Raises the error that prevented captures from being listed on stdout, if any.
 
         Raises:
-            BrokenPipeError: nobody reads it any longer.
-            CaptureError: it cannot be written.
+            BrokenPipeError: the reader of stdout has closed it.
+            CaptureError: stdout cannot be written.
         """
         error = self._report_error
         if isinstance(error, BrokenPipeError):
@@ -90,14 +90,14 @@ class CaptureFiles:
         if error is not None:
             raise CaptureError(f"the captures were written, but cannot be listed on stdout: {error.strerror}")
 
-    def opened(self, path: Path) -> AbstractContextManager[CaptureFile]:
-        """A new capture there; once for each folder, what killed processes have left in that is removed."""
-        sweeps = path.parent not in self._swept
-        self._swept.add(path.parent)
+    def open_capture(self, path: Path) -> AbstractContextManager[CaptureFile]:
+        """Returns a new capture at `path`. The first call for each folder removes the leftovers of killed processes."""
+        sweeps = path.parent not in self._swept_folders
+        self._swept_folders.add(path.parent)
         return new_capture(path, sweeps=sweeps)
 
     def report(self, line: str) -> None:
-        """Writes a line to stdout; if that fails, the import goes on, and `check_report` raises why."""
+        """Writes a line to stdout; if that fails, the import goes on, and `check_report` raises the error."""
         if self._report_error is not None:
             return
         try:
@@ -107,40 +107,40 @@ class CaptureFiles:
             self._report_error = error
 
     def create(self, name: str, wall_ns: int | None) -> Output:
-        """Returns a new capture; one that takes lines and drops them if it cannot be created, which is reported.
+        """Creates a capture. If that fails, reports it and returns an output that drops its lines.
 
         Args:
             name: the name of the conversation.
-            wall_ns: when it began, if known.
+            wall_ns: when the conversation began, if known.
 
         Raises:
             CannotCreate: the folder cannot be created.
-            CaptureError: one file was named, and this is the second capture.
+            CaptureError: the output is a single file, and this is the second capture.
         """
         if self._output is not None and not self._is_file:
             create_directory(self._output)
         try:
             file = _CaptureFile(self, Path(self._path(name, wall_ns)))
         except CannotCreate as error:
-            self._refuse(error)
-            return _NoFile()
-        self._open.append(file)
+            self._report_failure(error)
+            return _NullOutput()
+        self._open_files.append(file)
         return file
 
     def close(self, file: "_CaptureFile") -> None:
-        """Publishes a capture, unless it is in the one file that was named: then that waits for the end."""
+        """Publishes a capture. If the output is a single file, that waits for the end of the import."""
         if self._is_file:
-            self._waiting = file
+            self._unpublished_file = file
         else:
             self._publish(file)
 
     def command_for(self, path: Path) -> str:
-        """Returns the command that shows a capture; `tui` lists only what is in the folder of captures."""
+        """Returns the command that shows a capture; `tui` lists only the default folder of captures."""
         return "mcpproxy tui" if self._output is None else f"mcpproxy show {sanitise(shlex.quote(str(path)))}"
 
     def forget(self, file: "_CaptureFile") -> None:
-        """Drops a capture that was published or deleted."""
-        self._open.remove(file)
+        """Removes a capture that was published or deleted from the list of open captures."""
+        self._open_files.remove(file)
 
     @property
     def _is_file(self) -> bool:
@@ -152,11 +152,11 @@ class CaptureFiles:
         if self._output is None:
             return choose_path(None, os.path.join(captures_root(), safe_name(name)), wall_ns or now_ns, say)
         if self._is_file:
-            if self._uses:
+            if self._name_counts:
                 raise CaptureError(
                     f"cannot write {self._output}: the log contains several conversations, so -o must name a folder"
                 )
-            self._uses[name] = 1
+            self._name_counts[name] = 1
             return choose_path(self._output, "", now_ns)
         path = choose_path(os.path.join(self._output, self._free_name(name)), "", now_ns)
         if os.path.lexists(path):
@@ -164,35 +164,35 @@ class CaptureFiles:
         return path
 
     def _free_name(self, name: str) -> str:
-        """A file name that no other capture of this import has."""
+        """Returns a file name that no other capture of this import has."""
         stem = safe_name(name)
-        uses = self._uses[stem] = self._uses.get(stem, 0) + 1
-        while uses > 1 and (numbered := f"{stem[:MAX_STEM_CHARS]}-{uses}") in self._uses:
-            uses = self._uses[stem] = uses + 1
+        uses = self._name_counts[stem] = self._name_counts.get(stem, 0) + 1
+        while uses > 1 and (numbered_stem := f"{stem[:MAX_STEM_CHARS]}-{uses}") in self._name_counts:
+            uses = self._name_counts[stem] = uses + 1
         if uses == 1:
             return file_name(stem)
-        self._uses[numbered] = 1
-        return file_name(numbered)
+        self._name_counts[numbered_stem] = 1
+        return file_name(numbered_stem)
 
     def _publish(self, file: "_CaptureFile") -> None:
         self.forget(file)
         try:
             file.publish()
         except CannotCreate as error:
-            self._refuse(error)
+            self._report_failure(error)
         else:
             self.count += 1
 
-    def _refuse(self, error: CannotCreate) -> None:
-        """Reports that a capture cannot be created; the first few are reported in full."""
-        self._refused += 1
-        self.code = int(Exit.CANNOT_CREATE)
-        if self._refused <= MAX_LISTED_REFUSALS:
+    def _report_failure(self, error: CannotCreate) -> None:
+        """Counts a capture that cannot be created; reports the first few."""
+        self._failure_count += 1
+        self.exit_code = int(Exit.CANNOT_CREATE)
+        if self._failure_count <= MAX_REPORTED_FAILURES:
             fail(str(error), Exit.CANNOT_CREATE)
 
 
-class _NoFile:
-    """Lines that cannot be written anywhere."""
+class _NullOutput:
+    """The output in place of a capture that could not be created; it drops every line."""
 
     def append(self, line: bytes) -> None:
         """Drops a line."""
@@ -210,9 +210,9 @@ class _CaptureFile:
     def __init__(self, files: CaptureFiles, path: Path) -> None:
         self._files, self._path = files, path
         self._stack = ExitStack()
-        self._capture = self._stack.enter_context(files.opened(path))
+        self._capture = self._stack.enter_context(files.open_capture(path))
         self._batch: list[bytes] = []
-        self._size = self._lines = 0
+        self._batch_bytes = self._line_count = 0
 
     def append(self, line: bytes) -> None:
         """Adds a line.
@@ -221,9 +221,9 @@ class _CaptureFile:
             CannotCreate: it cannot be written.
         """
         self._batch.append(line)
-        self._lines += 1
-        self._size += len(line)
-        if self._size >= BATCH:
+        self._line_count += 1
+        self._batch_bytes += len(line)
+        if self._batch_bytes >= BATCH_BYTES:
             self._flush()
 
     def close(self) -> None:
@@ -237,27 +237,27 @@ class _CaptureFile:
             self._stack.__exit__(_DiscardedCapture, _DiscardedCapture(), None)
 
     def publish(self) -> None:
-        """Writes the rest, and gives the capture its name.
+        """Writes the remaining lines, and gives the capture its final name.
 
         Raises:
-            CannotCreate: it cannot be written, or something of its name exists by now.
+            CannotCreate: it cannot be written, or its name is in use by now.
         """
         self._flush()
-        written = self._capture.size
+        size = self._capture.size
         self._stack.close()
-        contents = count_text(self._lines, "record")
-        shows = f"`{self._files.command_for(self._path)}` shows it"
-        self._files.report(written_line(self._path, contents, written, shows))
+        contents = count_text(self._line_count, "record")
+        hint = f"`{self._files.command_for(self._path)}` shows it"
+        self._files.report(written_line(self._path, contents, size, hint))
 
     def _flush(self) -> None:
         try:
             self._capture.append(b"".join(self._batch))
         except BaseException:
-            if not self._stack.__exit__(*sys.exc_info()):  # it raises CannotCreate if the disk is full
+            if not self._stack.__exit__(*sys.exc_info()):  # raises CannotCreate if the disk is full
                 raise
         self._batch.clear()
-        self._size = 0
+        self._batch_bytes = 0
 
 
 class _DiscardedCapture(Exception):
-    """A capture is not to be published."""
+    """Raised into the context of a capture, to delete it instead of publishing it."""

@@ -25,14 +25,14 @@ from captures.errors import CaptureError
 from captures.follow import follow
 from mcpproxy.check_run.examine import CaptureCheck, CheckOptions
 from mcpproxy.check_run.result import CheckOutcome, CheckProgress, Event, Reporter, Totals
-from mcpproxy.check_run.worker_pool import examined_all, processes
+from mcpproxy.check_run.worker_pool import examine_captures, process_count
 from mcpproxy.cli.arguments import Parser, add_color, add_follow, add_format, report_filter_error
-from mcpproxy.cli.baseline_file import NewBaseline, baseline_in
-from mcpproxy.cli.check_warnings import say_damage, say_ended
+from mcpproxy.cli.baseline_file import NewBaseline, read_baseline
+from mcpproxy.cli.check_warnings import say_damage, say_outcome
 from mcpproxy.cli.diagnostics import Exit, Progress, fail, say, say_table
-from mcpproxy.cli.follow_selection import Followed
-from mcpproxy.cli.rule import no_rule
-from mcpproxy.cli.selection import add_captures, scope_of, selected
+from mcpproxy.cli.follow_selection import FollowedCaptures
+from mcpproxy.cli.rule import unknown_rule_error
+from mcpproxy.cli.selection import add_captures, scope_of, select_captures
 from mcpproxy.cli.traces import check_traces
 from mcpproxy.report.costs import cost_lines
 from mcpproxy.report.findings import TextReporter
@@ -45,12 +45,12 @@ from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.spans import Style
 
 _LEVELS = {**{str(level): level for level in reversed(Level)}, "never": None}
-_WIDEST = 120
+_MAX_COLUMNS = 120
 """The maximum width of the text output, in columns; longer lines are hard to read."""
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments of `check`."""
+    """Return the argument parser of `check`."""
     parser = Parser("check", __doc__)
     add_captures(parser)
     parser.add_argument(
@@ -90,44 +90,50 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: list[str]) -> int:
-    """Check captures, or traces."""
+    """Check captures, or traces; returns the exit code."""
     options = parser().parse_args(arguments)
-    options.rule, options.ignore = ([*map(current_id, given or ())] for given in (options.rule, options.ignore))
-    problem = _wrong_choice(options)
+    options.rule, options.ignore = ([*map(current_id, patterns or ())] for patterns in (options.rule, options.ignore))
+    problem = _choice_error(options)
     if problem is not None:
         return fail(problem)
     if options.trace is not None:
         return _check_traces(options)
     if options.update_baseline and options.baseline is None:
         return fail("--update-baseline needs --baseline F, the file to write; see mcpproxy check --help")
-    updated = NewBaseline(options.baseline) if options.update_baseline else None
+    new_baseline = NewBaseline(options.baseline) if options.update_baseline else None
     try:
-        wanted = CheckOptions(
+        check_options = CheckOptions(
             lambda rule: _is_picked(rule, options),
-            updated.accepted if updated else baseline_in(options.baseline) if options.baseline else Baseline(),
-            None if options.filter is None else _filter(options.filter),
+            new_baseline.accepted_findings
+            if new_baseline
+            else read_baseline(options.baseline)
+            if options.baseline
+            else Baseline(),
+            None if options.filter is None else _parse_filter(options.filter),
             Costs() if options.profile else None,
-            # A baseline must hold consequences, too: they are reported if their cause is accepted.
-            counts_consequences=updated is None,
+            # A baseline must contain consequences, too: they are reported once their cause is accepted.
+            counts_consequences=new_baseline is None,
         )
     except FilterError as error:
         report_filter_error(error)
         return int(Exit.USAGE)
-    return _Check(options, wanted, updated).run()
+    return _CheckRun(options, check_options, new_baseline).run()
 
 
-def _filter(text: str) -> Filter:
-    only = parse(text)
-    if "has:mark" in only.keys:
-        raise FilterError("`check` does not read marks, which belong to `mcpproxy tui`", text, only.keys["has:mark"])
-    return only
+def _parse_filter(text: str) -> Filter:
+    message_filter = parse(text)
+    if "has:mark" in message_filter.keys:
+        raise FilterError(
+            "`check` does not read marks, which belong to `mcpproxy tui`", text, message_filter.keys["has:mark"]
+        )
+    return message_filter
 
 
-def _wrong_choice(options: argparse.Namespace) -> str | None:
-    """The error in --rule or --ignore, if any."""
+def _choice_error(options: argparse.Namespace) -> str | None:
+    """Return the error in --rule or --ignore, if any."""
     for pattern in (*(options.rule or ()), *(options.ignore or ())):
         if not any(fnmatchcase(rule, pattern) for rule in rules()):
-            return no_rule(pattern)
+            return unknown_rule_error(pattern)
     return None
 
 
@@ -150,32 +156,34 @@ def _check_traces(options: argparse.Namespace) -> int:
             return fail("cannot read traces from stdin: it is closed")
         return check_traces(sys.stdin.buffer, "stdin", lambda rule: _is_picked(rule, options), options.format)
     try:
-        file = open(options.trace, "rb")  # noqa: SIM115 - only errors of opening are about the name
+        file = open(options.trace, "rb")  # noqa: SIM115 - the error below is only about opening the file
     except OSError as error:
         return fail(f"cannot read {options.trace}: {error.strerror}")
     with file:
         return check_traces(file, options.trace, lambda rule: _is_picked(rule, options), options.format)
 
 
-class _Check:
-    """A run over all captures."""
+class _CheckRun:
+    """A check of all selected captures."""
 
-    def __init__(self, options: argparse.Namespace, wanted: CheckOptions, updated: NewBaseline | None) -> None:
+    def __init__(
+        self, options: argparse.Namespace, check_options: CheckOptions, new_baseline: NewBaseline | None
+    ) -> None:
         self._options = options
-        self._wanted = wanted
-        self._updated = updated
+        self._check_options = check_options
+        self._new_baseline = new_baseline
         """The baseline to write, with --update-baseline."""
         self._totals = Totals()
         self._report = self._new_report()
-        self._name = Path()
-        """Name of the current capture in reports."""
-        self._failed = False
+        self._display_name = Path()
+        """The name of the current capture in reports."""
+        self._has_failed = False
         self._is_empty = True
         """Whether no capture so far had anything to check."""
-        self._following: CaptureCheck | None = None
+        self._followed_check: CaptureCheck | None = None
         self._progress = Progress()
-        self._doing = "checking"
-        self._began_ns = time.perf_counter_ns()
+        self._activity = "checking"
+        self._start_ns = time.perf_counter_ns()
 
     def run(self) -> int:
         try:
@@ -183,50 +191,54 @@ class _Check:
         except KeyboardInterrupt:
             self._progress.clear()
             # Ctrl-C is the usual way to end --follow; the user still wants the totals.
-            if self._following is None:
+            if self._followed_check is None:
                 raise
-            self._end(self._following, "open")
+            self._finish_followed(self._followed_check, "open")
             self._write(self._report.close(self._totals))
             raise
         self._write(self._report.close(self._totals))
-        if self._wanted.costs is not None:
-            took_ns = time.perf_counter_ns() - self._began_ns
-            rule_ids = [rule.id for rule in rules_for(self._wanted.picks)]
-            say_table(cost_lines(self._wanted.costs.rules, rule_ids, self._totals.frames, took_ns))
-        if self._wanted.only is not None and self._totals.captures and not self._totals.findings:
+        if self._check_options.costs is not None:
+            took_ns = time.perf_counter_ns() - self._start_ns
+            rule_ids = [rule.id for rule in rules_for(self._check_options.picks)]
+            say_table(cost_lines(self._check_options.costs.rules, rule_ids, self._totals.frames, took_ns))
+        if self._check_options.only is not None and self._totals.captures and not self._totals.finding_count:
             say("no finding matches the filter")
-        if self._failed or (self._is_empty and not self._options.allow_empty):
-            if self._updated is not None:
+        if self._has_failed or (self._is_empty and not self._options.allow_empty):
+            if self._new_baseline is not None:
                 say(
                     f"the baseline {self._options.baseline} was not changed: "
                     "something could not be checked, or there was nothing to check"
                 )
             return int(Exit.USAGE)
-        if self._updated is not None:
-            say(self._updated.write())
+        if self._new_baseline is not None:
+            say(self._new_baseline.write())
             return int(Exit.FINE)
-        bound, worst = _LEVELS[self._options.fail_on], self._totals.worst
-        return int(Exit.FINDINGS if bound is not None and worst is not None and worst >= bound else Exit.FINE)
+        threshold, worst_level = _LEVELS[self._options.fail_on], self._totals.worst_level
+        return int(
+            Exit.FINDINGS
+            if threshold is not None and worst_level is not None and worst_level >= threshold
+            else Exit.FINE
+        )
 
     def _new_report(self) -> Reporter:
         options = self._options
-        chosen = {rule: rule_class for rule, rule_class in rules().items() if self._wanted.picks(rule)}
+        chosen_rules = {rule: rule_class for rule, rule_class in rules().items() if self._check_options.picks(rule)}
         # Notes are printed if they make the run fail, or if their rule was given by its id.
-        notes, named = options.notes or options.fail_on == str(Level.NOTE), frozenset(options.rule or ())
+        shows_notes, named_rules = options.notes or options.fail_on == str(Level.NOTE), frozenset(options.rule or ())
         if options.format == "json":
             return JsonReporter()
         if options.format == "junit":
-            return JunitReporter(notes=notes, named=named)
+            return JunitReporter(notes=shows_notes, named=named_rules)
         if options.format == "sarif":
-            return SarifReporter(chosen)
+            return SarifReporter(chosen_rules)
         if options.format == "github":
-            return GithubReporter(notes=notes, named=named)
+            return GithubReporter(notes=shows_notes, named=named_rules)
         return TextReporter(
-            Style.chosen(options.color, sys.stdout, os.environ),
-            notes=notes,
-            named=named,
+            Style.for_choice(options.color, sys.stdout, os.environ),
+            notes=shows_notes,
+            named=named_rules,
             live=options.follow,
-            width=width_of_stdout(_WIDEST),
+            width=width_of_stdout(_MAX_COLUMNS),
             wraps=sys.stdout.isatty(),
             encoding=sys.stdout.encoding,
         )
@@ -235,102 +247,109 @@ class _Check:
         if self._options.follow and "-" not in self._options.capture:
             asyncio.run(self._follow_all())
             return
-        with selected(self._options.capture, scope_of(self._options)) as chosen:
-            count, captures = processes(chosen.paths, self._wanted), len(chosen.paths)
-            for number, (path, events) in enumerate(examined_all(chosen.paths, self._wanted, count), 1):
-                self._name = chosen.name_of(path)
-                if captures > 1:
-                    self._doing = f"checking {number:,} of {captures:,} captures"
-                    self._progress.show(self._doing)
+        with select_captures(self._options.capture, scope_of(self._options)) as selection:
+            processes, capture_count = process_count(selection.paths, self._check_options), len(selection.paths)
+            for number, (path, events) in enumerate(
+                examine_captures(selection.paths, self._check_options, processes), 1
+            ):
+                self._display_name = selection.name_of(path)
+                if capture_count > 1:
+                    self._activity = f"checking {number:,} of {capture_count:,} captures"
+                    self._progress.show(self._activity)
                 try:
-                    self._take_all(events)
+                    self._report_capture(events)
                 except CaptureError as error:
-                    self._fail(error, path)
+                    self._on_unreadable(error, path)
 
     async def _follow_all(self) -> None:
-        followed = Followed(self._options.capture, scope_of(self._options))
-        if followed.is_endless and not followed.is_one:
+        followed_captures = FollowedCaptures(self._options.capture, scope_of(self._options))
+        if followed_captures.is_endless and not followed_captures.is_single_session:
             raise CaptureError(
                 "--follow checks a single session: name at most one server, and use no option that selects several; "
                 "`mcpproxy show --follow --all` follows all sessions"
             )
-        async for path in followed.paths():
-            self._name = path
+        async for path in followed_captures.paths():
+            self._display_name = path
             try:
                 await self._follow(path)
             except CaptureError as error:
-                self._fail(error, path)
+                self._on_unreadable(error, path)
 
-    def _fail(self, error: CaptureError, path: Path) -> None:
-        self._failed = True
+    def _on_unreadable(self, error: CaptureError, path: Path) -> None:
+        self._has_failed = True
         self._progress.clear()
-        why = str(error).replace(str(path), str(self._name))
-        say(why)
-        self._write(self._report.unreadable(self._name, why))
+        reason = str(error).replace(str(path), str(self._display_name))
+        say(reason)
+        self._write(self._report.unreadable(self._display_name, reason))
 
-    def _take_all(self, events: Iterator[Event]) -> None:
-        """Report a capture."""
+    def _report_capture(self, events: Iterator[Event]) -> None:
+        """Report the events of a capture."""
         has_begun = False
         for event in events:
             if not has_begun:
-                self._begin()
+                self._begin_capture()
                 has_begun = True
-            self._take(event)
+            self._on_event(event)
 
     async def _follow(self, path: Path) -> None:
         async for item in follow(path):
-            if self._following is None:
-                self._begin()
-                self._following = CaptureCheck(path, self._wanted)
+            if self._followed_check is None:
+                self._begin_capture()
+                self._followed_check = CaptureCheck(path, self._check_options)
             if item is None:
                 sys.stdout.flush()
                 continue
-            step, found = self._following.feed(item)
-            damage = self._following.reading.damage_in(step)
+            step, findings = self._followed_check.feed(item)
+            damage = self._followed_check.reading.damage_in(step)
             if damage is not None:
-                self._take(damage)
-            for located in found:
-                self._take(located)
-        if self._following is not None:
-            followed = self._following
-            self._end(followed, "closed" if followed.reading.capture.ending is not None else "killed")
+                self._on_event(damage)
+            for located in findings:
+                self._on_event(located)
+        if self._followed_check is not None:
+            followed_check = self._followed_check
+            self._finish_followed(
+                followed_check, "closed" if followed_check.reading.capture.ending is not None else "killed"
+            )
 
-    def _end(self, followed: CaptureCheck, reason: End) -> None:
-        self._following = None
-        for _, found in followed.finish(reason):
-            for located in found:
-                self._take(located)
-        self._take(followed.ended)
+    def _finish_followed(self, followed_check: CaptureCheck, reason: End) -> None:
+        self._followed_check = None
+        for _, findings in followed_check.finish(reason):
+            for located in findings:
+                self._on_event(located)
+        self._on_event(followed_check.outcome)
 
-    def _begin(self) -> None:
+    def _begin_capture(self) -> None:
         self._totals.captures += 1
-        self._write(self._report.begin(self._name))
+        self._write(self._report.begin(self._display_name))
 
-    def _take(self, event: Event) -> None:
+    def _on_event(self, event: Event) -> None:
         if isinstance(event, Damage):
             self._progress.clear()
-            say_damage(event, self._name)
+            say_damage(event, self._display_name)
         elif isinstance(event, CheckProgress):
-            self._progress.show(f"{self._doing}: {event.frames:,} frames so far")
+            self._progress.show(f"{self._activity}: {event.frames:,} frames so far")
         elif isinstance(event, CheckOutcome):
-            self._take_end(event._replace(capture=self._name))
+            self._on_outcome(event._replace(capture=self._display_name))
         else:
-            located = event._replace(capture=self._name)
+            located = event._replace(capture=self._display_name)
             self._totals.count_finding(located)
-            if self._updated is not None:
-                self._updated.add(located)
+            if self._new_baseline is not None:
+                self._new_baseline.accept(located)
             self._write(self._report.report(located))
 
-    def _take_end(self, ended: CheckOutcome) -> None:
+    def _on_outcome(self, outcome: CheckOutcome) -> None:
         self._progress.clear()
-        if not ended.nothing:
+        if not outcome.nothing_reason:
             self._is_empty = False
         elif not self._options.allow_empty:
-            say(f"{sanitise(str(self._name))}: nothing to check: {ended.nothing}; --allow-empty accepts that")
-        self._totals.frames += ended.frames
-        self._totals.sessions += ended.sessions
-        self._write(self._report.finish(ended))
-        self._failed = not say_ended(ended) or self._failed
+            say(
+                f"{sanitise(str(self._display_name))}: nothing to check: {outcome.nothing_reason}; "
+                "--allow-empty accepts that"
+            )
+        self._totals.frames += outcome.frames
+        self._totals.sessions += outcome.sessions
+        self._write(self._report.finish(outcome))
+        self._has_failed = not say_outcome(outcome) or self._has_failed
 
     def _write(self, pieces: Iterable[str]) -> None:
         for piece in pieces:

@@ -18,29 +18,29 @@ from captures.follow import follow
 from captures.identity import capture_id
 from captures.reader import Capture
 from mcpproxy.cli.diagnostics import INTERRUPTED, Exit, fail, say
-from mcpproxy.cli.export_file import Input, report_missing
-from mcpproxy.cli.follow_selection import Followed
-from mcpproxy.cli.redacted_copies import inputs
+from mcpproxy.cli.export_file import ExportInput, report_missing
+from mcpproxy.cli.follow_selection import FollowedCaptures
+from mcpproxy.cli.redacted_copies import command_inputs
 from mcpproxy.cli.selection import scope_of
-from mcpproxy.exporters.otlp.capture import CaptureSpans
-from mcpproxy.exporters.otlp.histograms import Histograms
+from mcpproxy.exporters.otlp.capture import SpanBuilder
+from mcpproxy.exporters.otlp.histograms import DurationHistograms
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.counts import count_text
 
 if TYPE_CHECKING:
-    from mcpproxy.exporters.otlp.sender import Sender
+    from mcpproxy.exporters.otlp.sender import SpanSender
 
-METRICS_S: Final = 10.0
-"""How often the histograms are sent."""
-PATIENCE_S: Final = 10.0
-"""How long, at the end, to wait for a collector that does not answer."""
-HURRY_S: Final = 2.0
-"""How long to wait for it after Ctrl-C or another signal."""
+METRICS_INTERVAL_S: Final = 10.0
+"""The interval at which the histograms are sent."""
+CLOSE_TIMEOUT_S: Final = 10.0
+"""How long to wait at the end for a collector that does not answer."""
+INTERRUPTED_TIMEOUT_S: Final = 2.0
+"""How long to wait for the collector after Ctrl-C or another signal."""
 
 
-def send(options: argparse.Namespace) -> int:
-    """Send the spans; returns 2 if something could not be read, or did not arrive."""
-    problem = _wrong_url(options.to)
+def send_spans(options: argparse.Namespace) -> int:
+    """Send the spans; returns 2 if a capture could not be read completely, or spans did not arrive."""
+    problem = _url_error(options.to)
     if problem is not None:
         return fail(problem)
     try:
@@ -50,22 +50,22 @@ def send(options: argparse.Namespace) -> int:
             "--to needs the OpenTelemetry exporter, which is not installed; in your clone of mcpproxy, run: "
             "pip install '.[otel]'"
         )
-    from mcpproxy.exporters.otlp.sender import Sender
+    from mcpproxy.exporters.otlp.sender import SpanSender
 
-    sender = Sender(Collector(options.to), say)
-    sending = _Sending(sender, options)
-    code, patience_s = int(Exit.FINE), HURRY_S
+    sender = SpanSender(Collector(options.to), say)
+    capture_sender = _CaptureSender(sender, options)
+    code, patience_s = int(Exit.FINE), INTERRUPTED_TIMEOUT_S
     try:
-        code = asyncio.run(sending.follow()) if options.follow else sending.once()
-        patience_s = PATIENCE_S
+        code = asyncio.run(capture_sender.follow()) if options.follow else capture_sender.send_once()
+        patience_s = CLOSE_TIMEOUT_S
     except KeyboardInterrupt:
         code = INTERRUPTED
     finally:
-        is_whole = sending.close(patience_s)
-    return code if is_whole else max(code, int(Exit.USAGE))
+        is_complete = capture_sender.close(patience_s)
+    return code if is_complete else max(code, int(Exit.USAGE))
 
 
-def _wrong_url(url: str) -> str | None:
+def _url_error(url: str) -> str | None:
     try:
         parts = urlsplit(url)
         is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
@@ -80,35 +80,35 @@ def _wrong_url(url: str) -> str | None:
     return None
 
 
-class _Sending:
+class _CaptureSender:
     """Reads captures, and hands their spans to the sender."""
 
-    def __init__(self, sender: "Sender", options: argparse.Namespace) -> None:
+    def __init__(self, sender: "SpanSender", options: argparse.Namespace) -> None:
         self._sender, self._options = sender, options
-        self._histograms = Histograms()
-        self._metrics_due_s = time.monotonic() + METRICS_S
+        self._histograms = DurationHistograms()
+        self._metrics_due_s = time.monotonic() + METRICS_INTERVAL_S
 
-    def once(self) -> int:
-        """Send everything that the captures hold now."""
-        with inputs(self._options) as given:
-            captures = Input(given.paths)
+    def send_once(self) -> int:
+        """Send everything that the captures contain now; returns the exit code."""
+        with command_inputs(self._options) as selection:
+            sources = ExportInput(selection.paths)
             try:
-                for source in captures.each():
+                for source in sources.sources():
                     fold = source.reading.fold
-                    spans = self._spans(source.id, fold, is_live=False)
+                    spans = self._new_spans(source.id, fold, is_live=False)
                     for step in source:
-                        self._sender.put_when_there_is_room(spans.on_step(step))
-                    report_missing(fold.wall_ns, fold.forgotten, source.path, captures.say)
+                        self._sender.queue_spans_when_possible(spans.on_step(step))
+                    report_missing(fold.wall_ns, fold.forgotten_entries, source.path, sources.say)
             finally:
-                captures.close()
-        return given.code(int(Exit.USAGE if captures.is_spoiled else Exit.FINE))
+                sources.close()
+        return selection.exit_code(int(Exit.USAGE if sources.has_losses else Exit.FINE))
 
     async def follow(self) -> int:
-        """Send spans as they arrive, until there is nothing more to follow."""
+        """Send spans as they are recorded, until there is nothing more to follow; returns the exit code."""
         code = int(Exit.FINE)
-        followed = Followed(self._options.capture, scope_of(self._options))
+        followed = FollowedCaptures(self._options.capture, scope_of(self._options))
 
-        async def one(path: Path) -> None:
+        async def send_capture(path: Path) -> None:
             nonlocal code
             try:
                 code = max(code, await self._follow(path))
@@ -117,46 +117,46 @@ class _Sending:
 
         async with asyncio.TaskGroup() as group:
             async for path in followed.paths():
-                group.create_task(one(path))
+                group.create_task(send_capture(path))
         return code
 
     async def _follow(self, path: Path) -> int:
         reading = Reading()
-        spans = self._spans(capture_id(Capture(path)), reading.fold, is_live=True)
+        spans = self._new_spans(capture_id(Capture(path)), reading.fold, is_live=True)
         async for item in follow(path):
             if item is None:
                 self._send_metrics_if_due()
                 continue
-            self._sender.put(spans.on_step(reading.feed(item)))
+            self._sender.queue_spans(spans.on_step(reading.feed(item)))
         for step in reading.finish():
-            self._sender.put(spans.on_step(step))
+            self._sender.queue_spans(spans.on_step(step))
         damage = reading.damage
         if damage is not None:
             say(f"{sanitise(str(damage))}; the rest was sent; `mcpproxy verify` lists the damage")
         return int(Exit.FINE if damage is None else Exit.USAGE)
 
     def close(self, patience_s: float) -> bool:
-        """Send the rest, within a time limit; returns whether everything arrived, and reports how much did."""
+        """Send the rest within a time limit, and report how many spans arrived; returns whether everything did."""
         self._send_metrics()
-        sent = self._sender.close(patience_s)
-        say(f"sent {count_text(sent.sent, 'span')}")
-        if sent.dropped:
-            say(f"▲ {count_text(sent.dropped, 'span')} dropped: the collector did not accept them")
-        if not sent.metrics_sent:
+        outcome = self._sender.close(patience_s)
+        say(f"sent {count_text(outcome.sent_count, 'span')}")
+        if outcome.dropped_count:
+            say(f"▲ {count_text(outcome.dropped_count, 'span')} dropped: the collector did not accept them")
+        if not outcome.has_sent_metrics:
             say("▲ the latest histograms did not arrive")
-        return sent.metrics_sent and not sent.dropped
+        return outcome.has_sent_metrics and not outcome.dropped_count
 
-    def _spans(self, capture: str, fold: Fold, *, is_live: bool) -> CaptureSpans:
+    def _new_spans(self, capture: str, fold: Fold, *, is_live: bool) -> SpanBuilder:
         options = self._options
-        return CaptureSpans(capture, fold, self._histograms, options.filter, payloads=options.payloads, is_live=is_live)
+        return SpanBuilder(capture, fold, self._histograms, options.filter, payloads=options.payloads, is_live=is_live)
 
     def _send_metrics_if_due(self) -> None:
         if time.monotonic() >= self._metrics_due_s:
             self._send_metrics()
 
     def _send_metrics(self) -> None:
-        from mcpproxy.exporters.otlp.sdk import metrics_data
+        from mcpproxy.exporters.otlp.sdk import sdk_metrics
 
-        self._metrics_due_s = time.monotonic() + METRICS_S
+        self._metrics_due_s = time.monotonic() + METRICS_INTERVAL_S
         if len(self._histograms):
-            self._sender.put_metrics(metrics_data(self._histograms))
+            self._sender.queue_metrics(sdk_metrics(self._histograms))

@@ -1,7 +1,7 @@
 """The command line as data: every command with its options and operands.
 
-Read from the parsers themselves, and from the help text of `run`, which has no parser. Completion scripts are generated
-from it and the tests compare the documentation with it, so both agree with the program.
+The data comes from the parsers themselves, and from the help text of `run`, which has no parser. Completion scripts are
+generated from it, and the tests compare the documentation with it, so both agree with the program.
 """
 
 import argparse
@@ -15,8 +15,8 @@ from mcpproxy.clients.catalogue import CLIENTS
 from mcpproxy.doctor.verdicts import VERDICTS
 
 Operands = Literal["captures", "files", "server", "words", "word and server", "nothing"]
-"""The operands of a command: captures, files, a server's command after `--`, a few words, one of a few words with the
-name of a server, or nothing.
+"""The operands of a command: captures, files, a server's command after `--`, one of a few words, one of a few words
+followed by the name of a server, or nothing.
 """
 
 Values = Literal[
@@ -26,7 +26,7 @@ Values = Literal[
 folder, a file, a rule or a pattern of rules, a verdict of `doctor`, an SQL view or table, or any text.
 """
 
-_VALUES: Final[dict[str, Values]] = {
+_VALUES_OF_METAVAR: Final[dict[str, Values]] = {
     "FILE": "paths",
     "FILE|DIR/": "paths",
     "CAPTURE": "captures",
@@ -37,7 +37,7 @@ _VALUES: Final[dict[str, Values]] = {
     "VERDICT": "verdicts",
     "VIEW": "views",
 }
-_ROW: Final = re.compile(
+_OPTION_ROW: Final = re.compile(
     r"^  (?P<name>--[a-z-]+)(?: (?P<metavar>\S+))? {2,}(?P<help>\S.*(?:\n {8,}\S.*)*)$", re.MULTILINE
 )
 
@@ -46,24 +46,24 @@ class Option(NamedTuple):
     """An option of a command."""
 
     names: tuple[str, ...]
-    """As typed, the short one first: `-f`, `--follow`."""
+    """Its names as typed, the short one first: `-f`, `--follow`."""
     help: str
-    """Its help, in one line."""
+    """Its help text, on one line."""
     metavar: str
-    """The name of its value; empty if it accepts none, or one of `words`."""
+    """The name of its value in the help; empty if it has no value, or accepts only `words`."""
     words: tuple[str, ...]
     """Its permitted values; empty if any value is permitted."""
 
     @property
     def values(self) -> Values:
-        """The kind of its value."""
+        """The kind of value that it accepts."""
         if self.words:
             return "words"
-        return _VALUES.get(self.metavar, "text") if self.metavar else "none"
+        return _VALUES_OF_METAVAR.get(self.metavar, "text") if self.metavar else "none"
 
 
 class Grammar(NamedTuple):
-    """A command."""
+    """A command with its options and operands."""
 
     name: str
     summary: str
@@ -71,28 +71,29 @@ class Grammar(NamedTuple):
     options: tuple[Option, ...]
     operands: Operands
     words: tuple[str, ...] = ()
-    """The only operands it accepts if `operands` is `words`; the first operand if that is `word and server`."""
+    """The permitted operands if `operands` is `words`; the permitted first operands if it is `word and server`."""
 
 
 def rule_patterns() -> list[str]:
-    """The usual values of options that choose rules: a whole group, or a rule by its id."""
+    """Return the usual values of options that choose rules: a pattern for each group, then the id of each rule."""
     ids = list(rules())
     return [*dict.fromkeys(f"{rule.partition('/')[0]}/*" for rule in ids), *ids]
 
 
-def verdicts() -> list[str]:
-    """The ids of all verdicts of `doctor`."""
+def verdict_ids() -> list[str]:
+    """Return the ids of all verdicts of `doctor`."""
     return [verdict.id for verdict in VERDICTS]
 
 
 def grammars() -> list[Grammar]:
-    """Every command, in the order of `mcpproxy --help`."""
+    """Return the grammar of every command, in the order of `mcpproxy --help`."""
     return [
-        _of_run(COMMANDS[name]) if name == "run" else _of_parser(name, summary) for name, summary in COMMANDS.items()
+        _grammar_of_run(COMMANDS[name]) if name == "run" else _grammar_of_parser(name, summary)
+        for name, summary in COMMANDS.items()
     ]
 
 
-def _of_parser(name: str, summary: str) -> Grammar:
+def _grammar_of_parser(name: str, summary: str) -> Grammar:
     parser: argparse.ArgumentParser = import_module(module_of(name)).parser()
     options = tuple(_option(action) for action in parser._actions if action.option_strings)
     words: list[str] = []
@@ -114,16 +115,16 @@ def _operands(metavar: str | tuple[str, ...] | None, words: list[str]) -> Operan
 
 def _option(action: argparse.Action) -> Option:
     words = tuple(map(str, action.choices or ()))
-    takes = action.nargs != 0 and not words
-    metavar = str(action.metavar or action.dest.upper()) if takes else ""
+    has_value = action.nargs != 0 and not words
+    metavar = str(action.metavar or action.dest.upper()) if has_value else ""
     return Option(tuple(action.option_strings), action.help or "", metavar, words)
 
 
-def _of_run(summary: str) -> Grammar:
+def _grammar_of_run(summary: str) -> Grammar:
     from mcpproxy.cli import run
 
     options = []
-    for row in _ROW.finditer(run.__doc__ or ""):
+    for row in _OPTION_ROW.finditer(run.__doc__ or ""):
         words = run._CHOICES.get(row["name"], ())
         names = ("-h", "--help") if row["name"] == "--help" else (row["name"],)
         options.append(Option(names, " ".join(row["help"].split()), "" if words else row["metavar"] or "", words))

@@ -1,4 +1,4 @@
-"""`mcpproxy show --frame N --as`: a message as `tui` copies it, or lines of stderr, printed."""
+"""`mcpproxy show --frame N --as`: prints a message as `tui` copies it, or lines of stderr."""
 
 import sys
 from collections.abc import Iterator
@@ -15,18 +15,18 @@ from captures.reader import Capture
 from captures.record import Record, raw_bytes
 from mcpproxy.cli.check_warnings import say_damage
 from mcpproxy.cli.diagnostics import Exit, fail, say
-from mcpproxy.cli.messages import frames_of
-from mcpproxy.wording.resending import Command, Posted, command, posted_by, pretty, raw_text
+from mcpproxy.cli.messages import parse_frame_range
+from mcpproxy.wording.resending import Command, PostedMessage, command, posted_message, pretty_json, raw_text
 
 FORMS = ("curl", "shell", "message")
 
 
 def show_as(paths: list[Path], frames: tuple[int, int], form: str) -> int:
-    """Print frames in this form; returns 2 if they have no such form, or the capture is damaged or cannot be read.
+    """Print frames in a form; returns 2 if they do not have it, or the capture is damaged or cannot be read.
 
     Args:
         paths: the captures; more than one is an error.
-        frames: the first and the last number; the same, except for messages.
+        frames: the numbers of the first and the last frame; both are the same unless the form is `message`.
         form: one of FORMS.
     """
     if len(paths) != 1:
@@ -34,21 +34,21 @@ def show_as(paths: list[Path], frames: tuple[int, int], form: str) -> int:
     number = frames[0]
     if form == "message":
         return _print_texts(paths[0], frames)
-    source = _Source(paths[0])
-    search = _Search(source, number)
+    source = _CaptureSource(paths[0])
+    search = _FrameSearch(source, number)
     if search.frame is None:
-        return _not_found(source, frames, form)
-    made = search.command()
-    if made is None:
+        return _report_not_found(source, frames, form)
+    resend_command = search.command()
+    if resend_command is None:
         return fail(
             f"no command sends frame {number} again: the server sent it, and its request is not in the capture, or its "
             "HTTP request is unknown, or of the older transport, which answers on another stream; use --as message"
         )
-    if made.kind != form:
-        crossed = "HTTP" if made.kind == "curl" else "stdio"
-        return fail(f"frame {number} was sent over {crossed}: use --as {made.kind}")
-    sys.stdout.write(f"{made.text}\n")
-    if made.has_placeholders:
+    if resend_command.kind != form:
+        transport = "HTTP" if resend_command.kind == "curl" else "stdio"
+        return fail(f"frame {number} was sent over {transport}: use --as {resend_command.kind}")
+    sys.stdout.write(f"{resend_command.text}\n")
+    if resend_command.has_placeholders:
         sys.stdout.flush()
         say("replace each <…> in the command before you run it")
     return source.exit_code
@@ -56,54 +56,54 @@ def show_as(paths: list[Path], frames: tuple[int, int], form: str) -> int:
 
 def _print_texts(path: Path, frames: tuple[int, int]) -> int:
     """Print the messages and the lines of stderr in a range; returns 2 if there are none, or the capture is damaged."""
-    source = _Source(path)
+    source = _CaptureSource(path)
     has_printed = is_piece = False
     for step in source:
         entry = step.item
         if not isinstance(entry, Frame | Record) or not frames[0] <= entry.seq <= frames[1]:
             continue
-        text = _text_of(entry)
+        text = _copied_text(entry)
         if text is None:
             continue
-        before = "\n" if is_piece and isinstance(entry, Frame) else ""
-        # A long line of stderr is in several records, without an end of line between them.
+        separator = "\n" if is_piece and isinstance(entry, Frame) else ""
+        # A long line of stderr spans several records, without a line break between them.
         is_piece = isinstance(entry, Record) and entry.members.get("delim") == ""
-        sys.stdout.write(f"{before}{text}" + ("" if is_piece else "\n"))
+        sys.stdout.write(f"{separator}{text}" + ("" if is_piece else "\n"))
         has_printed = True
         if frames[0] == frames[1]:
             break
     if not has_printed:
-        return _not_found(source, frames, "message")
+        return _report_not_found(source, frames, "message")
     sys.stdout.write("\n" if is_piece else "")
     return source.exit_code
 
 
-def _text_of(entry: Frame | Record) -> str | None:
-    """The text of a message or a line of stderr, escaped for a terminal, or None for other records."""
+def _copied_text(entry: Frame | Record) -> str | None:
+    """Return a message or a line of stderr, escaped for a terminal; None for other records."""
     if isinstance(entry, Frame):
-        return pretty(entry.raw) or raw_text(entry.raw)
+        return pretty_json(entry.raw) or raw_text(entry.raw)
     raw = raw_bytes(entry.members) if entry.rec == "stderr" else None
     return None if raw is None else raw_text(raw)
 
 
-def _not_found(source: "_Source", frames: tuple[int, int], form: str) -> int:
+def _report_not_found(source: "_CaptureSource", frames: tuple[int, int], form: str) -> int:
     """Report that the named frames do not exist, or have no such form; returns the exit code."""
-    number, last = frames
-    if number != last:
-        return fail(f"none of the records from {number} to {last} is a message or a line of stderr")
-    if number > source.last:
-        return fail(f"there is no frame {number} in {source.path}; the last record is {source.last}")
+    number, last_number = frames
+    if number != last_number:
+        return fail(f"none of the records from {number} to {last_number} is a message or a line of stderr")
+    if number > source.last_seq:
+        return fail(f"there is no frame {number} in {source.path}; the last record is {source.last_seq}")
     return fail(
         f"record {number} is not a frame, so it cannot be printed as {form}; to see what it is, use --frame {number} "
         "without --as"
     )
 
 
-class _Source:
-    """A capture while it is read; the first damage is reported on stderr."""
+class _CaptureSource:
+    """A capture that is being read; its first damage is reported on stderr."""
 
     def __init__(self, path: Path) -> None:
-        """Open it.
+        """Open the capture.
 
         Raises:
             CaptureError: the capture cannot be read.
@@ -111,8 +111,8 @@ class _Source:
         self.path = path
         self.capture = Capture(path)
         self.exit_code = int(Exit.FINE)
-        self.last = -1
-        """Number of the last record that was read."""
+        self.last_seq = -1
+        """The number of the last record read so far."""
         self._reading = Reading(self.capture)
 
     def __iter__(self) -> Iterator[Step]:
@@ -122,83 +122,87 @@ class _Source:
                 say_damage(damage, self.path)
                 self.exit_code = int(Exit.USAGE)
             if isinstance(step.record, Frame | Record):
-                self.last = step.record.seq
+                self.last_seq = step.record.seq
             yield step
 
 
-class _Sent(NamedTuple):
-    """A frame, and the HTTP request that carried it."""
+class _SentFrame(NamedTuple):
+    """A frame, and the HTTP request that carried it, if there was one."""
 
     frame: Frame
-    posted: Posted | None
+    http_request: PostedMessage | None
 
 
-class _Search:
-    """A frame of a capture, with what is needed to send it again; nothing after it is read."""
+class _FrameSearch:
+    """Searches a capture for a frame, and for what is needed to send it again; reads nothing after the frame."""
 
-    def __init__(self, source: _Source, number: int) -> None:
+    def __init__(self, source: _CaptureSource, number: int) -> None:
         self._header = source.capture.header.members
         self._number = number
-        self._begun: dict[int, _Sent] = {}
-        """By session, the request with which it began."""
+        self._initialize_frames: dict[int, _SentFrame] = {}
+        """The `initialize` request of each session, by session number."""
         self.frame: Frame | None = None
-        self._sent: _Sent | None = None
-        """What the command sends: the frame, or the request that it answers."""
-        self._before: _Sent | None = None
+        self._frame_to_send: _SentFrame | None = None
+        """The frame that the command sends: the one searched for, or the request that it answers."""
+        self._initialize_frame: _SentFrame | None = None
         for step in source:
-            if self._has_found(step.messages):
+            if self._find_in(step.messages):
                 return
 
     def command(self) -> Command | None:
-        """The command that sends the message again, or the request that it answers."""
-        if self._sent is None:
+        """Return the command that sends the message, or the request that it answers, again; None if there is none."""
+        if self._frame_to_send is None:
             return None
-        before = self._before
+        handshake = self._initialize_frame
         return command(
             self._header,
-            self._sent.frame,
-            self._sent.posted,
-            None if before is None else before.frame,
-            None if before is None else before.posted,
+            self._frame_to_send.frame,
+            self._frame_to_send.http_request,
+            None if handshake is None else handshake.frame,
+            None if handshake is None else handshake.http_request,
         )
 
-    def _has_found(self, several: tuple[MessageContext, ...]) -> bool:
-        for context in several:
+    def _find_in(self, contexts: tuple[MessageContext, ...]) -> bool:
+        for context in contexts:
             message = context.message
             frame = next((frame for frame in message.frames if frame.seq == self._number), None)
             if frame is not None:
-                self._take(context, frame)
+                self._on_frame_found(context, frame)
                 return True
             if isinstance(message, Request) and message.sender == "client" and message.method == "initialize":
-                self._begun[context.session.number] = _sent(message.frames[0], context.http)
+                self._initialize_frames[context.session.number] = _sent_frame(message.frames[0], context.http)
         return False
 
-    def _take(self, context: MessageContext, frame: Frame) -> None:
+    def _on_frame_found(self, context: MessageContext, frame: Frame) -> None:
         self.frame = frame
         call = context.answered
         if frame.dir == "c2s":
-            self._sent = _sent(frame, context.http)
+            self._frame_to_send = _sent_frame(frame, context.http)
         elif call is not None and call.request.sender == "client":
-            self._sent = _sent(call.request.frames[0], call.http)
+            self._frame_to_send = _sent_frame(call.request.frames[0], call.http)
         # An `initialize` needs no `initialize` before it.
-        begun = self._begun.get(context.session.number)
-        if self._sent is not None and begun is not None and begun.frame.seq < self._sent.frame.seq:
-            self._before = begun
+        handshake = self._initialize_frames.get(context.session.number)
+        if (
+            self._frame_to_send is not None
+            and handshake is not None
+            and handshake.frame.seq < self._frame_to_send.frame.seq
+        ):
+            self._initialize_frame = handshake
 
 
-def _sent(frame: Frame, http: HttpExchange | None) -> _Sent:
-    return _Sent(frame, None if http is None else posted_by(http, frame.raw))
+def _sent_frame(frame: Frame, http: HttpExchange | None) -> _SentFrame:
+    return _SentFrame(frame, None if http is None else posted_message(http, frame.raw))
 
 
-def named_frames(text: str | None, form: str) -> tuple[int, int]:
-    """The first and the last frame of `--frame`.
+def parse_frames(text: str | None, form: str) -> tuple[int, int]:
+    """Parse the value of `--frame`; returns the numbers of the first and the last frame.
 
     Raises:
-        CaptureError: it is missing, or is neither a number nor, for messages, a range.
+        CaptureError: the value is missing, or is neither a number nor, for messages, a range.
     """
     if text is None:
         raise CaptureError("--as needs --frame N, the message to print")
-    frames = frames_of(text)
+    frames = parse_frame_range(text)
     if form != "message" and frames[0] != frames[1]:
         raise CaptureError(f"--as {form} takes a single frame, such as --frame 3, not {text!r:.40}")
     return frames

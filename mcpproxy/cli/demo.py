@@ -19,18 +19,18 @@ from captures.file import choose_path
 from captures.paths import captures_root
 from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit, fail
-from mcpproxy.demo.client import SilentError, talk
+from mcpproxy.demo.client import SilentError, converse
 from mcpproxy.demo.faults import FAULTS
 from mcpproxy.sanitise import sanitise
 
 NAME: Final = "demo"
 """The server name of the capture."""
 
-_CODES: Final = {int(Exit.CANNOT_CREATE): Exit.CANNOT_CREATE}
+_EXIT_CODES: Final = {int(Exit.CANNOT_CREATE): Exit.CANNOT_CREATE}
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments of `demo`."""
+    """Return the argument parser of `demo`."""
     parser = Parser("demo", __doc__)
     parser.add_argument(
         "--capture", metavar="DIR", help="record to a new file in DIR (default: where `mcpproxy run` records)"
@@ -38,23 +38,23 @@ def parser() -> argparse.ArgumentParser:
     return parser
 
 
-def run(argv: list[str]) -> int:
+def run(arguments: list[str]) -> int:
     """Record the conversation, show it, and suggest what to try next.
 
     Raises:
         CaptureError: there is no directory for the capture.
     """
-    directory = parser().parse_args(argv).capture
+    directory = parser().parse_args(arguments).capture
     path = _new_capture(directory)
     status, problem = _record(path)
     if problem:
-        return fail(f"the demo could not be recorded: {problem}", _CODES.get(status, Exit.USAGE))
+        return fail(f"the demo could not be recorded: {problem}", _EXIT_CODES.get(status, Exit.USAGE))
     from mcpproxy.cli import show
 
-    shown = show.run([str(path)])
+    exit_code = show.run([str(path)])
     sys.stdout.flush()
-    sys.stderr.write(_farewell(path, kept_elsewhere=directory is not None))
-    return shown
+    sys.stderr.write(_closing_text(path, is_kept_elsewhere=directory is not None))
+    return exit_code
 
 
 def _new_capture(directory: str | None) -> Path:
@@ -69,7 +69,7 @@ def _record(path: Path) -> tuple[int, str | None]:
     recorder = [*python, "mcpproxy", "run", "--name", NAME, "--capture", str(path)]
     with tempfile.TemporaryFile() as stderr:
         try:
-            status = talk([*recorder, "--", *python, "mcpproxy.demo.server", "--faulty"], stderr)
+            status = converse([*recorder, "--", *python, "mcpproxy.demo.server", "--faulty"], stderr)
             problem = f"the recorder ended with {status}" if status else None
         except (SilentError, OSError) as error:
             status, problem = int(Exit.USAGE), str(error)
@@ -78,11 +78,11 @@ def _record(path: Path) -> tuple[int, str | None]:
     return status, f"{problem}: {sanitise(stderr_text, 400)}" if problem and stderr_text else problem
 
 
-def _farewell(path: Path, *, kept_elsewhere: bool) -> str:
-    shown = sanitise(str(path), 4096)
-    us = sanitise(_own_command(), 4096)
-    name = sanitise(shlex.quote(str(path)), 4096) if kept_elsewhere else NAME
-    stays = (
+def _closing_text(path: Path, *, is_kept_elsewhere: bool) -> str:
+    path_text = sanitise(str(path), 4096)
+    program = sanitise(_own_command(), 4096)
+    capture_word = sanitise(shlex.quote(str(path)), 4096) if is_kept_elsewhere else NAME
+    install_hint = (
         "" if _is_installed() else "\nClients will start mcpproxy from where it is, so install it first: pipx install ."
     )
     faults = "\n".join(f"  {number}: {fault.description}" for number, fault in FAULTS.items())
@@ -90,14 +90,14 @@ def _farewell(path: Path, *, kept_elsewhere: bool) -> str:
 What the server did on purpose, in answer to
 {faults}
 
-The capture is {shown}
+The capture is {path_text}
 Try next:
-  {us} tui {name}
-  {us} check {name}
-  {us} stats {name}
-  {us} show --json {name}
-  {us} verify {name}
-  {us} install    to record the servers of your own MCP clients{stays}
+  {program} tui {capture_word}
+  {program} check {capture_word}
+  {program} stats {capture_word}
+  {program} show --json {capture_word}
+  {program} verify {capture_word}
+  {program} install    to record the servers of your own MCP clients{install_hint}
 """
 
 
@@ -107,9 +107,9 @@ def _is_installed() -> bool:
 
 
 def _own_command() -> str:
-    """The command that starts this program here: plain `mcpproxy` only if PATH leads to the same program."""
-    started, known = sys.argv[0], shutil.which("mcpproxy")
-    if os.path.basename(started) == "__main__.py":
-        return "mcpproxy" if known else shlex.join([sys.executable, "-m", "mcpproxy"])
-    is_known = known is not None and os.path.exists(started) and os.path.samefile(known, started)
-    return "mcpproxy" if is_known else shlex.quote(started)
+    """Return the command that starts this program: plain `mcpproxy` only if that is the same program in the PATH."""
+    argv0, path_program = sys.argv[0], shutil.which("mcpproxy")
+    if os.path.basename(argv0) == "__main__.py":
+        return "mcpproxy" if path_program else shlex.join([sys.executable, "-m", "mcpproxy"])
+    is_same = path_program is not None and os.path.exists(argv0) and os.path.samefile(path_program, argv0)
+    return "mcpproxy" if is_same else shlex.quote(argv0)

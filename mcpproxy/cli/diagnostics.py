@@ -1,7 +1,7 @@
-"""Everything that commands write to stderr, and every exit code. stdout is for data, and not handled here.
+"""Writes the messages of all commands to stderr, and defines their exit codes. stdout is for data only.
 
-An error is one line: what was tried, on what, and what to do next. It is never a traceback, whose locals would contain
-traffic.
+An error is one line: what was tried, on what, and what to do next. It is never a traceback, because the values of local
+variables in it could contain traffic.
 """
 
 import os
@@ -28,8 +28,8 @@ class Exit(IntEnum):
     INCOMPLETE = 3
     """Only `verify`: the capture was not closed, or is still being recorded."""
     CANNOT_CREATE = 73
-    """A capture or another output cannot be created or written, or exists already: nothing was started, and no partial
-    file is left.
+    """A capture or another output cannot be created or written, or already exists: nothing was started, and no partial
+    file remains.
     """
     RECORDING_FAILED = 74
     """`run --on-record-error stop`: a record could not be written, so the session was ended."""
@@ -37,47 +37,47 @@ class Exit(IntEnum):
     NOT_FOUND = 127
 
 
-_TO_START: Final = "\r\x1b[K"
-"""Moves the cursor of a terminal to the start of its line, and empties the line."""
+_CLEAR_LINE: Final = "\r\x1b[K"
+"""Moves the cursor of a terminal to the start of the line, and clears the line."""
 INTERRUPTED: Final = 130
 """The exit code after Ctrl-C."""
 _ending_signals: Final[list[int]] = []
 """The signals that asked the process to end, in order of arrival."""
-_names: Final[dict[str, str]] = {}
-"""The names that messages use for files instead of their real ones."""
+_display_names: Final[dict[str, str]] = {}
+"""The display name of each file that messages must not call by its path."""
 
 
 def say(message: str) -> None:
     """Write a line to stderr."""
-    _write(f"mcpproxy: {sanitise(_renamed(message), None)}\n")
+    _write(f"mcpproxy: {sanitise(_with_display_names(message), None)}\n")
 
 
 @contextmanager
 def display_names(names: Mapping[str, str]) -> Iterator[None]:
-    """Within the block, messages and errors call the files in `names` by the names that the user knows.
+    """Within the block, messages and errors refer to the files in `names` by the names that the user knows.
 
     Raises:
         CaptureError: as raised in the block, with the names replaced.
     """
-    _names.update(names)
+    _display_names.update(names)
     try:
         yield
     except CaptureError as error:
-        error.args = tuple(_renamed(part) if isinstance(part, str) else part for part in error.args)
+        error.args = tuple(_with_display_names(part) if isinstance(part, str) else part for part in error.args)
         raise
     finally:
         for name in names:
-            _names.pop(name, None)
+            _display_names.pop(name, None)
 
 
-def _renamed(message: str) -> str:
-    for name, shown in _names.items():
-        message = message.replace(name, shown)
+def _with_display_names(message: str) -> str:
+    for name, display_name in _display_names.items():
+        message = message.replace(name, display_name)
     return message
 
 
 def say_table(lines: Iterable[str]) -> None:
-    """Write lines that belong together to stderr, without mcpproxy's name in front of each."""
+    """Write the lines of a table to stderr, without mcpproxy's name at the start of each."""
     _write("".join(f"{sanitise(line, None)}\n" for line in lines))
 
 
@@ -89,28 +89,28 @@ def _write(text: str) -> None:
 
 
 class Progress:
-    """A line on stderr that the next one replaces; nothing is shown unless stderr is a terminal."""
+    """A progress line on stderr, which each message replaces; nothing is shown unless stderr is a terminal."""
 
     def __init__(self) -> None:
-        """Start without a line."""
+        """Start without a progress line."""
         self._is_terminal = sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
         self._is_shown = False
 
     def show(self, message: str) -> None:
-        """Show a message instead of the last one."""
+        """Replace the progress line with a message."""
         if self._is_terminal:
             from mcpproxy.wording.cells import fit_ends  # `run`, which starts fast, shows no progress
 
-            # The last cell stays free: some terminals begin a new line after it.
-            room = os.get_terminal_size(2).columns - 1
+            # The last cell stays empty, because some terminals begin a new line after it.
+            width = os.get_terminal_size(2).columns - 1
             text = sanitise(f"mcpproxy: {message}", None)
-            _write(f"{_TO_START}{fit_ends(text, room) if room > 0 else text}")
+            _write(f"{_CLEAR_LINE}{fit_ends(text, width) if width > 0 else text}")
             self._is_shown = True
 
     def clear(self) -> None:
-        """Remove the line, so that other lines can be printed."""
+        """Remove the progress line, so that other lines can be printed."""
         if self._is_shown:
-            _write(_TO_START)
+            _write(_CLEAR_LINE)
             self._is_shown = False
 
 
@@ -120,27 +120,27 @@ def fail(message: str, code: Exit = Exit.USAGE) -> int:
     return int(code)
 
 
-def guarded(command: Callable[[list[str]], int], arguments: list[str], name: str) -> int:
+def run_guarded(command: Callable[[list[str]], int], arguments: list[str], name: str) -> int:
     """Run a command; turns errors that a user can fix into one line, and a closed pipe into a silent exit.
 
     Args:
-        command: what to run.
-        arguments: what to pass to it.
-        name: its name in errors.
+        command: the command to run.
+        arguments: the command's arguments.
+        name: the command's name in errors.
 
     Raises:
-        SystemExit: the process must end, after SIGTERM or because its terminal is gone. Private files are deleted.
+        SystemExit: the process must end, after SIGTERM or because its terminal was closed. Private files are deleted.
     """
     if sys.stdout is None:
         return fail("cannot print: stdout is closed")
-    with _ended_by_signals():
-        return _guarded(command, arguments, name)
+    with _handle_signals():
+        return _run_reporting_errors(command, arguments, name)
 
 
-def interrupt_of(error: BaseException) -> int | None:
-    """The exit code if an error is a signal: DuckDB, while running a statement, reports signals in its own words.
+def signal_exit_code(error: BaseException) -> int | None:
+    """Return the exit code if a signal caused this error, or None.
 
-    Returns None for any other error.
+    While DuckDB runs a statement, it reports a signal as an error of its own.
     """
     if isinstance(error, KeyboardInterrupt) or str(error) == "Query interrupted":
         return 128 + _ending_signals[0] if _ending_signals else INTERRUPTED
@@ -148,29 +148,31 @@ def interrupt_of(error: BaseException) -> int | None:
 
 
 @contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Make signals end the process as Ctrl-C does: by default, they would leave files with traffic in plain text."""
+def _handle_signals() -> Iterator[None]:
+    """Make SIGHUP and SIGTERM end the process as Ctrl-C does; by default, they would leave plain-text files behind."""
 
-    def end(number: int, _frame: FrameType | None) -> None:
+    def on_signal(number: int, _frame: FrameType | None) -> None:
         # A second signal must not interrupt the cleanup.
-        for ignored in handled:
-            signal.signal(ignored, signal.SIG_IGN)
+        for handled_signal in handled_signals:
+            signal.signal(handled_signal, signal.SIG_IGN)
         _ending_signals.append(number)
         _drop_stdout()  # buffered output may have no reader
         raise SystemExit(128 + number)
 
     # A signal that the parent process ignored (nohup) stays ignored.
-    handled = [number for number in (signal.SIGHUP, signal.SIGTERM) if signal.getsignal(number) is signal.SIG_DFL]
-    for number in handled:
-        signal.signal(number, end)
+    handled_signals = [
+        number for number in (signal.SIGHUP, signal.SIGTERM) if signal.getsignal(number) is signal.SIG_DFL
+    ]
+    for number in handled_signals:
+        signal.signal(number, on_signal)
     try:
         yield
     finally:
-        for number in handled:
+        for number in handled_signals:
             signal.signal(number, signal.SIG_DFL)
 
 
-def _guarded(command: Callable[[list[str]], int], arguments: list[str], name: str) -> int:
+def _run_reporting_errors(command: Callable[[list[str]], int], arguments: list[str], name: str) -> int:
     try:
         code = command(arguments)
         sys.stdout.flush()
@@ -181,20 +183,20 @@ def _guarded(command: Callable[[list[str]], int], arguments: list[str], name: st
     except BrokenPipeError:
         return int(Exit.FINE)
     except (KeyboardInterrupt, RuntimeError) as error:
-        interrupt = interrupt_of(error)
-        if interrupt is None:
+        signal_code = signal_exit_code(error)
+        if signal_code is None:
             raise
-        return interrupt
+        return signal_code
     except OSError as error:
-        where = "" if error.filename is None else f"{error.filename}: "
-        return fail(f"`{name}` failed: {where}{error.strerror or error}")
+        file_text = "" if error.filename is None else f"{error.filename}: "
+        return fail(f"`{name}` failed: {file_text}{error.strerror or error}")
     finally:
-        _empty_stdout()
+        _flush_stdout()
     return code
 
 
-def _empty_stdout() -> None:
-    """Write buffered output, or drop it if there is no reader, because Python would complain again at exit."""
+def _flush_stdout() -> None:
+    """Write buffered output, or drop it if there is no reader: otherwise, Python would report another error at exit."""
     try:
         sys.stdout.flush()
     except OSError:

@@ -23,33 +23,33 @@ from typing import Final
 from analysis.filter import FilterError
 from mcpproxy.cli.arguments import Parser, add_follow, report_filter_error
 from mcpproxy.cli.diagnostics import Exit, fail, say
-from mcpproxy.cli.message_filter import message_filter
-from mcpproxy.cli.outputs import check_place, names_recording
-from mcpproxy.cli.redacted_copies import inputs
+from mcpproxy.cli.message_filter import parse_message_filter
+from mcpproxy.cli.outputs import check_file_output, names_recording
+from mcpproxy.cli.redacted_copies import command_inputs
 from mcpproxy.cli.selection import add_captures
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.nearest import nearest
 
-TABLES: Final = ("parquet", "csv", "duckdb")
-FILES: Final = ("otlp", "har", "perfetto", "markdown")
-_DATABASE: Final = ".duckdb"
-_BY_ENDING: Final = {".har": "har", ".md": "markdown", _DATABASE: "duckdb"}
-_FILE_ENDING: Final = re.compile(r"\.(?=[0-9]*[A-Za-z])[A-Za-z0-9]{1,8}").fullmatch
-"""A file extension; it does not match a version number or a date at the end of a folder's name."""
-_WHILE_FOLLOWING: Final = {
+TABLE_FORMATS: Final = ("parquet", "csv", "duckdb")
+FILE_FORMATS: Final = ("otlp", "har", "perfetto", "markdown")
+_DATABASE_SUFFIX: Final = ".duckdb"
+_FORMAT_OF_SUFFIX: Final = {".har": "har", ".md": "markdown", _DATABASE_SUFFIX: "duckdb"}
+_is_file_extension: Final = re.compile(r"\.(?=[0-9]*[A-Za-z])[A-Za-z0-9]{1,8}").fullmatch
+"""Matches a file extension, but not a version number or a date at the end of a folder's name."""
+_REFUSED_WHILE_FOLLOWING: Final = {
     "has:waiting": "`has:waiting` cannot be used with --follow; `mcpproxy status` lists the requests that are waiting",
 }
-"""Keys that `--follow` refuses, with the reason."""
+"""The filter keys that `--follow` does not permit, with the reason."""
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments of `export`."""
+    """Return the argument parser of `export`."""
     parser = Parser("export", __doc__)
     add_captures(parser)
     parser.add_argument(
         "--format",
-        choices=(*TABLES, *FILES),
+        choices=(*TABLE_FORMATS, *FILE_FORMATS),
         help="what to write (default: by OUT's ending, if it is .har, .md or .duckdb; otlp with --to; else parquet)",
     )
     parser.add_argument(
@@ -74,61 +74,63 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: list[str]) -> int:
-    """Export; returns 2 if a capture is damaged or spans are not sent, 73 if a file cannot be written."""
+    """Export captures; returns 2 if one is damaged or spans are not sent, 73 if a file cannot be written."""
     options = parser().parse_args(arguments)
     is_guessed = options.format is None
     options.format = options.format or _format_of(options)
-    problem = _unclear(options) if is_guessed and options.output is not None else None
-    problem = problem or _wrong_choice(options)
+    problem = _ambiguous_output_error(options) if is_guessed and options.output is not None else None
+    problem = problem or _options_error(options)
     if problem is not None:
         return fail(problem)
     try:
         if options.filter is not None:
-            options.filter = message_filter(options.filter, "export", _WHILE_FOLLOWING if options.follow else {})
+            options.filter = parse_message_filter(
+                options.filter, "export", _REFUSED_WHILE_FOLLOWING if options.follow else {}
+            )
     except FilterError as error:
         report_filter_error(error)
         return int(Exit.USAGE)
     if options.to is not None:
-        from mcpproxy.cli.collector import send
+        from mcpproxy.cli.collector import send_spans
 
-        return send(options)
+        return send_spans(options)
     if options.output is None:
         options.output = options.capture.pop(0)
         if names_recording(options.output):
-            what = "FOLDER" if options.format in TABLES else "FILE"
+            output_kind = "FOLDER" if options.format in TABLE_FORMATS else "FILE"
             return fail(
                 f"{options.output} is recorded traffic, not a place to write to; to export it: "
-                f"mcpproxy export {options.output} --format {options.format} -o {what}"
+                f"mcpproxy export {options.output} --format {options.format} -o {output_kind}"
             )
-        if is_guessed and (problem := _unclear(options) or _named_as_format(options.output)):
+        if is_guessed and (problem := _ambiguous_output_error(options) or _format_name_error(options.output)):
             return fail(problem)
-    what = "folder" if options.format in TABLES else "file"
+    output_kind = "folder" if options.format in TABLE_FORMATS else "file"
     if not options.output:
-        return fail(f"the name of the {what} to write to is empty")
+        return fail(f"the name of the {output_kind} to write to is empty")
     if options.output == "-":
-        return fail(f"export does not write to stdout: name a {what} (./- for one that is called so)")
-    if options.format in TABLES:
-        with inputs(options) as given:
-            return given.code(_export(given.paths, options))
+        return fail(f"export does not write to stdout: name a {output_kind} (./- for one that is called so)")
+    if options.format in TABLE_FORMATS:
+        with command_inputs(options) as selection:
+            return selection.exit_code(_export_tables(selection.paths, options))
     from mcpproxy.cli.export_file import export_file
 
-    with inputs(options, partial(check_place, force=options.force)) as given:
-        return given.code(export_file(given.paths, options))
+    with command_inputs(options, partial(check_file_output, force=options.force)) as selection:
+        return selection.exit_code(export_file(selection.paths, options))
 
 
 def _format_of(options: argparse.Namespace) -> str:
-    """The format if none is given: by the extension of OUT, if possible."""
+    """Return the format for options without --format: by the extension of OUT, if possible."""
     if options.to is not None:
         return "otlp"
-    out = options.output or next(iter(options.capture), "")
-    return _BY_ENDING.get(Path(out).suffix.lower(), "parquet")
+    output = options.output or next(iter(options.capture), "")
+    return _FORMAT_OF_SUFFIX.get(Path(output).suffix.lower(), "parquet")
 
 
-def _unclear(options: argparse.Namespace) -> str | None:
-    """The error if OUT is named like a file, and no format is given that writes one."""
+def _ambiguous_output_error(options: argparse.Namespace) -> str | None:
+    """Return the error if OUT is named like a file, but the format writes a folder."""
     if (
         options.format not in ("parquet", "csv")
-        or not _FILE_ENDING(Path(options.output).suffix)
+        or not _is_file_extension(Path(options.output).suffix)
         or _is_folder(options.output)
     ):
         return None
@@ -138,31 +140,31 @@ def _unclear(options: argparse.Namespace) -> str | None:
     )
 
 
-def _named_as_format(out: str) -> str | None:
-    """The error if OUT, without a format, is or resembles the name of one: it was hardly meant as a folder."""
-    format_ = nearest(out, (*TABLES, *FILES), 0.8)
-    if format_ is None or _is_folder(out):
+def _format_name_error(output: str) -> str | None:
+    """Return the error if OUT resembles the name of a format, so it was probably not meant as a folder."""
+    format_ = nearest(output, (*TABLE_FORMATS, *FILE_FORMATS), 0.8)
+    if format_ is None or _is_folder(output):
         return None
     return (
-        f"{sanitise(out)} would be a folder of parquet files; for the format write: --format {format_} -o OUT; "
-        f"for the folder: -o {sanitise(out)}"
+        f"{sanitise(output)} would be a folder of parquet files; for the format write: --format {format_} -o OUT; "
+        f"for the folder: -o {sanitise(output)}"
     )
 
 
-def _is_folder(out: str) -> bool:
-    return out.endswith("/") or Path(out).is_dir()
+def _is_folder(output: str) -> bool:
+    return output.endswith("/") or Path(output).is_dir()
 
 
-def _wrong_choice(options: argparse.Namespace) -> str | None:
-    """The error in the combination of options, if any."""
-    is_table = options.format in TABLES
+def _options_error(options: argparse.Namespace) -> str | None:
+    """Return the error in the combination of options, if any."""
+    is_table = options.format in TABLE_FORMATS
     if options.to is not None:
-        return _wrong_for_sending(options)
+        return _sending_error(options)
     if options.follow:
         return "--follow needs --to: files are written when a capture is complete"
     if options.output is None and not options.capture:
-        what = "the following arguments are required: OUT" if is_table else "no file to write to: give -o FILE"
-        return f"{what}; see mcpproxy export --help"
+        reason = "the following arguments are required: OUT" if is_table else "no file to write to: give -o FILE"
+        return f"{reason}; see mcpproxy export --help"
     if options.findings and not is_table:
         return "--findings needs --format parquet, csv or duckdb"
     if options.filter is not None and is_table:
@@ -172,7 +174,7 @@ def _wrong_choice(options: argparse.Namespace) -> str | None:
     return None
 
 
-def _wrong_for_sending(options: argparse.Namespace) -> str | None:
+def _sending_error(options: argparse.Namespace) -> str | None:
     if options.format != "otlp":
         return f"--to sends otlp, not {options.format}"
     if options.output is not None or options.force:
@@ -184,44 +186,44 @@ def _wrong_for_sending(options: argparse.Namespace) -> str | None:
     return None
 
 
-def _export(paths: list[Path], options: argparse.Namespace) -> int:
-    # Loading DuckDB takes a tenth of a second, for which --help should not wait.
-    from analysis.store.open import Sources, with_sources
-    from analysis.store.table_export import DATABASE, ExportResult, export
-    from mcpproxy.sql.session import Progress, cache_size_warning, report_losses
+def _export_tables(paths: list[Path], options: argparse.Namespace) -> int:
+    # Loading DuckDB takes a tenth of a second; --help should not wait for it.
+    from analysis.store.open import Sources, use_sources
+    from analysis.store.table_export import DATABASE_NAME, ExportResult, export
+    from mcpproxy.sql.session import ProgressLine, cache_size_warning, report_losses
 
-    place, database = Path(options.output), DATABASE
-    if options.format == "duckdb" and place.suffix.lower() == _DATABASE and not _is_folder(options.output):
-        place, database = place.parent, place.name
-    with Progress() as progress:
+    folder, database = Path(options.output), DATABASE_NAME
+    if options.format == "duckdb" and folder.suffix.lower() == _DATABASE_SUFFIX and not _is_folder(options.output):
+        folder, database = folder.parent, folder.name
+    with ProgressLine() as progress:
 
         def write(sources: Sources) -> tuple[ExportResult | None, Sources]:
             if not sources.readable:
                 return None, sources
-            done = export(
+            result = export(
                 sources.readable,
                 options.format,
-                place,
+                folder,
                 findings=options.findings,
                 force=options.force,
                 names_only=options.redact,
                 database=database,
                 progress=progress.update,
             )
-            return done, sources
+            return result, sources
 
-        done, sources = with_sources(paths, write, findings=options.findings, progress=progress.update)
-    for notice in (*cache_size_warning(), *sources.doubles, *(str(error) for _, error in sources.refused)):
+        result, sources = use_sources(paths, write, findings=options.findings, progress=progress.update)
+    for notice in (*cache_size_warning(), *sources.duplicate_notices, *(str(error) for _, error in sources.refused)):
         say(notice)
-    if done is None:
+    if result is None:
         return fail("no capture could be read, so nothing was written")
-    for _, error in done.refused:
+    for _, error in result.refused:
         say(str(error))
-    for table in dict.fromkeys(file.table for file in done.files):
-        files = [file for file in done.files if file.table == table]
+    for table in dict.fromkeys(file.table for file in result.files):
+        files = [file for file in result.files if file.table == table]
         rows = count_text(sum(file.rows for file in files), "row")
-        where = str(files[0].path) if len(files) == 1 else f"{count_text(len(files), 'file')} below {options.output}"
-        sys.stdout.write(f"{table or 'all tables':<15} {rows:>14}  {sanitise(where)}\n")
+        location = str(files[0].path) if len(files) == 1 else f"{count_text(len(files), 'file')} below {options.output}"
+        sys.stdout.write(f"{table or 'all tables':<15} {rows:>14}  {sanitise(location)}\n")
     sys.stdout.flush()
-    is_damaged = report_losses(done.losses, "the rest was written", say)
-    return int(Exit.USAGE if sources.refused or done.refused or is_damaged else Exit.FINE)
+    is_damaged = report_losses(result.losses, "the rest was written", say)
+    return int(Exit.USAGE if sources.refused or result.refused or is_damaged else Exit.FINE)

@@ -1,4 +1,4 @@
-"""`mcpproxy export` for the formats with a single file, which appears complete or not at all and is private."""
+"""`mcpproxy export` for the formats with a single file, which is private, and appears complete or not at all."""
 
 import argparse
 import sys
@@ -10,182 +10,184 @@ from typing import IO, Final
 
 from captures.errors import CaptureError
 from mcpproxy.cli.diagnostics import Exit, Progress, say
-from mcpproxy.cli.message_filter import filter_of
+from mcpproxy.cli.message_filter import filter_for_capture
 from mcpproxy.cli.outputs import written_line
-from mcpproxy.exporters.source import Source
+from mcpproxy.exporters.source import ExportSource
 from mcpproxy.sanitise import sanitise
 from mcpproxy.sql.new_file import new_file
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.units import size
 
 PROGRESS_BYTES: Final = 1 << 20
-"""After how many further bytes the progress is shown again."""
+"""How many bytes are read between two updates of the progress line."""
 
 
-class Input:
+class ExportInput:
     """The captures of an export, opened one by one."""
 
     def __init__(self, paths: list[Path]) -> None:
         self.paths = paths
-        self.is_spoiled = False
-        """Whether any is damaged, or could not be read."""
-        self.read = 0
-        """How many could be read."""
+        self.has_losses = False
+        """Whether any capture is damaged, or could not be read."""
+        self.read_count = 0
+        """How many captures could be read."""
         self._progress = Progress()
-        self._done = self._told = 0
+        self._bytes_read = self._bytes_shown = 0
 
-    def each(self) -> Iterator[Source]:
-        """Yield the captures that can be read; reports any that cannot be read, or only in part."""
+    def sources(self) -> Iterator[ExportSource]:
+        """Yield the captures that can be read; report those that are damaged or cannot be read."""
         for path in self.paths:
             try:
-                source = Source(path, self._tell)
+                source = ExportSource(path, self._on_bytes_read)
                 yield source
             except CaptureError as error:
-                self.is_spoiled = True
+                self.has_losses = True
                 self._progress.clear()
                 say(str(error))
                 continue
-            self.read += 1
+            self.read_count += 1
             damage = source.reading.damage
             if damage is not None:
-                self.is_spoiled = True
+                self.has_losses = True
                 self.say(
                     f"{sanitise(str(damage))}; the rest was exported; `mcpproxy verify` lists the damage, "
                     "`mcpproxy repair` copies everything intact"
                 )
 
     def first_ns(self) -> int:
-        """When the earliest capture opened, by the wall clock; 0 if that is unknown."""
-        walls = []
+        """Return when the earliest capture began, in ns since 1970; 0 if that is unknown."""
+        wall_times = []
         for path in self.paths:
             with suppress(CaptureError):
-                walls.append(Source(path).wall_ns)
-        return min((wall_ns for wall_ns in walls if wall_ns is not None), default=0)
+                wall_times.append(ExportSource(path).wall_ns)
+        return min((wall_ns for wall_ns in wall_times if wall_ns is not None), default=0)
 
     def say(self, message: str) -> None:
-        """Report something, after removing the progress from the line."""
+        """Remove the progress line, and report a message on stderr."""
         self._progress.clear()
         say(message)
 
     def close(self) -> None:
-        """Remove the progress from the terminal."""
+        """Remove the progress line."""
         self._progress.clear()
 
-    def _tell(self, count: int) -> None:
-        self._done += count
-        if self._done - self._told >= PROGRESS_BYTES:
-            self._told = self._done
-            self._progress.show(f"read {size(self._done)}")
+    def _on_bytes_read(self, count: int) -> None:
+        self._bytes_read += count
+        if self._bytes_read - self._bytes_shown >= PROGRESS_BYTES:
+            self._bytes_shown = self._bytes_read
+            self._progress.show(f"read {size(self._bytes_read)}")
 
 
-_NEXT: Final = {
+_ADVICE: Final = {
     "otlp": "give it to a collector's file receiver",
     "har": "open it in mitmproxy or in a browser's network panel",
     "perfetto": "open it in Perfetto or chrome://tracing",
     "markdown": "paste it into an issue",
 }
-"""Advice on what to do with a file, by its format."""
-Writer = Callable[[Input, argparse.Namespace, IO[bytes]], str]
-"""Writes the file; returns what it contains, in words."""
+"""Advice on what to do with a file of each format."""
+Writer = Callable[[ExportInput, argparse.Namespace, IO[bytes]], str]
+"""Writes the file; returns a description of its contents, or an empty text if it wrote nothing."""
 
 
 def export_file(paths: list[Path], options: argparse.Namespace) -> int:
     """Write the file; returns 2 if a capture is damaged or cannot be read."""
     target = Path(options.output)
-    captures = Input(paths)
+    captures = ExportInput(paths)
     try:
-        with new_file(target, replace=options.force, advice="; --force replaces it") as made:
-            with made.open("wb") as file:
-                holds = _WRITERS[options.format](captures, options, file)
-            if not captures.read:
+        with new_file(target, replace=options.force, advice="; --force replaces it") as temporary_path:
+            with temporary_path.open("wb") as file:
+                contents = _WRITERS[options.format](captures, options, file)
+            if not captures.read_count:
                 raise CaptureError("no capture could be read, so nothing was written")
-            if not holds:
-                raise CaptureError(_nothing(options))
-            written = made.stat().st_size
+            if not contents:
+                raise CaptureError(_empty_output_error(options))
+            size_bytes = temporary_path.stat().st_size
     finally:
         captures.close()
-    sys.stdout.write(written_line(target, holds, written, _NEXT[options.format]))
-    return int(Exit.USAGE if captures.is_spoiled else Exit.FINE)
+    sys.stdout.write(written_line(target, contents, size_bytes, _ADVICE[options.format]))
+    return int(Exit.USAGE if captures.has_losses else Exit.FINE)
 
 
-def _nothing(options: argparse.Namespace) -> str:
+def _empty_output_error(options: argparse.Namespace) -> str:
     if options.format == "har" and options.filter:
         return "no HTTP exchange matches the filter; nothing was written"
     if options.format == "har":
-        stdio = "export sessions over stdio as otlp, perfetto or markdown"
-        return f"there are no HTTP exchanges to write as HAR; {stdio}; nothing was written"
+        advice = "export sessions over stdio as otlp, perfetto or markdown"
+        return f"there are no HTTP exchanges to write as HAR; {advice}; nothing was written"
     return "no message matches the filter; nothing was written"
 
 
-def _otlp(captures: Input, options: argparse.Namespace, file: IO[bytes]) -> str:
-    from mcpproxy.exporters.otlp.capture import CaptureSpans
+def _write_otlp(captures: ExportInput, options: argparse.Namespace, file: IO[bytes]) -> str:
+    from mcpproxy.exporters.otlp.capture import SpanBuilder
     from mcpproxy.exporters.otlp.conventions import CallSpan
-    from mcpproxy.exporters.otlp.histograms import Histograms
+    from mcpproxy.exporters.otlp.histograms import DurationHistograms
     from mcpproxy.exporters.otlp.json_lines import metric_lines, trace_lines
 
-    histograms, count = Histograms(), 0
+    histograms, count = DurationHistograms(), 0
 
     def spans() -> Iterator[CallSpan]:
         nonlocal count
-        for source in captures.each():
-            only, fold = filter_of(source.path, options.filter), source.reading.fold
-            made = CaptureSpans(source.id, fold, histograms, only, payloads=options.payloads)
+        for source in captures.sources():
+            selection, fold = filter_for_capture(source.path, options.filter), source.reading.fold
+            capture_spans = SpanBuilder(source.id, fold, histograms, selection, payloads=options.payloads)
             for step in source:
-                for span in made.on_step(step):
+                for span in capture_spans.on_step(step):
                     count += 1
                     yield span
-            report_missing(fold.wall_ns, fold.forgotten, source.path, captures.say)
+            report_missing(fold.wall_ns, fold.forgotten_entries, source.path, captures.say)
 
     for line in trace_lines(spans()):
         file.write(line)
     for line in metric_lines(histograms):
         file.write(line)
-    measured = f"{count_text(len(histograms), 'series', 'series')} of histograms"
-    return f"{count_text(count, 'span')}, {measured}" if count or options.filter is None else ""
+    series = f"{count_text(len(histograms), 'series', 'series')} of histograms"
+    return f"{count_text(count, 'span')}, {series}" if count or options.filter is None else ""
 
 
-def _har(captures: Input, options: argparse.Namespace, file: IO[bytes]) -> str:
+def _write_har(captures: ExportInput, options: argparse.Namespace, file: IO[bytes]) -> str:
     from mcpproxy.exporters.har import HarEntryBuilder, HarFile
 
     with tempfile.TemporaryFile(prefix=".mcpproxy-", dir=Path(options.output).parent) as spool:
         har = HarFile(spool)
-        for source in captures.each():
-            entries = HarEntryBuilder(source.id, source.reading.fold, filter_of(source.path, options.filter))
+        for source in captures.sources():
+            entries = HarEntryBuilder(source.id, source.reading.fold, filter_for_capture(source.path, options.filter))
             for step in source:
                 for entry in entries.on_step(step):
                     har.add(entry)
             if not entries.is_http and len(captures.paths) > 1:
                 captures.say(f"{sanitise(str(source.path))} was recorded over stdio, which HAR cannot hold")
             if entries.lost_request_count:
-                many = count_text(entries.lost_request_count, "exchange")
+                count = count_text(entries.lost_request_count, "exchange")
                 captures.say(
-                    f"{sanitise(str(source.path))}: {many} left out, because the record of the request is lost"
+                    f"{sanitise(str(source.path))}: {count} left out, because the record of the request is lost"
                 )
             if entries.truncated_body_count:
-                many = count_text(entries.truncated_body_count, "body", "bodies")
-                captures.say(f"{sanitise(str(source.path))}: {many} cut at 16 MiB")
+                count = count_text(entries.truncated_body_count, "body", "bodies")
+                captures.say(f"{sanitise(str(source.path))}: {count} cut at 16 MiB")
         for piece in har.pieces():
             file.write(piece)
         return count_text(len(har), "entry", "entries") if len(har) else ""
 
 
-def _perfetto(captures: Input, options: argparse.Namespace, file: IO[bytes]) -> str:
-    from mcpproxy.exporters.trace_events import CaptureEvents, Event, Processes, file_pieces
+def _write_perfetto(captures: ExportInput, options: argparse.Namespace, file: IO[bytes]) -> str:
+    from mcpproxy.exporters.trace_events import Event, ProcessNumbers, TraceEventBuilder, file_pieces
 
-    processes, ids, count = Processes(), [], 0
+    processes, ids, count = ProcessNumbers(), [], 0
     first_ns = captures.first_ns()
 
     def events() -> Iterator[list[Event]]:
         nonlocal count
-        for number, source in enumerate(captures.each()):
+        for number, source in enumerate(captures.sources()):
             name = source.name or source.path.stem
             offset_ns = 0 if source.wall_ns is None else source.wall_ns - first_ns
-            only = filter_of(source.path, options.filter)
-            made = CaptureEvents(source.id, source.reading.fold, name, processes, number, offset_ns, only)
+            selection = filter_for_capture(source.path, options.filter)
+            capture_events = TraceEventBuilder(
+                source.id, source.reading.fold, name, processes, number, offset_ns, selection
+            )
             ids.append(source.id)
             for step in source:
-                yield made.on_step(step)
-            count += made.count
+                yield capture_events.on_step(step)
+            count += capture_events.call_count
             if source.wall_ns is None and len(captures.paths) > 1:
                 captures.say(f"{sanitise(str(source.path))} does not say when it opened, so it begins at 0")
 
@@ -194,13 +196,13 @@ def _perfetto(captures: Input, options: argparse.Namespace, file: IO[bytes]) -> 
     return count_text(count, "call") if count or options.filter is None else ""
 
 
-def _markdown(captures: Input, options: argparse.Namespace, file: IO[bytes]) -> str:
+def _write_markdown(captures: ExportInput, options: argparse.Namespace, file: IO[bytes]) -> str:
     from mcpproxy.exporters.markdown import MAX_ISSUE_CHARS, MarkdownExport, collect_facts
 
     characters, has_selected = 0, False
-    for source in captures.each():
-        only = filter_of(source.path, options.filter)
-        page = MarkdownExport(source.path, source.reading.fold, collect_facts(source.path), only)
+    for source in captures.sources():
+        selection = filter_for_capture(source.path, options.filter)
+        page = MarkdownExport(source.path, source.reading.fold, collect_facts(source.path), selection)
         pieces = [page.heading()]
         for step in source:
             pieces += page.feed(step)
@@ -224,11 +226,16 @@ def _write(file: IO[bytes], pieces: list[str]) -> int:
 
 
 def report_missing(wall_ns: int | None, forgotten: object, path: Path, say_: Callable[[str], None]) -> None:
-    """Report what spans lack: real times, or requests that were forgotten."""
+    """Report what spans lack: the real times, or requests that were dropped to limit memory."""
     if wall_ns is None:
         say_(f"{sanitise(str(path))} does not say when it opened, so its times count from 1970")
-    for lost in forgotten if isinstance(forgotten, list) else []:
-        say_(f"{sanitise(str(path))}: {lost.text}")
+    for loss in forgotten if isinstance(forgotten, list) else []:
+        say_(f"{sanitise(str(path))}: {loss.text}")
 
 
-_WRITERS: Final[dict[str, Writer]] = {"otlp": _otlp, "har": _har, "perfetto": _perfetto, "markdown": _markdown}
+_WRITERS: Final[dict[str, Writer]] = {
+    "otlp": _write_otlp,
+    "har": _write_har,
+    "perfetto": _write_perfetto,
+    "markdown": _write_markdown,
+}

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from mcpproxy.clients.hosted import Requirement
-from mcpproxy.doctor.examination import Result
+from mcpproxy.doctor.examination import ExaminationResult
 from mcpproxy.doctor.hosted_checklist import INVISIBLE, Checklist
 from mcpproxy.report.output import width_of_stdout
 from mcpproxy.wording.counts import count_text
@@ -24,7 +24,7 @@ def checklist_lines(checklist: Checklist, width: int) -> Iterator[str]:
         yield from _indented(f"not checked, because {reason}: {kinds}", width)
 
 
-def summary_lines(results: Sequence[Result]) -> Iterator[str]:
+def summary_lines(results: Sequence[ExaminationResult]) -> Iterator[str]:
     """Yield the last lines: what no request from here shows, and how many clients cannot use the server."""
     failing_count = sum(result.fails for result in results)
     yield ""

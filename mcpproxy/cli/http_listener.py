@@ -1,4 +1,4 @@
-"""Code that `serve` and `up` share: the upstream of a URL, the listening socket, the event loop, lines on stderr."""
+"""Code that `serve` and `up` share: upstreams, listening sockets, the event loop, and messages on stderr."""
 
 import asyncio
 import gc
@@ -17,45 +17,50 @@ from urllib.parse import SplitResult, urlsplit
 
 from mcpproxy.cli.diagnostics import say
 from mcpproxy.recorder.machine_name import MachineName, machine_name
-from mcpproxy.relay.descriptors import USUAL, TooFewDescriptors, all_connections, connections
-from mcpproxy.relay.http.admission import Admission
+from mcpproxy.relay.descriptors import (
+    DEFAULT_CONNECTIONS,
+    TooFewDescriptors,
+    reserve_all_connections,
+    reserve_connections,
+)
+from mcpproxy.relay.http.admission import AdmissionRule
 from mcpproxy.relay.http.upstream import Upstream
 from mcpproxy.wording.counts import count_text
 
-SWITCH_S: Final = 0.0002
-"""How long a thread may hold the interpreter while another waits for it."""
-QUEUED_LINES: Final = 1000
-"""How many lines may wait for stderr."""
-FLUSH_S: Final = 1.0
-"""How long these lines may delay the exit."""
-REPEAT_S: Final = 10.0
-"""The seconds between two prints of the same line: a client may retry a dead upstream a hundred times a second."""
-_PORTS: Final = {"http": 80, "https": 443}
+SWITCH_INTERVAL_S: Final = 0.0002
+"""How long a thread may hold the interpreter while another thread waits for it."""
+MAX_QUEUED_LINES: Final = 1000
+"""The maximum number of lines that are queued for stderr."""
+MAX_FLUSH_S: Final = 1.0
+"""How long queued lines may delay the exit."""
+REPEAT_INTERVAL_S: Final = 10.0
+"""The time before the same line is printed again: a client may retry a dead upstream a hundred times a second."""
+_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
 class UsageError(Exception):
-    """The arguments are invalid; the text says which, and what to do."""
+    """Raised for invalid arguments; the message says which one is invalid, and what to do."""
 
 
-def named_machine(given: str) -> MachineName | None:
-    """The name of this machine: the given one, the one in the environment, or the host name.
+def checked_machine_name(requested_name: str) -> MachineName | None:
+    """Return the name of this machine: the requested one, the one in the environment, or the host name.
 
     Raises:
         UsageError: the environment variable is invalid.
     """
     try:
-        return machine_name(given)
+        return machine_name(requested_name)
     except ValueError as error:
         raise UsageError(str(error)) from None
 
 
-def checked_url(text: str) -> SplitResult:
+def parse_upstream_url(text: str) -> SplitResult:
     """Parse the URL of an upstream.
 
     Raises:
-        UsageError: it cannot be served.
+        UsageError: it is not a URL that can be served.
     """
-    # Neither the text nor the error, which quotes it, is shown: any part of it may be a credential.
+    # Messages contain neither the text nor the error, which quotes it: any part of it may be a credential.
     try:
         url = urlsplit(text)
         (url.hostname or "").encode("idna")
@@ -65,12 +70,12 @@ def checked_url(text: str) -> SplitResult:
         port = url.port
     except ValueError as error:
         raise UsageError("the port in URL is not a number from 1 to 65535; write http://HOST:PORT/PATH") from error
-    if url.scheme not in _PORTS or not url.hostname:
+    if url.scheme not in _DEFAULT_PORTS or not url.hostname:
         raise UsageError("URL is not an http or https address; write http://HOST:PORT/PATH or https://HOST/PATH")
     if url.username is not None or url.password is not None:
-        bare = f"{url.scheme}://{url.netloc.rpartition('@')[2]}/…"
+        origin = f"{url.scheme}://{url.netloc.rpartition('@')[2]}/…"
         raise UsageError(
-            f"other users of this machine can see credentials in a URL: write {bare} and let the client send its own"
+            f"other users of this machine can see credentials in a URL: write {origin} and let the client send its own"
         )
     if url.fragment or port == 0 or any(char.isspace() or not char.isprintable() for char in text):
         raise UsageError("URL must not contain a fragment, white space or port 0")
@@ -78,17 +83,17 @@ def checked_url(text: str) -> SplitResult:
 
 
 def upstream_of(url: SplitResult, ca_file: str | None = None, *, insecure: bool = False) -> Upstream:
-    """The upstream of a checked URL.
+    """Return the upstream of a checked URL.
 
     Args:
-        url: the address.
-        ca_file: certificates to trust in addition to the system's, in PEM.
+        url: the URL.
+        ca_file: a PEM file of certificates to trust in addition to the system's.
         insecure: whether to trust any certificate.
 
     Raises:
         UsageError: the certificates cannot be read, or HTTPS_PROXY is not an address.
     """
-    host, port = url.hostname or "", url.port or _PORTS[url.scheme]
+    host, port = url.hostname or "", url.port or _DEFAULT_PORTS[url.scheme]
     name = host.encode("idna").decode()
     authority = (f"[{name}]" if ":" in name else name).encode() + (f":{url.port}".encode() if url.port else b"")
     if url.scheme == "http":
@@ -121,7 +126,7 @@ def public_address(text: str, url: SplitResult | None) -> SplitResult:
     try:
         public = urlsplit(text)
         (public.hostname or "").encode("idna")
-        is_valid = public.scheme in _PORTS and public.hostname and public.port != 0
+        is_valid = public.scheme in _DEFAULT_PORTS and public.hostname and public.port != 0
     except ValueError:
         is_valid = False
     if not is_valid or any(char.isspace() or not char.isprintable() for char in text):
@@ -140,15 +145,15 @@ def public_address(text: str, url: SplitResult | None) -> SplitResult:
 
 
 def _proxy(host: str) -> tuple[str, int] | None:
-    """The HTTP proxy that the environment names for https, if one is to be used for this host."""
+    """Return the address of the environment's proxy for https, or None if this host needs no proxy."""
     from urllib.request import getproxies, proxy_bypass
 
-    named = getproxies().get("https")
-    if not named or proxy_bypass(host):
+    proxy_text = getproxies().get("https")
+    if not proxy_text or proxy_bypass(host):
         return None
     try:
-        proxy = urlsplit(named if "://" in named else f"http://{named}")
-        address = (proxy.hostname or "", proxy.port or _PORTS.get(proxy.scheme, 80))
+        proxy = urlsplit(proxy_text if "://" in proxy_text else f"http://{proxy_text}")
+        address = (proxy.hostname or "", proxy.port or _DEFAULT_PORTS.get(proxy.scheme, 80))
     except ValueError as error:
         raise UsageError(f"HTTPS_PROXY is not a valid URL: {error}; write http://HOST:PORT, or unset it") from error
     if proxy.scheme != "http" or not proxy.hostname or proxy.username is not None:
@@ -156,8 +161,8 @@ def _proxy(host: str) -> tuple[str, int] | None:
     return address
 
 
-def bound_socket(text: str, *, beyond: bool) -> socket.socket:
-    """A socket bound to HOST:PORT, or to a port of the loopback address, not listening yet.
+def open_listener(text: str, *, beyond: bool) -> socket.socket:
+    """Return a socket that listens on HOST:PORT, or on a port of the loopback address; `text` is the address.
 
     Raises:
         UsageError: it cannot be bound, or other machines could reach it and `beyond` does not allow that.
@@ -174,26 +179,26 @@ def bound_socket(text: str, *, beyond: bool) -> socket.socket:
             flags=socket.AI_PASSIVE,
         )[0]
     except (OSError, UnicodeError) as error:
-        why = getattr(error, "strerror", None) or "it is not a host name"
-        raise UsageError(f"cannot listen on {text}: {why}; choose another address") from error
+        reason = getattr(error, "strerror", None) or "it is not a host name"
+        raise UsageError(f"cannot listen on {text}: {reason}; choose another address") from error
     if not ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback and not beyond:
         raise UsageError(
             f"--listen {text} can be reached by other machines, which could use the server as if they were you; "
             "if you want that, add --dangerously-listen-beyond-loopback"
         )
-    bound = socket.socket(family, kind, protocol)
+    listening_socket = socket.socket(family, kind, protocol)
     try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind(address)
-        bound.listen(512)
+        listening_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening_socket.bind(address)
+        listening_socket.listen(512)
     except OSError as error:
-        bound.close()
+        listening_socket.close()
         raise UsageError(f"cannot listen on {text}: {os.strerror(error.errno or 0)}; choose another port") from error
-    return bound
+    return listening_socket
 
 
 def is_wildcard(host: str) -> bool:
-    """Whether a host means all addresses of this machine."""
+    """Whether a host address stands for all addresses of this machine."""
     return ipaddress.ip_address(host.partition("%")[0]).is_unspecified
 
 
@@ -205,38 +210,38 @@ def connection_limit(requested: int | None, *, is_public: bool = False) -> int:
         is_public: whether the default is what the system allows, as clients come from everywhere.
 
     Raises:
-        UsageError: the system allows fewer.
+        UsageError: the system allows fewer connections than requested.
     """
     if requested == 0:
         raise UsageError("--max-connections 0 would serve no client; use 1 or more")
     if requested is None and is_public:
-        return all_connections()
+        return reserve_all_connections()
     try:
-        most = connections(requested)
+        limit = reserve_connections(requested)
     except TooFewDescriptors as error:
         raise UsageError(
             f"--max-connections {requested} needs {error.needed} open files, but the system allows {error.allowed}: "
-            f"raise the limit (ulimit -Hn, LimitNOFILE=), or use {error.connections} or fewer"
+            f"raise the limit (ulimit -Hn, LimitNOFILE=), or use {error.max_connections} or fewer"
         ) from error
-    if requested is None and most < USUAL:
-        say(f"the limit of open files allows {count_text(most, 'connection')}; raise it (ulimit -Hn) to serve more")
-    return most
+    if requested is None and limit < DEFAULT_CONNECTIONS:
+        say(f"the limit of open files allows {count_text(limit, 'connection')}; raise it (ulimit -Hn) to serve more")
+    return limit
 
 
-def admission_of(names: list[str]) -> Admission:
-    """The admission rule for these host names.
+def admission_of(names: list[str]) -> AdmissionRule:
+    """Return the admission rule for these host names.
 
     Raises:
         UsageError: a name is not a host name.
     """
     try:
-        return Admission(names)
+        return AdmissionRule(names)
     except UnicodeError as error:
         raise UsageError(f"--allow-host {' '.join(names)!r} is not a host name: {error}") from error
 
 
-def ready_to_relay() -> asyncio.Event:
-    """Set the process and its running loop up for relaying; returns the event that a signal to end sets."""
+def prepare_to_relay() -> asyncio.Event:
+    """Set up the process and its running event loop for relaying; returns the event that a termination signal sets."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -248,13 +253,13 @@ def ready_to_relay() -> asyncio.Event:
 def set_up_process() -> None:
     """Set the process up for relaying."""
     # The writing thread must not make the loop wait for the interpreter, by default up to 5 ms.
-    sys.setswitchinterval(SWITCH_S)
-    # Nothing loaded so far is garbage, and scanning it repeatedly costs 5 µs per POST.
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    # No object is garbage so far; scanning all of them repeatedly would cost 5 µs per POST.
     gc.freeze()
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """The event loop factory of uvloop, if installed: it halves the time of a round trip."""
+    """Return the event loop factory of uvloop, if that is installed: it halves the time of a round trip."""
     try:
         import uvloop
     except ImportError:
@@ -263,11 +268,11 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return factory
 
 
-class StderrLines:
+class StderrWriter:
     """Writes lines to stderr from a thread, so that traffic never waits for a reader of stderr."""
 
     def __init__(self) -> None:
-        self._lines: queue.Queue[str] = queue.Queue(QUEUED_LINES)
+        self._lines: queue.Queue[str] = queue.Queue(MAX_QUEUED_LINES)
         self._thread: threading.Thread | None = None
         self._is_direct = False
         self._left_out = 0
@@ -278,7 +283,7 @@ class StderrLines:
             say(line)
             return
         if self._thread is None:
-            self._thread = threading.Thread(target=self._say, name="stderr", daemon=True)
+            self._thread = threading.Thread(target=self._write_all, name="stderr", daemon=True)
             self._thread.start()
         try:
             self._lines.put_nowait(line)
@@ -293,7 +298,7 @@ class StderrLines:
         """Write lines from a thread again."""
         self._is_direct = False
 
-    def _say(self) -> None:
+    def _write_all(self) -> None:
         while True:
             say(self._lines.get())
             if self._left_out and self._lines.empty():
@@ -302,26 +307,26 @@ class StderrLines:
             self._lines.task_done()
 
     def flush(self) -> None:
-        """Wait until all lines are written, but at most `FLUSH_S`."""
-        until = time.monotonic() + FLUSH_S
+        """Wait until all lines are written, but for at most `MAX_FLUSH_S`."""
+        deadline_s = time.monotonic() + MAX_FLUSH_S
         with self._lines.all_tasks_done:
-            while self._lines.unfinished_tasks and (left := until - time.monotonic()) > 0:
-                self._lines.all_tasks_done.wait(left)
+            while self._lines.unfinished_tasks and (remaining_s := deadline_s - time.monotonic()) > 0:
+                self._lines.all_tasks_done.wait(remaining_s)
 
 
-stderr_lines = StderrLines()
+stderr_writer = StderrWriter()
 
 
-def rate_limited(tell: Callable[[str], None]) -> Callable[[str], None]:
-    """Wrap `tell`, so that it prints the same line at most once in ten seconds."""
-    last_said: dict[str, float] = {}
+def rate_limited(print_line: Callable[[str], None]) -> Callable[[str], None]:
+    """Return a function that calls `print_line`, but for the same line at most once in ten seconds."""
+    printed_at: dict[str, float] = {}
 
-    def tell_seldom(message: str) -> None:
+    def print_rarely(message: str) -> None:
         now = time.monotonic()
-        if now - last_said.get(message, -REPEAT_S) >= REPEAT_S:
-            if len(last_said) > 100:
-                last_said.clear()
-            last_said[message] = now
-            tell(message)
+        if now - printed_at.get(message, -REPEAT_INTERVAL_S) >= REPEAT_INTERVAL_S:
+            if len(printed_at) > 100:
+                printed_at.clear()
+            printed_at[message] = now
+            print_line(message)
 
-    return tell_seldom
+    return print_rarely

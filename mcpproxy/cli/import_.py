@@ -21,17 +21,24 @@ from mcpproxy.importers.form import Form, fitting_forms, forms
 from mcpproxy.importers.log_items import LeftOut, Remark
 from mcpproxy.importers.source import InvalidLine, Log
 
-MAX_LISTED_MISTAKES: Final = 3
-"""How many mistakes are reported in full: a file of another format has one on every line."""
-_CAPTURE: Final = re.compile(rb'\{"seq":[0-9]+,"rec":"').match
-_ARCHIVES: Final = (b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf\x27\x1c")
-"""How zip, gzip, bzip2, xz, zstd and 7z begin."""
-_TAR: Final = slice(257, 262), b"ustar"
-"""Where a tar archive has which bytes."""
+MAX_REPORTED_OMISSIONS: Final = 3
+"""How many mistakes are reported one by one: a file of another format has one on every line."""
+_is_capture: Final = re.compile(rb'\{"seq":[0-9]+,"rec":"').match
+_ARCHIVE_PREFIXES: Final = (
+    b"PK\x03\x04",
+    b"\x1f\x8b",
+    b"BZh",
+    b"\xfd7zXZ\0",
+    b"\x28\xb5\x2f\xfd",
+    b"7z\xbc\xaf\x27\x1c",
+)
+"""The first bytes of zip, gzip, bzip2, xz, zstd and 7z files."""
+_TAR_MAGIC: Final = slice(257, 262), b"ustar"
+"""The span of a tar archive that contains its magic bytes, and these bytes."""
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments of `import`."""
+    """Return the argument parser of `import`."""
     parser = Parser("import", __doc__)
     parser.add_argument("file", metavar="FILE", help="the file to import, or - for stdin")
     parser.add_argument(
@@ -52,29 +59,29 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(arguments: list[str]) -> int:
-    """Import; returns 2 if something in FILE was left out or FILE is refused, 73 if a capture cannot be created."""
+    """Import a log; returns 2 if part or all of FILE was not imported, 73 if a capture cannot be created."""
     options = parser().parse_args(arguments)
     check_output(options.output)
-    with _opened(options.file) as file:
+    with _open_log(options.file) as file:
         path = None if options.file == "-" else Path(options.file).absolute()
         try:
             log = Log(file, path.name, path.parent.name) if path else Log(file, "")
         except OSError as error:
             raise CaptureError(f"cannot read {options.file}: {error.strerror}") from error
         _check_kind(log.head, options.file)
-        name = options.form or _recognised(log, options.file)
+        name = options.form or _recognise_format(log, options.file)
         return _import(log, name, options)
 
 
 @contextmanager
-def _opened(name: str) -> Iterator[BinaryIO]:
+def _open_log(name: str) -> Iterator[BinaryIO]:
     if name == "-":
         if sys.stdin is None:
             raise CaptureError("cannot import from stdin: it is closed")
         yield sys.stdin.buffer
         return
     try:
-        file = open(name, "rb")  # noqa: SIM115 - only errors of opening are about the name
+        file = open(name, "rb")  # noqa: SIM115 - the errors below are only about opening the file
     except IsADirectoryError:
         raise CaptureError(f"cannot import {name}: it is a folder; name a file in it") from None
     except OSError as error:
@@ -84,31 +91,31 @@ def _opened(name: str) -> Iterator[BinaryIO]:
 
 
 def _check_kind(head: bytes, name: str) -> None:
-    """Refuses what is not a log.
+    """Checks that a file could be a log.
 
     Raises:
         CaptureError: it is empty, a capture or an archive.
     """
     if not head.strip():
         raise CaptureError(f"cannot import {name}: it is empty")
-    if _CAPTURE(head):
+    if _is_capture(head):
         raise CaptureError(f"cannot import {name}: it is already a capture; `mcpproxy show` shows it")
-    place, mark = _TAR
-    if head.startswith(_ARCHIVES) or head[place] == mark:
+    span, magic = _TAR_MAGIC
+    if head.startswith(_ARCHIVE_PREFIXES) or head[span] == magic:
         raise CaptureError(f"cannot import {name}: it is an archive; unpack it, and import the log in it")
 
 
-def _recognised(log: Log, name: str) -> str:
-    """The format that a log seems to have.
+def _recognise_format(log: Log, name: str) -> str:
+    """Returns the name of the format that a log seems to have.
 
     Raises:
-        CaptureError: it seems to have none, or several.
+        CaptureError: no format fits, or several do.
     """
-    fitting = fitting_forms(log)
-    if len(fitting) == 1:
-        return fitting[0]
-    if fitting:
-        titles = " or ".join(f"{forms()[form].title} ({form})" for form in fitting)
+    matching_forms = fitting_forms(log)
+    if len(matching_forms) == 1:
+        return matching_forms[0]
+    if matching_forms:
+        titles = " or ".join(f"{forms()[form].title} ({form})" for form in matching_forms)
         raise CaptureError(f"cannot import {name}: it may be {titles}; choose with --from")
     raise CaptureError(
         f"cannot import {name}: its format is not recognised; choose one with --from: {', '.join(forms())}"
@@ -116,7 +123,7 @@ def _recognised(log: Log, name: str) -> str:
 
 
 def _import(log: Log, form_name: str, options: argparse.Namespace) -> int:
-    form, mistakes, remarks = forms()[form_name], _Mistakes(options.file), []
+    form, mistakes, remarks = forms()[form_name], _Omissions(options.file), []
     with CaptureFiles(options.output) as files:
         conversations = Conversations(form_name, form, files.create)
         try:
@@ -126,12 +133,12 @@ def _import(log: Log, form_name: str, options: argparse.Namespace) -> int:
                 elif options.case is not None and item.name != options.case:
                     continue
                 elif isinstance(item, LeftOut):
-                    mistakes.add(item)
-                    conversations.note(item)
+                    mistakes.report_or_count(item)
+                    conversations.mark_loss(item)
                 elif left_out := conversations.add(item):
-                    mistakes.add(left_out)
-        except InvalidLine as wrong:
-            raise CaptureError(f"cannot import {options.file}: {wrong}") from None
+                    mistakes.report_or_count(left_out)
+        except InvalidLine as error:
+            raise CaptureError(f"cannot import {options.file}: {error}") from None
         conversations.close()
         remarks += conversations.remarks()
     return _report(form_name, form, files, mistakes, remarks, options)
@@ -141,42 +148,42 @@ def _report(
     form_name: str,
     form: Form,
     files: CaptureFiles,
-    mistakes: "_Mistakes",
+    mistakes: "_Omissions",
     remarks: list[str],
     options: argparse.Namespace,
 ) -> int:
-    """Says what was left out and what the captures lack; returns the exit code."""
-    mistakes.finish("" if files.count or files.code else f"; is it in another format than {form_name}?")
+    """Reports what was left out and what the captures lack; returns the exit code."""
+    mistakes.finish("" if files.count or files.exit_code else f"; is it in another format than {form_name}?")
     if files.count:
-        for remark in [*remarks, *([form.lacks] if form.lacks else [])]:
+        for remark in [*remarks, *([form.limitation] if form.limitation else [])]:
             say(remark)
-    elif 0 < mistakes.count <= MAX_LISTED_MISTAKES and not files.code:
+    elif 0 < mistakes.count <= MAX_REPORTED_OMISSIONS and not files.exit_code:
         say(f"nothing was imported from {options.file}")
-    elif not (files.code or mistakes.count):
+    elif not (files.exit_code or mistakes.count):
         if options.case is not None:
             return fail(f"cannot import {options.file}: it contains no conversation named {options.case}")
-        hint = f"; {form.lacks}" if form.lacks else ""
+        hint = f"; {form.limitation}" if form.limitation else ""
         return fail(f"cannot import {options.file}: it contains no conversation{hint}")
-    code = max(files.code, int(Exit.USAGE if mistakes.count else Exit.FINE))
+    code = max(files.exit_code, int(Exit.USAGE if mistakes.count else Exit.FINE))
     if code == Exit.FINE:
         files.check_report()
     return code
 
 
-class _Mistakes:
-    """What was left out of an import: the first few are reported as they come, the others counted."""
+class _Omissions:
+    """The parts of a log that were not imported: reports the first few as they come, and counts the others."""
 
     def __init__(self, file: str) -> None:
         self._file = file
         self.count = 0
 
-    def add(self, left_out: LeftOut) -> None:
-        """Reports or counts one."""
+    def report_or_count(self, left_out: LeftOut) -> None:
+        """Counts a part that was left out; reports it if it is among the first few."""
         self.count += 1
-        if self.count <= MAX_LISTED_MISTAKES:
+        if self.count <= MAX_REPORTED_OMISSIONS:
             say(f"left out of {self._file}: {left_out.place}: {left_out.reason}")
 
     def finish(self, hint: str) -> None:
-        """Reports how many there were in addition, with a hint."""
-        if self.count > MAX_LISTED_MISTAKES:
-            say(f"left out of {self._file}: {self.count - MAX_LISTED_MISTAKES:,} more{hint}")
+        """Reports how many more parts were left out, with a hint."""
+        if self.count > MAX_REPORTED_OMISSIONS:
+            say(f"left out of {self._file}: {self.count - MAX_REPORTED_OMISSIONS:,} more{hint}")

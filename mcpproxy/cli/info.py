@@ -12,8 +12,8 @@ from captures.reader import Capture
 from captures.record import Record
 from mcpproxy.cli.arguments import Parser, add_format
 from mcpproxy.cli.diagnostics import Exit
-from mcpproxy.cli.selection import add_captures, scope_of, selected
-from mcpproxy.cli.verify import call_damage, reasons
+from mcpproxy.cli.selection import add_captures, scope_of, select_captures
+from mcpproxy.cli.verify import incompleteness_reasons, rename_damage
 from mcpproxy.importers.form import origin_of
 from mcpproxy.report.output import json_line
 from mcpproxy.sanitise import sanitise
@@ -23,7 +23,7 @@ from mcpproxy.wording.units import duration, local_time, size, utc
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments of `info`."""
+    """Return the argument parser of `info`."""
     parser = Parser("info", __doc__)
     add_captures(parser)
     add_format(parser)
@@ -34,12 +34,12 @@ def run(arguments: list[str]) -> int:
     """Print the summary of each capture; returns 2 if any is damaged."""
     options = parser().parse_args(arguments)
     code = Exit.FINE
-    with selected(options.capture, scope_of(options)) as chosen:
-        for number, path in enumerate(chosen.paths):
+    with select_captures(options.capture, scope_of(options)) as selection:
+        for number, path in enumerate(selection.paths):
             capture = Capture(path)
-            inspection, name = inspect(capture), chosen.name_of(path)
-            if path == chosen.stdin:
-                call_damage(inspection, name)
+            inspection, name = inspect(capture), selection.name_of(path)
+            if path == selection.stdin:
+                rename_damage(inspection, name)
             summary = summarise(path)
             if options.format == "json":
                 sys.stdout.write(json_line(_as_json(capture, name, inspection, summary)))
@@ -54,40 +54,41 @@ def _wall_ns(header: Record) -> int | None:
     return wall_ns if type(wall_ns) is int and 0 <= wall_ns < 1 << 63 else None
 
 
-def _lasted_ns(wall_ns: int | None, inspection: Inspection) -> int:
-    return clock.lasted_ns(inspection.last_t_ns, wall_ns, is_live=inspection.live)
+def _duration_ns(wall_ns: int | None, inspection: Inspection) -> int:
+    return clock.duration_ns(inspection.last_t_ns, wall_ns, is_live=inspection.live)
 
 
-def _clients(summary: Summary) -> list[str]:
-    """The names that its clients give themselves, if they are known."""
+def _client_names(summary: Summary) -> list[str]:
+    """Return the names by which the clients introduced themselves; clients without a name are left out."""
     return [client for client, _ in summary.clients if client]
 
 
 def _as_json(capture: Capture, name: Path, inspection: Inspection, summary: Summary) -> dict[str, Any]:
     wall_ns = _wall_ns(capture.header)
-    fixed = ("seq", "rec", "t_ns", "crc")
+    common_members = ("seq", "rec", "t_ns", "crc")
     return {
         "capture": str(name),
         "state": inspection.state,
-        "reasons": reasons(inspection),
+        "reasons": incompleteness_reasons(inspection),
         "started": None if wall_ns is None else utc(wall_ns),
-        "clients": _clients(summary),
+        "clients": _client_names(summary),
         "revisions": list(summary.revisions),
-        "duration_ms": _lasted_ns(wall_ns, inspection) / 1e6,
+        "duration_ms": _duration_ns(wall_ns, inspection) / 1e6,
         "size": capture.size,
         "segments": len(capture.segments),
         "records": dict(inspection.counts),
         "exchanges": inspection.exchanges,
         "frames": inspection.frames,
         "bytes": inspection.bytes,
-        "close": inspection.close and {name: value for name, value in inspection.close.items() if name not in fixed},
-        "header": {name: value for name, value in capture.header.members.items() if name not in fixed},
+        "close": inspection.close
+        and {name: value for name, value in inspection.close.items() if name not in common_members},
+        "header": {name: value for name, value in capture.header.members.items() if name not in common_members},
     }
 
 
 def _text(capture: Capture, name: Path, inspection: Inspection, summary: Summary) -> str:
     header = capture.header.members
-    wall_ns, clients = _wall_ns(capture.header), _clients(summary)
+    wall_ns, clients = _wall_ns(capture.header), _client_names(summary)
     origin = origin_of(header)
     rows = [
         ("capture", str(name)),
@@ -100,49 +101,51 @@ def _text(capture: Capture, name: Path, inspection: Inspection, summary: Summary
         ("revision" if len(summary.revisions) == 1 else "revisions", revisions_text(summary.revisions)),
         ("transport", header.get("transport")),
         ("started", None if wall_ns is None else local_time(wall_ns)),
-        ("duration", duration(_lasted_ns(wall_ns, inspection))),
-        ("started by", _parents(header.get("parents"))),
+        ("duration", duration(_duration_ns(wall_ns, inspection))),
+        ("started by", _parents_text(header.get("parents"))),
         ("machine", header.get("machine")),
         ("imported", origin),
         ("imported by" if origin else "recorded by", header.get("tool")),
         ("redacted by", header.get("redacted_by")),
-        ("frames", _traffic(inspection)),
+        ("frames", _traffic_text(inspection)),
         ("exchanges", f"{inspection.exchanges:,}" if inspection.exchanges else None),
         ("records", ", ".join(f"{count:,} {name}" for name, count in sorted(inspection.counts.items()))),
-        ("on disk", f"{size(capture.size)}{_segments(capture)}"),
+        ("on disk", f"{size(capture.size)}{_segments_text(capture)}"),
         ("begins", begins_text(capture.header.seq).removeprefix("begins ") if capture.header.seq else None),
-        ("ended", _ending(inspection)),
+        ("ended", _ending_text(inspection)),
         ("state", inspection.state),
     ]
     lines = [f"{name:<12}{sanitise(str(value))}" for name, value in rows if value]
-    return "\n".join([*lines, *(f"{'':<12}{reason}" for reason in reasons(inspection))]) + "\n"
+    return "\n".join([*lines, *(f"{'':<12}{reason}" for reason in incompleteness_reasons(inspection))]) + "\n"
 
 
-def _traffic(inspection: Inspection) -> str:
+def _traffic_text(inspection: Inspection) -> str:
     sides = (("c2s", "to the server"), ("s2c", "to the client"))
-    return ", ".join(f"{inspection.frames[way]:,} {text} ({size(inspection.bytes[way])})" for way, text in sides)
+    return ", ".join(
+        f"{inspection.frames[direction]:,} {text} ({size(inspection.bytes[direction])})" for direction, text in sides
+    )
 
 
-def _parents(parents: object) -> str | None:
+def _parents_text(parents: object) -> str | None:
     if not isinstance(parents, list):
         return None
     names = [f"{parent.get('exe')} {parent.get('pid')}" for parent in parents if isinstance(parent, dict)]
     return " ← ".join(names[:4]) or None
 
 
-def _segments(capture: Capture) -> str:
+def _segments_text(capture: Capture) -> str:
     return f" in {len(capture.segments)} segments" if len(capture.segments) > 1 else ""
 
 
-def _ending(inspection: Inspection) -> str | None:
+def _ending_text(inspection: Inspection) -> str | None:
     if inspection.close is None:
         return None
     status, signal = inspection.close.get("status"), inspection.close.get("signal")
-    how = f", killed by {signal}" if signal else "" if status is None else f", exit {status}"
-    who = {
+    exit_text = f", killed by {signal}" if signal else "" if status is None else f", exit {status}"
+    endings = {
         "server": "the server ended",
         "client": "the client was gone",
         "signal": "ended by a signal",
         "failed": "the command could not be run",
     }
-    return who.get(str(inspection.close.get("ending")), str(inspection.close.get("ending"))) + how
+    return endings.get(str(inspection.close.get("ending")), str(inspection.close.get("ending"))) + exit_text

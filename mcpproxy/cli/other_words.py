@@ -1,4 +1,4 @@
-"""The words that other tools use for what mcpproxy's commands do, each with the advice that is printed for it."""
+"""The names that other tools use for the functions of mcpproxy's commands, each with the advice to print for it."""
 
 from typing import Final
 
@@ -18,7 +18,7 @@ _CONVERT: Final = "to write captures in another format: mcpproxy export; to read
 _HIDE: Final = "to write a copy without secrets: mcpproxy share; to list likely secrets: mcpproxy scan"
 _SERVER: Final = "to see which servers are routed: mcpproxy status; to find out why one fails: mcpproxy doctor"
 
-SERVED_BY: Final = {
+ADVICE_FOR_WORD: Final = {
     **dict.fromkeys(("watch", "tail", "follow", "monitor", "live", "attach"), _FOLLOW),
     **dict.fromkeys(("inspect", "inspector", "view", "open", "ui", "browse", "log", "logs", "cat", "dump"), _LOOK),
     **dict.fromkeys(("record", "capture", "proxy", "wrap", "start", "exec", "trace", "tee"), _RECORD),
@@ -53,4 +53,4 @@ SERVED_BY: Final = {
     "push": "to copy captures to a directory or object store: mcpproxy ship",
     "version": "to see the version: mcpproxy --version",
 }
-"""For each word, what the user may want, with the command for it."""
+"""For each word that is not a command, the advice: what the user may want to do, and the command that does it."""

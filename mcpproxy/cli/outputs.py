@@ -1,4 +1,4 @@
-"""Where a command writes: never over its input, nor over what the user meant as its input."""
+"""Checks the output path of a command: it must be neither the command's input nor what the user meant as input."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -9,20 +9,20 @@ from captures.errors import CannotCreate, CaptureError
 from captures.listing import segments
 from captures.publication import check_replaceable
 from captures.reader import Capture
-from mcpproxy.cli.selection import meaning_of
+from mcpproxy.cli.selection import named_captures
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.units import size
 
 
 def check_output(output: str | Path, paths: Iterable[Path]) -> None:
-    """Refuse to write over a capture that is being read, even under another name of the same file.
+    """Check that writing `output` would not overwrite a capture that is read, even through another name of its file.
 
     Args:
         output: the file to write.
         paths: the captures to read.
 
     Raises:
-        CannotCreate: it is a segment of one of them.
+        CannotCreate: the file is a segment of one of the captures.
     """
     if not os.path.lexists(output):
         return
@@ -34,16 +34,16 @@ def check_output(output: str | Path, paths: Iterable[Path]) -> None:
                     raise CannotCreate(f"cannot write {output}: it is the capture that is read; choose another file")
 
 
-def check_copy(output: str, path: Path, *, force: bool) -> None:
-    """Refuse a name for a redacted copy if a file there must stay, before the work begins.
+def check_copy_output(output: str, path: Path, *, force: bool) -> None:
+    """Check before the work begins that a redacted copy may be written to a path.
 
     Args:
         output: the file to write, or a folder.
         path: the capture to read.
-        force: whether an earlier copy of that name is replaced.
+        force: whether an earlier redacted copy at that path may be replaced.
 
     Raises:
-        CannotCreate: a file of that name is the capture that is read, is not a redacted copy, or may not be replaced.
+        CannotCreate: there is a file that is the capture to read, is not a redacted copy, or may not be replaced.
     """
     if not os.path.lexists(output) or os.path.isdir(output):
         return
@@ -52,21 +52,21 @@ def check_copy(output: str, path: Path, *, force: bool) -> None:
         try:
             check_replaceable(Path(output))
         except CannotCreate:
-            return  # the error on writing will say why it stays
+            return  # the error on writing will give the reason
         raise CannotCreate(f"{output} exists; --force replaces it")
 
 
-def check_place(output: str, paths: Sequence[Path], *, force: bool) -> None:
-    """Refuse a file that could not be written at the end, before the work begins.
+def check_file_output(output: str, paths: Sequence[Path], *, force: bool) -> None:
+    """Check before the work begins that a file can be written at the end.
 
     Args:
         output: the file to write.
         paths: the captures to read.
-        force: whether a file of that name is replaced.
+        force: whether an existing file may be replaced.
 
     Raises:
-        CannotCreate: it is a capture that is read, or a folder, or exists and may not be replaced.
-        CaptureError: it exists, but there would be nothing to write: no capture can be read.
+        CannotCreate: the file is a capture to read, or a folder, or exists and may not be replaced.
+        CaptureError: the file exists, but there would be nothing to write: no capture can be read.
     """
     check_output(output, paths)
     if os.path.isdir(output):
@@ -77,7 +77,7 @@ def check_place(output: str, paths: Sequence[Path], *, force: bool) -> None:
 
 
 def _check_readable(paths: Sequence[Path]) -> None:
-    """Raise the CaptureError of the first of the captures if none can be read."""
+    """Raise the error of the first capture if none of the captures can be read."""
     for path in paths:
         with suppress(CaptureError):
             Capture(path)
@@ -91,7 +91,7 @@ def names_recording(argument: str) -> bool:
     if argument == "-":
         return True
     try:
-        meaning = meaning_of(argument)
+        meaning = named_captures(argument)
         if meaning.kind == "file":
             Capture(meaning.paths[0])
     except (CaptureError, OSError):
@@ -101,12 +101,12 @@ def names_recording(argument: str) -> bool:
 
 
 def written_line(path: Path, contents: str, written: int, advice: str) -> str:
-    """The last line of a command that has written a file.
+    """Return the last line of output of a command that has written a file.
 
     Args:
         path: the file.
-        contents: what it contains.
+        contents: a description of its contents.
         written: its size in bytes.
-        advice: what to do with it.
+        advice: what to do with the file.
     """
     return f"{sanitise(str(path))}: {contents}, {size(written)}; {advice}\n"

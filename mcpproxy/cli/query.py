@@ -18,25 +18,25 @@ from typing import Final
 
 from analysis.store.dialects import spark_tables, spark_views
 from analysis.store.reference import Relation, relation_names
-from analysis.store.sandbox.parent import MEMORY, TIMEOUT_S, Limits
+from analysis.store.sandbox.parent import DEFAULT_MEMORY_BYTES, DEFAULT_TIMEOUT_S, Limits
 from analysis.store.sandbox.protocol import Column, QueryError, Value
 from captures.errors import CaptureError, NotACapture
 from mcpproxy.cli.arguments import SHORT_FORM, Parser, add_json, add_memory
 from mcpproxy.cli.diagnostics import Exit, fail, say
-from mcpproxy.cli.outputs import check_place
-from mcpproxy.cli.selection import add_scope, scope_of, selected
-from mcpproxy.cli.shell import converse
+from mcpproxy.cli.outputs import check_file_output
+from mcpproxy.cli.selection import add_scope, scope_of, select_captures
+from mcpproxy.cli.shell import run_shell
 from mcpproxy.report.output import safe_for_stdout, set_up_stdout, width_of_stdout
 from mcpproxy.sanitise import sanitise
 from mcpproxy.sql.new_file import new_file
-from mcpproxy.sql.session import SqlSession, relation_of, report_error, schema, views
-from mcpproxy.sql.sql_results import csv_lines, json_lines, markdown, names_of, reference, table
+from mcpproxy.sql.session import SqlSession, column_rows, relation_of, relation_rows, report_error
+from mcpproxy.sql.sql_results import csv_lines, json_lines, markdown_lines, names_of, reference_lines, table_lines
 from mcpproxy.wording.spans import Style
 from mcpproxy.wording.wrapping import wrapped
 
 FORMATS: Final = ("table", "json", "csv", "markdown", "parquet")
 DIALECTS: Final = ("spark",)
-_SUFFIXES: Final = {
+_FORMAT_OF_SUFFIX: Final = {
     ".csv": "csv",
     ".json": "json",
     ".jsonl": "json",
@@ -46,7 +46,7 @@ _SUFFIXES: Final = {
     ".txt": "table",
     "": "table",
 }
-_ABOUT_TABLES: Final = """\
+_SPARK_INTRODUCTION: Final = """\
 -- The tables, empty. After this, replace those that the data set at LAKE has a folder for, each like this:
 -- create or replace temporary view exchanges using parquet options (path 'LAKE/exchanges')
 
@@ -54,12 +54,12 @@ _ABOUT_TABLES: Final = """\
 _REFERENCE: Final = "reference"
 """The format of --views and --schema: a table whose cells are never cut."""
 _MAX_TIMEOUT_S: Final = 864_000
-_LIKE_SQL: Final = re.compile(r"\s*(?:select|from|with|describe|summarize|show|pivot|create)\s", re.IGNORECASE)
+_SQL_BEGINNING: Final = re.compile(r"\s*(?:select|from|with|describe|summarize|show|pivot|create)\s", re.IGNORECASE)
 _MAX_SQL_BYTES: Final = 16 << 20
 """The maximum number of bytes of SQL read from a file."""
 
 
-def _seconds(text: str) -> float:
+def _parse_time(text: str) -> float:
     match = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)(s|m|)", text)
     time_s = float(match[1]) * (60 if match[2] == "m" else 1) if match else 0
     if not 0 < time_s <= _MAX_TIMEOUT_S:
@@ -68,7 +68,7 @@ def _seconds(text: str) -> float:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments of `query`."""
+    """Return the argument parser of `query`."""
     parser = Parser("query", __doc__)
     parser.add_argument(
         "capture",
@@ -92,11 +92,11 @@ def parser() -> argparse.ArgumentParser:
         "--format", choices=FORMATS, help="default: by the file's extension, else table; parquet needs --output"
     )
     add_json(parser, SHORT_FORM)
-    add_memory(parser, MEMORY, "how much memory a query may use (default: 2G)")
+    add_memory(parser, DEFAULT_MEMORY_BYTES, "how much memory a query may use (default: 2G)")
     parser.add_argument(
         "--timeout",
-        type=_seconds,
-        default=TIMEOUT_S,
+        type=_parse_time,
+        default=DEFAULT_TIMEOUT_S,
         metavar="TIME",
         help="how long a query may take, including the output to a file: seconds, or minutes with an m (default: 60)",
     )
@@ -114,21 +114,21 @@ def run(arguments: list[str]) -> int:
         options.format = "table"  # a file of SQL may have any name
     options.format = options.format or _format_of(options.output)
     set_up_stdout("text" if options.format in (None, "table", "markdown") else options.format)
-    problem = _wrong_choice(options)
+    problem = _options_error(options)
     if problem is not None:
         return fail(problem)
     try:
         if options.views or options.schema is not None:
             if options.output is not None:
-                check_place(options.output, [], force=options.force)
+                check_file_output(options.output, [], force=options.force)
             return _describe(options)
-        sql = _sql(options)
+        sql = _read_sql(options)
         limits = Limits(options.memory, options.timeout)
-        with selected(options.capture, scope_of(options)) as chosen:
+        with select_captures(options.capture, scope_of(options)) as selection:
             if options.output is not None:
-                check_place(options.output, chosen.paths, force=options.force)
-            with SqlSession(chosen.paths, limits, hear=say) as session:
-                return _answer(session, sql, options)
+                check_file_output(options.output, selection.paths, force=options.force)
+            with SqlSession(selection.paths, limits, hear=say) as session:
+                return _run_sql(session, sql, options)
     except QueryError as error:
         report_error(error, say)
         return int(Exit.USAGE)
@@ -136,27 +136,29 @@ def run(arguments: list[str]) -> int:
         return fail(f"{error}{_view_hint(options.capture)}")
 
 
-def _answer(session: SqlSession, sql: str | None, options: argparse.Namespace) -> int:
+def _run_sql(session: SqlSession, sql: str | None, options: argparse.Namespace) -> int:
     if sql is None:
-        return converse(
+        return run_shell(
             session,
             show=partial(_write_stdout, form=options.format),
-            describe=partial(_write_stdout, form=_describing(options.format)),
+            describe=partial(_write_stdout, form=_description_format(options.format)),
         )
-    answer = session.ask(sql, counts_reader=options.output is not None or _goes_to_file())
-    _deliver(answer.columns, answer, options, answer.until_s)
-    return int(Exit.USAGE if session.is_spoiled else Exit.FINE)
+    answer = session.run_query(sql, counts_reader=options.output is not None or _goes_to_file())
+    _write_result(answer.columns, answer, options, answer.until_s)
+    return int(Exit.USAGE if session.is_incomplete else Exit.FINE)
 
 
 def _format_of(output: str | None) -> str | None:
-    """The format that the file's extension stands for, or None if it is an unknown extension."""
-    return _SUFFIXES.get(Path(output).suffix.lower()) if output else "table"
+    """Return the format for the extension of the output file, or None if the extension is unknown."""
+    return _FORMAT_OF_SUFFIX.get(Path(output).suffix.lower()) if output else "table"
 
 
-def _wrong_choice(options: argparse.Namespace) -> str | None:
+def _options_error(options: argparse.Namespace) -> str | None:
     if options.format is None:
-        known = ", ".join(name for name in sorted(_SUFFIXES) if name)
-        return f"{sanitise(options.output)} has no extension of a known format ({known}); rename it, or use --format"
+        extensions = ", ".join(name for name in sorted(_FORMAT_OF_SUFFIX) if name)
+        return (
+            f"{sanitise(options.output)} has no extension of a known format ({extensions}); rename it, or use --format"
+        )
     if options.format == "parquet" and options.output is None:
         return "--format parquet needs a file: -o FILE"
     if options.force and options.output is None:
@@ -173,14 +175,14 @@ def _wrong_choice(options: argparse.Namespace) -> str | None:
 # ---- the SQL
 
 
-def _sql(options: argparse.Namespace) -> str | None:
-    """Removes the SQL from the captures; returns it, or None if the user is to be prompted for it."""
+def _read_sql(options: argparse.Namespace) -> str | None:
+    """Read the SQL from a file or stdin, or remove it from the operands; returns None if a prompt should ask for it."""
     if options.file is not None:
-        return _read(options.file)
+        return _read_sql_file(options.file)
     if options.capture and len(options.capture[0].split()) != 1:
         text: str = options.capture.pop(0)
         return text
-    if any(_LIKE_SQL.match(word) and not os.path.lexists(word) for word in options.capture[1:]):
+    if any(_SQL_BEGINNING.match(word) and not os.path.lexists(word) for word in options.capture[1:]):
         raise QueryError("empty", "put the SQL first, then the captures; see mcpproxy query --help")
     if sys.stdin is None:
         raise QueryError("empty", "no SQL was given, and stdin is closed; see mcpproxy query --help")
@@ -188,10 +190,10 @@ def _sql(options: argparse.Namespace) -> str | None:
         return None
     if "-" in options.capture:
         raise QueryError("empty", "stdin is the capture, so the SQL has to be an argument or in a file (-f)")
-    return _read("-")
+    return _read_sql_file("-")
 
 
-def _read(name: str) -> str:
+def _read_sql_file(name: str) -> str:
     if name == "-" and sys.stdin is None:
         raise CaptureError("cannot read SQL from stdin: it is closed")
     try:
@@ -212,7 +214,7 @@ def _read(name: str) -> str:
 
 
 def _view_hint(words: list[str]) -> str:
-    """A hint for a view's name given instead of SQL, or an empty text if there is none."""
+    """Return a hint if the name of a view was typed instead of SQL, else an empty text."""
     word = words[0] if words else ""
     return f'; to query that view: mcpproxy query "from {word}"' if word in relation_names() else ""
 
@@ -221,24 +223,24 @@ def _view_hint(words: list[str]) -> str:
 
 
 def _describe(options: argparse.Namespace) -> int:
-    """Run `--views` or `--schema`; these need no capture."""
+    """Run `--views` or `--schema`, which need no capture; returns the exit code."""
     if options.dialect is not None:
         _write_sql(options)
         return int(Exit.FINE)
-    options.format = _describing(options.format)
+    options.format = _description_format(options.format)
     if options.views:
-        _deliver(*views(), options)
+        _write_result(*relation_rows(), options)
         return int(Exit.FINE)
     relation = relation_of(options.schema, "--views")
-    _deliver(*schema(relation), options)
+    _write_result(*column_rows(relation), options)
     if options.format == _REFERENCE and options.output is None:
-        sys.stdout.write(_about(relation))
+        sys.stdout.write(_relation_text(relation))
     return int(Exit.FINE)
 
 
 def _write_sql(options: argparse.Namespace) -> None:
-    """Print the statements that make the tables and views in another dialect, in an order that works."""
-    lines = [_ABOUT_TABLES, *(text + ";\n\n" for text in (*spark_tables().values(), *spark_views().values()))]
+    """Write the statements that create the tables and views in Spark, in an order that works."""
+    lines = [_SPARK_INTRODUCTION, *(text + ";\n\n" for text in (*spark_tables().values(), *spark_views().values()))]
     if options.output is None:
         sys.stdout.writelines(lines)
         return
@@ -249,12 +251,12 @@ def _write_sql(options: argparse.Namespace) -> None:
         file.writelines(lines)
 
 
-def _describing(form: str) -> str:
-    """The format for descriptions: a plain table would cut the texts."""
+def _description_format(form: str) -> str:
+    """Return the format for descriptions, in place of a table, which would cut the texts."""
     return _REFERENCE if form == "table" else form
 
 
-def _about(relation: Relation) -> str:
+def _relation_text(relation: Relation) -> str:
     lines = ["", *wrapped(f"{relation.name}: {relation.row}", _width())]
     if relation.about:
         lines += ["", *wrapped(relation.about, _width())]
@@ -271,7 +273,7 @@ def _width() -> int:
 
 
 def _goes_to_file() -> bool:
-    """Whether stdout is a file or /dev/null; a pipe may lead to a pager, in which users take their time."""
+    """Whether stdout is a file or /dev/null; a pipe may lead to a pager, whose user takes time to read."""
     try:
         mode = os.fstat(1).st_mode
     except OSError:
@@ -286,11 +288,11 @@ def _lines(columns: list[Column], rows: Iterable[tuple[Value, ...]], form: str, 
         yield from csv_lines(columns, rows)
         return
     if form == "table":
-        lines = table(columns, rows, max(20, width_of_stdout()), style)
+        lines = table_lines(columns, rows, max(20, width_of_stdout()), style)
     elif form == _REFERENCE:
-        lines = reference(columns, rows, _width(), style)
+        lines = reference_lines(columns, rows, _width(), style)
     else:
-        lines = json_lines(columns, rows) if form == "json" else markdown(columns, rows)
+        lines = json_lines(columns, rows) if form == "json" else markdown_lines(columns, rows)
     for line in lines:
         yield line + "\n"
 
@@ -298,19 +300,19 @@ def _lines(columns: list[Column], rows: Iterable[tuple[Value, ...]], form: str, 
 def _write_stdout(columns: list[Column], rows: Iterable[tuple[Value, ...]], form: str) -> None:
     lines = _lines(columns, rows, form, Style.for_stream(sys.stdout, os.environ))
     if form in ("json", "csv") and sys.stdout.isatty():
-        lines = (_harmless(line, form) for line in lines)
+        lines = (_without_controls(line, form) for line in lines)
     sys.stdout.writelines(lines)
 
 
-def _harmless(line: str, form: str) -> str:
-    """A line of JSON or CSV without anything that could control a terminal; programs get the line unchanged."""
+def _without_controls(line: str, form: str) -> str:
+    """Return a line of JSON or CSV for a terminal, without control characters; programs get the line unchanged."""
     text = line.rstrip("\r\n")
     if text.isascii() and text.isprintable():
         return text + "\n"
     return (safe_for_stdout(text) if form == "json" else sanitise(text, None)) + "\n"
 
 
-def _deliver(
+def _write_result(
     columns: list[Column],
     rows: Iterable[tuple[Value, ...]],
     options: argparse.Namespace,

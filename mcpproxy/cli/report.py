@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 from mcpproxy.cli.arguments import Parser, add_memory
 from mcpproxy.cli.diagnostics import Exit, fail, say
-from mcpproxy.cli.outputs import check_place, written_line
-from mcpproxy.cli.redacted_copies import inputs
+from mcpproxy.cli.outputs import check_file_output, written_line
+from mcpproxy.cli.redacted_copies import command_inputs
 from mcpproxy.cli.selection import add_captures
 from mcpproxy.sql.new_file import new_file
 from mcpproxy.wording.counts import count_text
@@ -24,14 +24,14 @@ from mcpproxy.wording.counts import count_text
 if TYPE_CHECKING:
     from analysis.store.open import Sources
     from analysis.store.stats import Loss
-    from mcpproxy.html_report.report import Report
+    from mcpproxy.html_report.report import HtmlReport
 
-MEMORY: Final = 1 << 30
-"""How many bytes the database may hold."""
+DEFAULT_MEMORY_BYTES: Final = 1 << 30
+"""The default limit of the database's memory, in bytes."""
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments of `report`."""
+    """Return the argument parser of `report`."""
     parser = Parser("report", __doc__)
     add_captures(parser)
     parser.add_argument(
@@ -45,7 +45,11 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--redact", action="store_true", help="replace secrets first, as `mcpproxy share` does by default"
     )
-    add_memory(parser, MEMORY, "how much memory the database may use, in addition to the process itself (default: 1G)")
+    add_memory(
+        parser,
+        DEFAULT_MEMORY_BYTES,
+        "how much memory the database may use, in addition to the process itself (default: 1G)",
+    )
     return parser
 
 
@@ -54,29 +58,29 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     if not options.output:
         return fail("the name of the file to write is empty")
-    with inputs(options, partial(check_place, force=options.force)) as given:
-        return given.code(_report(given.paths, options))
+    with command_inputs(options, partial(check_file_output, force=options.force)) as selection:
+        return selection.exit_code(_write_report(selection.paths, options))
 
 
-def _report(paths: list[Path], options: argparse.Namespace) -> int:
-    # Loading DuckDB takes a tenth of a second, for which --help should not wait.
-    from analysis.store.open import Sources, with_sources
+def _write_report(paths: list[Path], options: argparse.Namespace) -> int:
+    # Loading DuckDB takes a tenth of a second; --help should not wait for it.
+    from analysis.store.open import Sources, use_sources
     from analysis.store.report_rows import report_rows
     from mcpproxy.cli.check_warnings import say_faults
-    from mcpproxy.html_report.report import Report
-    from mcpproxy.sql.session import Progress, cache_size_warning, report_losses
+    from mcpproxy.html_report.report import HtmlReport
+    from mcpproxy.sql.session import ProgressLine, cache_size_warning, report_losses
 
-    with Progress() as progress:
+    with ProgressLine() as progress:
 
-        def build(sources: Sources) -> "tuple[Report | None, list[Loss], Sources]":
+        def build(sources: Sources) -> "tuple[HtmlReport | None, list[Loss], Sources]":
             if not sources.readable:
                 return None, [], sources
             with report_rows(sources.readable, progress=progress.update, memory=options.memory) as rows:
                 sources = sources._replace(refused=[*sources.refused, *rows.refused])
-                return Report(rows, progress.update), rows.losses(), sources
+                return HtmlReport(rows, progress.update), rows.losses(), sources
 
-        report, losses, sources = with_sources(paths, build, progress=progress.update, memory=options.memory)
-    for notice in (*cache_size_warning(), *sources.doubles, *(str(error) for _, error in sources.refused)):
+        report, losses, sources = use_sources(paths, build, progress=progress.update, memory=options.memory)
+    for notice in (*cache_size_warning(), *sources.duplicate_notices, *(str(error) for _, error in sources.refused)):
         say(notice)
     if report is None:
         return fail("no capture could be read, so nothing was written")
@@ -84,13 +88,13 @@ def _report(paths: list[Path], options: argparse.Namespace) -> int:
     with new_file(target, replace=options.force, advice="; --force replaces it") as path:
         with path.open("w", encoding="utf-8", newline="") as file:
             file.writelines(report.pieces())
-        written = path.stat().st_size
+        size_bytes = path.stat().st_size
     contents = f"{count_text(len(report.captures), 'capture')}, {count_text(report.frames, 'frame')}"
-    contents = f"{contents}, {count_text(report.findings, 'finding')}"
-    sys.stdout.write(written_line(target, contents, written, "open it in a browser"))
+    contents = f"{contents}, {count_text(report.finding_count, 'finding')}"
+    sys.stdout.write(written_line(target, contents, size_bytes, "open it in a browser"))
     sys.stdout.flush()
-    for ended in report.examined:
-        say_faults(ended)
-    has_faults = any(ended.faults for ended in report.examined)
+    for outcome in report.outcomes:
+        say_faults(outcome)
+    has_faults = any(outcome.faults for outcome in report.outcomes)
     is_damaged = report_losses(losses, "the report covers the rest", say)
     return int(Exit.USAGE if sources.refused or is_damaged or has_faults else Exit.FINE)

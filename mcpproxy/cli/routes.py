@@ -1,4 +1,4 @@
-"""What `install` and `uninstall` share: choosing clients and servers, showing what happens to each, writing files."""
+"""Code that `install` and `uninstall` share: chooses clients and servers, prints the changes, and writes the files."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 
 from captures.redact import server_name
 from mcpproxy.cli.diagnostics import Exit, fail, say
-from mcpproxy.clients.addresses import origin_shown
-from mcpproxy.clients.catalogue import CLIENTS, by_id
+from mcpproxy.clients.addresses import display_origin
+from mcpproxy.clients.catalogue import CLIENTS, client_by_id
 from mcpproxy.clients.changes import Change
 from mcpproxy.clients.client import Client
-from mcpproxy.clients.installer import CannotChange, Decide, Plan, apply_plan
+from mcpproxy.clients.installer import CannotChange, Decide, FilePlan, apply_plan
 from mcpproxy.clients.listeners import Listener, listener_of
 from mcpproxy.clients.machine import Machine
-from mcpproxy.clients.servers import ClientInventory, Server, find
+from mcpproxy.clients.servers import ClientInventory, Server, read_inventory
 from mcpproxy.clients.service import NoService, write_unit
 from mcpproxy.clients.state import InstallState
 from mcpproxy.report.output import json_line, width_of_stdout
@@ -27,14 +27,14 @@ from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.nearest import hint
 from mcpproxy.wording.wrapping import wrapped
 
-_WORDS = {
+_WORDS_OF_ACTION = {
     "route": ("will be routed", "routed"),
     "unroute": ("will be restored", "restored"),
 }
-"""The words for what happens to a server: before and after."""
+"""For each action, the words for its effect on a server: before it is carried out, and after."""
 
 
-def add_choice(parser: argparse.ArgumentParser, verb: str) -> None:
+def add_client_arguments(parser: argparse.ArgumentParser, verb: str) -> None:
     """Add the arguments that choose clients and servers."""
     parser.add_argument(
         "client", nargs="*", metavar="CLIENT", help="clients by name, such as claude-code or cursor (default: ask)"
@@ -51,57 +51,64 @@ def add_choice(parser: argparse.ArgumentParser, verb: str) -> None:
 
 
 def chosen_clients(options: argparse.Namespace) -> list[Client]:
-    """The clients that were named, or all.
+    """Return the clients that were named, or all clients.
 
     Raises:
-        ValueError: one is not known; the text is for the user.
+        ValueError: a name is unknown; the message is for the user.
     """
-    return [client_named(name) for name in options.client] or list(CLIENTS)
+    return [named_client(name) for name in options.client] or list(CLIENTS)
 
 
-def client_named(name: str) -> Client:
-    """The client with this name.
+def named_client(name: str) -> Client:
+    """Return the client with this name.
 
     Raises:
-        ValueError: it is not known; the text is for the user.
+        ValueError: the name is unknown; the message is for the user.
     """
-    client = by_id(name)
+    client = client_by_id(name)
     if client is None:
-        ids = [known.id for known in CLIENTS]
+        ids = [candidate.id for candidate in CLIENTS]
         raise ValueError(f"there is no client {sanitise(name, 64)}{hint(name, ids)}; clients: {', '.join(ids)}")
     return client
 
 
-def find_all(clients: Iterable[Client], machine: Machine) -> list[ClientInventory]:
-    """The inventories of some clients; clients without any trace on this machine are left out."""
-    return [inventory for client in clients if (inventory := find(client, machine)).is_here]
+def find_inventories(clients: Iterable[Client], machine: Machine) -> list[ClientInventory]:
+    """Return the inventories of those clients that have left any trace on this machine."""
+    return [inventory for client in clients if (inventory := read_inventory(client, machine)).is_installed]
 
 
-def find_used(clients: Sequence[Client], machine: Machine) -> list[ClientInventory]:
-    """As `find_all`, but a project's file that several clients share counts for a client only if clients were named."""
-    inventories = find_all(clients, machine)
+def find_used_inventories(clients: Sequence[Client], machine: Machine) -> list[ClientInventory]:
+    """Return the inventories of `find_inventories`, but leave out unnamed clients that only share a project's files."""
+    inventories = find_inventories(clients, machine)
     if len(clients) < len(CLIENTS):
         return inventories
-    used = [
-        inventory for inventory in inventories if inventory.elsewhere or _paths(inventory) - _shared(inventory, machine)
+    used_inventories = [
+        inventory
+        for inventory in inventories
+        if inventory.uneditable_servers or _inventory_paths(inventory) - _project_paths(inventory, machine)
     ]
-    covered = {path for inventory in used for path in _paths(inventory)}
+    covered_paths = {path for inventory in used_inventories for path in _inventory_paths(inventory)}
     for inventory in inventories:
-        if inventory not in used and not _paths(inventory) <= covered:
-            used.append(inventory)
-            covered |= _paths(inventory)
-    return [inventory for inventory in inventories if inventory in used]
+        if inventory not in used_inventories and not _inventory_paths(inventory) <= covered_paths:
+            used_inventories.append(inventory)
+            covered_paths |= _inventory_paths(inventory)
+    return [inventory for inventory in inventories if inventory in used_inventories]
 
 
-def _paths(inventory: ClientInventory) -> set[Path]:
-    return {*inventory.files, *(path for path, _ in inventory.broken)}
+def _inventory_paths(inventory: ClientInventory) -> set[Path]:
+    return {*inventory.files, *(path for path, _ in inventory.broken_files)}
 
 
-def _shared(inventory: ClientInventory, machine: Machine) -> set[Path]:
-    """The files of the project that a client reads."""
+def _project_paths(inventory: ClientInventory, machine: Machine) -> set[Path]:
+    """Return the paths of the project's files that a client reads."""
     client = inventory.client
     places = [config.places.get(machine.system, ()) for config in client.files if config.scope == "project"]
-    return {path for several in places for place in several for path in machine.resolve(place, client.overrides)}
+    return {
+        path
+        for config_places in places
+        for place in config_places
+        for path in machine.paths_of(place, client.overrides)
+    }
 
 
 def is_chosen(server: Server, options: argparse.Namespace) -> bool:
@@ -110,45 +117,45 @@ def is_chosen(server: Server, options: argparse.Namespace) -> bool:
 
 
 class RoutePrinter:
-    """Prints what happens to servers, a block for each file."""
+    """Prints the changes to servers, in a block for each file."""
 
     def __init__(self, machine: Machine, listeners: Sequence[Listener], *, as_json: bool) -> None:
-        """Print lines of JSON, or text as wide as stdout; the origins of listeners are shown instead of them."""
+        """Create a printer of JSON lines or of text; it shows the upstreams of servers that `listeners` relay."""
         self._machine = machine
         self._listeners = (*listeners,)
-        self._json = as_json
+        self._is_json = as_json
         self._width = width_of_stdout()
         self.is_repeated = False
-        """Whether the plan was printed before; then only results are printed."""
+        """Whether the plans were printed before; only results are printed then."""
 
-    def plan(self, plan: Plan, changes: list[Change], *, done: bool) -> None:
-        """Print a file and its servers.
+    def print_plan(self, plan: FilePlan, changes: list[Change], *, is_done: bool) -> None:
+        """Print a file and the changes to its servers.
 
         Args:
             plan: the plan of the file.
-            changes: what happens to its servers.
-            done: whether it has happened.
+            changes: the changes to its servers.
+            is_done: whether they have been made.
         """
-        if self._json:
+        if self._is_json:
             for change in changes:
-                sys.stdout.write(json_line(self._row(plan, change, done=done)))
+                sys.stdout.write(json_line(self._row(plan, change, is_done=is_done)))
             return
         if self.is_repeated:
             changes = [change for change in changes if change.edits]
         if not changes:
             return
-        lines = [f"{plan.client.title}  {sanitise(self._machine.shown(plan.path), None)}"]
+        lines = [f"{plan.client.title}  {sanitise(self._machine.display_path(plan.path), None)}"]
         names = [sanitise(change.server.name, 40) for change in changes]
-        what = [_package(change.server, self._listeners) for change in changes]
+        packages = [_server_label(change.server, self._listeners) for change in changes]
         name_width = min(24, max(map(cells, names), default=0))
-        what_width = min(30, max(map(cells, what), default=0))
-        for name, package, change in zip(names, what, changes, strict=True):
-            outcome = sanitise(_outcome(change, self._machine, done=done), 200)
-            text = f"  {padded(name, name_width)}  {padded(package, what_width)}  {outcome}"
+        package_width = min(30, max(map(cells, packages), default=0))
+        for name, package, change in zip(names, packages, changes, strict=True):
+            outcome = sanitise(_outcome_text(change, self._machine, is_done=is_done), 200)
+            text = f"  {pad_cell(name, name_width)}  {pad_cell(package, package_width)}  {outcome}"
             lines.append(fit(text, self._width))
         sys.stdout.write("".join(f"{line}\n" for line in lines))
 
-    def _row(self, plan: Plan, change: Change, *, done: bool) -> dict[str, Any]:
+    def _row(self, plan: FilePlan, change: Change, *, is_done: bool) -> dict[str, Any]:
         server = change.server
         return {
             "client": plan.client.id,
@@ -158,120 +165,125 @@ class RoutePrinter:
             "server": server.name,
             "kind": server.kind,
             "action": change.action,
-            "done": done and bool(change.edits),
+            "done": is_done and bool(change.edits),
             "reason": change.reason or None,
         }
 
 
-def padded(text: str, width: int) -> str:
-    """A cell of a table: cut or filled up to a width."""
-    shown = fit(text, width)
-    return shown + " " * (width - cells(shown))
+def pad_cell(text: str, width: int) -> str:
+    """Return the text of a table cell: cut or padded to a width."""
+    fitted_text = fit(text, width)
+    return fitted_text + " " * (width - cells(fitted_text))
 
 
-def _package(server: Server, listeners: Iterable[Listener]) -> str:
-    """A short name for a server, without anything that could be a secret."""
-    wrapped = server.routed
-    words = wrapped.inner if wrapped is not None else server.words
+def _server_label(server: Server, listeners: Iterable[Listener]) -> str:
+    """Return a short name for a server's command or URL, without anything that could be a secret."""
+    wrapped_command = server.wrapped_command
+    words = wrapped_command.server_command if wrapped_command is not None else server.words
     if words:
         return sanitise(server_name([word.encode("utf-8", "surrogatepass") for word in words]), 60)
-    url = server.url
+    url = server.url_member
     if url is None:
         return ""
     listener = listener_of(url[1], listeners)
-    return sanitise(origin_shown(url[1]) if listener is None else listener.upstream, 60)
+    return sanitise(display_origin(url[1]) if listener is None else listener.upstream, 60)
 
 
-def _outcome(change: Change, machine: Machine, *, done: bool) -> str:
-    reason = sanitise(change.reason, 200)  # it may quote the server
-    if change.action in _WORDS:
-        more = f" {reason}" if reason else ""
+def _outcome_text(change: Change, machine: Machine, *, is_done: bool) -> str:
+    reason = sanitise(change.reason, 200)  # may quote the server
+    if change.action in _WORDS_OF_ACTION:
+        details = f" {reason}" if reason else ""
         if change.server.project:
-            more += f" in {machine.shown(Path(change.server.project))}"
+            details += f" in {machine.display_path(Path(change.server.project))}"
         return (
-            _WORDS[change.action][done]
-            + more
+            _WORDS_OF_ACTION[change.action][is_done]
+            + details
             + (", but switched off in the client" if change.server.is_disabled else "")
         )
     return reason if change.action == "keep" else f"left alone: {reason}"
 
 
-def write_all(plans: list[Plan], decide: Decide, state: InstallState, listing: RoutePrinter) -> tuple[list[Plan], int]:
-    """Write the files and print what was done.
+def write_plans(
+    plans: list[FilePlan], decide: Decide, state: InstallState, listing: RoutePrinter
+) -> tuple[list[FilePlan], int]:
+    """Write the files, and print the changes that were made.
 
     Returns:
-        The plans that were carried out, and the exit code.
+        The plans that changed a file, and the exit code.
 
     Raises:
-        OSError: the output cannot be written to stdout; the files are written anyway.
+        OSError: stdout cannot be written; the files have been written anyway.
     """
-    written, code = [], int(Exit.FINE)
-    unprinted: list[OSError] = []
+    written_plans, code = [], int(Exit.FINE)
+    output_errors: list[OSError] = []
     for plan in plans:
         try:
-            changes = apply_plan(plan, decide, state) if plan.edits_any else plan.changes
+            changes = apply_plan(plan, decide, state) if plan.has_edits else plan.changes
         except CannotChange as refusal:
             code = fail(f"{plan.path} is left as it is: {refusal}")
             continue
         try:
-            listing.plan(plan, changes, done=True)
+            listing.print_plan(plan, changes, is_done=True)
         except OSError as error:
-            unprinted.append(error)
+            output_errors.append(error)
         if any(change.edits for change in changes):
-            written.append(plan)
-    if unprinted:
-        raise unprinted[0]
-    return written, code
+            written_plans.append(plan)
+    if output_errors:
+        raise output_errors[0]
+    return written_plans, code
 
 
-def say_broken(inventories: Iterable[ClientInventory], machine: Machine) -> int:
-    """Name the files that cannot be read; returns the exit code."""
+def report_broken_files(inventories: Iterable[ClientInventory], machine: Machine) -> int:
+    """Report each file that cannot be read; returns the exit code."""
     code = int(Exit.FINE)
-    named: set[Path] = set()
+    reported_paths: set[Path] = set()
     for inventory in inventories:
-        for path, reason in inventory.broken:
-            if path not in named:
-                named.add(path)
+        for path, reason in inventory.broken_files:
+            if path not in reported_paths:
+                reported_paths.add(path)
                 code = fail(
-                    f"{machine.shown(path)} of {inventory.client.title} cannot be read: {reason}; fix it and try again"
+                    f"{machine.display_path(path)} of {inventory.client.title} cannot be read: "
+                    f"{reason}; fix it and try again"
                 )
     return code
 
 
-def next_lines(plans: Iterable[Plan]) -> Iterator[str]:
-    """The lines on what to do in each client whose files were written."""
-    written = list(plans)
-    for client in dict.fromkeys(plan.client for plan in written):
-        is_project = any(plan.client is client and plan.config.scope == "project" for plan in written)
-        after = client.after + (f" ({client.after_project})" if is_project and client.after_project else "")
-        what = f"Next, in {client.title}: {after}" if after else f"{client.title} needs no restart"
-        yield from wrapped(what, width_of_stdout())
+def next_lines(plans: Iterable[FilePlan]) -> Iterator[str]:
+    """Yield lines that say what to do in each client whose files were written."""
+    written_plans = list(plans)
+    for client in dict.fromkeys(plan.client for plan in written_plans):
+        is_project = any(plan.client is client and plan.config.scope == "project" for plan in written_plans)
+        next_step = client.step_after_edit + (
+            f" ({client.step_after_project_edit})" if is_project and client.step_after_project_edit else ""
+        )
+        text = f"Next, in {client.title}: {next_step}" if next_step else f"{client.title} needs no restart"
+        yield from wrapped(text, width_of_stdout())
 
 
 def elsewhere_lines(inventories: Iterable[ClientInventory]) -> Iterator[str]:
-    """The lines about servers that cannot be routed because they are in no file."""
+    """Yield lines about servers that cannot be routed because they are not configured in a file."""
     for inventory in inventories:
-        for what, name in inventory.elsewhere:
-            shown = sanitise(name, 60)
-            yield f"{inventory.client.title}: the {what} {shown} may have servers of its own, which cannot be routed"
+        for source, name in inventory.uneditable_servers:
+            label = sanitise(name, 60)
+            yield f"{inventory.client.title}: the {source} {label} may have servers of its own, which cannot be routed"
 
 
-def stops_before_writing(
-    plans: list[Plan], listing: RoutePrinter, options: argparse.Namespace, verb: str, done: str
+def confirm_changes(
+    plans: list[FilePlan], listing: RoutePrinter, options: argparse.Namespace, verb: str, done: str
 ) -> int | None:
-    """Show the changes, and ask if no client was named; returns the exit code, or None if the files are to be written.
+    """Show the changes, and ask if no client was named; returns the exit code, or None if the files may be written.
 
     Args:
         plans: the plans of all files.
-        listing: prints them.
+        listing: prints the plans.
         options: the options of the command.
         verb: the verb of the question, such as `Route`.
-        done: its participle.
+        done: the participle of the verb.
     """
     if not options.dry_run and (options.client or options.all):
         return None
     for plan in plans:
-        listing.plan(plan, plan.changes, done=False)
+        listing.print_plan(plan, plan.changes, is_done=False)
     servers = count_text(sum(bool(change.edits) for plan in plans for change in plan.changes), "server")
     if options.dry_run or servers.startswith("0 "):
         return int(Exit.FINE)
@@ -286,23 +298,25 @@ def stops_before_writing(
     return int(Exit.FINE)
 
 
-def say_shared(plans: Iterable[Plan], machine: Machine) -> None:
-    """Warn about files that others read: other clients, and the people who share a repository."""
+def warn_about_shared_files(plans: Iterable[FilePlan], machine: Machine) -> None:
+    """Warn about files with other readers: other clients, and the people who share a repository."""
     for plan in plans:
         if plan.also_read_by:
-            say(f"{machine.shown(plan.path)} is read by {', '.join(plan.also_read_by)} as well")
+            say(f"{machine.display_path(plan.path)} is read by {', '.join(plan.also_read_by)} as well")
         if plan.config.scope == "project":
             say(
-                f"{machine.shown(plan.path)} belongs to the project: do not commit this change, "
+                f"{machine.display_path(plan.path)} belongs to the project: do not commit this change, "
                 "because others who use the file would need mcpproxy at the same path"
             )
 
 
 def write_service(machine: Machine, program: Sequence[str], options: Sequence[str] = ()) -> int:
-    """Write the unit that runs `up`, perhaps with options, and say how to start it; returns the exit code."""
+    """Write the unit that runs `up` with these options, and print how to start it; returns the exit code."""
     try:
         unit = write_unit(machine, (*program, "up", *options))
     except (OSError, NoService) as error:
         return fail(f"the unit cannot be written: {error}")
-    sys.stdout.write(f"Wrote {machine.shown(unit.path)}\nTo start it now and at every login, run: {unit.start}\n")
+    sys.stdout.write(
+        f"Wrote {machine.display_path(unit.path)}\nTo start it now and at every login, run: {unit.start_command}\n"
+    )
     return int(Exit.FINE)

@@ -19,36 +19,36 @@ from analysis.rules.discovery import GROUPS, group_of, rules
 from analysis.rules.old_ids import current_id
 from mcpproxy.cli.arguments import Parser, add_color, add_format
 from mcpproxy.cli.diagnostics import Exit, fail, say
-from mcpproxy.cli.evidence import SHOWN, Evidence, gathered
+from mcpproxy.cli.evidence import MAX_SHOWN_FINDINGS, RuleEvidence, gather_evidence
 from mcpproxy.report import findings_json
 from mcpproxy.report.findings import TextReporter
 from mcpproxy.report.output import json_line
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.rule_pages import (
     MARKS,
-    about,
     addresses,
-    applies,
-    as_text,
+    group_topic,
     has_level,
+    is_in_revision,
     level_in,
-    levels,
+    levels_text,
     marks,
     page,
+    page_lines,
     sections,
     summary_of,
 )
 from mcpproxy.wording.spans import Span, Style
 from mcpproxy.wording.wrapping import wrapped
 
-_LEVELS: Final = 11
+_LEVEL_COLUMNS: Final = 11
 """How many columns precede the id of a rule in a list."""
-_NARROWEST: Final = 30
-"""The least width of a summary next to the id; with less room, it goes below."""
+_MIN_SUMMARY_COLUMNS: Final = 30
+"""The minimum width of a summary on the line of the id, in columns; a narrower one begins on the next line."""
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments of `rule`."""
+    """Return the argument parser of `rule`."""
     parser = Parser("rule", __doc__)
     parser.add_argument(
         "rule",
@@ -83,30 +83,30 @@ def run(arguments: list[str]) -> int:
     names = [current_id(name) for name in options.rule if not is_pattern(name)]
     if options.captures and (patterns or not names):
         return fail("--in needs the id of a rule, as in `mcpproxy rule id/null --in CAPTURE`")
-    code = _list(patterns, options) if patterns or not names else int(Exit.FINE)
-    return max(code, _show(names, options, is_first=not patterns)) if names else code
+    code = _list_rules(patterns, options) if patterns or not names else int(Exit.FINE)
+    return max(code, _print_pages(names, options, is_first=not patterns)) if names else code
 
 
 def is_pattern(name: str) -> bool:
     """Whether a name contains wildcards."""
-    return any(sign in name for sign in "*?[")
+    return any(wildcard in name for wildcard in "*?[")
 
 
-def _list(patterns: list[str], options: argparse.Namespace) -> int:
-    """List the rules that match all options, and any of the patterns."""
+def _list_rules(patterns: list[str], options: argparse.Namespace) -> int:
+    """List the rules that match all options and at least one of the patterns; returns the exit code."""
     if options.group not in (None, *GROUPS):
         return fail(f"there is no group {sanitise(options.group, 64)}; `mcpproxy rule` lists them all")
     for pattern in patterns:
         if not any(fnmatchcase(rule, pattern) for rule in rules()):
-            return fail(no_rule(pattern))
-    selected = [rule for rule in rules().values() if _is_selected(rule, patterns, options)]
-    if not selected:
+            return fail(unknown_rule_error(pattern))
+    selected_rules = [rule for rule in rules().values() if _is_selected(rule, patterns, options)]
+    if not selected_rules:
         say("no rule matches all the options; `mcpproxy rule` lists all rules")
     elif options.format == "json":
-        for rule in selected:
+        for rule in selected_rules:
             sys.stdout.write(json_line(_as_json(rule)))
     else:
-        _print(selected, options)
+        _print_list(selected_rules, options)
     return int(Exit.FINE)
 
 
@@ -114,90 +114,93 @@ def _is_selected(rule: type[Rule], patterns: list[str], options: argparse.Namesp
     return (
         options.group in (None, group_of(rule.id))
         and (not patterns or any(fnmatchcase(rule.id, pattern) for pattern in patterns))
-        and (options.version is None or applies(rule, options.version))
+        and (options.version is None or is_in_revision(rule, options.version))
         and (options.level is None or has_level(rule, options.level, options.version))
         and (options.mark is None or options.mark in marks(rule))
     )
 
 
-def _print(selected: Iterable[type[Rule]], options: argparse.Namespace) -> None:
-    """Print the rules, one per line; on a terminal, lines are wrapped."""
-    style = Style.chosen(options.color, sys.stdout, os.environ)
+def _print_list(selected_rules: Iterable[type[Rule]], options: argparse.Namespace) -> None:
+    """Print the rules by group, one per line; wrap lines on a terminal."""
+    style = Style.for_choice(options.color, sys.stdout, os.environ)
     width = max(40, shutil.get_terminal_size().columns) if sys.stdout.isatty() else sys.maxsize
-    for number, (group, members) in enumerate(groupby(selected, lambda rule: group_of(rule.id))):
-        first, *more = wrapped(about(group), width - len(group) - 2)
-        head = [Span(group, "accent"), Span(f"  {first}", "dim")]
-        head += [Span(f"\n{'':<{len(group) + 2}}{line}", "dim") for line in more]
+    for number, (group, members) in enumerate(groupby(selected_rules, lambda rule: group_of(rule.id))):
+        first_line, *other_lines = wrapped(group_topic(group), width - len(group) - 2)
+        head = [Span(group, "accent"), Span(f"  {first_line}", "dim")]
+        head += [Span(f"\n{'':<{len(group) + 2}}{line}", "dim") for line in other_lines]
         sys.stdout.write(("\n" if number else "") + style.paint(head) + "\n")
-        own = list(members)
-        longest = max(len(rule.id) for rule in own)
-        fits_on_one_line = width - (_LEVELS + longest + 2) >= _NARROWEST
-        indent = _LEVELS + longest + 2 if fits_on_one_line else _LEVELS
-        for rule in own:
+        group_rules = list(members)
+        id_width = max(len(rule.id) for rule in group_rules)
+        fits_on_one_line = width - (_LEVEL_COLUMNS + id_width + 2) >= _MIN_SUMMARY_COLUMNS
+        indent = _LEVEL_COLUMNS + id_width + 2 if fits_on_one_line else _LEVEL_COLUMNS
+        for rule in group_rules:
             level = str(rule.level) if options.version is None else level_in(rule, options.version)
             lines = list(wrapped(summary_of(rule), width - indent))
-            title = f"{rule.id:<{longest}}  {lines.pop(0)}" if fits_on_one_line else rule.id
+            title = f"{rule.id:<{id_width}}  {lines.pop(0)}" if fits_on_one_line else rule.id
             sys.stdout.write(f"  {level:<7}  {title}\n")
             sys.stdout.write("".join(f"{'':<{indent}}{line}\n" for line in lines))
 
 
-def _show(names: list[str], options: argparse.Namespace, *, is_first: bool) -> int:
-    """Print the pages of rules."""
+def _print_pages(names: list[str], options: argparse.Namespace, *, is_first: bool) -> int:
+    """Print the pages of rules; returns the exit code."""
     code = int(Exit.FINE)
-    evidence: dict[str, Evidence] = {}
-    known = [name for name in names if name in rules()]
-    if options.captures and known:
-        evidence, is_whole = _gathered(known, options)
-        code = int(Exit.FINE if is_whole else Exit.USAGE)
+    evidence: dict[str, RuleEvidence] = {}
+    rule_ids = [name for name in names if name in rules()]
+    if options.captures and rule_ids:
+        evidence, is_complete = _gather_evidence(rule_ids, options)
+        code = int(Exit.FINE if is_complete else Exit.USAGE)
     for name in names:
         rule = rules().get(name)
         if rule is None:
-            code = fail(no_rule(name))
+            code = fail(unknown_rule_error(name))
         elif options.format == "json":
             members = _as_json(rule)
-            sys.stdout.write(json_line(members | _findings(evidence[name]) if name in evidence else members))
+            sys.stdout.write(json_line(members | _findings_as_json(evidence[name]) if name in evidence else members))
         else:
-            style = Style.chosen(options.color, sys.stdout, os.environ)
+            style = Style.for_choice(options.color, sys.stdout, os.environ)
             sys.stdout.write("" if is_first else "\n")
-            sys.stdout.write("".join(f"{line}\n" for line in as_text(rule, style, _width())))
+            sys.stdout.write("".join(f"{line}\n" for line in page_lines(rule, style, _width())))
             findings = list(evidence[name].lines()) if name in evidence else []
             sys.stdout.write("".join(f"{line}\n" for line in (["", *findings] if findings else [])))
             is_first = False
     return code
 
 
-def _gathered(known: list[str], options: argparse.Namespace) -> tuple[dict[str, Evidence], bool]:
-    """The evidence for these rules in the captures."""
+def _gather_evidence(rule_ids: list[str], options: argparse.Namespace) -> tuple[dict[str, RuleEvidence], bool]:
+    """Return the evidence for these rules in the captures, and whether everything could be examined."""
     encoding = sys.stdout.encoding
 
-    def report() -> TextReporter:
+    def new_reporter() -> TextReporter:
         return TextReporter(
-            Style.chosen(options.color, sys.stdout, os.environ),
+            Style.for_choice(options.color, sys.stdout, os.environ),
             notes=True,
             width=_width(),
             encoding=encoding,
-            most=SHOWN,
+            most=MAX_SHOWN_FINDINGS,
             paged=True,
         )
 
-    return gathered(options.captures, known, report)
+    return gather_evidence(options.captures, rule_ids, new_reporter)
 
 
-def _findings(evidence: Evidence) -> dict[str, Any]:
-    """The number of findings, and the first few as in `check --json`."""
-    return {"found": evidence.count, "findings": [findings_json.row(finding) for finding in evidence.first]}
+def _findings_as_json(evidence: RuleEvidence) -> dict[str, Any]:
+    """Return the number of findings, and the first few of them as `check --json` prints them."""
+    return {
+        "found": evidence.count,
+        "findings": [findings_json.finding_row(finding) for finding in evidence.first_findings],
+    }
 
 
 def _width() -> int:
     return min(100, max(40, shutil.get_terminal_size().columns))
 
 
-def no_rule(name: str) -> str:
-    """The error for a name or pattern that matches no rule, with suggestions."""
+def unknown_rule_error(name: str) -> str:
+    """Return the error for a name or pattern that matches no rule, with suggestions."""
     if name in GROUPS:
         return f"{name} is a group of rules; {name}/* matches all of them"
-    near = get_close_matches(name[:100], rules(), 3, 0.5)
-    hint = f"perhaps {' or '.join(near)}" if near else "`mcpproxy rule` lists all rules"
+    similar_ids = get_close_matches(name[:100], rules(), 3, 0.5)
+    hint = f"perhaps {' or '.join(similar_ids)}" if similar_ids else "`mcpproxy rule` lists all rules"
     if is_pattern(name):
         return f"no rule matches {sanitise(name, 100)}; {hint}"
     return f"there is no rule {sanitise(name, 100)}; {hint}"
@@ -207,7 +210,7 @@ def _as_json(rule: type[Rule]) -> dict[str, Any]:
     return {
         "id": rule.id,
         "group": group_of(rule.id),
-        "level": levels(rule),
+        "level": levels_text(rule),
         "who": rule.who,
         "versions": str(rule.versions),
         "marks": list(marks(rule)),

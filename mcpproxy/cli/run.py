@@ -43,9 +43,16 @@ from collections.abc import Iterable, Iterator
 from captures.addresses import is_segment, is_web_address
 from captures.errors import CannotCreate, CaptureError
 from mcpproxy.recorder.machine_name import machine_name
-from mcpproxy.recorder.stdio import Recorder, write_stderr
+from mcpproxy.recorder.stdio import StdioRecorder, write_stderr
 from mcpproxy.relay.signals import SignalWait
-from mcpproxy.relay.spawn import EnvironmentBlock, SpawnError, inherited_files, make_room, occupy_stdio, replace_us
+from mcpproxy.relay.spawn import (
+    EnvironmentBlock,
+    SpawnError,
+    count_open_files,
+    occupy_stdio,
+    raise_file_limit,
+    replace_process,
+)
 from mcpproxy.relay.stdio import ServerExit, StdioRelay
 
 TYPE_CHECKING = False
@@ -54,13 +61,13 @@ if TYPE_CHECKING:
 
     from captures.writer import Fsync, Policy
 
-STACK: Final = 2 << 20
+STACK_BYTES: Final = 2 << 20
 """The size of a thread's stack, in bytes. Seven stacks of the usual 8 MiB take a fifth of an address space that is
-limited to 300 MiB; the rest is not enough for glibc's arenas, and an allocation fails where C does not expect it.
+limited to 300 MiB; the rest is too small for glibc's arenas, and an allocation fails where C code does not expect it.
 """
-FILES: Final = 24
-"""How many files may have to be open at a time, standard streams included."""
-SWITCH_S: Final = 0.0002
+MAX_OPEN_FILES: Final = 24
+"""How many files may be open at the same time, including the standard streams."""
+SWITCH_INTERVAL_S: Final = 0.0002
 """How long a thread may keep the interpreter: frames of one direction must not wait for work on the other."""
 
 _CHOICES: Final = {
@@ -72,11 +79,11 @@ _UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 class UsageError(Exception):
-    """The arguments are invalid; the text says which, and what to do."""
+    """Raised for invalid arguments; the message says which one is invalid, and what to do."""
 
 
-class Options:
-    """The options of a run, parsed by hand because argparse would cost 12 ms of every start."""
+class RunOptions:
+    """The options of `run`, which are parsed by hand, because argparse would add 12 ms to every start."""
 
     def __init__(self, arguments: list[str]) -> None:
         """Parse the arguments.
@@ -94,17 +101,17 @@ class Options:
             "--if-unrecordable": "refuse",
         }
         self.keep_path: list[str] = []
-        self.summary = False
-        self.help = False
+        self.prints_summary = False
+        self.prints_help = False
         self.command: list[bytes] = []
         words = iter(arguments)
         for word in words:
             if word == "--" or not word.startswith("-"):
-                # Clients and shells drop a `--`, so a command without one works as well.
-                self.command = [os.fsencode(rest) for rest in (words if word == "--" else (word, *words))]
+                # Some clients and shells drop the `--`, so a command without it works as well.
+                self.command = [os.fsencode(argument) for argument in (words if word == "--" else (word, *words))]
                 break
-            self._take(word, words)
-            if self.help:
+            self._parse_option(word, words)
+            if self.prints_help:
                 return
         if self.command and is_web_address(self.command[0]):
             raise UsageError("COMMAND is a URL; to record an HTTP server, write: mcpproxy serve URL")
@@ -118,90 +125,90 @@ class Options:
             self.machine = machine_name(self.values["--machine"])
         except ValueError as error:
             raise UsageError(str(error)) from None
-        self.ring_bytes = _size(self.values["--ring-size"])
+        self.ring_bytes = _parse_size(self.values["--ring-size"])
 
-    def _take(self, word: str, words: Iterator[str]) -> None:
+    def _parse_option(self, word: str, words: Iterator[str]) -> None:
         name, equals, value = word.partition("=")
         if word in ("--help", "-h"):
-            self.help = True
+            self.prints_help = True
         elif word == "--summary":
-            self.summary = True
+            self.prints_summary = True
         elif name != "--keep-path" and name not in self.values:
-            known = ("--help", "--summary", "--keep-path", *self.values)
-            raise UsageError(f"run has no option {_shown(word)}{_hint(name, known)}; see mcpproxy run --help")
+            option_names = ("--help", "--summary", "--keep-path", *self.values)
+            raise UsageError(f"run has no option {_quoted(word)}{_hint(name, option_names)}; see mcpproxy run --help")
         else:
             value = value if equals else next(words, "")
             if not value or value == "--":
                 raise UsageError(f"{name} needs a value; see mcpproxy run --help")
             if value not in _CHOICES.get(name, (value,)):
                 choices = f"{', '.join(_CHOICES[name])}{_hint(value, _CHOICES[name])}"
-                raise UsageError(f"{name}: {_shown(value)} is not one of {choices}")
+                raise UsageError(f"{name}: {_quoted(value)} is not one of {choices}")
             if name == "--keep-path":
                 if not is_segment(value):
                     raise UsageError(
-                        f"--keep-path must be a single path segment, without /, ? and #, not {_shown(value)}"
+                        f"--keep-path must be a single path segment, without /, ? and #, not {_quoted(value)}"
                     )
                 self.keep_path.append(value)
             else:
                 self.values[name] = value
 
 
-def _size(text: str) -> int:
+def _parse_size(text: str) -> int:
     number, unit = (text[:-1], text[-1].upper()) if text[-1:].upper() in _UNITS else (text, "")
     if not number.isdecimal() or not 1 << 20 <= int(number) * _UNITS[unit] <= 1 << 50:
-        raise UsageError(f"--ring-size must be a size of at least 1M, such as 512M or 2G, not {_shown(text)}")
+        raise UsageError(f"--ring-size must be a size of at least 1M, such as 512M or 2G, not {_quoted(text)}")
     return int(number) * _UNITS[unit]
 
 
-def _shown(text: str) -> str:
+def _quoted(text: str) -> str:
     return repr(text[:80])
 
 
-def _hint(text: str, known: Iterable[str]) -> str:
-    # Loaded only for mistakes, because an MCP client waits for `run`.
+def _hint(text: str, words: Iterable[str]) -> str:
+    # This module is loaded only after a mistake, because an MCP client waits for `run`.
     from mcpproxy.wording.nearest import hint
 
-    return hint(text, known)
+    return hint(text, words)
 
 
 def run(arguments: list[str]) -> int:
-    """Run and record a server. Does not return if the server was started: the process ends as the server ended."""
+    """Run and record a server. If the server starts, this does not return: the process ends as the server does."""
     try:
-        options = Options(arguments)
+        options = RunOptions(arguments)
     except UsageError as error:
         write_stderr(str(error))
         return 2
-    if options.help:
+    if options.prints_help:
         sys.stdout.write(__doc__ or "")
         return 0
-    began_ns = time.monotonic_ns()
-    threading.stack_size(STACK)
-    closed = occupy_stdio()
+    start_ns = time.monotonic_ns()
+    threading.stack_size(STACK_BYTES)
+    closed_fds = occupy_stdio()
     environment = EnvironmentBlock()
-    needed = FILES + inherited_files()
-    allowed, files = make_room(needed)
+    needed_files = MAX_OPEN_FILES + count_open_files()
+    allowed_files, files = raise_file_limit(needed_files)
     try:
-        if allowed < needed:
+        if allowed_files < needed_files:
             raise CannotCreate(
-                f"cannot record with a limit of {allowed} open files: {needed} are needed; raise it "
-                f"(ulimit -n {needed})"
+                f"cannot record with a limit of {allowed_files} open files: {needed_files} are needed; raise it "
+                f"(ulimit -n {needed_files})"
             )
-        recorder = _recorder(options, environment)
+        recorder = _new_recorder(options, environment)
     except CaptureError as error:
         if options.values["--if-unrecordable"] == "refuse":
             write_stderr(str(error))
             return 73
-        if allowed < needed:
-            return _give_way(str(error), options, environment, closed)
-        os._exit(_pass_on(str(error), options, environment, closed, files))
-    status = _relay(recorder, options, environment, closed, files, began_ns)
+        if allowed_files < needed_files:
+            return _become_server(str(error), options, environment, closed_fds)
+        os._exit(_run_unrecorded(str(error), options, environment, closed_fds, files))
+    status = _run_relay(recorder, options, environment, closed_fds, files, start_ns)
     os._exit(status)
 
 
-def _recorder(options: Options, environment: EnvironmentBlock) -> Recorder:
+def _new_recorder(options: RunOptions, environment: EnvironmentBlock) -> StdioRecorder:
     values = options.values
     try:
-        return Recorder(
+        return StdioRecorder(
             options.command,
             environment,
             name=values["--name"] or None,
@@ -216,91 +223,94 @@ def _recorder(options: Options, environment: EnvironmentBlock) -> Recorder:
         raise CannotCreate(f"cannot create a capture: {error}; choose another place with --capture") from error
 
 
-def _relay(
-    recorder: Recorder,
-    options: Options,
+def _run_relay(
+    recorder: StdioRecorder,
+    options: RunOptions,
     environment: EnvironmentBlock,
-    closed: frozenset[int],
+    closed_fds: frozenset[int],
     files: int | None,
-    began_ns: int,
+    start_ns: int,
 ) -> int:
     """Run the server until it ends; returns the exit status of `run`, or kills this process by the server's signal."""
-    waiting = SignalWait()
+    signal_wait = SignalWait()
     relay = StdioRelay(
         recorder.taps,
         recorder,
-        waiting,
-        closed=closed,
+        signal_wait,
+        closed=closed_fds,
         rescue=options.policy == "pass",
         waits_for_sync=options.fsync == "always",
         survivor=recorder.recovery,
         files=files,
     )
     recorder.on_stop = lambda: relay.stop("record_error")
-    recorder.on_segment = relay.begin_segment
-    sys.setswitchinterval(SWITCH_S)
+    recorder.on_segment = relay.report_segment
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     try:
-        ending = relay.run(options.command, environment)
+        server_exit = relay.run(options.command, environment)
     except SpawnError as error:
         recorder.launch_failed(error.errno)
         write_stderr(str(error))
         return error.status
-    if recorder.finish(ending.cause, ending.status, ending.signum):
+    if recorder.finish(server_exit.cause, server_exit.status, server_exit.signum):
         relay.dismiss_guard()
-    if options.summary or os.isatty(2):
-        write_stderr(_summary(recorder, time.monotonic_ns() - began_ns))
-    return 74 if relay.stop_reason is not None else _as_it_ended(ending, waiting)
+    if options.prints_summary or os.isatty(2):
+        write_stderr(_summary(recorder, time.monotonic_ns() - start_ns))
+    return 74 if relay.stop_reason is not None else _exit_like(server_exit, signal_wait)
 
 
-def _give_way(why: str, options: Options, environment: EnvironmentBlock, closed: frozenset[int]) -> int:
-    """Become the server, because not even a relay can run; returns the exit status if there is no such command."""
-    write_stderr(f"{why}; the server runs unrecorded until it is restarted")
-    waiting = SignalWait()
+def _become_server(reason: str, options: RunOptions, environment: EnvironmentBlock, closed_fds: frozenset[int]) -> int:
+    """Replace this process by the server, because not even a relay can run; returns the exit status if that fails."""
+    write_stderr(f"{reason}; the server runs unrecorded until it is restarted")
+    signal_wait = SignalWait()
     try:
-        replace_us(options.command, environment, closed, waiting.dispositions, waiting.mask)
+        replace_process(options.command, environment, closed_fds, signal_wait.dispositions, signal_wait.inherited_mask)
     except SpawnError as error:
         write_stderr(str(error))
         return error.status
 
 
-def _pass_on(
-    why: str, options: Options, environment: EnvironmentBlock, closed: frozenset[int], files: int | None
+def _run_unrecorded(
+    reason: str, options: RunOptions, environment: EnvironmentBlock, closed_fds: frozenset[int], files: int | None
 ) -> int:
-    """Run the server without a recorder until it ends; returns the exit status, or kills the process like `_relay`."""
+    """Run the server unrecorded until it ends; returns the exit status, or kills this process as `_run_relay` does."""
     from captures.redact import server_name
-    from mcpproxy.recorder.unrecorded import NullObserver, NullTap, noted
+    from mcpproxy.recorder.unrecorded import NullObserver, NullTap, keep_note
 
-    write_stderr(f"{why}; the server runs unrecorded until it is restarted")
-    waiting = SignalWait()
-    relay = StdioRelay({fd: NullTap() for fd in (0, 1, 2)}, NullObserver(), waiting, closed=closed, files=files)
-    sys.setswitchinterval(SWITCH_S)
-    with noted(options.values["--name"] or server_name(options.command), why):
+    write_stderr(f"{reason}; the server runs unrecorded until it is restarted")
+    signal_wait = SignalWait()
+    relay = StdioRelay({fd: NullTap() for fd in (0, 1, 2)}, NullObserver(), signal_wait, closed=closed_fds, files=files)
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    with keep_note(options.values["--name"] or server_name(options.command), reason):
         try:
-            ending = relay.run(options.command, environment)
+            server_exit = relay.run(options.command, environment)
         except SpawnError as error:
             write_stderr(str(error))
             return error.status
     relay.dismiss_guard()
-    return _as_it_ended(ending, waiting)
+    return _exit_like(server_exit, signal_wait)
 
 
-def _as_it_ended(ending: ServerExit, waiting: SignalWait) -> int:
-    """The exit status of the server; does not return if a signal ended it.
+def _exit_like(server_exit: ServerExit, signal_wait: SignalWait) -> int:
+    """Return the exit status of the server, or kill this process by the signal that ended the server.
 
-    A server that has not noticed that its output could not be written would have failed without a proxy.
+    The status is 1 if the server exited with 0 but its output could not be written: without a proxy, it would have
+    failed.
     """
-    if ending.unwritable is not None:
-        write_stderr(f"cannot write the server's output to stdout: {os.strerror(ending.unwritable)}")
-    if ending.signum is not None:
-        waiting.die_by(ending.signum)
-    status = ending.status if ending.status is not None else 128 + (ending.signum or 0)
-    return 1 if status == 0 and ending.unwritable is not None else status
+    if server_exit.write_errno is not None:
+        write_stderr(f"cannot write the server's output to stdout: {os.strerror(server_exit.write_errno)}")
+    if server_exit.signum is not None:
+        signal_wait.die_by(server_exit.signum)
+    status = server_exit.status if server_exit.status is not None else 128 + (server_exit.signum or 0)
+    return 1 if status == 0 and server_exit.write_errno is not None else status
 
 
-def _summary(recorder: Recorder, lasted_ns: int) -> str:
-    # Nothing else in a run needs it.
+def _summary(recorder: StdioRecorder, duration_ns: int) -> str:
+    # Nothing else in a run needs this module.
     from mcpproxy.wording.units import duration, size
 
     frames = recorder.client.frames + recorder.server.frames
     bytes_ = recorder.client.bytes + recorder.server.bytes
-    return f"{recorder.name} · {duration(lasted_ns)} · {frames:,} frames, {size(bytes_)} · recorded to {recorder.path}"
+    return (
+        f"{recorder.name} · {duration(duration_ns)} · {frames:,} frames, {size(bytes_)} · recorded to {recorder.path}"
+    )

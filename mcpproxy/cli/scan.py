@@ -15,7 +15,7 @@ from captures.errors import CaptureError
 from captures.reader import Capture
 from mcpproxy.cli.arguments import Parser, add_format
 from mcpproxy.cli.diagnostics import Exit, Progress, fail, say
-from mcpproxy.cli.selection import add_captures, scope_of, selected
+from mcpproxy.cli.selection import add_captures, scope_of, select_captures
 from mcpproxy.report.output import json_line
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.counts import count_text
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from mcpproxy.sharing.scan import LikelySecret
 
 _MAX_LISTED_PLACES = 10_000
-"""How many different places of secrets are listed for one capture."""
+"""The maximum number of different places that are listed for one capture."""
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments of `scan`."""
+    """Return the argument parser of `scan`."""
     parser = Parser("scan", __doc__)
     add_captures(parser)
     parser.add_argument(
@@ -44,80 +44,81 @@ def run(arguments: list[str]) -> int:
     """List the secrets; returns 1 if there are any, 2 if a capture is damaged or cannot be read."""
     options = parser().parse_args(arguments)
     codes = [Exit.FINE]
-    with selected(options.capture, scope_of(options)) as chosen:
-        for path in chosen.paths:
-            named = chosen.name_of(path)
+    with select_captures(options.capture, scope_of(options)) as selection:
+        for path in selection.paths:
+            display_name = selection.name_of(path)
             try:
-                codes.append(_scan(path, named, options))
+                codes.append(_scan(path, display_name, options))
             except CaptureError as error:
                 codes.append(Exit(fail(str(error))))
     return int(max(codes))
 
 
-def _scan(path: Path, named: Path, options: argparse.Namespace) -> Exit:
-    """Print the secrets of a capture; returns the exit code that it gives."""
-    # Loading the rules takes a moment, for which --help should not wait.
+def _scan(path: Path, display_name: Path, options: argparse.Namespace) -> Exit:
+    """Print the likely secrets of a capture; returns the exit code."""
+    # Loading the rules takes a moment; --help should not wait for it.
     from mcpproxy.sharing.scan import likely_secrets
 
     progress = Progress()
-    progress.show(f"scanning {named}")
+    progress.show(f"scanning {display_name}")
     rows: dict[tuple[str, str, str, str], list[Any]] = {}
     counts: Counter[bool] = Counter()
     is_damaged = False
-    for likely in likely_secrets(Capture(path), personal=options.personal):
-        if isinstance(likely, Damage):
+    for item in likely_secrets(Capture(path), personal=options.personal):
+        if isinstance(item, Damage):
             is_damaged = True
             continue
-        counts[likely.is_personal] += 1
-        key = (likely.kind, likely.secret, likely.rec, likely.pointer)
+        counts[item.is_personal] += 1
+        key = (item.kind, item.secret, item.rec, item.pointer)
         if key in rows:
             rows[key][1] += 1
         elif len(rows) < _MAX_LISTED_PLACES:
-            rows[key] = [likely, 1]
+            rows[key] = [item, 1]
     progress.clear()
-    listed = [(likely, times) for likely, times in rows.values()]
+    listed_secrets = [(secret, times) for secret, times in rows.values()]
     if options.format == "json":
-        for likely, times in listed:
-            sys.stdout.write(json_line(_row(named, likely, times)))
+        for item, times in listed_secrets:
+            sys.stdout.write(json_line(_row(display_name, item, times)))
     else:
-        sys.stdout.write("".join(f"{line}\n" for line in _lines(named, listed, counts)))
+        sys.stdout.write("".join(f"{line}\n" for line in _lines(display_name, listed_secrets, counts)))
     if is_damaged:
-        say(f"{named} is damaged: unreadable parts were not scanned; `mcpproxy verify` lists the damage")
+        say(f"{display_name} is damaged: unreadable parts were not scanned; `mcpproxy verify` lists the damage")
         return Exit.USAGE
     return Exit.FINDINGS if counts else Exit.FINE
 
 
-def _row(path: Path, likely: "LikelySecret", times: int) -> dict[str, Any]:
+def _row(path: Path, secret: "LikelySecret", times: int) -> dict[str, Any]:
     return {
         "capture": str(path),
-        "frame": likely.seq,
-        "record": likely.rec,
-        "pointer": likely.pointer,
-        "kind": likely.kind,
-        "begins": likely.masked,
-        "length": likely.size,
+        "frame": secret.seq,
+        "record": secret.rec,
+        "pointer": secret.pointer,
+        "kind": secret.kind,
+        "begins": secret.masked,
+        "length": secret.size,
         "times": times,
     }
 
 
-def _lines(path: Path, listed: "list[tuple[LikelySecret, int]]", counts: Counter[bool]) -> Iterable[str]:
-    """The text for people; `counts` has how many are personal, and how many are not."""
+def _lines(path: Path, secrets: "list[tuple[LikelySecret, int]]", counts: Counter[bool]) -> Iterable[str]:
+    """Yield the lines of text output; `counts` contains the number of personal details, and that of other secrets."""
     from mcpproxy.report.sharing import NOTHING_FOUND
 
     if not counts:
         yield f"{sanitise(str(path))}: {NOTHING_FOUND}"
         return
     nouns = {False: "likely secret", True: "personal detail"}
-    what = " and ".join(
+    totals = " and ".join(
         count_text(counts[is_personal], noun) for is_personal, noun in nouns.items() if counts[is_personal]
     )
-    places = count_text(len(listed), "place")
-    where = f" at {places}" if len(listed) < _MAX_LISTED_PLACES else f"; the first {places} are listed"
-    yield f"{sanitise(str(path))}: {what}{where}"
-    width = max(len(likely.kind) for likely, _ in listed)
-    for likely, times in listed:
-        where = sanitise(likely.pointer, 100) or ("text" if likely.rec == "frame" else likely.rec)
-        again = f" ({times:,} times)" if times > 1 else ""
-        size = count_text(likely.size, "character")
-        what = "frame" if likely.rec == "frame" else "record"
-        yield f"  {what:<6} {likely.seq:<6} {likely.kind:<{width}}  {sanitise(likely.masked)} {size}, at {where}{again}"
+    places = count_text(len(secrets), "place")
+    extent = f" at {places}" if len(secrets) < _MAX_LISTED_PLACES else f"; the first {places} are listed"
+    yield f"{sanitise(str(path))}: {totals}{extent}"
+    width = max(len(secret.kind) for secret, _ in secrets)
+    for secret, times in secrets:
+        pointer = sanitise(secret.pointer, 100) or ("text" if secret.rec == "frame" else secret.rec)
+        repeats = f" ({times:,} times)" if times > 1 else ""
+        length = count_text(secret.size, "character")
+        noun = "frame" if secret.rec == "frame" else "record"
+        masked = sanitise(secret.masked)
+        yield f"  {noun:<6} {secret.seq:<6} {secret.kind:<{width}}  {masked} {length}, at {pointer}{repeats}"

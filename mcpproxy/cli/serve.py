@@ -31,28 +31,28 @@ from mcpproxy.cli.diagnostics import Exit, fail
 from mcpproxy.cli.http_listener import (
     UsageError,
     admission_of,
-    bound_socket,
-    checked_url,
+    checked_machine_name,
     connection_limit,
     is_wildcard,
     loop_factory,
-    named_machine,
+    open_listener,
+    parse_upstream_url,
+    prepare_to_relay,
     public_address,
     rate_limited,
-    ready_to_relay,
-    stderr_lines,
+    stderr_writer,
     upstream_of,
 )
 from mcpproxy.cli.served_command import ServedCommand, is_listening
 from mcpproxy.cli.unix_socket import UnixListener
 from mcpproxy.recorder.http import HttpRecorder
 from mcpproxy.recorder.machine_name import MachineName
-from mcpproxy.recorder.process_events import process_end
-from mcpproxy.recorder.served_process import ServedProcess
-from mcpproxy.relay.descriptors import USUAL
-from mcpproxy.relay.http.admission import Admission
+from mcpproxy.recorder.process_events import process_end_record
+from mcpproxy.recorder.served_process import ServedProcessEvents
+from mcpproxy.relay.descriptors import DEFAULT_CONNECTIONS
+from mcpproxy.relay.http.admission import AdmissionRule
 from mcpproxy.relay.http.listener import HttpRelay
-from mcpproxy.relay.http.shared import Shared
+from mcpproxy.relay.http.shared import SharedState
 from mcpproxy.relay.http.upstream import Upstream
 from mcpproxy.relay.spawn import EnvironmentBlock, SpawnError, occupy_stdio
 from mcpproxy.relay.stdio import ServerExit
@@ -64,7 +64,7 @@ UNIX: Final = "unix:"
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments of `serve`."""
+    """Return the argument parser of `serve`."""
     parser = Parser("serve", __doc__)
     parser.add_argument(
         "url",
@@ -135,8 +135,8 @@ def parser() -> argparse.ArgumentParser:
         "--max-connections",
         type=count,
         metavar="N",
-        help=f"how many connections clients may have at a time; each uses two open files (default: {USUAL:,}, "
-        "or fewer if the system allows fewer; with --public, as many as the system allows)",
+        help="how many connections clients may have at a time; each uses two open files (default: "
+        f"{DEFAULT_CONNECTIONS:,}, or fewer if the system allows fewer; with --public, as many as the system allows)",
     )
     parser.add_argument(
         "--access-log",
@@ -157,17 +157,17 @@ def run(arguments: list[str]) -> int:
     closed: frozenset[int] = frozenset()
     if command is not None:
         closed = occupy_stdio()
-        stderr_lines.write_directly()
+        stderr_writer.write_directly()
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     options = parser().parse_args(words)
     try:
         endpoint = _endpoint(options)
-        machine = named_machine(options.machine or "")
+        machine = checked_machine_name(options.machine or "")
         if not all(map(is_segment, options.keep_path)):
             raise UsageError("--keep-path must be a single path segment, without /, ? and #; repeat it for others")
         if command is not None:
             _judge_command(command, endpoint.upstream)
-        most = connection_limit(options.max_connections, is_public=options.public is not None)
+        limit = connection_limit(options.max_connections, is_public=options.public is not None)
         listener, unix = _listener(options)
         admission = None if options.public is not None else _admission(listener, options.allow_host)
     except UsageError as error:
@@ -175,15 +175,15 @@ def run(arguments: list[str]) -> int:
     with contextlib.ExitStack() as stack:
         stack.enter_context(listener)
         if unix is not None:
-            stack.callback(unix.remove)
-        began_ns = time.monotonic_ns()
-        place = f"unix:{unix.path}" if unix is not None else _host_and_port(listener)
-        recorder = _recorder(options, endpoint, place, command, machine)
+            stack.callback(unix.remove_path)
+        start_ns = time.monotonic_ns()
+        address = f"unix:{unix.path}" if unix is not None else _host_and_port(listener)
+        recorder = _recorder(options, endpoint, address, command, machine)
         upstream, rewrites = endpoint.upstream, "rewrite-location" in endpoint.opt_outs
-        relay = HttpRelay(Shared(upstream, admission, recorder, recorder.tell, rewrites=rewrites, most=most))
+        relay = HttpRelay(SharedState(upstream, admission, recorder, recorder.say, rewrites=rewrites, most=limit))
         # Over TLS, uvloop may drop the end of what an upstream sent if reading was paused and no close_notify came.
         new_loop = (loop_factory() if upstream.tls is None else None) or asyncio.new_event_loop
-        traffic = _Traffic(relay, recorder, listener, place, endpoint)
+        traffic = _Traffic(relay, recorder, listener, address, endpoint)
         status, served = int(Exit.FINE), None
         try:
             if command:
@@ -194,11 +194,12 @@ def run(arguments: list[str]) -> int:
         except SpawnError as error:
             return fail(str(error), Exit(error.status))
     frames = sum(recorder.frames.values())
-    stderr_lines.put(
-        f"{recorder.name} · {duration(time.monotonic_ns() - began_ns)} · {count_text(recorder.exchanges, 'exchange')}, "
+    stderr_writer.put(
+        f"{recorder.name} · {duration(time.monotonic_ns() - start_ns)} · "
+        f"{count_text(recorder.exchange_count, 'exchange')}, "
         f"{count_text(frames, 'frame')}, {size(sum(recorder.bytes.values()))} · recorded to {recorder.path}"
     )
-    stderr_lines.flush()
+    stderr_writer.flush()
     if served is not None:
         served.die_by_its_signal()
     # Everything is closed and reported. A normal exit would wait for the threads of asyncio, one of which may be
@@ -209,17 +210,17 @@ def run(arguments: list[str]) -> int:
 def _recorder(
     options: argparse.Namespace,
     endpoint: "_Endpoint",
-    place: str,
+    address: str,
     command: list[bytes] | None,
     machine: MachineName | None,
 ) -> HttpRecorder:
     proxy = endpoint.upstream.proxy
     recorder = HttpRecorder(
         options.url,
-        rate_limited(stderr_lines.put),
+        rate_limited(stderr_writer.put),
         name=options.name,
         capture=options.capture,
-        listen=place,
+        listen=address,
         via=None if proxy is None else f"{proxy[0]}:{proxy[1]}",
         keep_path=options.keep_path,
         machine=machine,
@@ -229,7 +230,7 @@ def _recorder(
         environment=EnvironmentBlock() if command else None,
     )
     if options.access_log:
-        recorder.on_exchange_end = lambda exchange: stderr_lines.put(access_line(exchange))
+        recorder.on_exchange_end = lambda exchange: stderr_writer.put(access_line(exchange))
     return recorder
 
 
@@ -270,7 +271,7 @@ def _endpoint(options: argparse.Namespace) -> _Endpoint:
     if options.public is None:
         if options.url.startswith(UNIX):
             raise UsageError("URL can be a Unix socket only with --public, which says by what address clients reach it")
-        url = checked_url(options.url)
+        url = parse_upstream_url(options.url)
         path = f"{url.path or '/'}{'?' + url.query if url.query else ''}"
         upstream = upstream_of(url, options.ca_file, insecure=options.insecure)
         return _Endpoint(upstream, path, None, opt_outs)
@@ -283,7 +284,7 @@ def _endpoint(options: argparse.Namespace) -> _Endpoint:
         public = public_address(options.public, None)
         upstream = Upstream("", 0, None, b"", unix=os.path.abspath(options.url.removeprefix(UNIX)))
     else:
-        url = checked_url(options.url)
+        url = parse_upstream_url(options.url)
         public = public_address(options.public, url)
         upstream = upstream_of(url, options.ca_file, insecure=options.insecure)
     return _Endpoint(upstream, public.path or "/", f"{public.scheme}://{public.netloc}", opt_outs)
@@ -291,14 +292,14 @@ def _endpoint(options: argparse.Namespace) -> _Endpoint:
 
 def _listener(options: argparse.Namespace) -> tuple[socket.socket, UnixListener | None]:
     if not options.listen.startswith(UNIX):
-        return bound_socket(options.listen, beyond=options.dangerously_listen_beyond_loopback), None
+        return open_listener(options.listen, beyond=options.dangerously_listen_beyond_loopback), None
     if options.public is None:
         raise UsageError("--listen unix:PATH needs --public: clients themselves cannot reach a Unix socket")
     unix = UnixListener(options.listen.removeprefix(UNIX))
     return unix.socket, unix
 
 
-def _admission(listener: socket.socket, names: list[str]) -> Admission:
+def _admission(listener: socket.socket, names: list[str]) -> AdmissionRule:
     host = listener.getsockname()[0]
     return admission_of([*names, *([] if is_wildcard(host) else [host])])
 
@@ -312,18 +313,18 @@ class _Traffic:
     """The traffic of the listener, from the first client to the end of the recording."""
 
     def __init__(
-        self, relay: HttpRelay, recorder: HttpRecorder, listener: socket.socket, place: str, endpoint: _Endpoint
+        self, relay: HttpRelay, recorder: HttpRecorder, listener: socket.socket, address: str, endpoint: _Endpoint
     ) -> None:
         self._relay, self._recorder, self._listener = relay, recorder, listener
-        self._place, self._endpoint = place, endpoint
+        self._address, self._endpoint = address, endpoint
 
     async def begin(self) -> None:
         """Accept clients, and tell the user where."""
-        place, endpoint, recorder = self._place, self._endpoint, self._recorder
+        address, endpoint, recorder = self._address, self._endpoint, self._recorder
         recorder.start()
         await self._relay.listen(self._listener)
-        is_unix = place.startswith(UNIX)
-        origin = place if is_unix else f"http://{place}"
+        is_unix = address.startswith(UNIX)
+        origin = address if is_unix else f"http://{address}"
         # Only on stdout: the URL may contain the client's credential, and logs keep stderr.
         with contextlib.suppress(OSError):
             sys.stdout.write(f"{origin}{'' if is_unix else endpoint.path}\n")
@@ -333,20 +334,20 @@ class _Traffic:
             if endpoint.public is None
             else f"let the tunnel or load balancer of {endpoint.public}/… forward to {origin}"
         )
-        stderr_lines.put(f"recording {recorder.name} to {recorder.path}; {advice}; press Ctrl-C to stop")
+        stderr_writer.put(f"recording {recorder.name} to {recorder.path}; {advice}; press Ctrl-C to stop")
 
-    async def end(self, ending: str, process: ServedProcess | None = None, how: ServerExit | None = None) -> None:
+    async def end(self, ending: str, process: ServedProcessEvents | None = None, how: ServerExit | None = None) -> None:
         """End all connections, and the recording."""
         await self._relay.close()
         if process is None or how is None:
             await self._recorder.finish(ending)
             return
-        last = [*process.rest(), process_end(how.status, how.signum)]
+        last = [*process.rest(), process_end_record(how.status, how.signum)]
         await self._recorder.finish(ending, status=how.status, signum=how.signum, last=last, more_totals=process.totals)
 
 
 async def _serve(traffic: _Traffic) -> None:
-    stopped = ready_to_relay()
+    stopped = prepare_to_relay()
     await traffic.begin()
     await stopped.wait()
     await traffic.end("signal")

@@ -13,15 +13,15 @@ from pathlib import Path
 
 from mcpproxy.cli.arguments import Parser, add_format, age, report_filter_error
 from mcpproxy.cli.diagnostics import Exit, Progress, fail, say
-from mcpproxy.cli.outputs import check_copy
-from mcpproxy.cli.selection import selected
+from mcpproxy.cli.outputs import check_copy_output
+from mcpproxy.cli.selection import select_captures
 from mcpproxy.report.output import json_line
 
-PROGRESS_S = 0.2
+PROGRESS_INTERVAL_S = 0.2
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments of `share`."""
+    """Return the argument parser of `share`."""
     parser = Parser("share", __doc__)
     parser.add_argument("capture", help="a capture, a server's name, or - for stdin")
     parser.add_argument(
@@ -65,30 +65,30 @@ def run(arguments: list[str]) -> int:
         return fail("--review asks questions, which needs a terminal")
     if not options.output:
         return fail("the name of the file to write is empty")
-    with selected([options.capture]) as chosen:
-        check_copy(options.output, chosen.paths[0], force=options.force)
-        return _share(chosen.paths[0], options)
+    with select_captures([options.capture]) as selection:
+        check_copy_output(options.output, selection.paths[0], force=options.force)
+        return _write_copy(selection.paths[0], options)
 
 
-def _share(path: Path, options: argparse.Namespace) -> int:
-    # Loading the rules takes a moment, for which --help should not wait.
+def _write_copy(path: Path, options: argparse.Namespace) -> int:
+    # Loading the rules takes a moment; --help should not wait for it.
     from analysis.filter import FilterError, parse
-    from mcpproxy.cli.review import Review, Stopped
+    from mcpproxy.cli.review import ReviewCancelled, SecretReview
     from mcpproxy.report.sharing import account_lines, account_row
     from mcpproxy.sharing import ShareOptions, redacted_copy
     from mcpproxy.sharing.choices import InvalidPattern, ShareChoices
 
     try:
-        only = None if options.only is None else parse(options.only)
+        selection = None if options.only is None else parse(options.only)
     except FilterError as error:
         report_filter_error(error, "--only")
         return int(Exit.USAGE)
-    if only is not None and only.needs_findings:
+    if selection is not None and selection.needs_findings:
         return fail(
             "--only cannot use rule, level or has:finding: `share` does not run the rules; use them in `mcpproxy check`"
         )
-    shown = _RedactionProgress()
-    review = Review(shown.clear) if options.review else None
+    progress = _RedactionProgress()
+    review = SecretReview(progress.clear) if options.review else None
     try:
         choices = ShareChoices(options.keep, options.redact, review)
         account = redacted_copy(
@@ -96,21 +96,21 @@ def _share(path: Path, options: argparse.Namespace) -> int:
             Path(options.output),
             ShareOptions(
                 choices,
-                bodies=not options.no_bodies,
-                keep_unparsed=options.keep_unparsed,
-                personal=options.personal,
-                only=only,
+                keeps_bodies=not options.no_bodies,
+                keeps_unparsed=options.keep_unparsed,
+                replaces_personal_numbers=options.personal,
+                message_filter=selection,
                 replaces=options.force,
                 last_ns=None if options.last is None else options.last * 1_000_000_000,
-                progress=shown.show,
+                progress=progress.show,
             ),
         )
     except InvalidPattern as error:
         return fail(str(error))
-    except Stopped:
+    except ReviewCancelled:
         return fail("stopped; nothing was written")
     finally:
-        shown.clear()
+        progress.clear()
     if options.format == "json":
         sys.stdout.write(json_line(account_row(account)))
     else:
@@ -121,19 +121,19 @@ def _share(path: Path, options: argparse.Namespace) -> int:
 
 
 class _RedactionProgress:
-    """Progress on a terminal, a few times a second."""
+    """Updates the progress line on a terminal, a few times a second."""
 
     def __init__(self) -> None:
         self._progress = Progress()
         self._next_s = 0.0
 
     def show(self, done: int, total: int) -> None:
-        """Show how much has been read."""
+        """Show what part of the capture has been read, unless the line was updated a moment ago."""
         now_s = time.monotonic()
         if now_s >= self._next_s:
-            self._next_s = now_s + PROGRESS_S
+            self._next_s = now_s + PROGRESS_INTERVAL_S
             self._progress.show(f"redacting, {done / total if total else 1:.0%}")
 
     def clear(self) -> None:
-        """Remove the line."""
+        """Remove the progress line."""
         self._progress.clear()

@@ -34,30 +34,30 @@ from captures.listing import segments
 from captures.record import Record
 from mcpproxy.cli.arguments import Parser, add_color, add_follow, add_format, report_filter_error
 from mcpproxy.cli.check_warnings import say_damage
-from mcpproxy.cli.copied_message import FORMS, named_frames, show_as
+from mcpproxy.cli.copied_message import FORMS, parse_frames, show_as
 from mcpproxy.cli.diagnostics import Exit, fail, say
-from mcpproxy.cli.follow_selection import Followed
-from mcpproxy.cli.message_filter import filter_of, message_filter
-from mcpproxy.cli.messages import show_messages, wanted_messages
-from mcpproxy.cli.selection import add_captures, scope_of, selected
+from mcpproxy.cli.follow_selection import FollowedCaptures
+from mcpproxy.cli.message_filter import filter_for_capture, parse_message_filter
+from mcpproxy.cli.messages import filter_from_options, show_messages
+from mcpproxy.cli.selection import add_captures, scope_of, select_captures
 from mcpproxy.report.conversation import Conversation, ConversationItem
-from mcpproxy.report.conversation_rows import NARROWEST
+from mcpproxy.report.conversation_rows import MIN_WIDTH
 from mcpproxy.report.output import json_line, safe_for_stdout, width_of_stdout
 from mcpproxy.report.waits import waiting_text
 from mcpproxy.sanitise import sanitise
-from mcpproxy.wording.cells import WHOLE, cells, fit
-from mcpproxy.wording.json_lines import damage_of, row_of, wall_of
+from mcpproxy.wording.cells import UNLIMITED_WIDTH, cells, fit
+from mcpproxy.wording.json_lines import damage_members, row_of, wall_of
 from mcpproxy.wording.spans import Span, Style
 
 
-def _positive(text: str) -> int:
+def _parse_count(text: str) -> int:
     if not text.isdecimal() or len(text) > 12:
         raise argparse.ArgumentTypeError(f"{text!r:.40} is not a number")
     return int(text)
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments of `show`."""
+    """Return the argument parser of `show`."""
     parser = Parser("show", __doc__)
     add_captures(parser)
     add_follow(parser)
@@ -73,8 +73,8 @@ def parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--id", metavar="ID", help="list the messages with this id, from every session and both sides")
     parser.add_argument("-v", "--verbose", action="store_true", help="print each message in full below its line")
-    parser.add_argument("--tail", type=_positive, metavar="N", help="only the last N lines")
-    parser.add_argument("--limit", type=_positive, metavar="N", help="only the first N lines")
+    parser.add_argument("--tail", type=_parse_count, metavar="N", help="only the last N lines")
+    parser.add_argument("--limit", type=_parse_count, metavar="N", help="only the first N lines")
     parser.add_argument(
         "--time",
         choices=("rel", "delta", "abs"),
@@ -89,34 +89,36 @@ def parser() -> argparse.ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Print captures; returns 2 if any is damaged or cannot be read."""
     options = parser().parse_args(arguments)
-    problem = _wrong_choice(options)
+    problem = _options_error(options)
     if problem is not None:
         return fail(problem)
     if options.form is not None:
-        frames = named_frames(options.frame, options.form)
-        with selected(options.capture, scope_of(options)) as chosen:
-            return show_as(chosen.paths, frames, options.form)
+        frames = parse_frames(options.frame, options.form)
+        with select_captures(options.capture, scope_of(options)) as captures:
+            return show_as(captures.paths, frames, options.form)
     try:
         if options.filter is not None:
-            options.filter = message_filter(options.filter, "show", _WHILE_FOLLOWING if options.follow else {})
-        single = None if options.frame is None and options.id is None else wanted_messages(options)
+            options.filter = parse_message_filter(
+                options.filter, "show", _REFUSED_WHILE_FOLLOWING if options.follow else {}
+            )
+        message_selection = None if options.frame is None and options.id is None else filter_from_options(options)
     except FilterError as error:
         report_filter_error(error)
         return int(Exit.USAGE)
-    if single is not None:
-        with selected(options.capture, scope_of(options)) as chosen:
-            return show_messages(chosen.paths, single, options)
+    if message_selection is not None:
+        with select_captures(options.capture, scope_of(options)) as captures:
+            return show_messages(captures.paths, message_selection, options)
     if options.follow and "-" not in options.capture:
-        return asyncio.run(_Following(options).run())
-    code, has_printed, selection = int(Exit.FINE), False, _Selection()
-    with selected(options.capture, scope_of(options)) as chosen:
-        for path in chosen.paths:
+        return asyncio.run(_CaptureFollower(options).run())
+    code, has_printed, selection = int(Exit.FINE), False, _EmptySelections()
+    with select_captures(options.capture, scope_of(options)) as captures:
+        for path in captures.paths:
             damage = _DamageReport()
-            gap = "\n" if has_printed and options.format == "text" else ""
+            separator = "\n" if has_printed and options.format == "text" else ""
             try:
                 for text in _texts(path, options, damage, selection):
-                    sys.stdout.write(f"{gap}{text}")
-                    has_printed, gap = True, ""
+                    sys.stdout.write(f"{separator}{text}")
+                    has_printed, separator = True, ""
                 code = max(code, damage.exit_code())
             except CaptureError as error:
                 code = fail(str(error))
@@ -124,25 +126,25 @@ def run(arguments: list[str]) -> int:
     return code
 
 
-def _wrong_choice(options: argparse.Namespace) -> str | None:
-    """The error in the combination of options, if any."""
+def _options_error(options: argparse.Namespace) -> str | None:
+    """Return the error in the combination of options, if any."""
     if options.form is not None and options.format != "text":
         return "--as cannot be combined with --format or --json: it prints the message alone"
-    if options.format == "markdown" and (problem := _wrong_for_markdown(options)) is not None:
+    if options.format == "markdown" and (problem := _markdown_error(options)) is not None:
         return problem
     if options.frame is None and options.id is None:
-        is_twice = options.verbose and options.format == "json"
-        return "--verbose needs --format text; --json always prints whole messages" if is_twice else None
+        is_redundant = options.verbose and options.format == "json"
+        return "--verbose needs --format text; --json always prints whole messages" if is_redundant else None
     if options.frame is not None and options.id is not None:
         return "--frame and --id cannot be combined; give one of them"
-    picks = options.follow or options.filter or options.verbose or options.time is not None
-    if picks or options.tail is not None or options.limit is not None:
-        single = "--id" if options.frame is None else "--frame"
-        return f"{single} cannot be combined with --filter, --follow, --tail, --limit, --time or --verbose"
+    selects_lines = options.follow or options.filter or options.verbose or options.time is not None
+    if selects_lines or options.tail is not None or options.limit is not None:
+        option = "--id" if options.frame is None else "--frame"
+        return f"{option} cannot be combined with --filter, --follow, --tail, --limit, --time or --verbose"
     return None
 
 
-def _wrong_for_markdown(options: argparse.Namespace) -> str | None:
+def _markdown_error(options: argparse.Namespace) -> str | None:
     if options.follow:
         return "--follow needs --format text or json: Markdown begins with the findings, which are complete at the end"
     if options.verbose:
@@ -152,84 +154,86 @@ def _wrong_for_markdown(options: argparse.Namespace) -> str | None:
     return None
 
 
-_WHILE_FOLLOWING: Final = {
+_REFUSED_WHILE_FOLLOWING: Final = {
     "has:answer": "`has:answer` is not known yet when `show --follow` prints a message",
     "has:waiting": "`has:waiting` cannot be used with --follow; `mcpproxy status` lists the requests that are waiting",
 }
-"""Keys that `--follow` refuses, with the reason."""
+"""The filter keys that `--follow` does not permit, with the reason."""
 
 
-def _printer(path: Path, fold: Fold, options: argparse.Namespace, label: "_Label | None" = None) -> "_Printer":
+def _new_printer(path: Path, fold: Fold, options: argparse.Namespace, label: "_LineLabel | None" = None) -> "_Printer":
     if options.format == "markdown":
-        return _Markdown(path, fold, options)
+        return _MarkdownPrinter(path, fold, options)
     if options.format == "json":
-        return _Json(fold, options.filter, "" if label is None else str(path))
-    return _Text(path, fold, options, label)
+        return _JsonPrinter(fold, options.filter, "" if label is None else str(path))
+    return _TextPrinter(path, fold, options, label)
 
 
-def _texts(path: Path, options: argparse.Namespace, damage: "_DamageReport", selection: "_Selection") -> Iterator[str]:
-    """The text of a capture, in pieces."""
-    options = argparse.Namespace(**{**vars(options), "filter": filter_of(path, options.filter)})
+def _texts(
+    path: Path, options: argparse.Namespace, damage: "_DamageReport", selection: "_EmptySelections"
+) -> Iterator[str]:
+    """Yield the text of a capture, in pieces."""
+    options = argparse.Namespace(**{**vars(options), "filter": filter_for_capture(path, options.filter)})
     reading = Reading(path, in_records=options.format == "json")
-    printer = _printer(path, reading.fold, options)
-    rows: Iterable[Row] = (row for step in reading for row in printer.on_step(damage.check(step, reading)))
+    printer = _new_printer(path, reading.fold, options)
+    rows: Iterable[PrintedRow] = (row for step in reading for row in printer.on_step(damage.check(step, reading)))
     if options.tail is not None:
-        # Lines held back until the participants are known come before the end.
+        # Lines that were held back until the client and the server were known come before the end.
         rows = deque(chain(rows, printer.catch_up()), options.tail)
-    # Lines about the end follow the last lines, and --tail does not count them.
-    end = (row for step in reading.finish() for row in printer.on_step(step))
-    for row in islice(chain(rows, end), options.limit):
+    # --tail does not count the lines about the end of the capture.
+    end_rows = (row for step in reading.finish() for row in printer.on_step(step))
+    for row in islice(chain(rows, end_rows), options.limit):
         yield printer.text(row)
     selection.count_printed(printer)
 
 
-class _Following:
-    """Follows captures: a single session to its end, or several in one stream."""
+class _CaptureFollower:
+    """Follows captures: a single session to its end, or several sessions in one stream of lines."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self._options = options
-        self._followed = Followed(options.capture, scope_of(options))
-        self._column = _Column()
-        self._left: int | None = options.limit
-        """How many lines may still be printed."""
+        self._captures = FollowedCaptures(options.capture, scope_of(options))
+        self._column = _LabelColumn()
+        self._remaining_lines: int | None = options.limit
+        """The number of lines that may still be printed; None if it is not limited."""
         self._code = int(Exit.FINE)
-        self._selection = _Selection()
+        self._selection = _EmptySelections()
 
     async def run(self) -> int:
-        """Print until there is nothing more to follow; returns the exit code."""
+        """Print lines until there is nothing more to follow; returns the exit code."""
         try:
             async with asyncio.TaskGroup() as group:
-                async for path in self._followed.paths():
-                    if self._followed.is_one:
+                async for path in self._captures.paths():
+                    if self._captures.is_single_session:
                         await self._follow(path, None)
                     else:
-                        group.create_task(self._follow(path, _Label(path, self._column)))
+                        group.create_task(self._follow(path, _LineLabel(path, self._column)))
         except* _LimitReached:
             pass
         except* BrokenPipeError:
-            raise BrokenPipeError from None  # for callers that handle this exception, but not exception groups
+            raise BrokenPipeError from None  # callers do not handle exception groups
         self._selection.report()
         return self._code
 
-    async def _follow(self, path: Path, label: "_Label | None") -> None:
+    async def _follow(self, path: Path, label: "_LineLabel | None") -> None:
         options = self._options
         reading = Reading()
-        printer = _printer(path, reading.fold, options, label)
+        printer = _new_printer(path, reading.fold, options, label)
         damage = _DamageReport()
-        # --tail limits the existing rows; later rows are all printed.
-        waiting: deque[Row] = deque(maxlen=options.tail)
+        # --tail limits only the rows that exist at the start.
+        pending_rows: deque[PrintedRow] = deque(maxlen=options.tail)
         has_caught_up = False
         try:
             async for item in follow(path):
                 if item is not None:
-                    waiting.extend(printer.on_step(damage.check(reading.feed(item), reading)))
+                    pending_rows.extend(printer.on_step(damage.check(reading.feed(item), reading)))
                     if options.tail is not None and not has_caught_up:
                         continue
                 if item is None and not has_caught_up:
-                    waiting.extend(printer.catch_up())
-                    has_caught_up, waiting = True, deque(waiting)
-                while waiting:
-                    self._write(printer, waiting.popleft())
+                    pending_rows.extend(printer.catch_up())
+                    has_caught_up, pending_rows = True, deque(pending_rows)
+                while pending_rows:
+                    self._write(printer, pending_rows.popleft())
                 if item is None:
                     sys.stdout.flush()
                     if is_live(segments(path)[-1]):
@@ -245,72 +249,74 @@ class _Following:
         self._selection.count_printed(printer)
         self._code = max(self._code, damage.exit_code())
 
-    def _write(self, printer: "_Printer", row: "Row") -> None:
-        if self._left is None or self._left > 0:
+    def _write(self, printer: "_Printer", row: "PrintedRow") -> None:
+        if self._remaining_lines is None or self._remaining_lines > 0:
             sys.stdout.write(printer.text(row))
-        if self._left is not None:
-            self._left -= 1
-            if self._left <= 0:
+        if self._remaining_lines is not None:
+            self._remaining_lines -= 1
+            if self._remaining_lines <= 0:
                 raise _LimitReached
 
 
 class _LimitReached(Exception):
-    """All lines that --limit allows are printed."""
+    """Raised when as many lines have been printed as --limit permits."""
 
 
-class _Column:
-    """The column of labels, as wide as the longest so far: constant if all are known from the start."""
+class _LabelColumn:
+    """The column of labels. It is as wide as the longest label so far."""
 
     MAX_LABEL_CELLS: Final = 24
     """The maximum width of a label, in cells."""
-    LEAST: Final = 8
-    """How many cells a label may always have: the end of a capture's name, and the beginning of a server's."""
+    MIN_LABEL_CELLS: Final = 8
+    """The width that a label may always have: the end of a capture's name, and the beginning of a server's name."""
 
     def __init__(self) -> None:
-        # Messages need the room more than long names do.
-        self.most = max(self.LEAST, min(self.MAX_LABEL_CELLS, width_of_stdout() - NARROWEST - _Label.GAP))
+        # Long names give way to messages.
+        self.max_label_cells = max(
+            self.MIN_LABEL_CELLS, min(self.MAX_LABEL_CELLS, width_of_stdout() - MIN_WIDTH - _LineLabel.GAP_CELLS)
+        )
         self.width = 0
 
 
-class _Label:
-    """The label before each line of a capture that is followed with others: its server, and the end of its name."""
+class _LineLabel:
+    """The label of each line if several captures are followed: the server, and the end of the capture's name."""
 
-    GAP: Final = 2
-    """How many cells are between a label and its line."""
+    GAP_CELLS: Final = 2
+    """The number of cells between a label and its line."""
 
-    def __init__(self, path: Path, column: _Column) -> None:
+    def __init__(self, path: Path, column: _LabelColumn) -> None:
         end = sanitise(path.stem[-4:])
-        self._text = f"{fit(sanitise(path.parent.name), column.most - cells(end) - 1)} {end}"
+        self._text = f"{fit(sanitise(path.parent.name), column.max_label_cells - cells(end) - 1)} {end}"
         self._column = column
         column.width = max(column.width, cells(self._text))
 
     @property
     def cells(self) -> int:
-        """The current width of the column."""
-        return self._column.width + self.GAP
+        """The current width of the column, including the gap."""
+        return self._column.width + self.GAP_CELLS
 
     @property
     def text(self) -> str:
-        """The label, padded to this width."""
+        """The label, padded to the width of the column."""
         return self._text + " " * (self.cells - cells(self._text))
 
 
-class _Selection:
-    """Reports on stderr in how many captures the filter selected nothing."""
+class _EmptySelections:
+    """Counts the captures in which the filter selected nothing, and reports them on stderr."""
 
     def __init__(self) -> None:
-        self._captures = self._empty = 0
+        self._capture_count = self._empty_count = 0
 
     def count_printed(self, printer: "_Printer") -> None:
         """Count a capture that was printed to its end."""
-        self._captures += 1
-        self._empty += not printer.has_selected
+        self._capture_count += 1
+        self._empty_count += not printer.has_selected
 
     def report(self) -> None:
-        """Report, once nothing more will be printed."""
-        if self._empty:
-            of_these = f" in {self._empty:,} of {self._captures:,} captures"
-            say(f"no message matches the filter{of_these if self._empty < self._captures else ''}")
+        """Report the count, after everything has been printed."""
+        if self._empty_count:
+            captures_text = f" in {self._empty_count:,} of {self._capture_count:,} captures"
+            say(f"no message matches the filter{captures_text if self._empty_count < self._capture_count else ''}")
 
 
 class _DamageReport:
@@ -330,196 +336,195 @@ class _DamageReport:
         return int(Exit.USAGE if self._is_damaged else Exit.FINE)
 
 
-Row = ConversationItem | str
+PrintedRow = ConversationItem | str
 
 
 class _Printer(Protocol):
-    """Writes a capture in one format."""
+    """Formats a capture for output."""
 
     @property
     def has_selected(self) -> bool:
-        """Whether anything was selected."""
+        """Whether the filter has selected anything so far."""
 
-    def on_step(self, step: Step) -> Iterator[Row]:
-        """The rows that a step adds; in the last one, those about the end of the capture."""
+    def on_step(self, step: Step) -> Iterator[PrintedRow]:
+        """Yield the rows that a step adds; for the last step, yield the rows about the end of the capture."""
 
-    def catch_up(self) -> Iterator[Row]:
-        """The rows held back, once everything that the capture holds so far has been fed."""
+    def catch_up(self) -> Iterator[PrintedRow]:
+        """Yield the rows that were held back; call this after the last step that the capture contains so far."""
 
-    def text(self, row: Row) -> str:
-        """A row as it is printed."""
+    def text(self, row: PrintedRow) -> str:
+        """Return a row as it is printed."""
 
     def waiting(self) -> Iterator[str]:
-        """The lines about waiting requests, once for each request."""
+        """Yield lines about waiting requests, once for each request."""
 
 
-class _Text:
-    """Writes the conversation."""
+class _TextPrinter:
+    """Formats the conversation as text."""
 
-    def __init__(self, path: Path, fold: Fold, options: argparse.Namespace, label: _Label | None = None) -> None:
-        style = Style.chosen(options.color, sys.stdout, os.environ)
+    def __init__(self, path: Path, fold: Fold, options: argparse.Namespace, label: _LineLabel | None = None) -> None:
+        style = Style.for_choice(options.color, sys.stdout, os.environ)
         self._style, self._label, self._width = style, label, width_of_stdout()
-        self._picks = options.tail is not None or options.limit is not None
+        self._limits_lines = options.tail is not None or options.limit is not None
         self._conversation = Conversation(
             fold,
             style,
             self._width,
-            # Each session has its own clock, so only wall times can be compared.
+            # Each session has its own clock, so only wall times of different sessions can be compared.
             times=options.time or ("rel" if label is None else "abs"),
             file=path.name,
             live=options.follow,
             only=options.filter,
             whole=options.verbose,
         )
-        self._headed = False
-        self._told: set[int] = set()
-        """The requests already reported as waiting."""
+        self._has_heading = False
+        self._reported_requests: set[int] = set()
+        """The numbers of the requests that have been reported as waiting."""
 
     @property
     def has_selected(self) -> bool:
-        """Whether anything was selected."""
         return self._conversation.has_selected
 
-    def on_step(self, step: Step) -> Iterator[Row]:
-        self._fit()
-        yield from self._conversation.due(step) if self._picks else self._conversation.feed(step)
+    def on_step(self, step: Step) -> Iterator[PrintedRow]:
+        self._fit_to_label()
+        yield from self._conversation.due_items(step) if self._limits_lines else self._conversation.feed(step)
 
-    def catch_up(self) -> Iterator[Row]:
-        self._fit()
-        yield from self._conversation.due_now() if self._picks else self._conversation.catch_up()
+    def catch_up(self) -> Iterator[PrintedRow]:
+        self._fit_to_label()
+        yield from self._conversation.release_held() if self._limits_lines else self._conversation.catch_up()
 
-    def _fit(self) -> None:
-        """Leave room for the label, which may have become wider; in a pipe, a line may have any length."""
-        if self._label is not None and self._width < WHOLE:
+    def _fit_to_label(self) -> None:
+        """Leave room for the label, which may have become wider; in a pipe, the length of lines is not limited."""
+        if self._label is not None and self._width < UNLIMITED_WIDTH:
             self._conversation.fit(self._width - self._label.cells)
 
-    def text(self, row: Row) -> str:
+    def text(self, row: PrintedRow) -> str:
         label = "" if self._label is None else self._style.paint([Span(self._label.text, "dim")])
         if isinstance(row, str):
             return f"{label}{row}\n"
-        self._fit()
-        lines = [] if self._headed else list(self._conversation.heading())
-        self._headed = True
+        self._fit_to_label()
+        lines = [] if self._has_heading else list(self._conversation.heading())
+        self._has_heading = True
         return "".join(f"{label}{line}\n" for line in [*lines, *self._conversation.lines(row)])
 
     def waiting(self) -> Iterator[str]:
-        """The lines about waiting requests: how many, and since when, each time another has waited too long."""
+        """Yield lines about late requests each time another one is late: their number, and how long they waited."""
         waits = self._conversation.waits
-        if not self._conversation.session.tables["client"].oldest(1):
+        if not self._conversation.session.tables["client"].oldest_calls(1):
             return
-        late = [wait for wait in waits.all if waits.waited_ns(wait) >= ABANDONED_NS]
-        new = [wait for wait in late if wait.request.seq not in self._told]
-        self._told |= {wait.request.seq for wait in new}
-        if new and len(late) > 1:
-            yield waiting_text(len(late), waits.waited_ns(late[0]))
-        yield from (waits.text(wait) for wait in new)
+        late_waits = [wait for wait in waits.oldest_first if waits.waited_ns(wait) >= ABANDONED_NS]
+        new_waits = [wait for wait in late_waits if wait.request.seq not in self._reported_requests]
+        self._reported_requests |= {wait.request.seq for wait in new_waits}
+        if new_waits and len(late_waits) > 1:
+            yield waiting_text(len(late_waits), waits.waited_ns(late_waits[0]))
+        yield from (waits.text(wait) for wait in new_waits)
 
 
-class _Json:
-    """Writes the records, one per line; with a filter, only those of frames in which it selects something."""
+class _JsonPrinter:
+    """Formats the records as lines of JSON; with a filter, only the records of frames with a selected message."""
 
-    def __init__(self, fold: Fold, only: Filter | None = None, capture: str = "") -> None:
+    def __init__(self, fold: Fold, filter_: Filter | None = None, capture: str = "") -> None:
         self._capture = f'{{"path":{orjson.dumps(sanitise(capture, None)).decode()},' if capture else "{"
-        """The beginning of each line: its capture, if there are several."""
-        self.has_selected = only is None
-        """Whether anything was selected."""
-        self._only = only
+        """The beginning of each line, with the path of its capture if there are several."""
+        self.has_selected = filter_ is None
+        """Whether the filter has selected anything so far."""
+        self._filter = filter_
         self._fold = fold
-        self._pending: dict[int, tuple[Record, Frame]] = {}
-        """Frames that may be lines of an unfinished message; `assembly.py` bounds their number."""
-        self._asked: dict[int, tuple[Record, Frame]] = {}
-        """Requests without a response that were not selected, as they may fail; the fold bounds their number."""
+        self._pending_frames: dict[int, tuple[Record, Frame]] = {}
+        """The frames that may be lines of an unfinished message; `assembly.py` bounds their number."""
+        self._open_requests: dict[int, tuple[Record, Frame]] = {}
+        """The unselected requests without a response, which may fail and then match; the fold bounds their number."""
         self._wall_ns: int | None = None
 
-    def on_step(self, step: Step) -> Iterator[Row]:
-        """Yields the row of the record or, with a filter, the rows whose selection is now certain."""
+    def on_step(self, step: Step) -> Iterator[PrintedRow]:
+        """Yield the row of the record or, with a filter, the rows that are now known to be selected."""
         record, entry = step.record, step.item
         assert not isinstance(record, Frame)
         if isinstance(record, Damage):
-            if self._only is None:
-                yield json_line(damage_of(record))
+            if self._filter is None:
+                yield json_line(damage_members(record))
             return
         if record is not None and record.rec == "header":
             self._wall_ns = wall_of(record)
-        if self._only is None:
+        if self._filter is None:
             if record is not None:
                 yield row_of(record, entry, self._wall_ns)
             return
         if record is not None and isinstance(entry, Frame):
-            self._pending[entry.seq] = record, entry
-        yield from self._selected(step.messages, self._only)
+            self._pending_frames[entry.seq] = record, entry
+        yield from self._selected_rows(step.messages, self._filter)
         if isinstance(entry, Record) and entry.rec == "exchange":
-            yield from self._failed(step.unanswered, self._only)
+            yield from self._failed_rows(step.unanswered, self._filter)
         if step.end is not None and step.end != "open":
-            yield from self._failed(self._fold.open_calls(), self._only)
+            yield from self._failed_rows(self._fold.open_calls(), self._filter)
 
-    def _selected(self, contexts: tuple[MessageContext, ...], only: Filter) -> Iterator[str]:
-        """Yields the row of each frame whose messages are complete, if the filter selects any of them."""
-        frames = {frame.seq: frame for message in contexts for frame in message.message.frames}
-        chosen = {
-            frame.seq for message in contexts if only.matches(facts_of(message)) for frame in message.message.frames
+    def _selected_rows(self, contexts: tuple[MessageContext, ...], filter_: Filter) -> Iterator[str]:
+        """Yield the row of each frame whose messages are complete, if the filter selects any of them."""
+        frames = {frame.seq: frame for context in contexts for frame in context.message.frames}
+        selected_frames = {
+            frame.seq for context in contexts if filter_.matches(facts_of(context)) for frame in context.message.frames
         }
         for seq in sorted(frames):
-            if seq not in self._pending:
+            if seq not in self._pending_frames:
                 continue
-            item, frame = self._pending.pop(seq)
-            if seq in chosen or (frame.verdict.kind == "batch" and only.matches(facts_of_batch(frame))):
+            record, frame = self._pending_frames.pop(seq)
+            if seq in selected_frames or (frame.verdict.kind == "batch" and filter_.matches(facts_of_batch(frame))):
                 self.has_selected = True
-                yield row_of(item, frame, self._wall_ns)
+                yield row_of(record, frame, self._wall_ns)
             else:
-                self._asked[seq] = item, frame
-        for message in contexts:
-            if not isinstance(message.message, Request):
-                for frame in message.message.frames:
-                    self._asked.pop(frame.seq, None)
-            if message.answered is not None:
-                self._asked.pop(message.answered.request.seq, None)
-            elif message.cancelled is not None:
-                yield from self._failed([message.cancelled], only)
+                self._open_requests[seq] = record, frame
+        for context in contexts:
+            if not isinstance(context.message, Request):
+                for frame in context.message.frames:
+                    self._open_requests.pop(frame.seq, None)
+            if context.answered is not None:
+                self._open_requests.pop(context.answered.request.seq, None)
+            elif context.cancelled is not None:
+                yield from self._failed_rows([context.cancelled], filter_)
 
-    def _failed(self, calls: Iterable[Call], only: Filter) -> Iterator[str]:
-        """Yields the row of each request that the filter selects now that it has ended without a response."""
+    def _failed_rows(self, calls: Iterable[Call], filter_: Filter) -> Iterator[str]:
+        """Yield the row of each request that the filter selects now that it has ended without a response."""
         for call in calls:
-            asked = self._asked.pop(call.request.seq, None)
-            if asked is None or call.session is None:
+            request_row = self._open_requests.pop(call.request.seq, None)
+            if request_row is None or call.session is None:
                 continue
-            if only.matches(facts_of_call(call)):
+            if filter_.matches(facts_of_call(call)):
                 self.has_selected = True
-                yield row_of(*asked, self._wall_ns)
+                yield row_of(*request_row, self._wall_ns)
 
-    def catch_up(self) -> Iterator[Row]:
+    def catch_up(self) -> Iterator[PrintedRow]:
         yield from ()
 
-    def text(self, row: Row) -> str:
+    def text(self, row: PrintedRow) -> str:
         return safe_for_stdout(self._capture + str(row).removesuffix("\n").removeprefix("{")) + "\n"
 
     def waiting(self) -> Iterator[str]:
-        """No lines: the output is for programs."""
+        """Yield no lines, because the output is for programs."""
         yield from ()
 
 
-class _Markdown:
-    """Writes the conversation for an issue report."""
+class _MarkdownPrinter:
+    """Formats the conversation as Markdown for an issue report."""
 
     def __init__(self, path: Path, fold: Fold, options: argparse.Namespace) -> None:
         from mcpproxy.exporters.markdown import MarkdownExport, collect_facts
 
         self._page = MarkdownExport(path, fold, collect_facts(path), options.filter, times=options.time or "rel")
-        self._headed = False
+        self._has_heading = False
 
     @property
     def has_selected(self) -> bool:
         return self._page.has_selected
 
-    def on_step(self, step: Step) -> Iterator[Row]:
+    def on_step(self, step: Step) -> Iterator[PrintedRow]:
         yield from self._page.feed(step)
 
-    def catch_up(self) -> Iterator[Row]:
+    def catch_up(self) -> Iterator[PrintedRow]:
         yield from ()
 
-    def text(self, row: Row) -> str:
-        head = "" if self._headed else self._page.heading()
-        self._headed = True
+    def text(self, row: PrintedRow) -> str:
+        head = "" if self._has_heading else self._page.heading()
+        self._has_heading = True
         return f"{head}{row}"
 
     def waiting(self) -> Iterator[str]:

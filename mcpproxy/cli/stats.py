@@ -12,41 +12,45 @@ from typing import TYPE_CHECKING, Final
 
 from mcpproxy.cli.arguments import Parser, add_format, add_memory
 from mcpproxy.cli.diagnostics import Exit, fail, say
-from mcpproxy.cli.selection import add_captures, scope_of, selected
+from mcpproxy.cli.selection import add_captures, scope_of, select_captures
 from mcpproxy.report.output import json_line, width_of_stdout
 from mcpproxy.wording.spans import Style
 
 if TYPE_CHECKING:
     from analysis.store.stats import Loss
-    from mcpproxy.report.stats import Stats
+    from mcpproxy.report.stats import TrafficStats
 
-QUICK: Final = 20_000_000
-"""The rules run on captures of up to this many bytes in total; this takes a second or two."""
-WIDEST: Final = 120
+MAX_CHECKED_BYTES: Final = 20_000_000
+"""The total size of captures, in bytes, up to which the rules run by default; this takes a second or two."""
+MAX_COLUMNS: Final = 120
 
-_BY: Final = ("call", "server", "client", "tool", "day")
-MEMORY: Final = 1 << 30
-"""How many bytes the database may hold; the process itself takes up to 300 MiB more."""
-_SORT: Final = ("n", "errors", "p95", "max", "total")
+_GROUPINGS: Final = ("call", "server", "client", "tool", "day")
+DEFAULT_MEMORY_BYTES: Final = 1 << 30
+"""The default limit of the database's memory, in bytes; the process itself needs up to 300 MiB more."""
+_SORT_KEYS: Final = ("n", "errors", "p95", "max", "total")
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments of `stats`."""
+    """Return the argument parser of `stats`."""
     parser = Parser("stats", __doc__)
     add_captures(parser)
     parser.add_argument(
         "--by",
-        choices=_BY,
+        choices=_GROUPINGS,
         default="call",
         help="what to group latencies by (default: call, which is a method and a name)",
     )
     parser.add_argument(
         "--sort",
-        choices=_SORT,
+        choices=_SORT_KEYS,
         help="how to sort the rows of latencies (default: n, the number of calls; days by date)",
     )
     parser.add_argument("--findings", action="store_true", help="run the rules, however large the captures are")
-    add_memory(parser, MEMORY, "how much memory the database may use, in addition to the process itself (default: 1G)")
+    add_memory(
+        parser,
+        DEFAULT_MEMORY_BYTES,
+        "how much memory the database may use, in addition to the process itself (default: 1G)",
+    )
     add_format(parser)
     return parser
 
@@ -54,49 +58,55 @@ def parser() -> argparse.ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Print the figures; returns 2 if a capture is damaged or cannot be read."""
     options = parser().parse_args(arguments)
-    with selected(options.capture, scope_of(options)) as chosen:
-        return _print(chosen.paths, options)
+    with select_captures(options.capture, scope_of(options)) as selection:
+        return _print_figures(selection.paths, options)
 
 
-def _print(paths: list[Path], options: argparse.Namespace) -> int:
-    # Loading DuckDB takes a tenth of a second, for which --help should not wait.
-    from analysis.store.open import Sources, size, with_sources
-    from analysis.store.stats import OverMemory, figures
-    from mcpproxy.report.stats import as_objects, as_text, gathered
-    from mcpproxy.sql.session import Progress, cache_size_warning, report_losses
+def _print_figures(paths: list[Path], options: argparse.Namespace) -> int:
+    # Loading DuckDB takes a tenth of a second; --help should not wait for it.
+    from analysis.store.open import Sources, total_bytes, use_sources
+    from analysis.store.stats import OutOfMemoryError, figures
+    from mcpproxy.report.stats import as_objects, as_text, query_stats
+    from mcpproxy.sql.session import ProgressLine, cache_size_warning, report_losses
 
-    runs_rules = options.findings or size(paths) <= QUICK
-    with Progress() as progress:
+    runs_rules = options.findings or total_bytes(paths) <= MAX_CHECKED_BYTES
+    with ProgressLine() as progress:
 
-        def count(sources: Sources) -> "tuple[Stats | None, list[Loss], Sources]":
+        def build(sources: Sources) -> "tuple[TrafficStats | None, list[Loss], Sources]":
             if not sources.readable:
                 return None, [], sources
             with figures(
                 sources.readable, findings=runs_rules, progress=progress.update, memory=options.memory
-            ) as answer:
-                stats, losses = gathered(answer, options.by, options.sort, has_findings=runs_rules), answer.losses()
-                return stats, losses, sources._replace(refused=[*sources.refused, *answer.refused])
+            ) as results:
+                stats, losses = (
+                    query_stats(results, options.by, options.sort, has_findings=runs_rules),
+                    results.losses(),
+                )
+                return stats, losses, sources._replace(refused=[*sources.refused, *results.refused])
 
         try:
-            stats, losses, sources = with_sources(
-                paths, count, findings=runs_rules, progress=progress.update, memory=options.memory
+            stats, losses, sources = use_sources(
+                paths, build, findings=runs_rules, progress=progress.update, memory=options.memory
             )
-        except OverMemory:
+        except OutOfMemoryError:
             return fail(
                 f"out of memory: this needs more than {options.memory >> 20:,} MiB; "
                 "select fewer captures, or raise --memory"
             )
     if stats is None:
-        _say_refused(sources.refused)
+        _say_errors(sources.refused)
         return fail("no capture could be read, so there is nothing to count")
-    for notice in (*cache_size_warning(), *sources.doubles):
+    for notice in (*cache_size_warning(), *sources.duplicate_notices):
         say(notice)
-    _say_refused(sources.refused)
+    _say_errors(sources.refused)
     if options.format == "json":
         sys.stdout.writelines(json_line(row) for row in as_objects(stats))
     else:
         lines = as_text(
-            stats, Style.for_stream(sys.stdout, os.environ), width_of_stdout(WIDEST), has_blocks=_has_blocks()
+            stats,
+            Style.for_stream(sys.stdout, os.environ),
+            width_of_stdout(MAX_COLUMNS),
+            has_blocks=_can_print_blocks(),
         )
         sys.stdout.writelines(f"{line}\n" for line in lines)
     sys.stdout.flush()
@@ -104,12 +114,12 @@ def _print(paths: list[Path], options: argparse.Namespace) -> int:
     return int(Exit.USAGE if sources.refused or is_damaged else Exit.FINE)
 
 
-def _say_refused(refused: list[tuple[Path, Exception]]) -> None:
-    for _, error in refused:
+def _say_errors(errors: list[tuple[Path, Exception]]) -> None:
+    for _, error in errors:
         say(str(error))
 
 
-def _has_blocks() -> bool:
+def _can_print_blocks() -> bool:
     from mcpproxy.wording.blocks import BLOCKS
 
     try:

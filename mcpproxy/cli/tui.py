@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Final
 from captures.listing import find_captures
 from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.diagnostics import Exit, fail
-from mcpproxy.cli.selection import NOTHING_YET, Scope, add_captures, present, scope_of, wait_for
+from mcpproxy.cli.selection import NOTHING_YET, CaptureScope, add_captures, check_names, present_captures, scope_of
 from mcpproxy.sanitise import sanitise
 
 if TYPE_CHECKING:
     from mcpproxy.clients.overview import RoutedServer
 
-END_S: Final = 30
-"""How long the demo may take to end, because it waits for its server."""
+DEMO_END_TIMEOUT_S: Final = 30
+"""How long the demo may take to end; it waits for its server."""
 
 
 def parser() -> argparse.ArgumentParser:
-    """The arguments of `tui`."""
+    """Return the argument parser of `tui`."""
     parser = Parser("tui", __doc__)
     add_captures(parser, every=True, stdin=False)
     parser.add_argument("--demo", action="store_true", help="show a bundled session, played as if it were live")
@@ -43,14 +43,14 @@ def run(arguments: list[str]) -> int:
     if "-" in options.capture:
         return fail("tui cannot read a capture from stdin; `mcpproxy show -` prints it")
     if options.demo:
-        return fail("--demo plays its own captures; leave out the others") if options.capture else _demo()
+        return fail("--demo plays its own captures; leave out the others") if options.capture else _show_demo()
     return _show(options.capture, scope_of(options, every=True))
 
 
-def _demo() -> int:
+def _show_demo() -> int:
     """Show demo sessions while they are recorded, and delete them at the end."""
     with tempfile.TemporaryDirectory(prefix="mcpproxy-demo-", ignore_cleanup_errors=True) as folder:
-        # It ends when its stdin ends, even if this process is killed, and then removes the directory itself.
+        # The player ends when its stdin is closed, even if this process is killed, and then removes the directory.
         player = subprocess.Popen(
             [sys.executable, "-P", "-m", "mcpproxy.demo.play", folder],
             stdin=subprocess.PIPE,
@@ -59,63 +59,64 @@ def _demo() -> int:
             start_new_session=True,
         )
         try:
-            return _look(lambda: find_captures(Path(folder)), "The demo is about to begin …\n")
+            return _run_app(lambda: find_captures(Path(folder)), "The demo is about to begin …\n")
         finally:
             assert player.stdin is not None
             player.stdin.close()
             try:
-                player.wait(END_S)
+                player.wait(DEMO_END_TIMEOUT_S)
             except subprocess.TimeoutExpired:
                 player.kill()
                 player.wait()
 
 
-def _show(arguments: list[str], scope: Scope) -> int:
-    """Show the captures that the arguments name, now and later."""
-    wait_for(arguments)
+def _show(arguments: list[str], scope: CaptureScope) -> int:
+    """Show the captures that the arguments name, including those that begin later; returns the exit code."""
+    check_names(arguments)
 
-    def meant_now() -> list[Path]:
-        return present(arguments, scope)
+    def current_captures() -> list[Path]:
+        return present_captures(arguments, scope)
 
-    begun = meant_now()
-    if arguments and not begun:
-        named = ", ".join(sanitise(argument) for argument in arguments)
-        return _look(meant_now, f"There is no capture of {named} yet. The first will be listed here when it begins.\n")
-    nothing = NOTHING_YET + "or watch one from here:      mcpproxy tui --demo\n"
+    captures = current_captures()
+    if arguments and not captures:
+        names = ", ".join(sanitise(argument) for argument in arguments)
+        return _run_app(
+            current_captures, f"There is no capture of {names} yet. The first will be listed here when it begins.\n"
+        )
+    empty_text = NOTHING_YET + "or watch one from here:      mcpproxy tui --demo\n"
     if arguments:
-        return _look(meant_now, nothing, begun[0] if len(begun) == 1 else None)
+        return _run_app(current_captures, empty_text, captures[0] if len(captures) == 1 else None)
     from mcpproxy.clients.overview import routed_servers
 
-    return _look(meant_now, nothing, routed=routed_servers)
+    return _run_app(current_captures, empty_text, routed=routed_servers)
 
 
-def _look(
+def _run_app(
     find: Callable[[], list[Path]],
     nothing: str,
     first: Path | None = None,
     routed: "Callable[[], Sequence[RoutedServer]] | None" = None,
 ) -> int:
-    # Loading Textual takes a quarter of a second, which other commands need not spend.
+    # Loading Textual takes a quarter of a second; other commands should not wait for it.
     import asyncio
 
     if not os.environ.get("NO_COLOR"):
-        os.environ.pop(
-            "NO_COLOR", None
-        )  # an empty value means colours (no-color.org), but Textual treats it as a request for none
+        # An empty value permits colours (no-color.org), but Textual would then use none.
+        os.environ.pop("NO_COLOR", None)
     from mcpproxy.tui.app import TuiApp
-    from mcpproxy.tui.shutdown import CODES, exit_on_signals
+    from mcpproxy.tui.shutdown import EXIT_CODES, exit_on_signals
 
     app = TuiApp(find, nothing, first, routed)
 
-    async def look() -> None:
+    async def run_app() -> None:
         with exit_on_signals(lambda code: app.exit(return_code=code)):
             await app.run_async()
 
-    asyncio.run(look())
+    asyncio.run(run_app())
     code = app.return_code or 0
-    if code in CODES:
-        # The terminal may be gone while output is buffered; Python could not flush it and would exit with 120.
+    if code in EXIT_CODES:
+        # If the terminal has been closed, Python could not flush buffered output, and would exit with 120.
         with open(os.devnull, "wb") as null:
             for stream in (1, 2):
                 os.dup2(null.fileno(), stream)
-    return code if code == 0 or code in CODES else int(Exit.USAGE)
+    return code if code == 0 or code in EXIT_CODES else int(Exit.USAGE)

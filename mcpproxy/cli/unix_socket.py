@@ -1,4 +1,4 @@
-"""The Unix socket on which `serve` listens: made, replaced and removed without taking one from another process."""
+"""Creates, replaces and removes the Unix socket of `serve` without taking it from another process."""
 
 import os
 import secrets
@@ -9,8 +9,9 @@ from typing import Final
 
 from mcpproxy.cli.http_listener import UsageError
 
-MODE: Final = 0o660
-"""Who may connect: the user and the group; a web server usually runs as another user of that group."""
+SOCKET_MODE: Final = 0o660
+"""The permissions of the socket: the user and the group may connect, because a web server often shares only the group.
+"""
 BACKLOG: Final = 512
 
 
@@ -18,36 +19,36 @@ class UnixListener:
     """A listening Unix socket with a path."""
 
     def __init__(self, path: str) -> None:
-        """Listen on a path. A socket there on which no process listens any longer is replaced.
+        """Listens on a path; an existing socket is replaced if no process listens on it.
 
         Raises:
-            UsageError: it is not possible; the text says why, and what to do.
+            UsageError: listening on the path is not possible; the text says why, and what to do.
         """
         self.path = os.path.abspath(path)
         self._refuse_if_used()
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        # Under another name first, so that the path never leads to a socket that does not listen yet, or with
-        # permissions that are too wide.
-        temporary = f"{self.path}.{secrets.token_hex(4)}"
+        # The socket is created under another name first, so the path never leads to a socket that does not listen yet
+        # or has permissions that are too wide.
+        temporary_path = f"{self.path}.{secrets.token_hex(4)}"
         try:
-            self.socket.bind(temporary)
+            self.socket.bind(temporary_path)
             try:
-                os.chmod(temporary, MODE)
+                os.chmod(temporary_path, SOCKET_MODE)
                 self.socket.listen(BACKLOG)
-                self._identity = _identity(temporary)
+                self._identity = _identity(temporary_path)
                 self._refuse_if_used()
-                os.rename(temporary, self.path)
+                os.rename(temporary_path, self.path)
             except BaseException:
                 with suppress(OSError):
-                    os.unlink(temporary)
+                    os.unlink(temporary_path)
                 raise
         except UsageError:
             self.socket.close()
             raise
         except OSError as error:
             self.socket.close()
-            why = error.strerror or str(error)  # a path that is too long has no errno
-            raise UsageError(f"cannot listen on unix:{path}: {why}; choose another path") from error
+            reason = error.strerror or str(error)  # a path that is too long has no errno
+            raise UsageError(f"cannot listen on unix:{path}: {reason}; choose another path") from error
 
     def _refuse_if_used(self) -> None:
         try:
@@ -58,7 +59,7 @@ class UnixListener:
             raise UsageError(f"cannot listen on unix:{self.path}: it exists and is not a socket; choose another path")
         probe = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         with probe:
-            # A listener whose backlog is full must count as one, not make us wait.
+            # A listener whose backlog is full counts as a listener, and must not block this process.
             probe.setblocking(False)
             try:
                 probe.connect(self.path)
@@ -68,8 +69,8 @@ class UnixListener:
                 pass
         raise UsageError(f"cannot listen on unix:{self.path}: a process listens there already; choose another path")
 
-    def remove(self) -> None:
-        """Remove the path, if it still leads to this socket."""
+    def remove_path(self) -> None:
+        """Removes the path if it still leads to this socket."""
         with suppress(OSError):
             if _identity(self.path) == self._identity:
                 os.unlink(self.path)

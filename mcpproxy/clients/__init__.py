@@ -1,4 +1,4 @@
-"""The MCP clients on this machine: where each keeps its servers, and how mcpproxy is put in front of them.
+"""Finds the MCP clients on this machine and their configuration files, and puts mcpproxy in front of their servers.
 
-Nothing here is on the path of `mcpproxy run`.
+`mcpproxy run` does not import this package.
 """

@@ -1,40 +1,40 @@
-"""Parts of a server's URL that can be shown, and whether a client sends requests for this machine to a proxy."""
+"""Extracts the parts of a server's URL that can be shown, and finds the proxy that a client uses for this machine."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
 
-PROXIES: Final = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "https_proxy", "http_proxy", "all_proxy")
-"""The variables that name a proxy."""
-_LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
+PROXY_VARIABLES: Final = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "https_proxy", "http_proxy", "all_proxy")
+"""The environment variables that can name a proxy."""
+_LOOPBACK_HOSTS: Final = ("127.0.0.1", "localhost", "::1")
 
 
 def authority(url: str) -> str:
-    """Host and port of a URL: user names, paths and queries can be secrets."""
+    """Returns the host and port of a URL, without the user name, path and query, which can be secrets."""
     return url.partition("://")[2].partition("/")[0].partition("?")[0].rpartition("@")[2]
 
 
-def origin_shown(url: str) -> str:
-    """Scheme, host and port of a URL, for a person."""
+def display_origin(url: str) -> str:
+    """Returns the scheme, host and port of a URL for output, or `a URL` if it has no scheme."""
     scheme, slashes, _ = url.partition("://")
     return f"{scheme}{slashes}{authority(url)}" if slashes else "a URL"
 
 
 def host(url: str) -> str:
-    """The host of a URL, without port and brackets."""
-    place = authority(url)
-    return place[1:].partition("]")[0] if place.startswith("[") else place.partition(":")[0]
+    """Returns the host of a URL, without the port and without the brackets of an IPv6 address."""
+    host_and_port = authority(url)
+    return host_and_port[1:].partition("]")[0] if host_and_port.startswith("[") else host_and_port.partition(":")[0]
 
 
-def loopback_proxy(name: str, variables: Mapping[str, str]) -> str:
-    """The variable that sends requests for a host on this machine to a proxy, or an empty text if none does.
+def loopback_proxy_variable(hostname: str, variables: Mapping[str, str]) -> str:
+    """Returns the variable that makes a client send requests for a host on this machine to a proxy, or an empty string.
 
     Args:
-        name: the host.
+        hostname: the host.
         variables: the environment of the client.
     """
-    kept = (variables.get("NO_PROXY") or variables.get("no_proxy") or "").replace(" ", "").split(",")
-    if name not in _LOOPBACK or {"*", name, f"[{name}]", "127.0.0.1"} & {*kept}:
+    exempt_hosts = (variables.get("NO_PROXY") or variables.get("no_proxy") or "").replace(" ", "").split(",")
+    if hostname not in _LOOPBACK_HOSTS or {"*", hostname, f"[{hostname}]", "127.0.0.1"} & {*exempt_hosts}:
         return ""
-    return next((variable for variable in PROXIES if variables.get(variable)), "")
+    return next((variable for variable in PROXY_VARIABLES if variables.get(variable)), "")

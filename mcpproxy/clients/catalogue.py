@@ -1,6 +1,7 @@
-"""Every client that `install` knows, one row each, with the sources of its facts; "seen with" means that it was run.
+"""Every client that `install` knows, one row each, with the sources of its facts.
 
-Everything that mcpproxy knows about a client is in its row. `docs/clients.md` is made from these rows.
+"Seen with" names the version of the client that was run to verify the row. Everything that mcpproxy knows about a
+client is in its row. `docs/clients.md` is generated from these rows.
 """
 
 from __future__ import annotations
@@ -9,21 +10,23 @@ from typing import Final
 
 from mcpproxy.clients import variable_forms
 from mcpproxy.clients.client import (
-    SDK,
-    STDIO,
+    SDK_ENVIRONMENT,
+    STDIO_FORMS,
     SYSTEMS,
-    URLS,
+    URL_MEMBERS,
     Client,
     ConfigFile,
     Environment,
     StdioForm,
     UneditableServers,
-    everywhere,
+    same_places,
 )
 
-SERVERS: Final = (("mcpServers",),)
+MCP_SERVERS_PATHS: Final = (("mcpServers",),)
 
-_SHARED_PROJECT_FILE: Final = ConfigFile("project", "json", SERVERS, everywhere("./.mcp.json"), shared=True)
+_SHARED_PROJECT_FILE: Final = ConfigFile(
+    "project", "json", MCP_SERVERS_PATHS, same_places("./.mcp.json"), is_shared=True
+)
 
 CLIENTS: Final = (
     Client(
@@ -31,18 +34,23 @@ CLIENTS: Final = (
         "Claude Code",
         (
             ConfigFile(
-                "user", "json", (("mcpServers",), ("projects", "*", "mcpServers")), everywhere("~/.claude.json")
+                "user", "json", (("mcpServers",), ("projects", "*", "mcpServers")), same_places("~/.claude.json")
             ),
             _SHARED_PROJECT_FILE,
         ),
         source="code.claude.com/docs/en/mcp; seen with 2.1.328",
-        after="start a new session",
-        after_project="and approve the servers of the project again",
+        step_after_edit="start a new session",
+        step_after_project_edit="and approve the servers of the project again",
         overrides=(("CLAUDE_CONFIG_DIR", "~/.claude"), ("CLAUDE_CONFIG_DIR", "~")),
-        variables=(variable_forms.SHELL,),
-        misplaced=("~/.claude/mcp.json", "~/.claude/settings.json", "./.claude/settings.json", "./.claude/mcp.json"),
-        elsewhere=(UneditableServers("plugin", "~/.claude/plugins/marketplaces/*/plugins/*/.mcp.json"),),
-        speaks_as=("claude-code",),
+        variables=(variable_forms.SHELL_FORM,),
+        misplaced_files=(
+            "~/.claude/mcp.json",
+            "~/.claude/settings.json",
+            "./.claude/settings.json",
+            "./.claude/mcp.json",
+        ),
+        uneditable_servers=(UneditableServers("plugin", "~/.claude/plugins/marketplaces/*/plugins/*/.mcp.json"),),
+        client_info_prefixes=("claude-code",),
     ),
     Client(
         "claude-desktop",
@@ -51,7 +59,7 @@ CLIENTS: Final = (
             ConfigFile(
                 "user",
                 "json",
-                SERVERS,
+                MCP_SERVERS_PATHS,
                 {
                     "linux": ("~/.config/Claude/claude_desktop_config.json",),
                     "macos": ("~/Library/Application Support/Claude/claude_desktop_config.json",),
@@ -60,27 +68,29 @@ CLIENTS: Final = (
             ),
         ),
         source="modelcontextprotocol.io/docs/develop/connect-local-servers; neon-solutions/add-mcp#114 for MSIX",
-        after="quit it and start it again",
+        step_after_edit="quit it and start it again",
         store_package=(
             "%LOCALAPPDATA%/Packages/Claude_*",
             "LocalCache/Roaming/Claude/claude_desktop_config.json",
         ),
-        environment=SDK,
-        elsewhere=(UneditableServers("extension", "~/Library/Application Support/Claude/Claude Extensions/*"),),
-        speaks_as=("claude-ai",),
+        environment=SDK_ENVIRONMENT,
+        uneditable_servers=(
+            UneditableServers("extension", "~/Library/Application Support/Claude/Claude Extensions/*"),
+        ),
+        client_info_prefixes=("claude-ai",),
     ),
     Client(
         "cursor",
         "Cursor",
         (
-            ConfigFile("user", "jsonc", SERVERS, everywhere("~/.cursor/mcp.json")),
-            ConfigFile("project", "jsonc", SERVERS, everywhere("./.cursor/mcp.json")),
+            ConfigFile("user", "jsonc", MCP_SERVERS_PATHS, same_places("~/.cursor/mcp.json")),
+            ConfigFile("project", "jsonc", MCP_SERVERS_PATHS, same_places("./.cursor/mcp.json")),
         ),
         source="cursor.com/docs/mcp; cursor.com/docs/cli/mcp",
-        variables=(variable_forms.ENV, variable_forms.FOLDERS),
-        own_variables=variable_forms.EDITOR,
-        after="switch the server off and on in Settings > MCP (cursor-agent: `cursor-agent mcp enable NAME`)",
-        speaks_as=("cursor",),
+        variables=(variable_forms.ENV_FORM, variable_forms.FOLDER_FORM),
+        own_variables=variable_forms.EDITOR_FORMS,
+        step_after_edit="switch the server off and on in Settings > MCP (cursor-agent: `cursor-agent mcp enable NAME`)",
+        client_info_prefixes=("cursor",),
     ),
     *(
         Client(
@@ -103,14 +113,16 @@ CLIENTS: Final = (
                         ),
                     },
                 ),
-                ConfigFile("project", "jsonc", (("servers",),), everywhere("./.vscode/mcp.json")),
+                ConfigFile("project", "jsonc", (("servers",),), same_places("./.vscode/mcp.json")),
                 *((_SHARED_PROJECT_FILE,) if name == "vscode" else ()),
             ),
-            variables=(variable_forms.ENV_OR_EMPTY, variable_forms.FOLDERS),
-            own_variables=variable_forms.EDITOR,
+            variables=(variable_forms.ENV_OR_EMPTY_FORM, variable_forms.FOLDER_FORM),
+            own_variables=variable_forms.EDITOR_FORMS,
             source="code.visualstudio.com/docs/agents/reference/mcp-configuration, /docs/reference/variables-reference",
-            after="run `MCP: List Servers` and restart the server",
-            speaks_as=("Visual Studio Code - Insiders",) if name == "vscode-insiders" else ("Visual Studio Code",),
+            step_after_edit="run `MCP: List Servers` and restart the server",
+            client_info_prefixes=("Visual Studio Code - Insiders",)
+            if name == "vscode-insiders"
+            else ("Visual Studio Code",),
         )
         for name, title, folder in (
             ("vscode", "VS Code", "Code"),
@@ -122,12 +134,12 @@ CLIENTS: Final = (
         "Codex",
         (
             ConfigFile(
-                "user", "toml", (("mcp_servers",),), everywhere("~/.codex/config.toml", "~/.codex/*.config.toml")
+                "user", "toml", (("mcp_servers",),), same_places("~/.codex/config.toml", "~/.codex/*.config.toml")
             ),
-            ConfigFile("project", "toml", (("mcp_servers",),), everywhere("./.codex/config.toml")),
+            ConfigFile("project", "toml", (("mcp_servers",),), same_places("./.codex/config.toml")),
         ),
         source="openai/codex, codex-rs/config/src/mcp_types.rs; seen with 0.169.0",
-        after="start a new session",
+        step_after_edit="start a new session",
         overrides=(("CODEX_HOME", "~/.codex"),),
         names_resource=True,
         environment=Environment(
@@ -146,59 +158,59 @@ CLIENTS: Final = (
                 "USER",
             )
         ),
-        misplaced=("~/.codex/mcp.json", "~/.codex/config.json"),
-        speaks_as=("codex",),
+        misplaced_files=("~/.codex/mcp.json", "~/.codex/config.json"),
+        client_info_prefixes=("codex",),
     ),
     Client(
         "copilot",
         "Copilot CLI",
         (
-            ConfigFile("user", "jsonc", SERVERS, everywhere("~/.copilot/mcp-config.json"), shared=True),
+            ConfigFile("user", "jsonc", MCP_SERVERS_PATHS, same_places("~/.copilot/mcp-config.json"), is_shared=True),
             _SHARED_PROJECT_FILE,
-            ConfigFile("project", "jsonc", SERVERS, everywhere("./.github/mcp.json")),
+            ConfigFile("project", "jsonc", MCP_SERVERS_PATHS, same_places("./.github/mcp.json")),
         ),
         source="docs.github.com/copilot/how-tos/copilot-cli/add-mcp-servers; file read by 1.0.102",
-        after="start a new session",
+        step_after_edit="start a new session",
         overrides=(("COPILOT_HOME", "~/.copilot"),),
         environment=Environment(("PATH",)),
-        speaks_as=("github-copilot", "copilot"),
+        client_info_prefixes=("github-copilot", "copilot"),
     ),
     Client(
         "gemini",
         "Gemini CLI",
         (
-            ConfigFile("user", "jsonc", SERVERS, everywhere("~/.gemini/settings.json")),
-            ConfigFile("project", "jsonc", SERVERS, everywhere("./.gemini/settings.json")),
+            ConfigFile("user", "jsonc", MCP_SERVERS_PATHS, same_places("~/.gemini/settings.json")),
+            ConfigFile("project", "jsonc", MCP_SERVERS_PATHS, same_places("./.gemini/settings.json")),
         ),
         source="google-gemini/gemini-cli, docs/tools/mcp-server.md; seen with 0.61.0",
-        after="start a new session, or run `/mcp refresh`",
-        urls=(("httpUrl",), ("url",)),
-        elsewhere=(UneditableServers("extension", "~/.gemini/extensions/*"),),
-        speaks_as=("gemini-cli", "mcp-test-client"),
+        step_after_edit="start a new session, or run `/mcp refresh`",
+        url_members=(("httpUrl",), ("url",)),
+        uneditable_servers=(UneditableServers("extension", "~/.gemini/extensions/*"),),
+        client_info_prefixes=("gemini-cli", "mcp-test-client"),
         environment=Environment(
-            drops=("TOKEN", "SECRET", "PASSWORD", "KEY", "AUTH", "CREDENTIAL", "PRIVATE", "CERT"),
+            withheld_parts=("TOKEN", "SECRET", "PASSWORD", "KEY", "AUTH", "CREDENTIAL", "PRIVATE", "CERT"),
         ),
-        start_s=600.0,
-        variables=(variable_forms.SHELL, variable_forms.BARE),
-        misplaced=("~/.gemini/mcp.json", "./.gemini/mcp.json"),
+        start_timeout_s=600.0,
+        variables=(variable_forms.SHELL_FORM, variable_forms.BARE_FORM),
+        misplaced_files=("~/.gemini/mcp.json", "./.gemini/mcp.json"),
     ),
     Client(
         "qwen",
         "Qwen Code",
         (
-            ConfigFile("user", "jsonc", SERVERS, everywhere("~/.qwen/settings.json")),
-            ConfigFile("project", "jsonc", SERVERS, everywhere("./.qwen/settings.json")),
+            ConfigFile("user", "jsonc", MCP_SERVERS_PATHS, same_places("~/.qwen/settings.json")),
+            ConfigFile("project", "jsonc", MCP_SERVERS_PATHS, same_places("./.qwen/settings.json")),
             _SHARED_PROJECT_FILE,
         ),
         source="QwenLM/qwen-code, docs/users/features/mcp.md; seen with 0.24.4",
         overrides=(("QWEN_HOME", "~/.qwen"),),
-        after="start a new session",
-        after_project="first run `qwen mcp approve NAME`",
-        urls=(("httpUrl",), ("url",)),
-        elsewhere=(UneditableServers("extension", "~/.qwen/extensions/*"),),
-        speaks_as=("qwen-code", "qwen-cli", "mcp-test-client"),
-        start_s=600.0,
-        variables=(variable_forms.SHELL, variable_forms.BARE),
+        step_after_edit="start a new session",
+        step_after_project_edit="first run `qwen mcp approve NAME`",
+        url_members=(("httpUrl",), ("url",)),
+        uneditable_servers=(UneditableServers("extension", "~/.qwen/extensions/*"),),
+        client_info_prefixes=("qwen-code", "qwen-cli", "mcp-test-client"),
+        start_timeout_s=600.0,
+        variables=(variable_forms.SHELL_FORM, variable_forms.BARE_FORM),
     ),
     Client(
         "opencode",
@@ -208,7 +220,7 @@ CLIENTS: Final = (
                 "user",
                 "jsonc",
                 (("mcp",), ("mcp", "servers")),
-                everywhere(
+                same_places(
                     "~/.config/opencode/opencode.json",
                     "~/.config/opencode/opencode.jsonc",
                     "~/.config/opencode/config.json",
@@ -218,7 +230,7 @@ CLIENTS: Final = (
                 "project",
                 "jsonc",
                 (("mcp",), ("mcp", "servers")),
-                everywhere(
+                same_places(
                     "./opencode.json",
                     "./opencode.jsonc",
                     "./.opencode/opencode.json",
@@ -227,8 +239,8 @@ CLIENTS: Final = (
             ),
         ),
         source="opencode.ai/docs/config, /v2/docs/mcp-servers; seen with 1.18.33",
-        after="restart it",
-        stdio=(StdioForm(("command",), None),),
+        step_after_edit="restart it",
+        stdio_forms=(StdioForm(("command",), None),),
         stdio_type="local",
         variables=(r"\{env:(?P<name>[^}]+)(?P<default>)\}",),
         overrides=(
@@ -236,7 +248,7 @@ CLIENTS: Final = (
             ("OPENCODE_CONFIG_DIR", "~/.config/opencode"),
             ("XDG_CONFIG_HOME", "~/.config"),
         ),
-        speaks_as=("opencode",),
+        client_info_prefixes=("opencode",),
     ),
     Client(
         "zed",
@@ -252,13 +264,13 @@ CLIENTS: Final = (
                     "windows": ("%APPDATA%/Zed/settings.json",),
                 },
             ),
-            ConfigFile("project", "jsonc", (("context_servers",),), everywhere("./.zed/settings.json")),
+            ConfigFile("project", "jsonc", (("context_servers",),), same_places("./.zed/settings.json")),
         ),
         source="zed-industries/zed, crates/project/src/context_server_store.rs; zed.dev/docs/worktree-trust",
-        after="",
-        stdio=(*STDIO, StdioForm(("command", "path"), ("command", "args"))),
+        step_after_edit="",
+        stdio_forms=(*STDIO_FORMS, StdioForm(("command", "path"), ("command", "args"))),
         overrides=(("XDG_CONFIG_HOME", "~/.config"),),
-        speaks_as=("Zed",),
+        client_info_prefixes=("Zed",),
     ),
     Client(
         "goose",
@@ -276,55 +288,67 @@ CLIENTS: Final = (
             ),
         ),
         source="aaif-goose/goose, documentation/docs/guides/config-files.md",
-        after="start a new session",
-        stdio=(StdioForm(("cmd",), ("args",)),),
-        urls=(("uri",),),
+        step_after_edit="start a new session",
+        stdio_forms=(StdioForm(("cmd",), ("args",)),),
+        url_members=(("uri",),),
         overrides=(("XDG_CONFIG_HOME", "~/.config"),),
-        speaks_as=("goose",),
+        client_info_prefixes=("goose",),
     ),
     Client(
         "droid",
         "Factory Droid",
         (
-            ConfigFile("user", "jsonc", SERVERS, everywhere("~/.factory/mcp.json")),
-            ConfigFile("project", "jsonc", SERVERS, everywhere("./.factory/mcp.json")),
+            ConfigFile("user", "jsonc", MCP_SERVERS_PATHS, same_places("~/.factory/mcp.json")),
+            ConfigFile("project", "jsonc", MCP_SERVERS_PATHS, same_places("./.factory/mcp.json")),
         ),
         source="docs.factory.ai/cli/configuration/mcp; seen with 0.215.0",
-        after="start a new session",
-        speaks_as=("factory-cli",),
+        step_after_edit="start a new session",
+        client_info_prefixes=("factory-cli",),
     ),
     Client(
         "auggie",
         "Auggie",
         (
-            ConfigFile("user", "jsonc", SERVERS, everywhere("~/.augment/settings.json")),
+            ConfigFile("user", "jsonc", MCP_SERVERS_PATHS, same_places("~/.augment/settings.json")),
             ConfigFile(
-                "project", "jsonc", SERVERS, everywhere("./.augment/settings.json", "./.augment/settings.local.json")
+                "project",
+                "jsonc",
+                MCP_SERVERS_PATHS,
+                same_places("./.augment/settings.json", "./.augment/settings.local.json"),
             ),
         ),
         source="docs.augmentcode.com/cli/integrations; seen with 0.36.0",
-        after="start a new session",
-        speaks_as=("augment-mcp-client",),
+        step_after_edit="start a new session",
+        client_info_prefixes=("augment-mcp-client",),
         joins_words=True,
-        environment=SDK,
+        environment=SDK_ENVIRONMENT,
     ),
     Client(
         "mcporter",
         "mcporter",
         (
-            ConfigFile("user", "jsonc", SERVERS, everywhere("~/.mcporter/mcporter.json", "~/.mcporter/mcporter.jsonc")),
-            ConfigFile("project", "jsonc", SERVERS, everywhere("./config/mcporter.json")),
+            ConfigFile(
+                "user",
+                "jsonc",
+                MCP_SERVERS_PATHS,
+                same_places("~/.mcporter/mcporter.json", "~/.mcporter/mcporter.jsonc"),
+            ),
+            ConfigFile("project", "jsonc", MCP_SERVERS_PATHS, same_places("./config/mcporter.json")),
         ),
         source="steipete/mcporter, docs/config.md; seen with 0.9.0 and 0.12.3",
-        after="",
-        stdio=(*STDIO, StdioForm(("command",), None), StdioForm(("executable",), ("args",))),
+        step_after_edit="",
+        stdio_forms=(*STDIO_FORMS, StdioForm(("command",), None), StdioForm(("executable",), ("args",))),
         splits_command=True,
-        urls=(("baseUrl",), ("base_url",), ("url",), ("serverUrl",), ("server_url",)),
+        url_members=(("baseUrl",), ("base_url",), ("url",), ("serverUrl",), ("server_url",)),
         proxies_loopback=False,
-        variables=(variable_forms.SHELL, variable_forms.DIRECT),
-        env_variables=(variable_forms.WHOLE, variable_forms.LEADING, variable_forms.DIRECT),
+        variables=(variable_forms.SHELL_FORM, variable_forms.MCPORTER_ENV_FORM),
+        env_variables=(
+            variable_forms.MCPORTER_WHOLE_FORM,
+            variable_forms.MCPORTER_LEADING_FORM,
+            variable_forms.MCPORTER_ENV_FORM,
+        ),
         starts_in_file_folder=True,
-        speaks_as=("mcporter",),
+        client_info_prefixes=("mcporter",),
     ),
     Client(
         "antigravity",
@@ -333,14 +357,14 @@ CLIENTS: Final = (
             ConfigFile(
                 "user",
                 "json",
-                SERVERS,
-                everywhere("~/.gemini/config/mcp_config.json", "~/.gemini/antigravity/mcp_config.json"),
+                MCP_SERVERS_PATHS,
+                same_places("~/.gemini/config/mcp_config.json", "~/.gemini/antigravity/mcp_config.json"),
             ),
-            ConfigFile("project", "json", SERVERS, everywhere("./.agents/mcp_config.json")),
+            ConfigFile("project", "json", MCP_SERVERS_PATHS, same_places("./.agents/mcp_config.json")),
         ),
         source="ChromeDevTools/chrome-devtools-mcp, docs; snyk/agent-scan, agents/vscode/antigravity.py",
-        after="refresh the servers in its MCP panel",
-        urls=(("serverUrl",), ("url",)),
+        step_after_edit="refresh the servers in its MCP panel",
+        url_members=(("serverUrl",), ("url",)),
     ),
     Client(
         "windsurf",
@@ -349,7 +373,7 @@ CLIENTS: Final = (
             ConfigFile(
                 "user",
                 "json",
-                SERVERS,
+                MCP_SERVERS_PATHS,
                 {
                     system: (
                         "~/.codeium/windsurf/mcp_config.json",
@@ -360,46 +384,53 @@ CLIENTS: Final = (
                 },
             ),
             ConfigFile(
-                "project", "json", SERVERS, everywhere("./.devin/mcp_config.json", "./.devin/mcp_config.local.json")
+                "project",
+                "json",
+                MCP_SERVERS_PATHS,
+                same_places("./.devin/mcp_config.json", "./.devin/mcp_config.local.json"),
             ),
         ),
         source="docs.windsurf.com/windsurf/cascade/mcp; docs.devin.ai/cli/extensibility/mcp/configuration",
         overrides=(("XDG_CONFIG_HOME", "~/.config"),),
-        variables=(variable_forms.ENV,),
-        after="refresh the servers in its MCP panel",
-        urls=(("serverUrl",), ("url",)),
-        speaks_as=("windsurf",),
+        variables=(variable_forms.ENV_FORM,),
+        step_after_edit="refresh the servers in its MCP panel",
+        url_members=(("serverUrl",), ("url",)),
+        client_info_prefixes=("windsurf",),
     ),
     Client(
         "cline",
         "Cline",
         (
             ConfigFile(
-                "user", "json", SERVERS, everywhere("~/.cline/data/settings/cline_mcp_settings.json"), shared=True
+                "user",
+                "json",
+                MCP_SERVERS_PATHS,
+                same_places("~/.cline/data/settings/cline_mcp_settings.json"),
+                is_shared=True,
             ),
         ),
         source="cline/cline, sdk/packages/shared/src/storage/paths.ts; file read by 3.0.65",
-        after="",
-        stdio=(*STDIO, StdioForm(("transport", "command"), ("transport", "args"))),
-        urls=(*URLS, ("transport", "url")),
+        step_after_edit="",
+        stdio_forms=(*STDIO_FORMS, StdioForm(("transport", "command"), ("transport", "args"))),
+        url_members=(*URL_MEMBERS, ("transport", "url")),
         overrides=(
             ("CLINE_MCP_SETTINGS_PATH", "~/.cline/data/settings/cline_mcp_settings.json"),
             ("CLINE_DATA_DIR", "~/.cline/data"),
         ),
-        speaks_as=("@cline/", "Cline"),
+        client_info_prefixes=("@cline/", "Cline"),
         locks_with_folder=True,
     ),
     Client(
         "continue",
         "Continue",
         (
-            ConfigFile("user", "yaml", SERVERS, everywhere("~/.continue/config.yaml")),
-            ConfigFile("project", "yaml", SERVERS, everywhere("./.continue/mcpServers/*.yaml")),
-            ConfigFile("project", "json", SERVERS, everywhere("./.continue/mcpServers/*.json")),
+            ConfigFile("user", "yaml", MCP_SERVERS_PATHS, same_places("~/.continue/config.yaml")),
+            ConfigFile("project", "yaml", MCP_SERVERS_PATHS, same_places("./.continue/mcpServers/*.yaml")),
+            ConfigFile("project", "json", MCP_SERVERS_PATHS, same_places("./.continue/mcpServers/*.json")),
         ),
         source="docs.continue.dev/customize/deep-dives/mcp; seen with CLI 1.5.47",
-        after="reload its configuration, or start a new session",
-        speaks_as=("continue",),
+        step_after_edit="reload its configuration, or start a new session",
+        client_info_prefixes=("continue",),
     ),
     Client(
         "kiro",
@@ -408,14 +439,16 @@ CLIENTS: Final = (
             ConfigFile(
                 "user",
                 "json",
-                (*SERVERS, ("powers", "mcpServers")),
-                everywhere("~/.kiro/settings/mcp.json", "~/.kiro/agents/*.json"),
+                (*MCP_SERVERS_PATHS, ("powers", "mcpServers")),
+                same_places("~/.kiro/settings/mcp.json", "~/.kiro/agents/*.json"),
             ),
-            ConfigFile("project", "json", SERVERS, everywhere("./.kiro/settings/mcp.json", "./.kiro/agents/*.json")),
+            ConfigFile(
+                "project", "json", MCP_SERVERS_PATHS, same_places("./.kiro/settings/mcp.json", "./.kiro/agents/*.json")
+            ),
         ),
         source="kiro.dev/docs/mcp/configuration, /docs/cli/mcp/configuration",
-        after="",
-        speaks_as=("kiro",),
+        step_after_edit="",
+        client_info_prefixes=("kiro",),
     ),
     Client(
         "amazon-q",
@@ -424,31 +457,37 @@ CLIENTS: Final = (
             ConfigFile(
                 "user",
                 "json",
-                SERVERS,
-                everywhere("~/.aws/amazonq/cli-agents/*.json", "~/.aws/amazonq/mcp.json"),
+                MCP_SERVERS_PATHS,
+                same_places("~/.aws/amazonq/cli-agents/*.json", "~/.aws/amazonq/mcp.json"),
             ),
-            ConfigFile("project", "json", SERVERS, everywhere("./.amazonq/cli-agents/*.json", "./.amazonq/mcp.json")),
+            ConfigFile(
+                "project", "json", MCP_SERVERS_PATHS, same_places("./.amazonq/cli-agents/*.json", "./.amazonq/mcp.json")
+            ),
         ),
         source="aws/amazon-q-developer-cli, docs/agent-file-locations.md",
-        after="start a new chat",
-        speaks_as=("Q DEV CLI",),
+        step_after_edit="start a new chat",
+        client_info_prefixes=("Q DEV CLI",),
     ),
     Client(
         "junie",
         "Junie",
         (
-            ConfigFile("user", "json", SERVERS, everywhere("~/.junie/mcp/mcp.json")),
-            ConfigFile("project", "json", SERVERS, everywhere("./.junie/mcp/mcp.json")),
+            ConfigFile("user", "json", MCP_SERVERS_PATHS, same_places("~/.junie/mcp/mcp.json")),
+            ConfigFile("project", "json", MCP_SERVERS_PATHS, same_places("./.junie/mcp/mcp.json")),
         ),
         source="junie.jetbrains.com/docs/junie-cli-mcp-configuration.html",
-        after="switch the server off and on in Settings > Tools > Junie > MCP Settings",
+        step_after_edit="switch the server off and on in Settings > Tools > Junie > MCP Settings",
     ),
     Client(
         "lm-studio",
         "LM Studio",
-        (ConfigFile("user", "json", SERVERS, everywhere("~/.lmstudio/mcp.json", "~/.cache/lm-studio/mcp.json")),),
+        (
+            ConfigFile(
+                "user", "json", MCP_SERVERS_PATHS, same_places("~/.lmstudio/mcp.json", "~/.cache/lm-studio/mcp.json")
+            ),
+        ),
         source="lmstudio.ai/docs/app/mcp; lmstudio-ai/lmstudio-bug-tracker#1371",
-        after="",
+        step_after_edit="",
     ),
     Client(
         "crush",
@@ -464,40 +503,40 @@ CLIENTS: Final = (
                     "windows": ("%LOCALAPPDATA%/crush/crush.json",),
                 },
             ),
-            ConfigFile("project", "json", (("mcp",),), everywhere("./.crush.json", "./crush.json")),
+            ConfigFile("project", "json", (("mcp",),), same_places("./.crush.json", "./crush.json")),
         ),
         source="charmbracelet/crush, README.md",
-        after="restart it",
+        step_after_edit="restart it",
         overrides=(("XDG_CONFIG_HOME", "~/.config"),),
-        speaks_as=("crush",),
+        client_info_prefixes=("crush",),
     ),
     Client(
         "warp",
         "Warp",
         (
-            ConfigFile("user", "json", SERVERS, everywhere("~/.warp/.mcp.json")),
-            ConfigFile("project", "json", SERVERS, everywhere("./.warp/.mcp.json")),
+            ConfigFile("user", "json", MCP_SERVERS_PATHS, same_places("~/.warp/.mcp.json")),
+            ConfigFile("project", "json", MCP_SERVERS_PATHS, same_places("./.warp/.mcp.json")),
         ),
         source="docs.warp.dev/agents/capabilities/mcp",
-        after="switch the server off and on in Settings > AI > MCP servers",
+        step_after_edit="switch the server off and on in Settings > AI > MCP servers",
     ),
     Client(
         "amp",
         "Amp",
         (
-            ConfigFile("user", "jsonc", (("amp.mcpServers",),), everywhere("~/.config/amp/settings.json")),
-            ConfigFile("project", "jsonc", (("amp.mcpServers",),), everywhere("./.amp/settings.json")),
+            ConfigFile("user", "jsonc", (("amp.mcpServers",),), same_places("~/.config/amp/settings.json")),
+            ConfigFile("project", "jsonc", (("amp.mcpServers",),), same_places("./.amp/settings.json")),
         ),
         source="ampcode.com/docs/customize/mcp; file read by 0.0.1790142911",
-        after="start a new session",
-        after_project="and run `amp mcp approve NAME`",
+        step_after_edit="start a new session",
+        step_after_project_edit="and run `amp mcp approve NAME`",
         overrides=(("XDG_CONFIG_HOME", "~/.config"),),
-        speaks_as=("amp",),
+        client_info_prefixes=("amp",),
     ),
 )
-"""In the order in which they are listed."""
+"""All clients, in the order in which commands list them."""
 
 
-def by_id(name: str) -> Client | None:
-    """The client of this name."""
+def client_by_id(name: str) -> Client | None:
+    """Returns the client with this id, or None."""
     return next((client for client in CLIENTS if client.id == name), None)

@@ -1,7 +1,7 @@
-"""The listeners of `mcpproxy up`: which local port is in front of which server with a URL.
+"""The listeners of `mcpproxy up`: the local port in front of each server with a URL.
 
-Only the origin of a server (`https://example.com`) is kept here. Path and query stay in the client's file, where they
-were, because a token may be part of them.
+A listener contains only the origin of its server (`https://example.com`). The path and the query stay in the client's
+file, because they may contain a token.
 """
 
 from __future__ import annotations
@@ -15,24 +15,26 @@ from urllib.parse import urlsplit
 
 HOST: Final = "127.0.0.1"
 FIRST_PORT: Final = 16000
-PORTS: Final = 4000
-"""The number of ports. All are below those that systems give to outgoing connections, and apart from those that
-mcp-remote uses for logins, so that a port written into a file stays free.
+PORT_COUNT: Final = 4000
+"""The number of ports that listeners can use.
+
+A port that is written into a file must stay free. So all of these ports are below those that systems assign to outgoing
+connections, and none of them is one that mcp-remote uses for logins.
 """
 
-_PORT_OF: Final = {"http": 80, "https": 443}
+_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
 class NotRoutable(ValueError):
-    """A URL that no listener can stand in front of; the text says why."""
+    """A URL cannot be routed through a listener; the text says why."""
 
 
 @dataclass(slots=True)
 class Listener:
-    """One local port and the server behind it."""
+    """A local port, and the server to which it leads."""
 
     name: str
-    """The server's name, for its captures."""
+    """The name of the server in its captures."""
     port: int
     upstream: str
     """The origin of the server."""
@@ -41,23 +43,29 @@ class Listener:
     machine: str = ""
     """The name of this machine in its captures; empty for the default."""
     users: list[str] = field(default_factory=list)
-    """The entries that use it: file and place, as JSON."""
+    """The entries that use the listener: the file and the path in it, as JSON."""
 
 
 _MEMBERS: Final = frozenset(member.name for member in fields(Listener))
 
 
-def read_listener(stored: Any) -> Listener | None:
-    """Returns a listener as it was stored, or None if it is malformed; unknown members are dropped."""
-    if not isinstance(stored, dict):
+def parsed_listener(stored_data: Any) -> Listener | None:
+    """Returns the listener that was stored, or None if it is malformed; drops unknown members."""
+    if not isinstance(stored_data, dict):
         return None
     try:
-        listener = Listener(**{name: value for name, value in stored.items() if name in _MEMBERS})
-        is_sound = (
-            isinstance(stored.get("users", []), list)
+        listener = Listener(**{name: value for name, value in stored_data.items() if name in _MEMBERS})
+        is_valid = (
+            isinstance(stored_data.get("users", []), list)
             and all(
-                isinstance(text, str)
-                for text in (listener.name, listener.upstream, listener.capture, listener.machine, *listener.users)
+                isinstance(value_text, str)
+                for value_text in (
+                    listener.name,
+                    listener.upstream,
+                    listener.capture,
+                    listener.machine,
+                    *listener.users,
+                )
             )
             and type(listener.port) is int
             and 0 < listener.port < 1 << 16
@@ -65,11 +73,11 @@ def read_listener(stored: Any) -> Listener | None:
         )
     except (TypeError, NotRoutable):
         return None
-    return listener if is_sound else None
+    return listener if is_valid else None
 
 
 def split_origin(url: str) -> tuple[str, str]:
-    """A URL as its origin and the rest.
+    """Splits a URL into its origin and the rest.
 
     Raises:
         NotRoutable: it is not a plain http or https address.
@@ -81,21 +89,21 @@ def split_origin(url: str) -> tuple[str, str]:
         raise NotRoutable("its URL is malformed") from None
     if "$" in parts.netloc or "{" in parts.netloc:
         raise NotRoutable("the host or port in its URL contains a variable")
-    if parts.scheme not in _PORT_OF or not parts.hostname:
+    if parts.scheme not in _DEFAULT_PORTS or not parts.hostname:
         raise NotRoutable("its URL is not an http or https address")
     if parts.username is not None or parts.password is not None:
         raise NotRoutable("its URL contains a user name or a password")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    origin = f"{parts.scheme}://{host}" + (f":{port}" if port and port != _PORT_OF[parts.scheme] else "")
-    _, _, rest = url.partition("://")
-    # It has characters that are dropped when a URL is parsed, or a lone surrogate.
-    if not rest.startswith(parts.netloc) or not _is_text(url):
+    origin = f"{parts.scheme}://{host}" + (f":{port}" if port and port != _DEFAULT_PORTS[parts.scheme] else "")
+    _, _, without_scheme = url.partition("://")
+    # The URL contains characters that the parser drops, or a lone surrogate.
+    if not without_scheme.startswith(parts.netloc) or not _is_encodable(url):
         raise NotRoutable("its URL is malformed")
-    return origin, rest[len(parts.netloc) :]
+    return origin, without_scheme[len(parts.netloc) :]
 
 
-def _is_text(text: str) -> bool:
-    """Whether a string can be written at all: JSON can hold a lone surrogate, such as `\\ud800`."""
+def _is_encodable(text: str) -> bool:
+    """Returns whether a string can be encoded; one from JSON can contain a lone surrogate, such as `\\ud800`."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -103,25 +111,25 @@ def _is_text(text: str) -> bool:
     return True
 
 
-def local_url(listener: Listener, rest: str) -> str:
-    """The URL that a client gets instead of a server's own."""
-    return f"http://{HOST}:{listener.port}{rest}"
+def local_url(listener: Listener, path_and_query: str) -> str:
+    """Returns the local URL that replaces a server's own URL in a client's file."""
+    return f"http://{HOST}:{listener.port}{path_and_query}"
 
 
-def own_url(listener: Listener, url: str) -> str:
-    """The server's own URL, for the URL that a client got instead.
+def server_url(listener: Listener, url: str) -> str:
+    """Returns the server's own URL for the local URL that replaced it.
 
     Raises:
-        NotRoutable: mcpproxy did not write this URL; someone added a user name to it, for example.
+        NotRoutable: mcpproxy did not write this URL; for example, the user added a user name to it.
     """
     try:
         return listener.upstream + split_origin(url)[1]
-    except NotRoutable as why:
-        raise NotRoutable(f"{why}; write {listener.upstream} in place of http://{HOST}:{listener.port}") from None
+    except NotRoutable as error:
+        raise NotRoutable(f"{error}; write {listener.upstream} in place of http://{HOST}:{listener.port}") from None
 
 
 def listener_of(url: str, listeners: Iterable[Listener]) -> Listener | None:
-    """The listener that a URL leads to, or None if it leads elsewhere."""
+    """Returns the listener that a URL leads to, or None if it leads elsewhere."""
     try:
         parts = urlsplit(url)
         if parts.scheme != "http" or parts.hostname not in (HOST, "localhost"):
@@ -131,31 +139,31 @@ def listener_of(url: str, listeners: Iterable[Listener]) -> Listener | None:
         return None
 
 
-def first_port(name: str, upstream: str) -> int:
-    """The port that a server gets if it is free."""
-    return FIRST_PORT + int.from_bytes(blake2b(f"{name}\n{upstream}".encode(), digest_size=4).digest()) % PORTS
+def preferred_port(name: str, upstream: str) -> int:
+    """Returns the port that a server is assigned if it is free."""
+    return FIRST_PORT + int.from_bytes(blake2b(f"{name}\n{upstream}".encode(), digest_size=4).digest()) % PORT_COUNT
 
 
-def free_port(name: str, upstream: str, taken: Container[int]) -> int:
-    """A port for a server: the same one each time, unless it is taken.
+def free_port(name: str, upstream: str, taken_ports: Container[int]) -> int:
+    """Returns a port for a server: the same one each time, unless it is taken.
 
     Raises:
-        OSError: all are taken.
+        OSError: all ports are taken.
     """
-    first = first_port(name, upstream) - FIRST_PORT
-    for step in range(PORTS):
-        port = FIRST_PORT + (first + step) % PORTS
-        if port not in taken and is_free(port):
+    first_offset = preferred_port(name, upstream) - FIRST_PORT
+    for offset in range(PORT_COUNT):
+        port = FIRST_PORT + (first_offset + offset) % PORT_COUNT
+        if port not in taken_ports and is_port_free(port):
             return port
-    raise OSError(f"no port from {FIRST_PORT} to {FIRST_PORT + PORTS - 1} is free")
+    raise OSError(f"no port from {FIRST_PORT} to {FIRST_PORT + PORT_COUNT - 1} is free")
 
 
-def is_free(port: int) -> bool:
-    """Whether nothing listens on a port."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as trial:
-        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+def is_port_free(port: int) -> bool:
+    """Returns whether nothing listens on a port."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe_socket:
+        probe_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            trial.bind((HOST, port))
+            probe_socket.bind((HOST, port))
         except OSError:
             return False
     return True

@@ -1,7 +1,7 @@
-"""The machine as clients see it: which system, whose home, which variables, which directory.
+"""The machine as clients see it: its system, the user's home and environment, and the current directory.
 
 Places of configuration files are written as clients document them (`~/.cursor/mcp.json`, `%APPDATA%/Claude/…`) and
-resolved here, so a test can look up the files of a Mac with a made-up home.
+resolved here, so a test can look up the files of a Mac in a temporary home directory.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from captures import paths
 
 System = Literal["linux", "macos", "windows"]
 
-_WINDOWS: Final = {"%APPDATA%": "AppData/Roaming", "%LOCALAPPDATA%": "AppData/Local", "%USERPROFILE%": ""}
-_GLOB: Final = frozenset("*?[")
+_WINDOWS_FOLDERS: Final = {"%APPDATA%": "AppData/Roaming", "%LOCALAPPDATA%": "AppData/Local", "%USERPROFILE%": ""}
+_GLOB_CHARS: Final = frozenset("*?[")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,18 +29,18 @@ class Machine:
     home: Path
     environment: Mapping[str, str] = field(default_factory=dict)
     directory: Path = Path()
-    """Where the command was started: project files are searched for from here up to the root of the repository."""
+    """Where the command was started; project files are searched for from there up to the root of the repository."""
     windows_homes: tuple[Path, ...] = ()
-    """Inside WSL: the homes of the Windows side, as they are mounted."""
+    """In WSL: the home directories of the Windows users, at their mount points."""
 
     @classmethod
-    def here(cls) -> Machine:
-        """The machine that this process runs on.
+    def current(cls) -> Machine:
+        """Returns the machine that this process runs on.
 
         Raises:
             OSError: neither HOME nor the password database names a home directory.
         """
-        home = paths.home()
+        home = paths.user_home()
         if home is None:
             raise OSError("your home directory is not known; set HOME and try again")
         system: System = {"darwin": "macos", "win32": "windows"}.get(sys.platform, "linux")  # type: ignore[assignment]
@@ -57,43 +57,46 @@ class Machine:
                 break
         return self.directory
 
-    def resolve(self, place: str, overrides: Sequence[tuple[str, str]] = ()) -> list[Path]:
-        """The paths that a place stands for: one; for a project, one per folder; with `*`, those that exist.
+    def paths_of(self, place: str, overrides: Sequence[tuple[str, str]] = ()) -> list[Path]:
+        """Returns the paths of a place: one path, or one for each folder of a project, or with `*`, those that exist.
 
         Args:
-            place: begins with `~/`, `./` (the project), `/`, or a variable of Windows such as `%APPDATA%`.
-            overrides: names of variables, and the prefixes of places that their values replace.
+            place: the place, which begins with `~/`, `./` (the project), `/`, or a Windows variable such as
+                `%APPDATA%`.
+            overrides: environment variables, each with the prefix of places that its value replaces.
         """
-        for variable, front in overrides:
+        for variable, prefix in overrides:
             value = self.environment.get(variable)
-            if value and (place == front or place.startswith(f"{front}/")):
-                return self._paths(f"{value}{place[len(front) :]}")
+            if value and (place == prefix or place.startswith(f"{prefix}/")):
+                return self._paths(f"{value}{place[len(prefix) :]}")
         return self._paths(place)
 
     def _paths(self, place: str) -> list[Path]:
-        for variable, folder in _WINDOWS.items():
+        for variable, folder in _WINDOWS_FOLDERS.items():
             if place.startswith(variable):
-                base = self.environment.get(variable.strip("%")) if self.system == "windows" else None
-                place = f"{base or self.home / folder}{place[len(variable) :]}"
+                base_folder = self.environment.get(variable.strip("%")) if self.system == "windows" else None
+                place = f"{base_folder or self.home / folder}{place[len(variable) :]}"
         if place.startswith("./"):
-            # Clients that search several folders of a repository do so from its root down to where they were started.
+            # Clients that search several folders of a repository go from its root down to the current directory.
             paths = [folder / place[2:] for folder in self._project_folders()]
         else:
             paths = [self.home / place[2:] if place.startswith("~/") else Path(place)]
-        return [match for path in paths for match in (sorted(_matching(path)) if _GLOB & {*place} else [path])]
+        return [
+            match for path in paths for match in (sorted(_matching_paths(path)) if _GLOB_CHARS & {*place} else [path])
+        ]
 
     def _project_folders(self) -> list[Path]:
-        """The root of the repository, and every folder from there down to the directory."""
-        above = [folder for folder in self.directory.parents if folder.is_relative_to(self.project)]
-        return [*reversed(above), self.directory]
+        """Returns every folder from the root of the repository down to the current directory."""
+        parents = [folder for folder in self.directory.parents if folder.is_relative_to(self.project)]
+        return [*reversed(parents), self.directory]
 
-    def windows_side(self) -> Iterator[Machine]:
-        """Inside WSL: a machine for each user of the Windows side."""
+    def windows_machines(self) -> Iterator[Machine]:
+        """Yields, in WSL, a machine for each Windows user."""
         for home in self.windows_homes:
             yield Machine("windows", home, {}, home)
 
-    def shown(self, path: Path) -> str:
-        """A path for a person to read: with `~` for the home directory."""
+    def display_path(self, path: Path) -> str:
+        """Returns a path for output, with `~` for the home directory."""
         if path == self.home:
             return "~"
         try:
@@ -102,15 +105,15 @@ class Machine:
             return str(path)
 
 
-def _matching(pattern: Path) -> Iterator[Path]:
-    fixed = Path(*_before_glob(pattern.parts))
-    rest = pattern.parts[len(fixed.parts) :]
-    yield from fixed.glob("/".join(rest))
+def _matching_paths(pattern: Path) -> Iterator[Path]:
+    base = Path(*_fixed_parts(pattern.parts))
+    pattern_parts = pattern.parts[len(base.parts) :]
+    yield from base.glob("/".join(pattern_parts))
 
 
-def _before_glob(parts: Sequence[str]) -> Iterator[str]:
+def _fixed_parts(parts: Sequence[str]) -> Iterator[str]:
     for part in parts:
-        if _GLOB & {*part}:
+        if _GLOB_CHARS & {*part}:
             return
         yield part
 

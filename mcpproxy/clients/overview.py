@@ -1,4 +1,4 @@
-"""Lists this machine's routed servers, from which the screens expect captures."""
+"""Lists the routed servers of this machine, whose captures the screens expect."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from mcpproxy.clients.catalogue import CLIENTS
 from mcpproxy.clients.installer import is_routed
-from mcpproxy.clients.last_frame import place_of
+from mcpproxy.clients.last_frame import capture_location
 from mcpproxy.clients.machine import Machine
-from mcpproxy.clients.servers import find
+from mcpproxy.clients.servers import read_inventory
 from mcpproxy.clients.state import read_state
 
 
@@ -22,14 +22,16 @@ class RoutedServer(NamedTuple):
 
 
 def routed_servers() -> list[RoutedServer]:
-    """Every routed server that is enabled in its client; empty if no home directory is known."""
+    """Returns every routed server that is enabled in its client, or an empty list if no home directory is known."""
     try:
-        machine, state = Machine.here(), read_state()
+        machine, state = Machine.current(), read_state()
     except OSError:
         return []
-    servers = [server for client in CLIENTS for server in find(client, machine).servers]
+    servers = [server for client in CLIENTS for server in read_inventory(client, machine).servers]
     return [
-        RoutedServer(server.client.title, place.name)
+        RoutedServer(server.client.title, location.name)
         for server in servers
-        if is_routed(server, state) and not server.is_disabled and (place := place_of(server, state)) is not None
+        if is_routed(server, state)
+        and not server.is_disabled
+        and (location := capture_location(server, state)) is not None
     ]

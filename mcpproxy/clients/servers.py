@@ -1,4 +1,4 @@
-"""The servers in the configuration files of clients: where each is written, and what can be done with it."""
+"""Reads the servers in the configuration files of clients, with the position and the form of each entry."""
 
 from __future__ import annotations
 
@@ -13,150 +13,152 @@ from mcpproxy.clients.documents.document import Document, read_file
 from mcpproxy.clients.documents.edits import ConfigError, value_at, value_or
 from mcpproxy.clients.documents.edits import Path as Place
 from mcpproxy.clients.machine import Machine
-from mcpproxy.clients.store_package import chosen
-from mcpproxy.clients.wrapper import WrappedCommand, routed
+from mcpproxy.clients.store_package import package_file
+from mcpproxy.clients.wrapper import WrappedCommand, wrapped_command_of
 
-Kind = Literal["stdio", "http", "other"]
-"""How a server is reached; `other` is an entry with neither a command nor a URL."""
+ServerKind = Literal["stdio", "http", "other"]
+"""How a client reaches a server; `other` is an entry with neither a command nor a URL."""
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """One entry of one file."""
+    """The entry of a server in a configuration file."""
 
     client: Client
     file: Path
     config: ConfigFile
     name: str
     place: Place
-    """Where the entry is in the file."""
+    """The path of the entry in the file."""
     entry: dict[str, Any]
     project: str = ""
-    """The only folder where it counts, if a user's file has servers of projects."""
+    """The only folder in which the entry applies, if a user's file lists servers of projects; otherwise empty."""
 
     @property
     def scope(self) -> str:
-        """`user`, `project`, or `local` (in the user's own file, but for one project)."""
+        """The scope of the entry: `user`, `project`, or `local` (in the user's own file, but for one project)."""
         return "local" if self.project else self.config.scope
 
     @property
-    def form(self) -> StdioForm | None:
-        """How its command is written, or None if it has no command that can be wrapped."""
-        for form in self.client.stdio:
-            command = self.value(form.command)
-            args = [] if form.args is None else self.value(form.args, [])
-            if form.args is None and _is_words(command) and command:
+    def stdio_form(self) -> StdioForm | None:
+        """The form of its command, or None if it has no command that can be wrapped."""
+        for form in self.client.stdio_forms:
+            command = self.member_value(form.command)
+            args = [] if form.args is None else self.member_value(form.args, [])
+            if form.args is None and _is_word_list(command) and command:
                 return form
-            if form.args is not None and isinstance(command, str) and command and _is_words(args):
+            if form.args is not None and isinstance(command, str) and command and _is_word_list(args):
                 return form
         return None
 
     @property
     def words(self) -> tuple[str, ...]:
         """Its command with its arguments, as the client splits them; empty if it has no command."""
-        form = self.form
+        form = self.stdio_form
         if form is None:
             return ()
         if form.args is None:
-            return tuple(self.value(form.command))
-        arguments = self.value(form.args, [])
+            return tuple(self.member_value(form.command))
+        arguments = self.member_value(form.args, [])
         if self.client.splits_command and not arguments:
-            return command_words(self.value(form.command), self.file.parent)
-        return (self.value(form.command), *arguments)
+            return command_words(self.member_value(form.command), self.file.parent)
+        return (self.member_value(form.command), *arguments)
 
     @property
-    def is_split(self) -> bool:
-        """Whether its command is a command line that the client splits, which happens only without arguments."""
-        form = self.form
-        return form is not None and form.args is not None and self.words[:1] != (self.value(form.command),)
+    def is_command_line(self) -> bool:
+        """Whether its command is a whole command line, which the client splits; the entry then has no arguments."""
+        form = self.stdio_form
+        return form is not None and form.args is not None and self.words[:1] != (self.member_value(form.command),)
 
     @property
-    def url(self) -> tuple[Place, str] | None:
-        """The member that holds its URL, and the URL."""
-        for member in self.client.urls:
-            value = self.value(member)
+    def url_member(self) -> tuple[Place, str] | None:
+        """The path of its URL in the entry, and the URL; None if it has none."""
+        for member in self.client.url_members:
+            value = self.member_value(member)
             if isinstance(value, str) and value:
                 return member, value
         return None
 
     @property
-    def kind(self) -> Kind:
-        """How it is reached."""
-        if self.form is not None:
+    def kind(self) -> ServerKind:
+        """How the client reaches the server."""
+        if self.stdio_form is not None:
             return "stdio"
-        return "http" if self.url is not None else "other"
+        return "http" if self.url_member is not None else "other"
 
     @property
     def no_command_reason(self) -> str:
-        """Why its command cannot be read, if `form` is None."""
-        if any(self.entry.get(str(form.command[0])) for form in self.client.stdio):
+        """The reason why its command cannot be read, if `stdio_form` is None."""
+        if any(self.entry.get(str(form.command[0])) for form in self.client.stdio_forms):
             return "its command is not a string, or its arguments are not a list of strings"
         return "has neither a command nor a URL"
 
     @property
-    def routed(self) -> WrappedCommand | None:
-        """The words of mcpproxy in front of its command, if any."""
-        return routed(self.words)
+    def wrapped_command(self) -> WrappedCommand | None:
+        """Its command as wrapped by mcpproxy, or None if it is not wrapped."""
+        return wrapped_command_of(self.words)
 
     @property
     def is_disabled(self) -> bool:
         """Whether the entry is disabled in the client."""
         return self.entry.get("disabled") is True or self.entry.get("enabled") is False
 
-    def value(self, member: Place, default: Any = None) -> Any:
-        """A member of the entry, or a default if it is missing."""
+    def member_value(self, member: Place, default: Any = None) -> Any:
+        """Returns a member of the entry, or a default if it is missing."""
         return value_or(self.entry, member, default)
 
 
 @dataclass(frozen=True, slots=True)
 class ClientInventory:
-    """The files and servers of one client on this machine."""
+    """The files and servers of a client on this machine."""
 
     client: Client
     files: list[Path] = field(default_factory=list)
-    """Its files that exist."""
+    """The files of the client that exist."""
     servers: list[Server] = field(default_factory=list)
-    broken: list[tuple[Path, str]] = field(default_factory=list)
-    """Files that cannot be read, with the reason."""
-    elsewhere: list[tuple[str, str]] = field(default_factory=list)
-    """Servers that are in none of the client's files: what they are, and their names."""
+    broken_files: list[tuple[Path, str]] = field(default_factory=list)
+    """The files that cannot be read, each with the reason."""
+    uneditable_servers: list[tuple[str, str]] = field(default_factory=list)
+    """Servers that are in none of the client's files: the kind and the name of each."""
 
     @property
-    def is_here(self) -> bool:
-        """Whether there is any trace of the client."""
-        return bool(self.files or self.broken or self.elsewhere)
+    def is_installed(self) -> bool:
+        """Whether the machine has any trace of the client."""
+        return bool(self.files or self.broken_files or self.uneditable_servers)
 
 
-def find(client: Client, machine: Machine) -> ClientInventory:
-    """Read all files of a client."""
+def read_inventory(client: Client, machine: Machine) -> ClientInventory:
+    """Reads all files of a client; returns what they contain."""
     inventory = ClientInventory(client)
     for config in client.files:
-        for place in config.places.get(machine.system, ()):
-            for path in machine.resolve(place, client.overrides):
+        for template in config.places.get(machine.system, ()):
+            for path in machine.paths_of(template, client.overrides):
                 try:
-                    _read(inventory, config, _own_file(client, machine, path))
+                    _read_into(inventory, config, _own_file(client, machine, path))
                 except ConfigError as error:
-                    inventory.broken.append((path, str(error)))
-    for kind in client.elsewhere:
-        inventory.elsewhere.extend((kind.what, path.name) for path in machine.resolve(kind.place, client.overrides))
+                    inventory.broken_files.append((path, str(error)))
+    for uneditable in client.uneditable_servers:
+        inventory.uneditable_servers.extend(
+            (uneditable.kind, path.name) for path in machine.paths_of(uneditable.place, client.overrides)
+        )
     return inventory
 
 
 def _own_file(client: Client, machine: Machine, path: Path) -> Path:
-    """The file itself, or, on Windows, the file of the store's package."""
+    """Returns the path itself, or, on Windows, the file in the package of the Microsoft Store."""
     if machine.system != "windows" or client.store_package is None:
         return path
-    folders, inside = client.store_package
-    return chosen(path, machine.resolve(folders), inside)
+    folders, path_inside = client.store_package
+    return package_file(path, machine.paths_of(folders), path_inside)
 
 
-def _read(inventory: ClientInventory, config: ConfigFile, path: Path) -> None:
+def _read_into(inventory: ClientInventory, config: ConfigFile, path: Path) -> None:
     try:
         data = read_file(path)
     except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:
-        inventory.broken.append((path, error.strerror or str(error)))
+        inventory.broken_files.append((path, error.strerror or str(error)))
         return
     if path in inventory.files:
         return
@@ -166,40 +168,40 @@ def _read(inventory: ClientInventory, config: ConfigFile, path: Path) -> None:
     try:
         document = Document(data, config.format)
     except ConfigError as error:
-        inventory.broken.append((path, str(error)))
+        inventory.broken_files.append((path, str(error)))
         return
     inventory.servers.extend(servers_in(document, inventory.client, config, path))
 
 
 def servers_in(document: Document, client: Client, config: ConfigFile, path: Path) -> Iterator[Server]:
-    """Every server of a file, in the file's order."""
-    for pattern in config.maps:
-        for place, project in _places(document.data, pattern):
+    """Yields every server of a file, in the order of the file."""
+    for pattern in config.server_maps:
+        for place, project in _server_maps(document.data, pattern):
             entries = value_at(document.data, place)
-            named = enumerate(entries) if isinstance(entries, list) else entries.items()
-            for key, entry in named:
-                # OpenCode 2 has `mcp.servers`, where its predecessor has the servers themselves in `mcp`.
+            keyed_entries = enumerate(entries) if isinstance(entries, list) else entries.items()
+            for key, entry in keyed_entries:
+                # OpenCode 2 lists servers in `mcp.servers`, OpenCode 1 directly in `mcp`.
                 if not isinstance(entry, dict):
                     continue
-                is_map = (*pattern, key) in config.maps and not {"command", "url", "type"} & {*entry}
-                if not is_map:
+                is_server_map = (*pattern, key) in config.server_maps and not {"command", "url", "type"} & {*entry}
+                if not is_server_map:
                     name = str(entry.get("name", key)) if isinstance(entries, list) else str(key)
                     yield Server(client, path, config, name, (*place, key), entry, project)
 
 
-def _places(data: Any, pattern: Place) -> Iterator[tuple[Place, str]]:
-    """The maps of servers that a pattern matches, each with the name that its `*` stands for."""
+def _server_maps(data: Any, pattern: Place) -> Iterator[tuple[Place, str]]:
+    """Yields the maps of servers that a pattern matches, each with the name that `*` matches."""
     if "*" not in pattern:
         if isinstance(value_or(data, pattern), dict | list):
             yield pattern, ""
         return
-    star = pattern.index("*")
-    outer = value_or(data, pattern[:star])
-    for name in outer if isinstance(outer, dict) else ():
-        place = (*pattern[:star], name, *pattern[star + 1 :])
+    star_index = pattern.index("*")
+    outer_map = value_or(data, pattern[:star_index])
+    for name in outer_map if isinstance(outer_map, dict) else ():
+        place = (*pattern[:star_index], name, *pattern[star_index + 1 :])
         if isinstance(value_or(data, place), dict | list):
             yield place, str(name)
 
 
-def _is_words(value: Any) -> bool:
+def _is_word_list(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(word, str) for word in value)

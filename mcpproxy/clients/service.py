@@ -1,6 +1,6 @@
-"""The unit that starts `mcpproxy up` with the user's session: for systemd on Linux, for launchd on macOS.
+"""Writes the unit that starts `mcpproxy up` with the user's session, for systemd on Linux or launchd on macOS.
 
-It contains only the command: addresses and ports are read from the records of `install` when it runs.
+The unit contains only the command. `up` reads the addresses and ports from the records of `install`.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from mcpproxy.clients.machine import Machine
-from mcpproxy.clients.replace import create
+from mcpproxy.clients.replace import write_private
 
 LABEL: Final = "io.github.mcpproxy.up"
-SYSTEMD: Final = "~/.config/systemd/user/mcpproxy.service"
-LAUNCHD: Final = f"~/Library/LaunchAgents/{LABEL}.plist"
+SYSTEMD_PATH: Final = "~/.config/systemd/user/mcpproxy.service"
+LAUNCHD_PATH: Final = f"~/Library/LaunchAgents/{LABEL}.plist"
 
 
 class NoService(Exception):
@@ -27,48 +27,50 @@ class Unit(NamedTuple):
     """A unit that was written."""
 
     path: Path
-    start: str
-    """The command that starts it, now and with every session."""
+    start_command: str
+    """The command that starts the unit now and at every login."""
 
 
 def write_unit(machine: Machine, command: Sequence[str]) -> Unit:
-    """Write the unit that runs a command, `mcpproxy up`, replacing an older one if there is one.
+    """Writes the unit that runs a command such as `mcpproxy up`; an existing unit is replaced.
 
     Raises:
-        NoService: there is neither systemd nor launchd on this system.
-        OSError: it cannot be written.
+        NoService: the system has neither systemd nor launchd.
+        OSError: the unit cannot be written.
     """
     path = unit_path(machine)
     if machine.system == "linux":
-        create(path, _systemd(command).encode())
+        write_private(path, _systemd_unit(command).encode())
         return Unit(path, "systemctl --user daemon-reload && systemctl --user enable --now mcpproxy")
-    create(path, plistlib.dumps(_launchd(command)))
+    write_private(path, plistlib.dumps(_launchd_plist(command)))
     return Unit(path, f"launchctl bootstrap gui/$(id -u) {shlex.quote(str(path))}")
 
 
 def unit_path(machine: Machine) -> Path:
-    """Where the unit is.
+    """Returns the path of the unit.
 
     Raises:
-        NoService: there is neither systemd nor launchd on this system.
+        NoService: the system has neither systemd nor launchd.
     """
     if machine.system == "windows":
         raise NoService("mcpproxy cannot record on Windows yet, so there is no service to write")
-    (path,) = machine.resolve(LAUNCHD if machine.system == "macos" else SYSTEMD, (("XDG_CONFIG_HOME", "~/.config"),))
+    (path,) = machine.paths_of(
+        LAUNCHD_PATH if machine.system == "macos" else SYSTEMD_PATH, (("XDG_CONFIG_HOME", "~/.config"),)
+    )
     return path
 
 
-def quoted(word: str) -> str:
-    """A word, quoted for systemd, which reads quotes as a shell does but gives `%` another meaning."""
+def quoted_word(word: str) -> str:
+    """Returns a word quoted for systemd, which reads quotes like a shell but also expands `%`."""
     return '"' + word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%") + '"'
 
 
 def command_line(words: Sequence[str]) -> str:
-    """Words, quoted for `ExecStart`, in which `$` has another meaning, too."""
-    return " ".join(map(quoted, words)).replace("$", "$$")
+    """Returns words quoted for `ExecStart`, which also expands `$`."""
+    return " ".join(map(quoted_word, words)).replace("$", "$$")
 
 
-def _systemd(command: Sequence[str]) -> str:
+def _systemd_unit(command: Sequence[str]) -> str:
     return f"""\
 [Unit]
 Description=Recorder for MCP servers with a URL (mcpproxy up)
@@ -82,7 +84,7 @@ WantedBy=default.target
 """
 
 
-def _launchd(command: Sequence[str]) -> dict[str, object]:
+def _launchd_plist(command: Sequence[str]) -> dict[str, object]:
     return {
         "Label": LABEL,
         "ProgramArguments": [*command],

@@ -1,9 +1,9 @@
 """The records of `install`: a backup of every file that it changed, and a record of what it wrote there.
 
-They are in the user's state directory (0700, files 0600), because clients' files can contain secrets. The records are
-kept twice, the second copy in the configuration directory, with a number that grows: if one copy could not be written,
-the other has the higher number. What neither copy contains is recovered as far as possible
-(`mcpproxy.clients.recovery`), because mcpproxy's words in a client's file can be recognised.
+They are in the user's state directory (0700, files 0600), because clients' files can contain secrets. A second copy of
+the records, without the backups, is in the configuration directory. Each copy contains a serial number that grows with
+each write: if one copy could not be written, the other has the higher number. `mcpproxy.clients.recovery` recovers
+records that both copies lack, as far as possible, because it can recognise mcpproxy's words in a client's file.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from typing import Any, Final
 
 from captures.paths import config_directory, state_directory
 from mcpproxy.clients.documents.document import read_file
-from mcpproxy.clients.listeners import PORTS, Listener, free_port, read_listener
-from mcpproxy.clients.replace import create, remove_leftovers
+from mcpproxy.clients.listeners import PORT_COUNT, Listener, free_port, parsed_listener
+from mcpproxy.clients.replace import remove_leftovers, write_private
 
 _VERSION: Final = 1
-"""The version of the records. Members may be added without a new version: unknown members are dropped."""
+"""The version of the records. Members can be added without a new version, because readers drop unknown members."""
 _MAX_BYTES: Final = 4 << 20
-"""Larger records were not written by mcpproxy, and reading them would take minutes."""
-_LATEST_S: Final = 1e12
-"""The latest time that a record may have, in seconds since 1970."""
+"""Larger files are refused: mcpproxy did not write them, and reading them would take minutes."""
+_MAX_TIME_S: Final = 1e12
+"""The latest valid time in a record, in seconds since 1970."""
 _MAX_SERIAL: Final = 1 << 63
 
 
 class LaterRecords(OSError):
-    """A later version of mcpproxy wrote the records, so this one must not write them; the text says what to do."""
+    """A later version of mcpproxy wrote the records, so this one must not overwrite them; the text says what to do."""
 
 
 def digest(data: bytes) -> str:
@@ -43,100 +43,98 @@ def digest(data: bytes) -> str:
 
 @dataclass(slots=True)
 class FileRecord:
-    """What is known about one file."""
+    """The record of one file."""
 
     base: str
     """The digest of the file before mcpproxy wrote to it."""
     backup: str
-    """The name of its copy in `backups`."""
+    """The name of the copy of that content in `backup_folder`."""
     after: list[str] = field(default_factory=list)
-    """The digests of what mcpproxy wrote; as long as the file has one of them, its backup is the complete original."""
+    """The digests of what mcpproxy wrote; while the file matches one of them, the backup is its complete original."""
     at_s: float = 0.0
-    """When mcpproxy last wrote it: seconds since 1970."""
+    """When mcpproxy last wrote the file, in seconds since 1970."""
     added: list[str] = field(default_factory=list)
-    """The places of members that mcpproxy added, as JSON."""
+    """The paths of the members that mcpproxy added, as JSON."""
     bridged: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """The places of the entries whose URL became a command, with their original content."""
+    """The paths of the entries whose URL became a command, with the data that restores each."""
     routed: list[str] | None = None
-    """The places of the commands that `install` wrapped; None if they were wrapped by a version that does not record
-    them.
-    """
+    """The paths of the commands that `install` wrapped; None if a version that did not record them wrote the record."""
 
 
 _MEMBERS: Final = frozenset(member.name for member in fields(FileRecord))
 
 
-def _read_written(stored: Any) -> FileRecord | None:
+def _parsed_record(stored_data: Any) -> FileRecord | None:
     """Returns the record of a file, or None if it is malformed; unknown members are dropped."""
-    if not isinstance(stored, dict):
+    if not isinstance(stored_data, dict):
         return None
     try:
-        written = FileRecord(**{name: value for name, value in stored.items() if name in _MEMBERS})
+        record = FileRecord(**{name: value for name, value in stored_data.items() if name in _MEMBERS})
     except TypeError:
         return None
-    if not _is_time(written.at_s):
-        written.at_s = 0.0  # no restoration depends on it
-    is_sound = (
-        all(isinstance(text, str) for text in (written.base, written.backup))
-        and written.backup == os.path.basename(written.backup)
-        and all(_is_texts(texts) for texts in (written.after, written.added))
-        and _are_bridged(written.bridged)
-        and (written.routed is None or _is_texts(written.routed))
+    if not _is_time(record.at_s):
+        record.at_s = 0.0  # `uninstall` does not need it
+    is_valid = (
+        all(isinstance(text, str) for text in (record.base, record.backup))
+        and record.backup == os.path.basename(record.backup)
+        and all(_is_text_list(texts) for texts in (record.after, record.added))
+        and _is_bridge_map(record.bridged)
+        and (record.routed is None or _is_text_list(record.routed))
     )
-    return written if is_sound else None
+    return record if is_valid else None
 
 
 def _is_time(value: Any) -> bool:
-    return isinstance(value, int | float) and 0 <= value < _LATEST_S
+    return isinstance(value, int | float) and 0 <= value < _MAX_TIME_S
 
 
-def _are_bridged(value: Any) -> bool:
-    return isinstance(value, dict) and all(_is_bridged(entry) for entry in value.values())
+def _is_bridge_map(value: Any) -> bool:
+    return isinstance(value, dict) and all(_is_bridge_data(entry) for entry in value.values())
 
 
-def _is_texts(value: Any) -> bool:
+def _is_text_list(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(text, str) for text in value)
 
 
-def _is_bridged(entry: Any) -> bool:
+def _is_bridge_data(entry: Any) -> bool:
     return (
         isinstance(entry, dict)
         and isinstance(entry.get("url"), str)
-        and _is_texts(entry.get("member"))
+        and _is_text_list(entry.get("member"))
         and bool(entry["member"])
         and isinstance(entry.get("type", 0), str | None)
     )
 
 
 @dataclass(slots=True)
-class _Copy:
+class _RecordsCopy:
     """The content of one copy of the records."""
 
     files: dict[str, FileRecord] = field(default_factory=dict)
     listeners: list[Listener] = field(default_factory=list)
     serial: int = 0
-    """It grows with each write; 0 in the records of earlier versions."""
+    """A number that grows with each write; 0 in the records of earlier versions."""
     is_partial: bool = False
-    """Whether records were lost before it was written."""
+    """Whether records were lost before this copy was written."""
     is_whole: bool = True
-    """Whether all of it could be read."""
+    """Whether the whole copy could be read."""
 
-    def add(self, other: _Copy) -> None:
-        """Add what only another copy contains."""
+    def merge(self, other: _RecordsCopy) -> None:
+        """Adds the records that only the other copy contains."""
         self.files = other.files | self.files
-        known = {listener.port for listener in self.listeners}
-        self.listeners += [listener for listener in other.listeners if listener.port not in known]
+        known_ports = {listener.port for listener in self.listeners}
+        self.listeners += [listener for listener in other.listeners if listener.port not in known_ports]
 
 
-def _read_copy(path: Path) -> _Copy | None:
+def _read_copy(path: Path) -> _RecordsCopy | None:
     """Returns the content of a copy, or None if it cannot be read.
 
     Raises:
-        LaterRecords: it must not be overwritten.
+        LaterRecords: a later version of mcpproxy wrote it, so it must not be overwritten.
     """
     try:
-        stored = json.loads(read_file(path, _MAX_BYTES))
-        version = stored.get("version", _VERSION)
+        stored_data = json.loads(read_file(path, _MAX_BYTES))
+        version = stored_data.get("version", _VERSION)
         if isinstance(version, int | float) and version > _VERSION:
             raise LaterRecords(
                 f"{path} was written by a later version of mcpproxy (format {version}; this one reads {_VERSION}); "
@@ -146,15 +144,15 @@ def _read_copy(path: Path) -> _Copy | None:
         raise
     except (OSError, ValueError, AttributeError, RecursionError):
         return None
-    files, listeners, serial = (stored.get(name) for name in ("files", "listeners", "serial"))
-    copy = _Copy(is_partial=stored.get("partial") is True)
+    files, listeners, serial = (stored_data.get(name) for name in ("files", "listeners", "serial"))
+    copy = _RecordsCopy(is_partial=stored_data.get("partial") is True)
     if type(serial) is int and 0 <= serial < _MAX_SERIAL:
         copy.serial = serial
     if isinstance(files, dict):
-        known = {name: _read_written(written) for name, written in files.items()}
-        copy.files = {name: written for name, written in known.items() if written is not None}
-    if isinstance(listeners, list) and len(listeners) <= PORTS:
-        copy.listeners = [listener for each in listeners if (listener := read_listener(each)) is not None]
+        records = {name: _parsed_record(record) for name, record in files.items()}
+        copy.files = {name: record for name, record in records.items() if record is not None}
+    if isinstance(listeners, list) and len(listeners) <= PORT_COUNT:
+        copy.listeners = [listener for entry in listeners if (listener := parsed_listener(entry)) is not None]
     copy.is_whole = (
         isinstance(files, dict)
         and isinstance(listeners, list)
@@ -167,49 +165,49 @@ class InstallState:
     """The records of all files, while this process holds their lock."""
 
     def __init__(self, folder: Path, copy: Path | None = None) -> None:
-        """Read the newer copy of the records; an unreadable file counts as none.
+        """Reads the newer copy of the records; an unreadable file counts as missing.
 
         Args:
-            folder: where they are.
-            copy: the folder of the copy; None if none is kept.
+            folder: the folder of the records.
+            copy: the folder of the second copy, or None if there is none.
 
         Raises:
-            LaterRecords: a later version of mcpproxy wrote them.
+            LaterRecords: a later version of mcpproxy wrote the records.
         """
         self._folder = folder
         self._paths = [place / "install.json" for place in (folder, copy) if place is not None]
-        copies = [known for path in self._paths if (known := _read_copy(path)) is not None]
-        copies.sort(key=lambda known: (known.serial, known.is_whole), reverse=True)
-        newest = copies[0] if copies else _Copy(is_whole=False)
+        copies = [loaded_copy for path in self._paths if (loaded_copy := _read_copy(path)) is not None]
+        copies.sort(key=lambda loaded_copy: (loaded_copy.serial, loaded_copy.is_whole), reverse=True)
+        newest = copies[0] if copies else _RecordsCopy(is_whole=False)
         if not newest.is_whole:
             for older in copies[1:]:
-                newest.add(older)
+                newest.merge(older)
         self.files = newest.files
         self.listeners = newest.listeners
         self.is_partial = newest.is_partial
         """Whether records were lost, and not all of them could be recovered."""
-        self.is_read = newest.is_whole
-        """Whether all of the records could be read; if not, `files` and `listeners` hold what could be."""
+        self.is_complete = newest.is_whole
+        """Whether all records could be read; if not, `files` and `listeners` contain those that could."""
         self._serial = newest.serial
 
     @property
-    def was_here(self) -> bool:
-        """Whether there is any trace of records, readable or not."""
-        return any(path.exists() for path in (*self._paths, self.backups))
+    def has_trace(self) -> bool:
+        """Whether any trace of records exists, readable or not."""
+        return any(path.exists() for path in (*self._paths, self.backup_folder))
 
     @property
-    def backups(self) -> Path:
+    def backup_folder(self) -> Path:
         """The folder of the backups."""
         return self._folder / "backups"
 
-    def left_behind(self) -> Iterator[Path]:
-        """Yields the temporary files that a killed process left."""
+    def leftovers(self) -> Iterator[Path]:
+        """Yields the temporary files that killed processes left."""
         for path in self._paths:
             yield from path.parent.glob(f".{path.name}.*")
-        yield from self.backups.glob(".*")
+        yield from self.backup_folder.glob(".*")
 
-    def listener(self, name: str, upstream: str, capture: str) -> Listener:
-        """Returns the listener for a server, and creates it if there is none; a new one is saved with the next write.
+    def get_or_add_listener(self, name: str, upstream: str, capture: str) -> Listener:
+        """Returns the listener for a server; if there is none, adds one, which the next `save` writes to disk.
 
         Raises:
             OSError: no port is free.
@@ -222,78 +220,78 @@ class InstallState:
         return self.listeners[-1]
 
     def record_of(self, path: Path) -> FileRecord | None:
-        """What is known about a file, under any of its names."""
+        """Returns the record of a file, under any path of it, or None."""
         try:
             return self.files.get(os.path.realpath(path))
         except ValueError:
             return None
 
-    def before_write(self, path: Path, client: str, old: bytes, new: bytes) -> FileRecord:
-        """Back up a file that is about to change, and record its new content; `save` writes the record to disk.
+    def back_up(self, path: Path, client: str, old: bytes, new: bytes) -> FileRecord:
+        """Backs up a file that is about to change, and records its new content; `save` writes the record to disk.
 
         Args:
             path: the file.
-            client: the name of its client, for the name of the copy.
+            client: the id of its client, for the name of the backup.
             old: its current content.
             new: its new content.
 
         Raises:
             OSError: the backup cannot be written, so the file must not be written either.
         """
-        known = self.record_of(path)
-        now = digest(old)
-        if known is None or now not in (known.base, *known.after):
+        record = self.record_of(path)
+        old_digest = digest(old)
+        if record is None or old_digest not in (record.base, *record.after):
             stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
             name = f"{stamp}-{client}-{os.urandom(2).hex()}-{path.name.lstrip('.')}"
-            create(self.backups / name, old)
-            # What was known about entries is kept: the file was edited, but they may be as mcpproxy wrote them.
-            added, bridged = (known.added, known.bridged) if known is not None else ([], {})
-            routed = known.routed if known is not None else []
-            known = FileRecord(now, name, added=added, bridged=bridged, routed=routed)
-        known.at_s = time.time()
-        known.after = [*dict.fromkeys([*known.after, digest(new)])]
-        self.files[os.path.realpath(path)] = known
-        return known
+            write_private(self.backup_folder / name, old)
+            # The file was edited, but its entries may still be as mcpproxy wrote them, so their records are kept.
+            added_paths, bridge_data = (record.added, record.bridged) if record is not None else ([], {})
+            routed_paths = record.routed if record is not None else []
+            record = FileRecord(old_digest, name, added=added_paths, bridged=bridge_data, routed=routed_paths)
+        record.at_s = time.time()
+        record.after = [*dict.fromkeys([*record.after, digest(new)])]
+        self.files[os.path.realpath(path)] = record
+        return record
 
-    def original(self, path: Path, data: bytes) -> bytes | None:
+    def original_content(self, path: Path, data: bytes) -> bytes | None:
         """Returns the content of a file before mcpproxy first wrote to it, or None if it has been edited since."""
-        known = self.record_of(path)
-        if known is None or digest(data) not in known.after:
+        record = self.record_of(path)
+        if record is None or digest(data) not in record.after:
             return None
         try:
-            backup = read_file(self.backups / known.backup)
+            backup = read_file(self.backup_folder / record.backup)
         except (OSError, ValueError):
             return None
-        return backup if digest(backup) == known.base else None
+        return backup if digest(backup) == record.base else None
 
     def save(self) -> None:
-        """Write the records to disk; listeners that no entry uses are dropped.
+        """Writes the records to disk; drops listeners that no entry uses.
 
         Raises:
-            OSError: they cannot be written.
+            OSError: neither copy of the records can be written.
         """
         self.listeners = [listener for listener in self.listeners if listener.users]
-        # The number comes from the clock, because the number of an unreadable copy is not known.
+        # The serial number comes from the clock, because that of an unreadable copy is not known.
         self._serial = max(time.time_ns(), self._serial + 1)
-        stored = {
+        stored_data = {
             "version": _VERSION,
             "serial": self._serial,
             "partial": self.is_partial,
-            "files": {name: asdict(written) for name, written in self.files.items()},
+            "files": {name: asdict(record) for name, record in self.files.items()},
             "listeners": [asdict(listener) for listener in self.listeners],
         }
-        failed: list[OSError] = []
+        errors: list[OSError] = []
         for path in self._paths:
             try:
-                create(path, json.dumps(stored, indent=1).encode())
+                write_private(path, json.dumps(stored_data, indent=1).encode())
             except OSError as error:
-                failed.append(OSError(error.errno, f"cannot write {path}: {error.strerror}"))
-        if len(failed) == len(self._paths):
-            raise failed[0]
+                errors.append(OSError(error.errno, f"cannot write {path}: {error.strerror}"))
+        if len(errors) == len(self._paths):
+            raise errors[0]
 
 
 def state_folder() -> Path:
-    """Where the records are.
+    """Returns the folder of the records.
 
     Raises:
         OSError: no home directory is known.
@@ -314,34 +312,34 @@ def read_state() -> InstallState:
     return InstallState(state_folder(), None if copy is None else Path(copy))
 
 
-def opened(*, is_dry: bool) -> AbstractContextManager[InstallState]:
-    """Returns the records for a command: locked, or, for a dry run, unlocked, because a lock would write a file.
+def open_state(*, is_dry: bool) -> AbstractContextManager[InstallState]:
+    """Returns the records for a command, locked; for a dry run they are not locked, because a lock creates a file.
 
     Raises:
-        OSError: as raised by `locked`.
+        OSError: as raised by `lock_state`.
     """
-    return nullcontext(read_state()) if is_dry else locked()
+    return nullcontext(read_state()) if is_dry else lock_state()
 
 
 @contextmanager
-def locked() -> Iterator[InstallState]:
-    """Reads the records and locks them: a second `install` waits.
+def lock_state() -> Iterator[InstallState]:
+    """Reads the records and locks them, so a second `install` waits.
 
     Raises:
         OSError: the folder cannot be created, or a later version of mcpproxy wrote the records.
     """
-    import fcntl  # Windows has none; there, clients are only listed
+    import fcntl  # missing on Windows, where mcpproxy only lists clients
 
     folder = state_folder()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     # Read and write, so that opening never blocks, even if the file is a pipe.
     with open(folder / "lock", "a", opener=lambda path, _: os.open(path, os.O_RDWR | os.O_CREAT, 0o600)) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        # Left by a killed process; no other process is writing one.
         state = read_state()
-        for left in state.left_behind():
+        # With the lock held, no other process is writing these files.
+        for leftover in state.leftovers():
             with suppress(OSError):
-                left.unlink()
+                leftover.unlink()
         for name in state.files:
             with suppress(OSError, ValueError):
                 remove_leftovers(Path(name))

@@ -7,37 +7,37 @@ import time
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-LOOK_S: Final = 0.1
+POLL_INTERVAL_S: Final = 0.1
 T = TypeVar("T")
 
 
-def run_with_timeout(limit_s: float, work: Callable[[], T], given_up: threading.Event | None = None) -> T:
-    """Run a function in a separate thread, and abandon it there if it takes too long; returns its result.
+def run_with_timeout(limit_s: float, work: Callable[[], T], abort_event: threading.Event | None = None) -> T:
+    """Runs a function in a separate thread, and abandons it if it takes too long; returns its result.
 
     Args:
-        limit_s: how long it may take, in seconds.
+        limit_s: how long the function may take, in seconds.
         work: the function.
-        given_up: ends the wait at once when it is set.
+        abort_event: an event that ends the wait within `POLL_INTERVAL_S` when it is set.
 
     Raises:
-        TimeoutError: it took too long, or was given up.
+        TimeoutError: the function took too long, or `abort_event` was set.
         Exception: as raised by the function.
     """
     results: list[T] = []
     errors: list[BaseException] = []
     done = threading.Event()
 
-    def act() -> None:
+    def run_work() -> None:
         try:
             results.append(work())
         except BaseException as error:  # noqa: BLE001 # it is raised below
             errors.append(error)
         done.set()
 
-    threading.Thread(target=act, daemon=True).start()
-    until = time.monotonic() + limit_s
-    while not done.wait(LOOK_S):
-        if time.monotonic() > until or (given_up is not None and given_up.is_set()):
+    threading.Thread(target=run_work, daemon=True).start()
+    deadline = time.monotonic() + limit_s
+    while not done.wait(POLL_INTERVAL_S):
+        if time.monotonic() > deadline or (abort_event is not None and abort_event.is_set()):
             raise TimeoutError
     if errors:
         raise errors[0]

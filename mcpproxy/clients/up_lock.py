@@ -1,6 +1,6 @@
-"""Whether `mcpproxy up` is running, and on which ports it listens: it locks a file, and writes its ports into it.
+"""Locks a file while `mcpproxy up` is running, and publishes in it the ports on which `up` listens.
 
-A port that accepts connections proves nothing: another program may have taken it.
+A port that accepts connections does not show that `up` is running, because another program may have taken it.
 """
 
 from __future__ import annotations
@@ -13,47 +13,47 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-_NAME: Final = "up.lock"
+_FILE_NAME: Final = "up.lock"
 _MAX_LOCK_FILE_BYTES: Final = 1 << 20
-_LOOK_S: Final = 0.05
-"""How often to check the lock while waiting."""
-_TRIES: Final = 5
-"""How often the file is read while it is being rewritten."""
+_POLL_INTERVAL_S: Final = 0.05
+"""The interval at which to check the lock while waiting."""
+_MAX_TRIES: Final = 5
+"""The maximum number of attempts to read the file, which may be in the middle of a rewrite."""
 
 
 class AlreadyRunning(Exception):
-    """Another `mcpproxy up` is running; the text says which."""
+    """Another `mcpproxy up` is running; the text gives its process id."""
 
 
 class UpLock:
     """The lock of this process."""
 
     def __init__(self, folder: Path) -> None:
-        """Acquire the lock.
+        """Acquires the lock.
 
         Raises:
-            AlreadyRunning: another process has it.
+            AlreadyRunning: another process holds it.
             OSError: the file cannot be created.
         """
-        import fcntl  # Windows has none; there, `up` cannot run yet
+        import fcntl  # missing on Windows, where `up` cannot run yet
 
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         # Read and write, so that opening never blocks, even if the file is a pipe.
-        self._fd = os.open(folder / _NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._fd = os.open(folder / _FILE_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            other = _read(self._fd)
+            other = _read_lock(self._fd)
             os.close(self._fd)
             raise AlreadyRunning(
                 f"mcpproxy up is already running{f', as process {other.pid}' if other else ''}"
             ) from None
-        self.publish(())
+        self.publish_ports(())
 
-    def publish(self, ports: Iterable[int]) -> None:
-        """Write the ports on which this process listens into the file."""
+    def publish_ports(self, ports: Iterable[int]) -> None:
+        """Writes the ports on which this process listens into the file."""
         data = json.dumps({"pid": os.getpid(), "ports": sorted(ports)}).encode()
-        with suppress(OSError):  # a full disk, for example: then no command sees the ports, but everything else works
+        with suppress(OSError):  # on a full disk, for example, other commands do not see the ports; nothing else fails
             os.pwrite(self._fd, data, 0)
             os.ftruncate(self._fd, len(data))
 
@@ -71,14 +71,14 @@ def running_up(folder: Path) -> RunningUp | None:
     try:
         import fcntl
 
-        # The file is not created here: a check writes nothing.
-        fd = os.open(folder / _NAME, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        # A check must not create the file.
+        fd = os.open(folder / _FILE_NAME, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (ImportError, OSError):
         return None
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return _read(fd) or RunningUp(0, frozenset())
+        return _read_lock(fd) or RunningUp(0, frozenset())
     except OSError:
         return None
     else:
@@ -87,22 +87,22 @@ def running_up(folder: Path) -> RunningUp | None:
         os.close(fd)
 
 
-def listening_up(folder: Path, ports: Collection[int], within_s: float) -> RunningUp | None:
-    """Waits until the running `mcpproxy up` listens on these ports, or until the time is over; returns it, or None."""
-    until_s = time.monotonic() + within_s
+def wait_until_listening(folder: Path, ports: Collection[int], within_s: float) -> RunningUp | None:
+    """Waits until the running `mcpproxy up` listens on these ports, or until time is up; returns it, or None."""
+    deadline_s = time.monotonic() + within_s
     while True:
         up = running_up(folder)
-        if up is None or up.ports.issuperset(ports) or time.monotonic() >= until_s:
+        if up is None or up.ports.issuperset(ports) or time.monotonic() >= deadline_s:
             return up
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_INTERVAL_S)
 
 
-def _read(fd: int) -> RunningUp | None:
-    for _ in range(_TRIES):
+def _read_lock(fd: int) -> RunningUp | None:
+    for _ in range(_MAX_TRIES):
         try:
-            stored = json.loads(os.pread(fd, _MAX_LOCK_FILE_BYTES, 0))
-            ports = frozenset(port for port in stored["ports"] if type(port) is int)
-            return RunningUp(int(stored["pid"]), ports)
+            stored_data = json.loads(os.pread(fd, _MAX_LOCK_FILE_BYTES, 0))
+            ports = frozenset(port for port in stored_data["ports"] if type(port) is int)
+            return RunningUp(int(stored_data["pid"]), ports)
         except (OSError, ValueError, TypeError, KeyError, RecursionError):
             continue
     return None

@@ -1,8 +1,8 @@
-"""The `mcpproxy run` prefix of a server's command: adds, recognises and removes it.
+"""Composes and recognises the `mcpproxy run` prefix of a server's command.
 
-It is complete in itself: it relies on no variable and no directory, because clients strip the environment. None of its
-words contains a blank or a shell metacharacter, unless the path of this installation does: one client joins the words
-for `/bin/sh -c`.
+The prefix depends on no environment variable and no current directory, because clients strip the environment. One
+client joins the words for `/bin/sh -c`, so none of them contains a space or a shell metacharacter, unless the path of
+this installation does.
 """
 
 from __future__ import annotations
@@ -18,25 +18,23 @@ from typing import Final
 
 from captures.paths import safe_name
 
-_SAFE: Final = re.compile(r"[\w./@:+=,%-]+")
+_SHELL_SAFE_WORD: Final = re.compile(r"[\w./@:+=,%-]+")
 _PROGRAM: Final = re.compile(r"(?:.*[/\\])?mcpproxy(?:\.exe)?(?:[@=].*)?")
 _INTERPRETER: Final = re.compile(r"(?:.*/)?(?:python|pypy)[^/]*")
-_OPTIONS: Final = re.compile(r"((-[XW] ?\S+|-[^XWm-]\S*)( |$))*(-m)?")
-"""Options of an interpreter before mcpproxy's name, joined by blanks."""
-PASSES: Final = "--if-unrecordable=pass"
-"""The option that `install` writes for `run`: a full disk, or a lost home directory, must not leave clients without
-their servers.
-"""
-_FLAGS: Final = frozenset({"--summary", "--help", "-h"})
-_BEFORE: Final = 8
-"""Words that may come before `run`: `uv tool run --from DIR mcpproxy`, `python -P -m mcpproxy`."""
+_INTERPRETER_OPTIONS: Final = re.compile(r"((-[XW] ?\S+|-[^XWm-]\S*)( |$))*(-m)?")
+"""Matches the options of an interpreter before mcpproxy's name, joined by spaces."""
+KEEP_SERVING_OPTION: Final = "--if-unrecordable=pass"
+"""The option that `install` writes for `run`: clients must keep their servers when the disk is full or home is lost."""
+_OPTIONS_WITHOUT_VALUE: Final = frozenset({"--summary", "--help", "-h"})
+_MAX_WORDS_BEFORE_RUN: Final = 8
+"""The maximum number of words before `run`, as in `uv tool run --from DIR mcpproxy` or `python -P -m mcpproxy`."""
 
-_TEMPORARY: Final = ("/archive-v0/", "/builds-v0/", "/environments-v2/", "/pipx/.cache/", "/.cache/pipx/")
-"""Parts of paths in which `uvx` and `pipx run` install for one call."""
+_TEMPORARY_PARTS: Final = ("/archive-v0/", "/builds-v0/", "/environments-v2/", "/pipx/.cache/", "/.cache/pipx/")
+"""Parts of the paths in which `uvx` and `pipx run` install a program for a single run."""
 
 
 class NoProgram(Exception):
-    """This installation cannot be named in a client's configuration; the text says why and what to do."""
+    """A client's configuration cannot refer to this installation; the text says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,20 +47,20 @@ class WrappedCommand:
     """The value of `--name`; empty if it is missing."""
     capture: str
     """The value of `--capture`; empty if it is missing."""
-    inner: tuple[str, ...]
+    server_command: tuple[str, ...]
     """The server's own command."""
-    count: int
-    """How many words are mcpproxy's."""
-    passes: bool
+    prefix_length: int
+    """The number of words that belong to mcpproxy."""
+    is_passing: bool
     """Whether the server starts unrecorded if no capture can be created."""
     machine: str
     """The value of `--machine`; empty if it is missing."""
-    machine_at: int | None
-    """The index of the word that holds it, perhaps after a `=`."""
+    machine_index: int | None
+    """The index of the word that contains the value of `--machine`, perhaps after `=`; None if it is missing."""
 
     @property
-    def is_there(self) -> bool:
-        """Whether the program exists; a bare name is found by the client."""
+    def program_exists(self) -> bool:
+        """Whether the program exists; a name without a path is assumed to exist, because the client looks it up."""
         try:
             return not os.path.isabs(self.program) or os.access(self.program, os.X_OK)
         except ValueError:  # no file can have such a name
@@ -71,7 +69,7 @@ class WrappedCommand:
 
 @dataclass(frozen=True, slots=True)
 class Wrapper:
-    """Writes mcpproxy's words."""
+    """Composes the words of mcpproxy in front of a server's command."""
 
     program: tuple[str, ...]
     """The command of this installation, with an absolute path."""
@@ -81,13 +79,13 @@ class Wrapper:
     """The name of this machine in captures; empty for the default."""
 
     def words(self, name: str) -> tuple[str, ...]:
-        """The words in front of the command of the server of this name."""
-        plain = safe_name(name)
-        where = () if self.capture is None else ("--capture", self.folder_of(name))
-        return (*self.program, "run", "--name", plain, *where, *self._machine_words, PASSES, "--")
+        """Returns the words in front of the command of the server with this name."""
+        safe = safe_name(name)
+        capture_words = () if self.capture is None else ("--capture", self.capture_value(name))
+        return (*self.program, "run", "--name", safe, *capture_words, *self._machine_words, KEEP_SERVING_OPTION, "--")
 
-    def folder_of(self, name: str) -> str:
-        """The value of `--capture` for the server of this name; empty for the default."""
+    def capture_value(self, name: str) -> str:
+        """Returns the value of `--capture` for the server with this name, or an empty string for the default."""
         return "" if self.capture is None else f"{self.capture / safe_name(name)}{os.sep}"
 
     @property
@@ -95,31 +93,31 @@ class Wrapper:
         return ("--machine", self.machine) if self.machine else ()
 
     @property
-    def unsafe(self) -> str | None:
-        """The first word that a shell would change, if there is one."""
-        return next((word for word in self.words("x") if not is_plain(word)), None)
+    def unsafe_word(self) -> str | None:
+        """The first word that a shell would change, or None."""
+        return next((word for word in self.words("x") if not is_shell_safe(word)), None)
 
 
-def is_plain(word: str) -> bool:
-    """Whether a shell passes a word on unchanged."""
-    return _SAFE.fullmatch(word) is not None
+def is_shell_safe(word: str) -> bool:
+    """Returns whether a shell passes a word on unchanged."""
+    return _SHELL_SAFE_WORD.fullmatch(word) is not None
 
 
 def program_words() -> tuple[str, ...]:
-    """Returns the command of this installation: absolute, and permanent.
+    """Returns the command of this installation, with an absolute path.
 
     Raises:
         NoProgram: the installation is temporary.
     """
-    typed = os.path.abspath(sys.argv[0])
-    installed = os.path.join(sysconfig.get_path("scripts"), "mcpproxy")
-    for path in (typed, installed):
+    typed_path = os.path.abspath(sys.argv[0])
+    installed_path = os.path.join(sysconfig.get_path("scripts"), "mcpproxy")
+    for path in (typed_path, installed_path):
         if os.path.basename(path) == "mcpproxy" and os.access(path, os.X_OK) and os.path.isfile(path):
             words: tuple[str, ...] = (path,)
             break
     else:
         words = (sys.executable, "-P", "-m", "mcpproxy")
-    if any(part in os.path.realpath(words[0]) for part in _TEMPORARY):
+    if any(part in os.path.realpath(words[0]) for part in _TEMPORARY_PARTS):
         raise NoProgram(
             f"{words[0]} is a temporary installation, which clients could not start later; "
             "install mcpproxy permanently first, with `pipx install .` in your clone of it"
@@ -128,43 +126,45 @@ def program_words() -> tuple[str, ...]:
 
 
 def is_recorder(words: Sequence[str]) -> bool:
-    """Whether a process with these arguments is `run` itself, rather than a launcher that was given its command."""
-    at = _place_of_run(words)
-    if at is None:
+    """Returns whether a process with these arguments is `run` itself, and not a launcher that starts it."""
+    run_index = _run_index(words)
+    if run_index is None:
         return False
-    if at == 1:
+    if run_index == 1:
         return True
-    # The kernel puts an interpreter in front of a script. Only its options may come in between.
-    between = " ".join(words[1 : at - 1])
-    return _INTERPRETER.fullmatch(words[0]) is not None and _OPTIONS.fullmatch(between) is not None
+    # The kernel puts the interpreter in front of a script. Only the interpreter's options may come in between.
+    interpreter_options = " ".join(words[1 : run_index - 1])
+    return (
+        _INTERPRETER.fullmatch(words[0]) is not None and _INTERPRETER_OPTIONS.fullmatch(interpreter_options) is not None
+    )
 
 
-def _place_of_run(words: Sequence[str]) -> int | None:
-    """The index of the word `run` of mcpproxy in a command, or None if it is not there."""
-    for at, word in enumerate(words[: _BEFORE + 1]):
-        if word == "run" and at and _PROGRAM.fullmatch(words[at - 1]):
-            return at
+def _run_index(words: Sequence[str]) -> int | None:
+    """Returns the index of the word `run` after mcpproxy's name in a command, or None if there is none."""
+    for index, word in enumerate(words[: _MAX_WORDS_BEFORE_RUN + 1]):
+        if word == "run" and index and _PROGRAM.fullmatch(words[index - 1]):
+            return index
     return None
 
 
-def routed(words: Sequence[str]) -> WrappedCommand | None:
-    """The words of mcpproxy in a command, of any version and at any path; returns None if it is not wrapped."""
-    at = _place_of_run(words)
-    if at is None:
+def wrapped_command_of(words: Sequence[str]) -> WrappedCommand | None:
+    """Returns a command as wrapped by any version of mcpproxy at any path, or None if it is not wrapped."""
+    run_index = _run_index(words)
+    if run_index is None:
         return None
     values = {"--name": "", "--capture": "", "--if-unrecordable": "", "--machine": ""}
-    machine_at = None
-    place = at + 1
-    while place < len(words) and words[place].startswith("-") and words[place] != "--":
-        option, equals, value = words[place].partition("=")
-        if option in _FLAGS:
-            place += 1
+    machine_index = None
+    index = run_index + 1
+    while index < len(words) and words[index].startswith("-") and words[index] != "--":
+        option, equals, value = words[index].partition("=")
+        if option in _OPTIONS_WITHOUT_VALUE:
+            index += 1
             continue
-        values[option] = value if equals else "".join(words[place + 1 : place + 2])
+        values[option] = value if equals else "".join(words[index + 1 : index + 2])
         if option == "--machine":
-            machine_at = place if equals else place + 1
-        place += 1 if equals else 2
-    place += words[place : place + 1] == ["--"] or words[place : place + 1] == ("--",)
+            machine_index = index if equals else index + 1
+        index += 1 if equals else 2
+    index += words[index : index + 1] == ["--"] or words[index : index + 1] == ("--",)
     passes = values["--if-unrecordable"] == "pass"
     name, capture, machine = values["--name"], values["--capture"], values["--machine"]
-    return WrappedCommand(words[0], name, capture, tuple(words[place:]), place, passes, machine, machine_at)
+    return WrappedCommand(words[0], name, capture, tuple(words[index:]), index, passes, machine, machine_index)

@@ -8,8 +8,8 @@ from analysis.protocol.error_codes import INVALID_PARAMS
 
 Json: TypeAlias = dict[str, Any]
 
-HANDSHAKE: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-MODERN: Final = ("2026-07-28",)
+HANDSHAKE_REVISIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+MODERN_REVISIONS: Final = ("2026-07-28",)
 
 META_PREFIX: Final = "io.modelcontextprotocol/"
 VERSION_KEY: Final = META_PREFIX + "protocolVersion"
@@ -17,7 +17,7 @@ CAPABILITIES_KEY: Final = META_PREFIX + "clientCapabilities"
 LOG_LEVEL_KEY: Final = META_PREFIX + "logLevel"
 SERVER_INFO_KEY: Final = META_PREFIX + "serverInfo"
 
-LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+LOG_LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
 
 def encode(message: object) -> bytes:
@@ -37,12 +37,12 @@ def decode(line: bytes) -> Any:
         ValueError: it is not JSON in UTF-8, or nested too deeply.
     """
     try:
-        return json.loads(line.decode(), parse_constant=_no_constant)
+        return json.loads(line.decode(), parse_constant=_refuse_constant)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
 
 
-def _no_constant(name: str) -> None:
+def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
@@ -73,7 +73,7 @@ class Connection(Protocol):
     revision: str | None
     """The revision agreed in the handshake; None before it."""
     level: str
-    """The least severe log message that a handshake client gets."""
+    """The level of the least severe log messages that a handshake client gets."""
 
     def notify(self, method: str, params: Json) -> None:
         """Send a notification."""
@@ -87,31 +87,31 @@ class Call:
         self.id: str | int = request["id"]
         self.method: str = request["method"]
         params = request.get("params", {})
-        self.well_formed = isinstance(params, dict)
-        """Whether its params are an object; otherwise they are treated as empty."""
+        self.is_well_formed = isinstance(params, dict)
+        """Whether the params are an object; otherwise they are treated as empty."""
         self.params: Json = params if isinstance(params, dict) else {}
         self.revision = ""
-        """The revision that it is served in; empty for a handshake request outside a session."""
+        """The revision in which the request is served; empty for a handshake request outside a session."""
         self.cancelled = threading.Event()
 
     @property
     def key(self) -> tuple[type, str | int]:
-        """Distinguishes it from other requests: 7 and "7" are two ids."""
+        """A key that distinguishes the request from others: 7 and "7" are two ids."""
         return type(self.id), self.id
 
     @property
     def meta(self) -> Json:
-        """Its `_meta`, or an empty object if there is none."""
+        """The `_meta` of the request, or an empty object if there is none."""
         meta = self.params.get("_meta")
         return meta if isinstance(meta, dict) else {}
 
     @property
     def fault_key(self) -> str:
-        """The method, and the tool if it is a tool call: the key of the table of faults."""
+        """The key of the request in the table of faults: its method and, for a tool call, the tool."""
         return f"{self.method} {self.params.get('name')}" if self.method == "tools/call" else self.method
 
-    def text(self, name: str) -> str:
-        """A required string in the params.
+    def required_text(self, name: str) -> str:
+        """Returns a required string in the params.
 
         Raises:
             RefusalError: it is missing, or not a string.
@@ -121,17 +121,17 @@ class Call:
             raise RefusalError(INVALID_PARAMS, f"{name} is missing or not a string")
         return value
 
-    def progress(self, done: int, total: int) -> None:
+    def send_progress(self, done: int, total: int) -> None:
         """Send a progress notification, if the client asked for progress."""
         token = self.meta.get("progressToken")
         if is_id(token):
             params: Json = {"progressToken": token, "progress": done, "total": total}
-            if self.revision != HANDSHAKE[0]:
+            if self.revision != HANDSHAKE_REVISIONS[0]:
                 params["message"] = f"step {done} of {total}"
             self.connection.notify("notifications/progress", params)
 
-    def log(self, level: str, data: str) -> None:
+    def send_log(self, level: str, data: str) -> None:
         """Send a log message, if the client wants this level; in the modern era, each request names a level."""
-        least = self.meta.get(LOG_LEVEL_KEY) if self.revision in MODERN else self.connection.level
-        if least is not None and LEVELS.index(level) >= LEVELS.index(least):
+        min_level = self.meta.get(LOG_LEVEL_KEY) if self.revision in MODERN_REVISIONS else self.connection.level
+        if min_level is not None and LOG_LEVELS.index(level) >= LOG_LEVELS.index(min_level):
             self.connection.notify("notifications/message", {"level": level, "logger": "notebook", "data": data})

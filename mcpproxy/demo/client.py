@@ -4,8 +4,8 @@
 
 It uses the handshake era first and then the modern one, over one connection. It waits for each response before it
 continues (except for the response that a faulty server never sends), so that the order of a recording is the order of
-the script. Nothing waits for ever: a server that does not respond is abandoned at the deadline, a server that does not
-end is killed.
+the script. Nothing waits for ever: a server that does not respond is abandoned at the deadline, and a server that does
+not end is killed.
 """
 
 import contextlib
@@ -18,18 +18,18 @@ import time
 from collections.abc import Callable, Sequence
 from typing import IO, Final, TypeAlias
 
-from mcpproxy.demo.call import CAPABILITIES_KEY, LOG_LEVEL_KEY, MODERN, VERSION_KEY, Json, encode
+from mcpproxy.demo.call import CAPABILITIES_KEY, LOG_LEVEL_KEY, MODERN_REVISIONS, VERSION_KEY, Json, encode
 
-ANSWER_S: Final = 10.0
+RESPONSE_TIMEOUT_S: Final = 10.0
 """How long a response may take, by default."""
-END_S: Final = 10.0
+EXIT_TIMEOUT_S: Final = 10.0
 """How long a command may take to end, by default."""
 REVISION: Final = "2025-11-25"
-INFO: Final = {"name": "mcpproxy-demo-client", "version": "1.0.0"}
+CLIENT_INFO: Final = {"name": "mcpproxy-demo-client", "version": "1.0.0"}
 INFO_KEY: Final = "io.modelcontextprotocol/clientInfo"
-MODERN_META: Final[Json] = {VERSION_KEY: MODERN[-1], INFO_KEY: INFO, CAPABILITIES_KEY: {}}
+MODERN_META: Final[Json] = {VERSION_KEY: MODERN_REVISIONS[-1], INFO_KEY: CLIENT_INFO, CAPABILITIES_KEY: {}}
 
-WantedMessages: TypeAlias = Callable[[Json], bool]
+MessagePredicate: TypeAlias = Callable[[Json], bool]
 
 
 class SilentError(Exception):
@@ -40,22 +40,22 @@ class Conversation:
     """Sends requests and receives messages over a pair of pipes."""
 
     def __init__(
-        self, there: IO[bytes], back: IO[bytes], answer_s: float, pace: Callable[[], None] | None = None
+        self, stdin: IO[bytes], stdout: IO[bytes], answer_s: float, pace: Callable[[], None] | None = None
     ) -> None:
-        self._there = there
+        self._stdin = stdin
         self._pace = pace
         self._answer_s = answer_s
-        self._back = back.fileno()
-        self._rest = b""
-        self._heard: list[Json] = []
+        self._stdout_fd = stdout.fileno()
+        self._partial_line = b""
+        self._received_messages: list[Json] = []
         self._last_id = 0
 
     def send(self, message: Json) -> None:
         """Write one message."""
         if self._pace is not None:
             self._pace()
-        self._there.write(encode({"jsonrpc": "2.0", **message}))
-        self._there.flush()
+        self._stdin.write(encode({"jsonrpc": "2.0", **message}))
+        self._stdin.flush()
 
     def request(self, method: str, params: Json | None = None) -> int:
         """Send a request without waiting for the response; returns the id."""
@@ -63,42 +63,42 @@ class Conversation:
         self.send({"id": self._last_id, "method": method} | ({} if params is None else {"params": params}))
         return self._last_id
 
-    def ask(self, method: str, params: Json | None = None) -> Json:
+    def request_and_wait(self, method: str, params: Json | None = None) -> Json:
         """Send a request, and wait for the response, even one that has the id as a string."""
-        number = self.request(method, params)
-        return self.receive(lambda message: "method" not in message and str(message.get("id")) == str(number))
+        request_id = self.request(method, params)
+        return self.receive(lambda message: "method" not in message and str(message.get("id")) == str(request_id))
 
-    def ask_modern(self, method: str, params: Json | None = None, meta: Json | None = None) -> Json:
+    def request_modern_and_wait(self, method: str, params: Json | None = None, meta: Json | None = None) -> Json:
         """Send a request of the modern era, with version and capabilities, and wait for the response."""
-        return self.ask(method, {**(params or {}), "_meta": {**MODERN_META, **(meta or {})}})
+        return self.request_and_wait(method, {**(params or {}), "_meta": {**MODERN_META, **(meta or {})}})
 
-    def call(self, tool: str, **arguments: object) -> Json:
+    def call_tool(self, tool: str, **arguments: object) -> Json:
         """Call a tool."""
-        return self.ask("tools/call", {"name": tool, "arguments": arguments})
+        return self.request_and_wait("tools/call", {"name": tool, "arguments": arguments})
 
-    def receive(self, wanted: WantedMessages) -> Json:
-        """Returns the next wanted message, and skips the others.
+    def receive(self, is_wanted: MessagePredicate) -> Json:
+        """Returns the next message that `is_wanted` accepts, and skips the others.
 
         Raises:
-            SilentError: it did not arrive.
+            SilentError: no such message arrived in time.
         """
         deadline = time.monotonic() + self._answer_s
         while True:
-            while self._heard:
-                message = self._heard.pop(0)
-                if wanted(message):
+            while self._received_messages:
+                message = self._received_messages.pop(0)
+                if is_wanted(message):
                     return message
             self._read(deadline)
 
     def _read(self, deadline: float) -> None:
-        readable, _, _ = select.select([self._back], [], [], max(0.0, deadline - time.monotonic()))
+        readable, _, _ = select.select([self._stdout_fd], [], [], max(0.0, deadline - time.monotonic()))
         if not readable:
             raise SilentError(f"no answer within {self._answer_s:g} s")
-        chunk = os.read(self._back, 65536)
+        chunk = os.read(self._stdout_fd, 65536)
         if not chunk:
             raise SilentError("the server closed its stdout")
-        *lines, self._rest = (self._rest + chunk).split(b"\n")
-        self._heard += [message for line in lines if isinstance(message := _decoded(line), dict)]
+        *lines, self._partial_line = (self._partial_line + chunk).split(b"\n")
+        self._received_messages += [message for line in lines if isinstance(message := _decoded(line), dict)]
 
 
 def _decoded(line: bytes) -> object:
@@ -108,61 +108,61 @@ def _decoded(line: bytes) -> object:
         return None
 
 
-def script(server: Conversation) -> None:
+def run_script(server: Conversation) -> None:
     """Send the whole script, in order."""
     _handshake_era(server)
     _modern_era(server)
 
 
 def _handshake_era(server: Conversation) -> None:
-    server.ask("initialize", {"protocolVersion": REVISION, "capabilities": {}, "clientInfo": INFO})
+    server.request_and_wait("initialize", {"protocolVersion": REVISION, "capabilities": {}, "clientInfo": CLIENT_INFO})
     server.send({"method": "notifications/initialized"})
-    server.ask("tools/list")
-    server.call("add", a=19, b=23)
-    server.call("word_count", text="what crossed the wire is what the record says")
-    server.ask(
+    server.request_and_wait("tools/list")
+    server.call_tool("add", a=19, b=23)
+    server.call_tool("word_count", text="what crossed the wire is what the record says")
+    server.request_and_wait(
         "tools/call",
         {"name": "slow_echo", "arguments": {"text": "done", "seconds": 0.15}, "_meta": {"progressToken": "echo"}},
     )
-    server.call("read_note", name="holidays")
-    _cancel(server)
-    server.ask("resources/list")
-    server.ask("resources/read", {"uri": "note://travel"})
-    server.ask("resources/read", {"uri": "note://holidays"})
-    server.ask("prompts/list")
-    server.ask("prompts/get", {"name": "summarise", "arguments": {"note": "zoo"}})
+    server.call_tool("read_note", name="holidays")
+    _cancel_slow_call(server)
+    server.request_and_wait("resources/list")
+    server.request_and_wait("resources/read", {"uri": "note://travel"})
+    server.request_and_wait("resources/read", {"uri": "note://holidays"})
+    server.request_and_wait("prompts/list")
+    server.request_and_wait("prompts/get", {"name": "summarise", "arguments": {"note": "zoo"}})
     # A faulty server leaves this unanswered. The response to the next request shows that none is coming.
     server.request("resources/templates/list")
-    server.ask("ping")
+    server.request_and_wait("ping")
 
 
-def _cancel(server: Conversation) -> None:
+def _cancel_slow_call(server: Conversation) -> None:
     """Start a slow call, wait until it has begun, and cancel it."""
     arguments = {"text": "never mind", "steps": 5, "seconds": 10}
-    number = server.request(
+    request_id = server.request(
         "tools/call", {"name": "slow_echo", "arguments": arguments, "_meta": {"progressToken": "long"}}
     )
     server.receive(lambda message: message.get("method") == "notifications/message")
-    server.send({"method": "notifications/cancelled", "params": {"requestId": number, "reason": "too slow"}})
-    server.ask("ping")
+    server.send({"method": "notifications/cancelled", "params": {"requestId": request_id, "reason": "too slow"}})
+    server.request_and_wait("ping")
 
 
 def _modern_era(server: Conversation) -> None:
-    server.ask_modern("server/discover")
-    server.ask_modern("tools/list")
-    server.ask_modern("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}})
-    slow = {"name": "slow_echo", "arguments": {"text": "again", "steps": 2, "seconds": 0.1}}
-    server.ask_modern("tools/call", slow, {"progressToken": "again", LOG_LEVEL_KEY: "info"})
-    server.ask_modern("tools/call", {"name": "fail", "arguments": {"reason": "the printer is on fire"}})
-    server.ask_modern("resources/read", {"uri": "note://holidays"})
+    server.request_modern_and_wait("server/discover")
+    server.request_modern_and_wait("tools/list")
+    server.request_modern_and_wait("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}})
+    slow_call = {"name": "slow_echo", "arguments": {"text": "again", "steps": 2, "seconds": 0.1}}
+    server.request_modern_and_wait("tools/call", slow_call, {"progressToken": "again", LOG_LEVEL_KEY: "info"})
+    server.request_modern_and_wait("tools/call", {"name": "fail", "arguments": {"reason": "the printer is on fire"}})
+    server.request_modern_and_wait("resources/read", {"uri": "note://holidays"})
 
 
-def talk(
+def converse(
     argv: Sequence[str],
     stderr: int | IO[bytes] | None = None,
     *,
-    answer_s: float = ANSWER_S,
-    end_s: float = END_S,
+    answer_s: float = RESPONSE_TIMEOUT_S,
+    end_s: float = EXIT_TIMEOUT_S,
     pace: Callable[[], None] | None = None,
 ) -> int:
     """Start a command and run the script with it.
@@ -171,46 +171,46 @@ def talk(
         argv: the server's command.
         stderr: where its stderr goes; None for this process's own.
         answer_s: how long a response may take.
-        end_s: how long it may take to end after its stdin was closed, and again after TERM.
+        end_s: how long the command may take to end after its stdin was closed, and again after TERM.
         pace: called before each message of the client; an exception from it ends the conversation.
 
     Returns:
-        Its exit status; 128 + the signal if a signal ended it.
+        The exit status of the command; 128 + the signal if a signal ended it.
 
     Raises:
-        SilentError: it stopped answering, and nevertheless ended with 0.
-        OSError: it could not be started.
+        SilentError: the command stopped responding, but ended with status 0.
+        OSError: the command could not be started.
     """
-    silent: SilentError | None = None
+    silence: SilentError | None = None
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr) as command:
         assert command.stdin is not None
         assert command.stdout is not None
         try:
-            script(Conversation(command.stdin, command.stdout, answer_s, pace))
+            run_script(Conversation(command.stdin, command.stdout, answer_s, pace))
         except SilentError as error:
-            silent = error
+            silence = error
         except BrokenPipeError:
-            silent = SilentError("the server closed its stdin")
+            silence = SilentError("the server closed its stdin")
         except BaseException:
-            _end(command, end_s)
+            _end_command(command, end_s)
             raise
-        status = _end(command, end_s)
-    if silent and status == 0:
-        raise silent
+        status = _end_command(command, end_s)
+    if silence and status == 0:
+        raise silence
     return status
 
 
-def _end(command: subprocess.Popen[bytes], end_s: float) -> int:
-    """Hang up, wait, send TERM, and finally kill."""
+def _end_command(command: subprocess.Popen[bytes], end_s: float) -> int:
+    """Hang up, wait, send TERM, and finally KILL; returns the exit status."""
     assert command.stdin is not None
     with contextlib.suppress(BrokenPipeError):
         command.stdin.close()
-    for insist in (command.terminate, command.kill):
+    for stop in (command.terminate, command.kill):
         try:
             command.wait(end_s)
             break
         except subprocess.TimeoutExpired:
-            insist()
+            stop()
     status = command.wait()
     return status if status >= 0 else 128 - status
 
@@ -221,7 +221,7 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write("usage: python -P -m mcpproxy.demo.client -- COMMAND [ARGUMENT...]\n")
         return 2
     try:
-        return talk(arguments[1:])
+        return converse(arguments[1:])
     except (SilentError, OSError) as error:
         sys.stderr.write(f"demo client: {error}\n")
         return 1

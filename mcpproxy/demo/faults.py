@@ -14,7 +14,7 @@ class Fault(NamedTuple):
     shows: str
     """The rule that reports it, or the stream that shows it."""
     lines: Callable[[Json], list[bytes]]
-    """The correct response → the lines for stdout."""
+    """Returns the lines for stdout, given the correct response."""
     stderr: bytes = b""
 
 
@@ -45,4 +45,4 @@ FAULTS: Final[dict[str, Fault]] = {
     ),
     "resources/templates/list": Fault("no answer at all", "timeout/unanswered", lambda _: []),
 }
-"""Request (method, and tool if it is a call) → the fault that it gets the first time."""
+"""The fault that a request gets the first time, by its method and, for a tool call, its tool."""

@@ -1,4 +1,4 @@
-"""The tools, resources (three notes) and prompt of the demo server. Each method takes a call and returns a result."""
+"""The tools, resources (three notes) and prompt of the demo server. Each method accepts a call and returns a result."""
 
 import json
 import math
@@ -6,9 +6,17 @@ from collections.abc import Callable
 from typing import Final, NamedTuple, NoReturn
 
 from analysis.protocol.error_codes import INVALID_PARAMS, RESOURCE_NOT_FOUND
-from mcpproxy.demo.call import HANDSHAKE, MODERN, Call, CancelledError, Json, RefusalError, ToolError
+from mcpproxy.demo.call import (
+    HANDSHAKE_REVISIONS,
+    MODERN_REVISIONS,
+    Call,
+    CancelledError,
+    Json,
+    RefusalError,
+    ToolError,
+)
 
-SINCE: Final = {"annotations": "2025-03-26", "title": "2025-06-18", "outputSchema": "2025-06-18"}
+INTRODUCED_IN: Final = {"annotations": "2025-03-26", "title": "2025-06-18", "outputSchema": "2025-06-18"}
 """Members of tools, resources and prompts that older revisions do not define, and the revision that introduced them."""
 
 NOTES: Final = {
@@ -29,13 +37,13 @@ class Tool(NamedTuple):
     properties: Json
     required: tuple[str, ...]
     run: Callable[[Call, Json], Json | str]
-    """Call and checked arguments → structured content or text."""
+    """Returns structured content or text, given a call and its checked arguments."""
     output: Json | None = None
-    slow: bool = False
-    """Whether other requests are served while it runs."""
+    is_slow: bool = False
+    """Whether other requests are served while the tool runs."""
 
 
-def _failing(reason: str) -> NoReturn:
+def _raise_tool_error(reason: str) -> NoReturn:
     raise ToolError(reason)
 
 
@@ -45,7 +53,7 @@ def _add(_: Call, arguments: Json) -> Json:
     except OverflowError:
         total = math.inf
     # JSON has neither infinity nor NaN, and Python prints no integer of more than 4300 digits.
-    return {"sum": total} if abs(total) < MAX_SUM else {"sum": _failing("the sum is too large")}
+    return {"sum": total} if abs(total) < MAX_SUM else {"sum": _raise_tool_error("the sum is too large")}
 
 
 def _word_count(_: Call, arguments: Json) -> Json:
@@ -57,11 +65,11 @@ def _slow_echo(call: Call, arguments: Json) -> str:
     steps, seconds = arguments.get("steps", 3), arguments.get("seconds", 0.3)
     if not 1 <= steps <= 100 or not 0 <= seconds <= 10:
         raise ToolError("steps must lie within 1 and 100, seconds within 0 and 10")
-    call.log("info", f"echoing in {steps} steps")
+    call.send_log("info", f"echoing in {steps} steps")
     for step in range(1, steps + 1):
         if call.cancelled.wait(seconds / steps):
             raise CancelledError
-        call.progress(step, steps)
+        call.send_progress(step, steps)
     return str(arguments["text"])
 
 
@@ -73,12 +81,12 @@ def _read_note(_: Call, arguments: Json) -> str:
 
 
 def _fail(_: Call, arguments: Json) -> str:
-    _failing(arguments.get("reason", "this tool always fails"))
+    _raise_tool_error(arguments.get("reason", "this tool always fails"))
 
 
 def _object(**properties: str) -> Json:
-    typed = {name: {"type": kind} for name, kind in properties.items()}
-    return {"type": "object", "properties": typed, "required": list(properties)}
+    schemas = {name: {"type": type_name} for name, type_name in properties.items()}
+    return {"type": "object", "properties": schemas, "required": list(properties)}
 
 
 _STRING: Final = {"type": "string"}
@@ -104,7 +112,7 @@ TOOLS: Final[dict[str, Tool]] = {
         },
         ("text",),
         _slow_echo,
-        slow=True,
+        is_slow=True,
     ),
     "read_note": Tool("Read a note", "Return a note from the notebook.", {"name": _STRING}, ("name",), _read_note),
     "fail": Tool("Fail", "Always fail, with the given reason.", {"reason": _STRING}, (), _fail),
@@ -114,42 +122,42 @@ _PYTHON_TYPES: Final[dict[str, tuple[type, ...]]] = {"string": (str,), "integer"
 
 
 def _argument_problem(tool: Tool, arguments: object) -> str | None:
-    """The error in the arguments of a call according to the tool's schema, if any."""
+    """The problem with the arguments of a call according to the tool's schema, or None if there is none."""
     if not isinstance(arguments, dict):
         return "arguments must be an object"
     for name in tool.required:
         if name not in arguments:
             return f"the argument {name} is missing"
     for name, value in arguments.items():
-        kind = tool.properties.get(name, {}).get("type")
-        if kind and (isinstance(value, bool) or not isinstance(value, _PYTHON_TYPES[kind])):
-            return f"the argument {name} must be of type {kind}"
+        type_name = tool.properties.get(name, {}).get("type")
+        if type_name and (isinstance(value, bool) or not isinstance(value, _PYTHON_TYPES[type_name])):
+            return f"the argument {name} must be of type {type_name}"
     return None
 
 
 def is_slow(call: Call) -> bool:
     """Whether a request calls a slow tool."""
     tool = TOOLS.get(str(call.params.get("name")))
-    return tool is not None and tool.slow
+    return tool is not None and tool.is_slow
 
 
 def call_tool(call: Call) -> Json:
     """`tools/call`."""
-    tool = TOOLS.get(call.text("name"))
+    tool = TOOLS.get(call.required_text("name"))
     if tool is None:
         raise RefusalError(INVALID_PARAMS, f"unknown tool: {call.params['name']}")
     arguments = call.params.get("arguments", {})
     problem = _argument_problem(tool, arguments)
     # In older revisions, wrong arguments are protocol errors; in later ones, they are results for the model to read.
-    if problem and call.revision < HANDSHAKE[-1]:
+    if problem and call.revision < HANDSHAKE_REVISIONS[-1]:
         raise RefusalError(INVALID_PARAMS, problem)
     try:
-        outcome = _failing(problem) if problem else tool.run(call, arguments)
+        outcome = _raise_tool_error(problem) if problem else tool.run(call, arguments)
     except ToolError as error:
         return {"content": [{"type": "text", "text": str(error)}], "isError": True}
     text = outcome if isinstance(outcome, str) else json.dumps(outcome)
     result: Json = {"content": [{"type": "text", "text": text}], "isError": False}
-    if isinstance(outcome, dict) and call.revision >= SINCE["outputSchema"]:
+    if isinstance(outcome, dict) and call.revision >= INTRODUCED_IN["outputSchema"]:
         result["structuredContent"] = outcome
     return result
 
@@ -157,7 +165,14 @@ def call_tool(call: Call) -> Json:
 def _for_revision(items: list[Json], call: Call) -> list[Json]:
     if "cursor" in call.params:
         raise RefusalError(INVALID_PARAMS, "unknown cursor: every list has one page")
-    return [{k: v for k, v in item.items() if call.revision >= SINCE.get(k, "") and v is not None} for item in items]
+    return [
+        {
+            name: value
+            for name, value in item.items()
+            if call.revision >= INTRODUCED_IN.get(name, "") and value is not None
+        }
+        for item in items
+    ]
 
 
 def list_tools(call: Call) -> Json:
@@ -193,10 +208,10 @@ def list_templates(call: Call) -> Json:
 
 def read_resource(call: Call) -> Json:
     """`resources/read`."""
-    uri = call.text("uri")
+    uri = call.required_text("uri")
     text = NOTES.get(uri.removeprefix("note://")) if uri.startswith("note://") else None
     if text is None:
-        code = INVALID_PARAMS if call.revision in MODERN else RESOURCE_NOT_FOUND
+        code = INVALID_PARAMS if call.revision in MODERN_REVISIONS else RESOURCE_NOT_FOUND
         raise RefusalError(code, "Resource not found", {"uri": uri})
     return {"contents": [{"uri": uri, "mimeType": "text/plain", "text": text}]}
 
@@ -210,7 +225,7 @@ def list_prompts(call: Call) -> Json:
 
 def get_prompt(call: Call) -> Json:
     """`prompts/get`."""
-    if call.text("name") != "summarise":
+    if call.required_text("name") != "summarise":
         raise RefusalError(INVALID_PARAMS, f"unknown prompt: {call.params['name']}")
     arguments = call.params.get("arguments")
     note = arguments.get("note") if isinstance(arguments, dict) else None

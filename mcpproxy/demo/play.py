@@ -15,45 +15,45 @@ from pathlib import Path
 from typing import Final
 
 from captures.file import choose_path
-from mcpproxy.demo.client import SilentError, talk
+from mcpproxy.demo.client import SilentError, converse
 
-NAME: Final = "demo"
+DEMO_NAME: Final = "demo"
 PACE_S: Final = 0.9
-"""Pause between two messages of the client."""
+"""The pause between two messages of the client, in seconds."""
 PAUSE_S: Final = 4.0
-"""Pause between two sessions."""
+"""The pause between two sessions, in seconds."""
 MAX_DEMO_SESSIONS: Final = 50
 """The maximum number of sessions: a forgotten demo must not fill the disk."""
 
 
-class _Over(Exception):
+class _ViewerGone(Exception):
     """The viewer has gone."""
 
 
-def play(directory: Path, over: threading.Event) -> None:
+def play_sessions(directory: Path, viewer_gone: threading.Event) -> None:
     """Record sessions until the viewer is gone.
 
     Args:
         directory: where captures are created.
-        over: set when the viewer is gone.
+        viewer_gone: set when the viewer is gone.
     """
 
     def wait(seconds: float) -> None:
-        if over.wait(seconds):
-            raise _Over
+        if viewer_gone.wait(seconds):
+            raise _ViewerGone
 
-    _record(directory, lambda: wait(0))
+    _record_session(directory, lambda: wait(0))
     for _ in range(MAX_DEMO_SESSIONS):
-        _record(directory, lambda: wait(PACE_S))
+        _record_session(directory, lambda: wait(PACE_S))
         wait(PAUSE_S)
-    over.wait()
+    viewer_gone.wait()
 
 
-def _record(directory: Path, pace: Callable[[], None]) -> None:
+def _record_session(directory: Path, pace: Callable[[], None]) -> None:
     python = [sys.executable, "-P", "-m"]
-    path = choose_path(os.path.join(directory, NAME, ""), "", time.time_ns())
-    recorder = [*python, "mcpproxy", "run", "--name", NAME, "--capture", path]
-    talk([*recorder, "--", *python, "mcpproxy.demo.server", "--faulty"], subprocess.DEVNULL, pace=pace)
+    path = choose_path(os.path.join(directory, DEMO_NAME, ""), "", time.time_ns())
+    command = [*python, "mcpproxy", "run", "--name", DEMO_NAME, "--capture", path]
+    converse([*command, "--", *python, "mcpproxy.demo.server", "--faulty"], subprocess.DEVNULL, pace=pace)
 
 
 def main(arguments: list[str]) -> int:
@@ -61,17 +61,17 @@ def main(arguments: list[str]) -> int:
     if len(arguments) != 1:
         sys.stderr.write("usage: python -P -m mcpproxy.demo.play DIRECTORY\n")
         return 2
-    directory, over = Path(arguments[0]), threading.Event()
+    directory, viewer_gone = Path(arguments[0]), threading.Event()
 
     def listen() -> None:
         while os.read(0, 4096):
             pass
-        over.set()
+        viewer_gone.set()
 
     threading.Thread(target=listen, daemon=True).start()
     try:
-        play(directory, over)
-    except _Over:
+        play_sessions(directory, viewer_gone)
+    except _ViewerGone:
         pass
     except (SilentError, OSError) as error:
         sys.stderr.write(f"demo: {error}\n")

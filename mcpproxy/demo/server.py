@@ -5,8 +5,8 @@
 It serves both eras on one connection, each request in its own era: the handshake revisions from `initialize` on, and
 the modern revision by each request's `_meta`. Its tools, resources and prompt are in `notebook`.
 
-With `--faulty` it commits the faults of the table in `faults`, each once. Without, it keeps every rule that an observer
-can check, and interoperates with the official SDK.
+With `--faulty` it commits the faults of the table in `faults`, each once. Without the option, it keeps every rule that
+an observer can check, and interoperates with the official SDK.
 """
 
 import contextlib
@@ -27,10 +27,10 @@ from analysis.protocol.error_codes import (
 from mcpproxy.demo import notebook
 from mcpproxy.demo.call import (
     CAPABILITIES_KEY,
-    HANDSHAKE,
-    LEVELS,
+    HANDSHAKE_REVISIONS,
     LOG_LEVEL_KEY,
-    MODERN,
+    LOG_LEVELS,
+    MODERN_REVISIONS,
     SERVER_INFO_KEY,
     VERSION_KEY,
     Call,
@@ -44,37 +44,37 @@ from mcpproxy.demo.call import (
 from mcpproxy.demo.faults import FAULTS
 
 Method: TypeAlias = Callable[[Call], Json]
-"""Call → result; raises RefusalError for an error response, CancelledError for no response."""
+"""Returns the result of a call; raises RefusalError for an error response, CancelledError for no response."""
 
 Deliver: TypeAlias = Callable[[Call, Json], None]
 """Delivers the response to a call."""
 
-INFO: Final = {"name": "mcpproxy-demo", "version": "1.0.0"}
+SERVER_INFO: Final = {"name": "mcpproxy-demo", "version": "1.0.0"}
 INSTRUCTIONS: Final = "A notebook with three notes, and tools to try things out on."
-BATCHES: Final = "2025-03-26"
-"""The one revision that has batches."""
+BATCH_REVISION: Final = "2025-03-26"
+"""The only revision that has batches."""
 
 _CAPABILITIES: Final[Json] = {"tools": {}, "resources": {}, "prompts": {}, "logging": {}}
 
 
 def initialize(call: Call) -> Json:
-    """`initialize`: the requested revision if supported, else the newest that has a handshake."""
-    requested = call.text("protocolVersion")
-    chosen = requested if requested in HANDSHAKE else HANDSHAKE[-1]
-    call.connection.revision, call.connection.level = chosen, "info"
-    result = {"protocolVersion": chosen, "capabilities": _CAPABILITIES, "serverInfo": INFO}
-    return result if chosen == HANDSHAKE[0] else {**result, "instructions": INSTRUCTIONS}
+    """`initialize`: agrees on the requested revision if it is supported, else on the newest that has a handshake."""
+    requested_revision = call.required_text("protocolVersion")
+    revision = requested_revision if requested_revision in HANDSHAKE_REVISIONS else HANDSHAKE_REVISIONS[-1]
+    call.connection.revision, call.connection.level = revision, "info"
+    result = {"protocolVersion": revision, "capabilities": _CAPABILITIES, "serverInfo": SERVER_INFO}
+    return result if revision == HANDSHAKE_REVISIONS[0] else {**result, "instructions": INSTRUCTIONS}
 
 
 def discover(_: Call) -> Json:
     """`server/discover`."""
-    return {"supportedVersions": list(MODERN), "capabilities": _CAPABILITIES, "instructions": INSTRUCTIONS}
+    return {"supportedVersions": list(MODERN_REVISIONS), "capabilities": _CAPABILITIES, "instructions": INSTRUCTIONS}
 
 
 def set_level(call: Call) -> Json:
     """`logging/setLevel`."""
-    level = call.text("level")
-    if level not in LEVELS:
+    level = call.required_text("level")
+    if level not in LOG_LEVELS:
         raise RefusalError(INVALID_PARAMS, f"unknown level: {level}")
     call.connection.level = level
     return {}
@@ -85,7 +85,7 @@ def ping(_: Call) -> Json:
     return {}
 
 
-_BOTH: Final[dict[str, Method]] = {
+_SHARED_METHODS: Final[dict[str, Method]] = {
     "tools/list": notebook.list_tools,
     "tools/call": notebook.call_tool,
     "resources/list": notebook.list_resources,
@@ -94,9 +94,9 @@ _BOTH: Final[dict[str, Method]] = {
     "prompts/list": notebook.list_prompts,
     "prompts/get": notebook.get_prompt,
 }
-_HANDSHAKE_METHODS: Final = {**_BOTH, "initialize": initialize, "ping": ping, "logging/setLevel": set_level}
-_MODERN_METHODS: Final = {**_BOTH, "server/discover": discover}
-_CACHEABLE: Final = {*_MODERN_METHODS} - {"tools/call", "prompts/get"}
+_HANDSHAKE_METHODS: Final = {**_SHARED_METHODS, "initialize": initialize, "ping": ping, "logging/setLevel": set_level}
+_MODERN_METHODS: Final = {**_SHARED_METHODS, "server/discover": discover}
+_CACHEABLE_METHODS: Final = {*_MODERN_METHODS} - {"tools/call", "prompts/get"}
 
 
 def _envelope_problem(message: object) -> str | None:
@@ -113,7 +113,7 @@ def _envelope_problem(message: object) -> str | None:
     return None
 
 
-def _error(id_: object, error: Json) -> Json:
+def _error_response(id_: object, error: Json) -> Json:
     return {"jsonrpc": "2.0", "id": id_ if is_id(id_) else None, "error": error}
 
 
@@ -121,7 +121,7 @@ class Server:
     """One connection: lines in, lines out."""
 
     revision: str | None = None
-    level: str = LEVELS[1]
+    level: str = LOG_LEVELS[1]
 
     def __init__(self, write: Callable[[bytes], None], *, faulty: bool = False) -> None:
         """Start serving a connection.
@@ -133,7 +133,7 @@ class Server:
         self._write = write
         self._lock = threading.Lock()
         self._faults = dict(FAULTS) if faulty else {}
-        self._open: dict[tuple[type, str | int], Call] = {}
+        self._open_calls: dict[tuple[type, str | int], Call] = {}
         self._threads: list[threading.Thread] = []
 
     def receive(self, line: bytes) -> None:
@@ -141,130 +141,130 @@ class Server:
         try:
             message = decode(line)
         except ValueError:
-            self._put([_error(None, {"code": PARSE_ERROR, "message": "this is not JSON in UTF-8"})])
+            self._send([_error_response(None, {"code": PARSE_ERROR, "message": "this is not JSON in UTF-8"})])
             return
-        if isinstance(message, list) and message and self.revision == BATCHES:
-            self._take_batch(message)
+        if isinstance(message, list) and message and self.revision == BATCH_REVISION:
+            self._on_batch(message)
         else:
-            self._take(message)
+            self._on_message(message)
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Cancel the open calls, because the client has closed its side, and wait for their threads."""
-        for call in list(self._open.values()):
+        for call in list(self._open_calls.values()):
             call.cancelled.set()
         for thread in self._threads:
             thread.join()
 
     def notify(self, method: str, params: Json) -> None:
         """Send a notification."""
-        self._put([{"jsonrpc": "2.0", "method": method, "params": params}])
+        self._send([{"jsonrpc": "2.0", "method": method, "params": params}])
 
-    def _put(self, messages: list[Any]) -> None:
+    def _send(self, messages: list[Any]) -> None:
         lines = b"".join(message if isinstance(message, bytes) else encode(message) for message in messages)
         with self._lock:
             self._write(lines)
 
-    def _take_batch(self, messages: list[Any]) -> None:
+    def _on_batch(self, messages: list[Any]) -> None:
         answers: list[Json] = []
         for message in messages:
-            call = self._accept(message, answers.append)
+            call = self._open_call(message, answers.append)
             if call:
                 self._serve(call, lambda _, answer: answers.append(answer))
         if answers:
-            self._put([answers])
+            self._send([answers])
 
-    def _take(self, message: object) -> None:
-        call = self._accept(message, lambda error: self._put([error]))
+    def _on_message(self, message: object) -> None:
+        call = self._open_call(message, lambda error: self._send([error]))
         if call and call.method == "tools/call" and notebook.is_slow(call):
-            thread = threading.Thread(target=self._serve_aside, args=(call,))
+            thread = threading.Thread(target=self._serve_in_thread, args=(call,))
             self._threads.append(thread)
             thread.start()
         elif call:
-            self._serve(call, self._answer)
+            self._serve(call, self._send_response)
 
-    def _accept(self, message: object, refuse: Callable[[Json], None]) -> Call | None:
+    def _open_call(self, message: object, refuse: Callable[[Json], None]) -> Call | None:
         """Returns the call, if the message is a request; everything else is handled here."""
         if problem := _envelope_problem(message):
-            known = message.get("id") if isinstance(message, dict) else None
-            refuse(_error(known, {"code": INVALID_REQUEST, "message": problem}))
+            message_id = message.get("id") if isinstance(message, dict) else None
+            refuse(_error_response(message_id, {"code": INVALID_REQUEST, "message": problem}))
             return None
         assert isinstance(message, dict)
         if "method" not in message:
             return None  # a response, although this server sends no requests
         if "id" not in message:
-            self._take_notification(message)
+            self._on_notification(message)
             return None
         call = Call(self, message)
-        self._open[call.key] = call
+        self._open_calls[call.key] = call
         return call
 
-    def _take_notification(self, message: Json) -> None:
+    def _on_notification(self, message: Json) -> None:
         params = message.get("params")
         if message["method"] == "notifications/cancelled" and isinstance(params, dict):
-            named = params.get("requestId")
-            call = self._open.get((type(named), named)) if isinstance(named, str | int) else None
+            request_id = params.get("requestId")
+            call = self._open_calls.get((type(request_id), request_id)) if isinstance(request_id, str | int) else None
             if call:
                 call.cancelled.set()
 
-    def _serve_aside(self, call: Call) -> None:
+    def _serve_in_thread(self, call: Call) -> None:
         with contextlib.suppress(BrokenPipeError):
-            self._serve(call, self._answer)
+            self._serve(call, self._send_response)
 
     def _serve(self, call: Call, deliver: Deliver) -> None:
         try:
-            answer: Json = {"jsonrpc": "2.0", "id": call.id, "result": self._result(call)}
+            answer: Json = {"jsonrpc": "2.0", "id": call.id, "result": self._result_of(call)}
         except RefusalError as refusal:
-            answer = _error(call.id, refusal.error)
+            answer = _error_response(call.id, refusal.error)
         except CancelledError:
             return
         finally:
-            self._open.pop(call.key, None)
+            self._open_calls.pop(call.key, None)
         if not call.cancelled.is_set():
             deliver(call, answer)
 
-    def _result(self, call: Call) -> Json:
-        if not call.well_formed:
+    def _result_of(self, call: Call) -> Json:
+        if not call.is_well_formed:
             raise RefusalError(INVALID_PARAMS, "params must be an object")
         call.revision = self._revision_of(call)
-        modern = call.revision in MODERN
-        method = (_MODERN_METHODS if modern else _HANDSHAKE_METHODS).get(call.method)
+        is_modern = call.revision in MODERN_REVISIONS
+        method = (_MODERN_METHODS if is_modern else _HANDSHAKE_METHODS).get(call.method)
         if method is None:
             raise RefusalError(METHOD_NOT_FOUND, f"unknown method: {call.method}")
         result = method(call)
-        if not modern:
+        if not is_modern:
             return result
-        hints = {"ttlMs": 0, "cacheScope": "private"} if call.method in _CACHEABLE else {}
-        return {"resultType": "complete", **result, **hints, "_meta": {SERVER_INFO_KEY: INFO}}
+        hints = {"ttlMs": 0, "cacheScope": "private"} if call.method in _CACHEABLE_METHODS else {}
+        return {"resultType": "complete", **result, **hints, "_meta": {SERVER_INFO_KEY: SERVER_INFO}}
 
     def _revision_of(self, call: Call) -> str:
         """The revision that a request names; a request that names none belongs to the session, if there is one."""
-        named = call.meta.get(VERSION_KEY)
-        bare = named is None and call.method != "server/discover"
-        if bare and (self.revision is not None or call.method in {"initialize", "ping"}):
+        revision = call.meta.get(VERSION_KEY)
+        is_unversioned = revision is None and call.method != "server/discover"
+        if is_unversioned and (self.revision is not None or call.method in {"initialize", "ping"}):
             return self.revision or ""
-        if not isinstance(named, str) or not isinstance(call.meta.get(CAPABILITIES_KEY), dict):
+        if not isinstance(revision, str) or not isinstance(call.meta.get(CAPABILITIES_KEY), dict):
             raise RefusalError(INVALID_PARAMS, f"no session, and _meta lacks {VERSION_KEY} or {CAPABILITIES_KEY}")
-        if named not in MODERN:
-            data = {"supported": list(MODERN), "requested": named}
-            raise RefusalError(UNSUPPORTED_VERSION, f"unsupported revision: {named}", data)
-        if call.meta.get(LOG_LEVEL_KEY, LEVELS[0]) not in LEVELS:
+        if revision not in MODERN_REVISIONS:
+            data = {"supported": list(MODERN_REVISIONS), "requested": revision}
+            raise RefusalError(UNSUPPORTED_VERSION, f"unsupported revision: {revision}", data)
+        if call.meta.get(LOG_LEVEL_KEY, LOG_LEVELS[0]) not in LOG_LEVELS:
             raise RefusalError(INVALID_PARAMS, f"unknown level in {LOG_LEVEL_KEY}")
-        return named
+        return revision
 
-    def _answer(self, call: Call, answer: Json) -> None:
+    def _send_response(self, call: Call, answer: Json) -> None:
         fault = self._faults.pop(call.fault_key, None) if "result" in answer else None
         if fault is None:
-            self._put([answer])
+            self._send([answer])
             return
         if fault.stderr:
             os.write(2, fault.stderr)
-        self._put(fault.lines(answer))
+        self._send(fault.lines(answer))
 
 
 def _write_all(line: bytes) -> None:
-    left = memoryview(line)
-    while left:
-        left = left[os.write(1, left) :]
+    remaining = memoryview(line)
+    while remaining:
+        remaining = remaining[os.write(1, remaining) :]
 
 
 def main(arguments: list[str]) -> int:
@@ -280,7 +280,7 @@ def main(arguments: list[str]) -> int:
     except BrokenPipeError:
         return 0
     finally:
-        server.end()
+        server.close()
     return 0
 
 

@@ -4,5 +4,5 @@
                                               └─→ http_attempt (a URL) ──────────────────────────────┘
     a URL, for a hosted client ─→ hosted_observation ─→ hosted_checks ─→ Diagnosis
 
-It writes to no file of a client, and does not start a project's server that was neither approved nor named.
+It does not write to a client's files, and does not start a project's server that was neither approved nor named.
 """

@@ -1,4 +1,4 @@
-"""Checks a client's configuration files for entries that it cannot read, ignores or does not trust."""
+"""Checks a client's configuration files, and the environment and proxy that its entries depend on."""
 
 from __future__ import annotations
 
@@ -10,112 +10,133 @@ from typing import Any, Final
 from mcpproxy.clients import addresses
 from mcpproxy.clients.catalogue import CLIENTS
 from mcpproxy.clients.client import Client
-from mcpproxy.clients.documents.document import data_of
+from mcpproxy.clients.documents.document import read_data
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.servers import ClientInventory, Server
-from mcpproxy.clients.wrapper import is_plain
-from mcpproxy.doctor.variables import ENVIRONMENTS, Missing, empty, expanded, unknown, unset, values_of
+from mcpproxy.clients.wrapper import is_shell_safe
+from mcpproxy.doctor.variables import (
+    ENVIRONMENT_MEMBERS,
+    MissingVariable,
+    empty_variables,
+    expand_text,
+    unknown_variables,
+    unset_variables,
+    variable_values,
+)
 from mcpproxy.doctor.verdict import Diagnosis
 from mcpproxy.doctor.verdicts import (
-    AuthorityLost,
-    Comment,
-    LoopbackProxied,
-    ProxyLost,
+    EmptyVariable,
+    JsonComment,
+    LoopbackProxy,
+    LostAuthority,
+    LostProxy,
     ShellWords,
-    Unreadable,
+    UnknownVariable,
+    UnreadableFile,
     UnreadFile,
-    VariableEmpty,
-    VariableUnknown,
-    VariableUnset,
+    UnsetVariable,
     WrongKey,
 )
 
-AUTHORITIES: Final = ("NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE")
-_MAPS: Final = {
-    pattern for client in CLIENTS for config in client.files for pattern in config.maps if len(pattern) == 1
+AUTHORITY_VARIABLES: Final = ("NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE")
+_SERVER_KEYS: Final = {
+    pattern for client in CLIENTS for config in client.files for pattern in config.server_maps if len(pattern) == 1
 }
 
 
 def check_files(inventory: ClientInventory, machine: Machine) -> Iterator[tuple[Path, Diagnosis]]:
-    """What is wrong with the files of one client."""
-    for path, reason in inventory.broken:
-        verdict = Comment if "which this client refuses" in reason else Unreadable
-        yield path, Diagnosis(verdict, f"{machine.shown(path)}: {reason}")
-    known = {server.file for server in inventory.servers}
+    """Yield the faults in the files of a client, each with its file."""
+    for path, reason in inventory.broken_files:
+        verdict = JsonComment if "which this client refuses" in reason else UnreadableFile
+        yield path, Diagnosis(verdict, f"{machine.display_path(path)}: {reason}")
+    files_with_servers = {server.file for server in inventory.servers}
     for config in inventory.client.files:
         for place in config.places.get(machine.system, ()):
-            for path in machine.resolve(place, inventory.client.overrides):
-                if path in inventory.files and path not in known:
-                    yield from _wrong_key(path, config.format, config.maps)
-    for place in inventory.client.misplaced:
-        for path in machine.resolve(place, inventory.client.overrides):
-            yield from _misplaced(path, inventory.client, machine)
+            for path in machine.paths_of(place, inventory.client.overrides):
+                if path in inventory.files and path not in files_with_servers:
+                    yield from _check_key(path, config.format, config.server_maps)
+    for place in inventory.client.misplaced_files:
+        for path in machine.paths_of(place, inventory.client.overrides):
+            yield from _check_misplaced(path, inventory.client, machine)
 
 
-def _wrong_key(path: Path, form: Any, maps: tuple[tuple[str | int, ...], ...]) -> Iterator[tuple[Path, Diagnosis]]:
-    data = data_of(path, form)
-    for pattern in _MAPS - {*maps}:
-        inside = data.get(str(pattern[0])) if isinstance(data, dict) else None
-        if isinstance(inside, dict) and inside and all(isinstance(entry, dict) for entry in inside.values()):
-            wanted = ".".join(map(str, maps[0]))
-            yield path, Diagnosis(WrongKey, f"{path} has its servers under `{pattern[0]}`", f"rename it to `{wanted}`")
+def _check_key(path: Path, form: Any, maps: tuple[tuple[str | int, ...], ...]) -> Iterator[tuple[Path, Diagnosis]]:
+    data = read_data(path, form)
+    for pattern in _SERVER_KEYS - {*maps}:
+        entries = data.get(str(pattern[0])) if isinstance(data, dict) else None
+        if isinstance(entries, dict) and entries and all(isinstance(entry, dict) for entry in entries.values()):
+            right_key = ".".join(map(str, maps[0]))
+            yield (
+                path,
+                Diagnosis(WrongKey, f"{path} has its servers under `{pattern[0]}`", f"rename it to `{right_key}`"),
+            )
 
 
-def _misplaced(path: Path, client: Client, machine: Machine) -> Iterator[tuple[Path, Diagnosis]]:
-    data = data_of(path, "jsonc")
-    names = {str(pattern[0]) for config in client.files for pattern in config.maps} | {"mcpServers", "mcp_servers"}
+def _check_misplaced(path: Path, client: Client, machine: Machine) -> Iterator[tuple[Path, Diagnosis]]:
+    data = read_data(path, "jsonc")
+    names = {str(pattern[0]) for config in client.files for pattern in config.server_maps} | {
+        "mcpServers",
+        "mcp_servers",
+    }
     if isinstance(data, dict) and any(isinstance(data.get(name), dict) and data[name] for name in names):
-        right = machine.resolve(client.files[0].places[machine.system][0], client.overrides)[0]
-        yield path, Diagnosis(UnreadFile, machine.shown(path), f"move its servers to {machine.shown(right)}")
+        right_path = machine.paths_of(client.files[0].places[machine.system][0], client.overrides)[0]
+        yield (
+            path,
+            Diagnosis(
+                UnreadFile, machine.display_path(path), f"move its servers to {machine.display_path(right_path)}"
+            ),
+        )
 
 
 def check_entry(server: Server, machine: Machine) -> Iterator[Diagnosis]:
-    """What is wrong with one entry, before anything is started."""
-    client, values = server.client, values_of(machine)
-    if missing := _listed(unset(server.entry, client, values)):
-        yield Diagnosis(VariableUnset, f"no value for {missing}")
-    if missing := _listed(unknown(server.entry, client)):
-        yield Diagnosis(VariableUnknown, f"only {client.title} knows the value of {missing}")
-    if missing := _listed(empty(server.entry, client, values)):
-        yield Diagnosis(VariableEmpty, f"no value for {missing}")
+    """Yield the faults in an entry that are visible before the server is started."""
+    client, values = server.client, variable_values(machine)
+    if variable_list := _variables_text(unset_variables(server.entry, client, values)):
+        yield Diagnosis(UnsetVariable, f"no value for {variable_list}")
+    if variable_list := _variables_text(unknown_variables(server.entry, client)):
+        yield Diagnosis(UnknownVariable, f"only {client.title} knows the value of {variable_list}")
+    if variable_list := _variables_text(empty_variables(server.entry, client, values)):
+        yield Diagnosis(EmptyVariable, f"no value for {variable_list}")
     if client.joins_words:
         for word in server.words:
-            if not is_plain(expanded(word, client, values)):
+            if not is_shell_safe(expand_text(word, client, values)):
                 yield Diagnosis(ShellWords, f"the shell would change {word!r}")
                 break
 
 
-def _listed(missing: Iterable[Missing]) -> str:
+def _variables_text(missing: Iterable[MissingVariable]) -> str:
     return ", ".join(map(str, dict.fromkeys(missing)))
 
 
-def check_environment(server: Server, variables: Mapping[str, str], given: Mapping[str, str]) -> Iterator[Diagnosis]:
-    """What a server lacks in its environment.
+def check_environment(
+    server: Server, variables: Mapping[str, str], server_variables: Mapping[str, str]
+) -> Iterator[Diagnosis]:
+    """Yield diagnoses of variables that a server lacks in its environment.
 
     Args:
         server: the entry.
         variables: the environment of the client.
-        given: the environment of the server.
+        server_variables: the environment of the server.
     """
-    for verdict, names in ((ProxyLost, addresses.PROXIES), (AuthorityLost, AUTHORITIES)):
-        lost = [name for name in names if variables.get(name) and name not in given]
-        if lost:
-            yield Diagnosis(verdict, f"{server.client.title} does not pass on {', '.join(lost)}")
+    for verdict, names in ((LostProxy, addresses.PROXY_VARIABLES), (LostAuthority, AUTHORITY_VARIABLES)):
+        lost_names = [name for name in names if variables.get(name) and name not in server_variables]
+        if lost_names:
+            yield Diagnosis(verdict, f"{server.client.title} does not pass on {', '.join(lost_names)}")
 
 
 def check_proxy(client: Client, url: str, variables: Mapping[str, str]) -> Iterator[Diagnosis]:
-    """Whether a client would use the proxy for a server on this machine."""
+    """Yield a diagnosis if a client would use an HTTP proxy for a server on this machine."""
     name = addresses.host(url)
-    variable = addresses.loopback_proxy(name, variables)
+    variable = addresses.loopback_proxy_variable(name, variables)
     if variable and client.proxies_loopback:
-        yield Diagnosis(LoopbackProxied, f"{variable} is set, and NO_PROXY does not name {name}")
+        yield Diagnosis(LoopbackProxy, f"{variable} is set, and NO_PROXY does not name {name}")
 
 
 def entry_environment(server: Server, values: Mapping[str, str]) -> dict[str, str]:
-    """The variables that an entry sets, with their own variables replaced."""
-    named = [server.entry[name] for name in ENVIRONMENTS if name in server.entry]
-    own = named[0] if named and isinstance(named[0], dict) else {}
+    """Return the environment variables that an entry sets; variables in their values are replaced."""
+    environments = [server.entry[name] for name in ENVIRONMENT_MEMBERS if name in server.entry]
+    variables = environments[0] if environments and isinstance(environments[0], dict) else {}
     return {
-        str(name): expanded(value if isinstance(value, str) else json.dumps(value), server.client, values, "env")
-        for name, value in own.items()
+        str(name): expand_text(value if isinstance(value, str) else json.dumps(value), server.client, values, "env")
+        for name, value in variables.items()
     }

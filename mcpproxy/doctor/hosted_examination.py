@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from mcpproxy.clients.hosted import OF_DOCUMENTS, HostedClient, Requirement
-from mcpproxy.doctor.examination import HTTP_S, Result
+from mcpproxy.doctor.examination import HTTP_TIMEOUT_S, ExaminationResult
 from mcpproxy.doctor.hosted_checklist import Checklist
 from mcpproxy.doctor.hosted_checks import CHECKS, Problem, problems_of
 from mcpproxy.doctor.hosted_observation import Observation, observe
 from mcpproxy.doctor.verdict import Diagnosis
-from mcpproxy.doctor.verdicts import Redirected
+from mcpproxy.doctor.verdicts import UnfollowedRedirect
 
 TOTAL_S: Final = 60.0
 """The maximum time of all requests for one client, in seconds."""
@@ -18,8 +18,8 @@ _MAX_EVIDENCE_CHARS: Final = 500
 
 
 def examine_hosted(
-    name: str, url: str, client: HostedClient, limit_s: float = HTTP_S, total_s: float = TOTAL_S
-) -> Result:
+    name: str, url: str, client: HostedClient, limit_s: float = HTTP_TIMEOUT_S, total_s: float = TOTAL_S
+) -> ExaminationResult:
     """Examine a URL for a hosted client; returns the result, with a checklist.
 
     Args:
@@ -49,7 +49,7 @@ def examine_hosted(
     timings = {} if server.initialize_s is None else {"initialize": server.initialize_s * 1000}
     tools = None if server.tools is None else len(server.tools)
     checklist = Checklist(client, tuple(checked), tuple(unchecked))
-    return Result(name, client.id, (*diagnoses, *server.remarks), timings, tools, checklist)
+    return ExaminationResult(name, client.id, (*diagnoses, *server.remarks), timings, tools, checklist)
 
 
 def _reason(requirement: Requirement, server: Observation) -> str:
@@ -72,4 +72,4 @@ def _redirected(server: Observation) -> Diagnosis:
         if server.leaves_origin
         else ": clients repeat the POST as a GET, without the message"
     )
-    return Diagnosis(Redirected, f"{server.redirect}{why}; it was not followed")
+    return Diagnosis(UnfollowedRedirect, f"{server.redirect}{why}; it was not followed")

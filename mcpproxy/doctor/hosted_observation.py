@@ -20,11 +20,11 @@ from analysis.protocol.challenges import parse_challenges
 from analysis.protocol.error_codes import METHOD_NOT_FOUND
 from mcpproxy import __version__
 from mcpproxy.clients.hosted import BY_PATH, BY_ROOT, OLD_PLACE, POINTER, SSE, STREAMABLE, HostedClient
-from mcpproxy.clients.probe import HOPS, REDIRECTS, next_url
+from mcpproxy.clients.probe import MAX_REDIRECTS, REDIRECT_STATUSES, next_url
 from mcpproxy.doctor.http_request import FAILURES, MAX_BODY, HttpReply, failure_diagnosis, send
-from mcpproxy.doctor.process_attempt import HELLO
+from mcpproxy.doctor.process_attempt import INITIALIZE_PARAMS
 from mcpproxy.doctor.verdict import Diagnosis
-from mcpproxy.doctor.verdicts import NotMcp, RedirectFollowed, Refused
+from mcpproxy.doctor.verdicts import FollowedRedirect, NonMcpServer, RefusedRequest
 
 MAX_PAGES: Final = 20
 """The most pages of a list of tools that are requested; no more are if the list exceeds `MAX_BODY` bytes."""
@@ -140,21 +140,21 @@ def observe(client: HostedClient, url: str, origin: str, limit_s: float, total_s
 
 def _initialize(budget: _Budget, server: Observation, client: HostedClient, page: dict[str, str]) -> None:
     """Send `initialize`, and `tools/list` if it succeeds."""
-    info = {"name": client.speaks_as or HELLO["clientInfo"]["name"], "version": __version__}
-    hello = _request(1, "initialize", {**HELLO, "clientInfo": info})
+    info = {"name": client.speaks_as or INITIALIZE_PARAMS["clientInfo"]["name"], "version": __version__}
+    hello = _request(1, "initialize", {**INITIALIZE_PARAMS, "clientInfo": info})
     url, headers = server.url, {**_ACCEPT, **page}
     began = time.monotonic()
     reply = budget.send("POST", url, headers, hello, 1)
-    for _ in range(HOPS):
+    for _ in range(MAX_REDIRECTS):
         target = next_url(url, "POST", reply.status, reply.value("location"))
         if target is None:
             break
         shown = shown_url(target)
-        server.remarks = [Diagnosis(RedirectFollowed, f"{reply.status} to {shown}", f"change its URL to {shown}")]
+        server.remarks = [Diagnosis(FollowedRedirect, f"{reply.status} to {shown}", f"change its URL to {shown}")]
         url, reply = target, budget.send("POST", target, headers, hello, 1)
     server.reply = reply
     message = reply.message(1)
-    if reply.status in REDIRECTS:
+    if reply.status in REDIRECT_STATUSES:
         location = reply.value("location")
         server.redirect = f"{reply.status} to {shown_url(location) or 'no address'}"
         server.leaves_origin = bool(location) and next_url(url, "GET", reply.status, location) is None
@@ -167,11 +167,11 @@ def _initialize(budget: _Budget, server: Observation, client: HostedClient, page
             headers["Mcp-Session-Id"] = reply.value("mcp-session-id")
         _list_tools(budget, server, url, headers)
     elif message is not None or reply.status >= 500 or reply.status == 400:
-        server.failure = Diagnosis(Refused, f"initialize: {_outcome(reply)}{_error_text(message)}")
+        server.failure = Diagnosis(RefusedRequest, f"initialize: {_outcome(reply)}{_error_text(message)}")
     elif reply.status >= 400 and _opens_stream(budget, url, page):
         server.transport = SSE
     else:
-        server.failure = Diagnosis(NotMcp, f"POST {shown_url(url)}: {_outcome(reply)}")
+        server.failure = Diagnosis(NonMcpServer, f"POST {shown_url(url)}: {_outcome(reply)}")
 
 
 def _opens_stream(budget: _Budget, url: str, page: dict[str, str]) -> bool:
@@ -196,7 +196,7 @@ def _list_tools(budget: _Budget, server: Observation, url: str, headers: dict[st
             return
         if not isinstance(result, dict) or not isinstance(listed, list):
             if _error_code(message) != METHOD_NOT_FOUND:
-                server.failure = Diagnosis(Refused, f"tools/list: {_outcome(reply)}{_error_text(message)}")
+                server.failure = Diagnosis(RefusedRequest, f"tools/list: {_outcome(reply)}{_error_text(message)}")
                 return
             break
         tools += [tool for tool in listed if isinstance(tool, dict)]
@@ -264,7 +264,7 @@ def _document(budget: _Budget, server: Observation, place: str, url: str) -> Doc
     requested_url = url
     try:
         reply = budget.send("GET", url, {"Accept": "application/json"})
-        for _ in range(HOPS):
+        for _ in range(MAX_REDIRECTS):
             target = next_url(requested_url, "GET", reply.status, reply.value("location"))
             if target is None:
                 break
@@ -272,7 +272,7 @@ def _document(budget: _Budget, server: Observation, place: str, url: str) -> Doc
     except FAILURES as error:
         return Document(place, url, failure_diagnosis(error, budget.limit_s).evidence)
     content = reply.document if reply.status == 200 else None
-    if reply.status in REDIRECTS:
+    if reply.status in REDIRECT_STATUSES:
         outcome = f"{reply.status} to {shown_url(reply.value('location'))}, which was not followed"
     else:
         outcome = f"{_outcome(reply)}{'' if reply.status != 200 or content is not None else ', not a JSON object'}"

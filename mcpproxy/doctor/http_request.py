@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from mcpproxy import __version__
-from mcpproxy.clients.probe import NoRedirect
+from mcpproxy.clients.probe import NoRedirectHandler
 from mcpproxy.clients.timeouts import run_with_timeout
-from mcpproxy.doctor.process_attempt import interrupted
+from mcpproxy.doctor.process_attempt import interruption
 from mcpproxy.doctor.verdict import Diagnosis
-from mcpproxy.doctor.verdicts import HttpNoAnswer, PortClosed, Unreachable, UntrustedCertificate
+from mcpproxy.doctor.verdicts import ClosedPort, MissingHttpAnswer, UnreachableHost, UntrustedCertificate
 
 MAX_BODY: Final = 4 << 20
 """The most bytes of a body that are read, and of the events of a stream."""
@@ -91,7 +91,7 @@ def send(
         http.client.HTTPException: the response is not valid.
         ValueError: the URL is not valid.
     """
-    return run_with_timeout(limit_s, lambda: _send(method, url, headers, body, limit_s, request_id), interrupted)
+    return run_with_timeout(limit_s, lambda: _send(method, url, headers, body, limit_s, request_id), interruption)
 
 
 def failure_diagnosis(error: Exception, limit_s: float) -> Diagnosis:
@@ -107,14 +107,14 @@ def failure_diagnosis(error: Exception, limit_s: float) -> Diagnosis:
     if isinstance(reason, ssl.SSLError):
         return Diagnosis(UntrustedCertificate, str(reason.reason or reason))
     if isinstance(reason, TimeoutError):
-        return Diagnosis(HttpNoAnswer, f"no answer within {limit_s:.0f} s")
+        return Diagnosis(MissingHttpAnswer, f"no answer within {limit_s:.0f} s")
     if isinstance(reason, ConnectionRefusedError):
-        return Diagnosis(PortClosed, "the connection was refused")
+        return Diagnosis(ClosedPort, "the connection was refused")
     if isinstance(reason, socket.gaierror):
-        return Diagnosis(Unreachable, reason.strerror or "the host name is unknown")
+        return Diagnosis(UnreachableHost, reason.strerror or "the host name is unknown")
     if isinstance(reason, http.client.HTTPException | ConnectionError):
-        return Diagnosis(HttpNoAnswer, f"the connection ended without a response ({type(reason).__name__})")
-    return Diagnosis(Unreachable, str(reason))
+        return Diagnosis(MissingHttpAnswer, f"the connection ended without a response ({type(reason).__name__})")
+    return Diagnosis(UnreachableHost, str(reason))
 
 
 def _send(
@@ -124,7 +124,7 @@ def _send(
     named = {"User-Agent": f"mcpproxy-doctor/{__version__}", **headers}
     request = urllib.request.Request(url, body, named, method=method)  # noqa: S310 # http and https only
     try:
-        response = urllib.request.build_opener(NoRedirect).open(request, timeout=limit_s)
+        response = urllib.request.build_opener(NoRedirectHandler).open(request, timeout=limit_s)
     except urllib.error.HTTPError as error:
         response = error
     with response:

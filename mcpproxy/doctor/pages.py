@@ -1,6 +1,6 @@
-"""The pages of all verdicts, generated from their docstrings: docs/doctor.
+"""Generates the pages of all verdicts, docs/doctor, from their docstrings.
 
-python -m mcpproxy.doctor.pages docs/doctor     rewrites them, and removes obsolete ones
+python -m mcpproxy.doctor.pages docs/doctor     rewrites the pages, and removes obsolete ones
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _HEADING: Final = re.compile(r"^\*\*([^*]+)\.\*\* ", re.MULTILINE)
 
 
 def file_name(verdict: type[Verdict]) -> str:
-    """The name of a verdict's page."""
+    """Return the file name of a verdict's page."""
     return f"{verdict.id.replace('/', '-')}.md"
 
 
 def page(verdict: type[Verdict]) -> str:
-    """The page of one verdict."""
+    """Return the page of a verdict, in Markdown."""
     title, _, body = (inspect.getdoc(verdict) or "").partition("\n\n")
     kind = "The server cannot be used." if verdict.fails else "This is a remark: the server may still work."
     text = _HEADING.sub(lambda match: f"## {match[1]}\n\n", body)
@@ -33,13 +33,13 @@ def page(verdict: type[Verdict]) -> str:
 
 
 def paragraphs(verdict: type[Verdict]) -> list[str]:
-    """The page for a terminal, each paragraph a line."""
+    """Return the page of a verdict for a terminal: a list of paragraphs without line breaks."""
     text = page(verdict).replace("## ", "").lstrip("# ").rstrip()
     return [paragraph.replace("\n", " ") for paragraph in text.split("\n\n")]
 
 
 def pages() -> dict[str, str]:
-    """Every page by its file name, the index included."""
+    """Return all pages, including the index, by file name."""
     rows = "\n".join(f"| [{verdict.id}]({file_name(verdict)}) | {verdict.title()} |" for verdict in VERDICTS)
     index = (
         "# Verdicts\n\nWhat [`mcpproxy doctor`](../commands/doctor.md) can find, in the order in which it looks. "

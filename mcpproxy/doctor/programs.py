@@ -1,4 +1,4 @@
-"""Where programs are: on the PATH that a client gives, and in the places that its PATH may lack."""
+"""Finds programs on the PATH that a client gives to its servers, and in folders that this PATH may lack."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Final
 
 from mcpproxy.doctor.verdict import Diagnosis
-from mcpproxy.doctor.verdicts import InterpreterMissing, NotExecutable, NotFound
+from mcpproxy.doctor.verdicts import MissingInterpreter, MissingProgram, NonExecutableProgram
 
-_ELSEWHERE: Final = (
+_USUAL_FOLDERS: Final = (
     "~/.nvm/versions/node/*/bin",
     "~/.volta/bin",
     "~/.asdf/shims",
@@ -29,61 +29,61 @@ _ELSEWHERE: Final = (
     "/usr/local/bin",
     "/usr/bin",
 )
-SHOWN_FOLDERS: Final = 4
-"""How many folders of a PATH are named."""
+MAX_SHOWN_FOLDERS: Final = 4
+"""The maximum number of folders of a PATH that a message names."""
 _DEFAULT_PATH: Final = os.defpath
-_FIRST_LINE: Final = 256
+_MAX_FIRST_LINE_BYTES: Final = 256
 
 
-def diagnose(command: str, variables: dict[str, str], folder: Path, home: Path) -> Diagnosis | None:
-    """What keeps a command from being started, or None if nothing does.
+def diagnose_command(command: str, variables: dict[str, str], folder: Path, home: Path) -> Diagnosis | None:
+    """Return the fault that keeps a command from being started, or None.
 
     Args:
         command: the first word, as the client starts it.
         variables: the environment of the server.
-        folder: where it is started.
+        folder: the directory in which the command is started.
         home: the home directory of the user.
     """
     path = variables.get("PATH", _DEFAULT_PATH)
     if "/" in command:
         file = folder / command
-        if not os.path.exists(file):  # which, unlike `Path.exists`, accepts any text
-            return Diagnosis(NotFound, f"{command} does not exist")
+        if not os.path.exists(file):  # unlike `Path.exists`, this accepts any text
+            return Diagnosis(MissingProgram, f"{command} does not exist")
     else:
         program = shutil.which(command, path=path)
         if program is None:
-            return _not_found(command, path, home)
+            return _diagnose_missing(command, path, home)
         file = Path(program)
     if not file.is_file() or not os.access(file, os.X_OK):
-        return Diagnosis(NotExecutable, f"{file} is not an executable file")
-    return _interpreter(file, path, home)
+        return Diagnosis(NonExecutableProgram, f"{file} is not an executable file")
+    return _diagnose_interpreter(file, path, home)
 
 
-def unsplit_command(command: str, variables: dict[str, str], folder: Path, home: Path) -> Diagnosis | None:
-    """The verdict on a command that is not found because it contains its arguments as well, or None if it does not.
+def diagnose_unsplit_command(command: str, variables: dict[str, str], folder: Path, home: Path) -> Diagnosis | None:
+    """Return the diagnosis of a command that is not found because it contains its arguments as well, or None.
 
     Args:
-        command: a word that names no program.
+        command: a word that does not name a program.
         variables: the environment of the server.
-        folder: where it is started.
+        folder: the directory in which the command is started.
         home: the home directory of the user.
     """
-    first, *rest = split(command)
-    if not rest:
+    program, *arguments = split_words(command)
+    if not arguments:
         return None
     path = variables.get("PATH", _DEFAULT_PATH)
-    if "/" in first:
-        is_program = (folder / first).is_file()
+    if "/" in program:
+        is_found = (folder / program).is_file()
     else:
-        is_program = shutil.which(first, path=path) is not None or any(_found_elsewhere(first, home))
-        if not is_program:
-            missing = f"{first} is not in {_shown(path)}, and the words after it are its arguments"
-            return Diagnosis(NotFound, missing, f"install {first}, and ")
-    return Diagnosis(NotFound, f"{first} is a program; the words after it are arguments") if is_program else None
+        is_found = shutil.which(program, path=path) is not None or any(_find_elsewhere(program, home))
+        if not is_found:
+            evidence = f"{program} is not in {_path_text(path)}, and the words after it are its arguments"
+            return Diagnosis(MissingProgram, evidence, f"install {program}, and ")
+    return Diagnosis(MissingProgram, f"{program} is a program; the words after it are arguments") if is_found else None
 
 
-def split(command: str) -> list[str]:
-    """The words of a command line, as a shell would split it; at blanks, if a quote is left open."""
+def split_words(command: str) -> list[str]:
+    """Split a command line as a shell would or, if a quotation mark is not closed, at white space."""
     try:
         return shlex.split(command) or [command]
     except ValueError:
@@ -91,56 +91,56 @@ def split(command: str) -> list[str]:
 
 
 def is_passable(text: str) -> bool:
-    """Whether a text can be a word, a variable or a folder of a process."""
+    """Whether a text can be an argument, an environment variable or the directory of a process."""
     try:
         return b"\0" not in os.fsencode(text)
     except UnicodeEncodeError:
         return False
 
 
-def _not_found(command: str, path: str, home: Path) -> Diagnosis:
-    places = list(_found_elsewhere(command, home))
-    evidence = f"{command} is not in {_shown(path)}"
-    return Diagnosis(NotFound, evidence, f"use {places[0]} as its command" if places else f"install {command}")
+def _diagnose_missing(command: str, path: str, home: Path) -> Diagnosis:
+    places = list(_find_elsewhere(command, home))
+    evidence = f"{command} is not in {_path_text(path)}"
+    return Diagnosis(MissingProgram, evidence, f"use {places[0]} as its command" if places else f"install {command}")
 
 
-def _shown(path: str) -> str:
-    """A PATH for a person to read."""
+def _path_text(path: str) -> str:
+    """Format a PATH for people."""
     folders = list(dict.fromkeys(filter(None, path.split(os.pathsep))))
-    if len(folders) <= SHOWN_FOLDERS:
+    if len(folders) <= MAX_SHOWN_FOLDERS:
         return ", ".join(folders) or "an empty PATH"
-    return f"{', '.join(folders[:SHOWN_FOLDERS])}, or {len(folders) - SHOWN_FOLDERS} other folders on its PATH"
+    return f"{', '.join(folders[:MAX_SHOWN_FOLDERS])}, or {len(folders) - MAX_SHOWN_FOLDERS} other folders on its PATH"
 
 
-def _found_elsewhere(command: str, home: Path) -> Iterator[str]:
-    for place in _ELSEWHERE:
+def _find_elsewhere(command: str, home: Path) -> Iterator[str]:
+    for place in _USUAL_FOLDERS:
         folder = str(home / place[2:]) if place.startswith("~/") else place
-        fixed, _, rest = folder.partition("/*/")
-        folders = sorted(Path(fixed).glob(f"*/{rest}"), reverse=True) if rest else [Path(folder)]
+        prefix, _, suffix = folder.partition("/*/")
+        folders = sorted(Path(prefix).glob(f"*/{suffix}"), reverse=True) if suffix else [Path(folder)]
         yield from (str(place / command) for place in folders if os.access(place / command, os.X_OK))
-    on_ours = shutil.which(command)
-    if on_ours is not None:
-        yield on_ours
+    own_path = shutil.which(command)
+    if own_path is not None:
+        yield own_path
 
 
-def _interpreter(file: Path, path: str, home: Path) -> Diagnosis | None:
-    """The interpreter in the first line of a script, if it is missing."""
+def _diagnose_interpreter(file: Path, path: str, home: Path) -> Diagnosis | None:
+    """Return the diagnosis of a script whose first line names a missing interpreter, or None."""
     try:
-        with file.open("rb") as opened:
-            first = opened.readline(_FIRST_LINE)
+        with file.open("rb") as script:
+            first_line = script.readline(_MAX_FIRST_LINE_BYTES)
     except OSError:
         return None
-    if not first.startswith(b"#!"):
+    if not first_line.startswith(b"#!"):
         return None
-    first = first.partition(b"\0")[0]
-    words = split(first[2:].decode("utf-8", "replace"))
+    first_line = first_line.partition(b"\0")[0]
+    words = split_words(first_line[2:].decode("utf-8", "replace"))
     if not words[0].strip():
         return None
     if not os.path.exists(words[0]):
-        return Diagnosis(InterpreterMissing, f"{file} needs {words[0]}, which does not exist")
+        return Diagnosis(MissingInterpreter, f"{file} needs {words[0]}, which does not exist")
     names = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
     if Path(words[0]).name == "env" and names and shutil.which(names[0], path=path) is None:
-        places = list(_found_elsewhere(names[0], home))
-        evidence = f"{file} needs {names[0]}, which is not in {_shown(path)}"
-        return Diagnosis(InterpreterMissing, evidence, f"add {Path(places[0]).parent} to its PATH" if places else "")
+        places = list(_find_elsewhere(names[0], home))
+        evidence = f"{file} needs {names[0]}, which is not in {_path_text(path)}"
+        return Diagnosis(MissingInterpreter, evidence, f"add {Path(places[0]).parent} to its PATH" if places else "")
     return None

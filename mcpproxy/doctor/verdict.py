@@ -1,4 +1,4 @@
-"""What a verdict is: one fault that keeps a server from coming up, with a page of its own."""
+"""The base class of verdicts: each verdict is one fault that a server can have, and has a page of its own."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ HEADINGS: Final = ("What it means", "What to do")
 
 
 class Verdict:
-    """One fault, or one thing that is likely to become one. The docstring of each subclass is its page."""
+    """A fault, or a remark on something that may become one. The docstring of each subclass is its page."""
 
     id: ClassVar[str]
-    """Never reused for anything else; also the name of its page, with `-` for `/`."""
+    """The id, which is never reused; with `-` for `/`, it is also the name of the page."""
     fails: ClassVar[bool] = True
     """Whether the server cannot be used; False for a remark."""
     leaves_unexamined: ClassVar[bool] = False
-    """Whether it is the reason that the server was neither started nor sent a request, so nothing is known about it."""
+    """Whether this is the reason why the server was neither started nor sent a request."""
 
     @classmethod
     def title(cls) -> str:
-        """What is wrong, in one line."""
+        """Return a sentence that says what is wrong."""
         return (inspect.getdoc(cls) or "").partition("\n")[0].rstrip(".")
 
     @classmethod
     def first_step(cls) -> str:
-        """The first sentence of what to do."""
+        """Return the first sentence of "What to do"."""
         _, _, steps = (inspect.getdoc(cls) or "").partition("**What to do.** ")
         return re.split(r"(?<=\.)\s", steps, maxsplit=1)[0].replace("\n", " ").rstrip(".")
 
 
 class Diagnosis(NamedTuple):
-    """A verdict on one server, with what proves it."""
+    """A verdict on one server, with the evidence for it."""
 
     verdict: type[Verdict]
     evidence: str
-    """What was observed. It may contain the server's text, so it is untrusted."""
+    """The observation. It may contain text from the server, so it is untrusted."""
     advice: str = ""
-    """What to do in this case, if there is more to say than the page does."""
+    """Advice for this case, if there is more to say than the page does."""

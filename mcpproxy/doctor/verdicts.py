@@ -1,4 +1,4 @@
-"""Every verdict of `mcpproxy doctor`, in the order in which they are looked for."""
+"""The verdicts of `mcpproxy doctor`, in the order in which it checks for them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from mcpproxy.doctor.hosted_verdicts import HOSTED_VERDICTS
 from mcpproxy.doctor.verdict import Verdict
 
 
-class Unreadable(Verdict):
+class UnreadableFile(Verdict):
     """The configuration file does not parse.
 
-    **What it means.** The client cannot read the file, so it knows none of the servers in it. Some clients say so;
-    others start without any servers and say nothing.
+    **What it means.** The client cannot read the file, so it knows none of the servers in it. Some clients report this;
+    others silently start without any servers.
 
     **What to do.** Fix the file at the line and column shown. `mcpproxy install` does not touch the file until it
     parses.
@@ -21,7 +21,7 @@ class Unreadable(Verdict):
     id = "config/unreadable"
 
 
-class Comment(Verdict):
+class JsonComment(Verdict):
     """The file contains a comment or a trailing comma, which this client rejects.
 
     **What it means.** This client reads strict JSON. Claude Code reports a malformed file and loads no servers
@@ -57,7 +57,7 @@ class UnreadFile(Verdict):
     id = "config/unread-file"
 
 
-class NotTrusted(Verdict):
+class UntrustedServer(Verdict):
     """The client has not been told to trust this project or this server.
 
     **What it means.** The servers of a project could run anything, so clients start them only after you agree. Until
@@ -70,7 +70,7 @@ class NotTrusted(Verdict):
     id = "config/not-trusted"
 
 
-class NeedsConsent(Verdict):
+class MissingConsent(Verdict):
     """The server belongs to the project, so doctor does not start it unless you name it.
 
     **What it means.** Whoever can write to the repository chooses what its servers run, and where a URL sends your
@@ -85,7 +85,7 @@ class NeedsConsent(Verdict):
     leaves_unexamined = True
 
 
-class Overridden(Verdict):
+class OverriddenEntry(Verdict):
     """The client uses another entry of the same name, so doctor does not start this one unless you name it.
 
     **What it means.** Of several entries of one name, a client uses the most specific: those of a project come before
@@ -99,7 +99,7 @@ class Overridden(Verdict):
     leaves_unexamined = True
 
 
-class NoCommand(Verdict):
+class MissingCommand(Verdict):
     """The entry has no command or URL that doctor can read, so the server was not examined.
 
     **What it means.** Some clients have servers of their own that need neither. Otherwise the command or the URL is
@@ -114,12 +114,12 @@ class NoCommand(Verdict):
     leaves_unexamined = True
 
 
-class VariableUnset(Verdict):
+class UnsetVariable(Verdict):
     """A variable in the entry has no value.
 
     **What it means.** The client replaces `${NAME}` and the like with variables from its own environment. Claude Code
     rejects the whole file if one has no value, mcporter the server; others pass the literal `${NAME}` on to the server.
-    The evidence says which member of the entry holds the variable.
+    The evidence says which member of the entry contains the variable.
 
     **What to do.** Set the variable in the environment in which the client starts, or give it a default if the
     client's syntax allows one (`${NAME:-value}` in Claude Code). A desktop application does not read your shell's
@@ -129,7 +129,7 @@ class VariableUnset(Verdict):
     id = "config/variable-unset"
 
 
-class VariableEmpty(Verdict):
+class EmptyVariable(Verdict):
     """A variable in the entry has no value, and the client passes on nothing instead.
 
     **What it means.** The client starts the server without the variable, or with an empty text in its place. The server
@@ -143,7 +143,7 @@ class VariableEmpty(Verdict):
     fails = False
 
 
-class VariableUnknown(Verdict):
+class UnknownVariable(Verdict):
     """Only the client knows the value of a variable in the entry, so the server was not examined.
 
     **What it means.** The value is a secret or an input that the client stores, a setting, or the file in the editor.
@@ -171,11 +171,11 @@ class ShellWords(Verdict):
     id = "config/shell-words"
 
 
-class CannotRecord(Verdict):
+class FailedRecording(Verdict):
     """mcpproxy cannot create a capture, so it does not start the server.
 
     **What it means.** The problem is with the recorder; nothing is known about the server. The directory for captures
-    cannot be created or written to, others could replace what is in it, or its disk is full. `mcpproxy run` then starts
+    cannot be created or written to, others could replace its contents, or its disk is full. `mcpproxy run` then starts
     nothing and exits with status 73, because an unrecorded server would look as if it were recorded.
 
     **What to do.** Make sure that only you can write to the directory shown, and that its disk has free space. Or
@@ -185,10 +185,10 @@ class CannotRecord(Verdict):
     id = "route/cannot-record"
 
 
-class RunsUnrecorded(Verdict):
+class UnrecordedServer(Verdict):
     """The server is used unrecorded, because mcpproxy cannot create a capture.
 
-    **What it means.** The directory for captures cannot be created or written to, others could replace what is in it,
+    **What it means.** The directory for captures cannot be created or written to, others could replace its contents,
     or its disk is full. The client still has its server, because `install` writes `--if-unrecordable=pass`: `mcpproxy
     run` then starts the server without a capture, and says so in one line on stderr. The server stays unrecorded until
     it ends; its next start tries again.
@@ -201,7 +201,7 @@ class RunsUnrecorded(Verdict):
     fails = False
 
 
-class NotFound(Verdict):
+class MissingProgram(Verdict):
     """The command is not on the client's PATH.
 
     **What it means.** The client looks for the command on its own PATH, which may be shorter than your
@@ -217,7 +217,7 @@ class NotFound(Verdict):
     id = "start/not-found"
 
 
-class NotExecutable(Verdict):
+class NonExecutableProgram(Verdict):
     """The command exists, but cannot be executed.
 
     **What it means.** The file is not marked as executable, or it is a directory.
@@ -228,7 +228,7 @@ class NotExecutable(Verdict):
     id = "start/not-executable"
 
 
-class InterpreterMissing(Verdict):
+class MissingInterpreter(Verdict):
     """The script's interpreter cannot be found.
 
     **What it means.** The first line of the script names an interpreter (`#!/usr/bin/env node`) that is not on the
@@ -241,7 +241,7 @@ class InterpreterMissing(Verdict):
     id = "start/interpreter-missing"
 
 
-class Exits(Verdict):
+class EarlyExit(Verdict):
     """The server exits before it answers `initialize`.
 
     **What it means.** The process started, and then exited on its own. Its last lines on stderr, which most clients
@@ -254,20 +254,20 @@ class Exits(Verdict):
     id = "start/exits"
 
 
-class NoAnswer(Verdict):
+class MissingAnswer(Verdict):
     """The server runs, but does not answer `initialize` before the client gives up.
 
     **What it means.** The process started, but sent no answer before the client's time-out. It may be waiting for the
     network or downloading a package, or it may not speak MCP on stdio at all.
 
     **What to do.** Run the command by hand and see what it waits for. If the server is routed, `mcpproxy show`
-    shows what crossed when its client last started it, including stderr.
+    shows the traffic since its client last started it, including stderr.
     """
 
     id = "start/no-answer"
 
 
-class TooSlow(Verdict):
+class StartTimeout(Verdict):
     """The server answers, but only after the client has given up.
 
     **What it means.** It took longer than this client waits for a server to start. The client shows an error, or no
@@ -280,7 +280,7 @@ class TooSlow(Verdict):
     id = "start/too-slow"
 
 
-class Slow(Verdict):
+class SlowStart(Verdict):
     """The server starts, but takes most of the time that the client allows.
 
     **What it means.** It answered, but only after more than half of the client's time-out. On a busy machine, or while
@@ -294,7 +294,7 @@ class Slow(Verdict):
     fails = False
 
 
-class Refused(Verdict):
+class RefusedRequest(Verdict):
     """The server answers `initialize` or `tools/list` with an error.
 
     **What it means.** The server speaks MCP, but it refused the request. The error is shown as evidence.
@@ -318,7 +318,7 @@ class LogOnStdout(Verdict):
     fails = False
 
 
-class ProxyLost(Verdict):
+class LostProxy(Verdict):
     """The proxy variables of your shell do not reach the server.
 
     **What it means.** This client starts servers with a reduced environment. HTTPS_PROXY and the like are not
@@ -331,7 +331,7 @@ class ProxyLost(Verdict):
     fails = False
 
 
-class AuthorityLost(Verdict):
+class LostAuthority(Verdict):
     """The variables that name your certificate authority do not reach the server.
 
     **What it means.** This client starts servers with a reduced environment, without NODE_EXTRA_CA_CERTS,
@@ -344,7 +344,7 @@ class AuthorityLost(Verdict):
     fails = False
 
 
-class LoopbackProxied(Verdict):
+class LoopbackProxy(Verdict):
     """The client sends requests for this machine to the proxy.
 
     **What it means.** HTTPS_PROXY or HTTP_PROXY is set, and NO_PROXY does not name 127.0.0.1. Most clients then
@@ -357,7 +357,7 @@ class LoopbackProxied(Verdict):
     fails = False
 
 
-class Unreachable(Verdict):
+class UnreachableHost(Verdict):
     """The server's host cannot be reached.
 
     **What it means.** The host name cannot be resolved, or there is no route to the host. No MCP message was sent.
@@ -368,7 +368,7 @@ class Unreachable(Verdict):
     id = "http/unreachable"
 
 
-class PortClosed(Verdict):
+class ClosedPort(Verdict):
     """Nothing is listening on the server's port.
 
     **What it means.** The host is up, but it refuses the connection. The server is not running, or it listens on
@@ -393,7 +393,7 @@ class UntrustedCertificate(Verdict):
     id = "http/tls"
 
 
-class Unauthorized(Verdict):
+class MissingCredentials(Verdict):
     """The server requires credentials.
 
     **What it means.** It answers 401 or 403. With OAuth, a client that has not logged in gets this too, and then
@@ -406,7 +406,7 @@ class Unauthorized(Verdict):
     id = "http/unauthorized"
 
 
-class Redirected(Verdict):
+class UnfollowedRedirect(Verdict):
     """The server redirects in a way that clients do not follow.
 
     **What it means.** It redirects to another host or port, or from http to https; or with 301, 302 or 303, after which
@@ -418,7 +418,7 @@ class Redirected(Verdict):
     id = "http/redirected"
 
 
-class RedirectFollowed(Verdict):
+class FollowedRedirect(Verdict):
     """The server redirects every request to another of its own addresses.
 
     **What it means.** The redirect stays within the server's origin and keeps the message (for a POST: 307 or 308), so
@@ -440,13 +440,13 @@ class WrongTransport(Verdict):
     HTTP posts to the address itself. A client that tries the wrong one gets 404, 405 or nothing.
 
     **What to do.** Change the entry's `type` (`sse` or `http`), or, in Gemini CLI and Qwen Code, the member that
-    holds the URL: `url` for HTTP+SSE, `httpUrl` for Streamable HTTP.
+    contains the URL: `url` for HTTP+SSE, `httpUrl` for Streamable HTTP.
     """
 
     id = "http/wrong-transport"
 
 
-class NotMcp(Verdict):
+class NonMcpServer(Verdict):
     """The address answers, but not as an MCP server.
 
     **What it means.** There is a web server at this address, but no MCP server at this path: the answer is 404 or a
@@ -458,7 +458,7 @@ class NotMcp(Verdict):
     id = "http/not-mcp"
 
 
-class HttpNoAnswer(Verdict):
+class MissingHttpAnswer(Verdict):
     """The server accepts the connection, but does not answer.
 
     **What it means.** No response came before the time-out.
@@ -470,40 +470,40 @@ class HttpNoAnswer(Verdict):
 
 
 VERDICTS: Final[tuple[type[Verdict], ...]] = (
-    Unreadable,
-    Comment,
+    UnreadableFile,
+    JsonComment,
     WrongKey,
     UnreadFile,
-    NotTrusted,
-    NeedsConsent,
-    Overridden,
-    NoCommand,
-    VariableUnset,
-    VariableEmpty,
-    VariableUnknown,
+    UntrustedServer,
+    MissingConsent,
+    OverriddenEntry,
+    MissingCommand,
+    UnsetVariable,
+    EmptyVariable,
+    UnknownVariable,
     ShellWords,
-    CannotRecord,
-    RunsUnrecorded,
-    NotFound,
-    NotExecutable,
-    InterpreterMissing,
-    Exits,
-    NoAnswer,
-    TooSlow,
-    Slow,
-    Refused,
+    FailedRecording,
+    UnrecordedServer,
+    MissingProgram,
+    NonExecutableProgram,
+    MissingInterpreter,
+    EarlyExit,
+    MissingAnswer,
+    StartTimeout,
+    SlowStart,
+    RefusedRequest,
     LogOnStdout,
-    ProxyLost,
-    AuthorityLost,
-    LoopbackProxied,
-    Unreachable,
-    PortClosed,
+    LostProxy,
+    LostAuthority,
+    LoopbackProxy,
+    UnreachableHost,
+    ClosedPort,
     UntrustedCertificate,
-    Unauthorized,
-    Redirected,
-    RedirectFollowed,
+    MissingCredentials,
+    UnfollowedRedirect,
+    FollowedRedirect,
     WrongTransport,
-    NotMcp,
-    HttpNoAnswer,
+    NonMcpServer,
+    MissingHttpAnswer,
     *HOSTED_VERDICTS,
 )

@@ -1,6 +1,6 @@
-"""Exporters: captures in the formats of other tools.
+"""Exports captures in the formats of other tools.
 
-Each takes the items of a capture in order and returns text for a file, or objects for a sender, and opens no file
-itself. A capture is hostile: its text cannot leave the member, the fence or the element that holds it. Only content of
-the capture is written, so what a recorder has replaced with a hash stays replaced.
+Each exporter accepts the items of a capture in order, returns text for a file or objects for a sender, and opens no
+file itself. Captures are untrusted: their text cannot escape from the member, the fence or the element that contains
+it. Exporters write only what the capture contains, so values that the recorder replaced with hashes stay replaced.
 """

@@ -1,9 +1,9 @@
 """Exports the HTTP exchanges of a capture as HAR 1.2, which browsers and HTTP debuggers read.
 
-The body of an event stream is text that is reassembled from its events. The member `_mcp` of an entry says when each
-message crossed, for which HAR has no member. Values that the recorder has replaced with hashes stay replaced, and
-cookies are listed only in the headers. Bodies are decoded, as HAR requires: a `Content-Encoding` in the headers
-describes the transfer only.
+The body of an event stream is reassembled from its events. HAR has no member for the times of messages, so they are in
+the member `_mcp` of each entry. Values that the recorder has replaced with hashes stay replaced, and cookies are listed
+only in the headers. Bodies are decoded, as HAR requires: a `Content-Encoding` in the headers describes only the
+transfer.
 
 Format: http://www.softwareishard.com/blog/har-12-spec/
 """
@@ -26,11 +26,11 @@ from mcpproxy import __version__
 from mcpproxy.wording.units import utc
 
 MAX_EXPORTED_BODY_BYTES: Final = 16 << 20
-"""The most bytes of a body that are exported; if there are more, a comment says that the rest was left out."""
+"""The maximum number of bytes of a body that are exported; a comment then says that the rest was left out."""
 MAX_HELD_BODY_BYTES: Final = 256 << 20
-"""The most bytes that the bodies of all unfinished exchanges take together."""
+"""The maximum total size of the bodies of all unfinished exchanges."""
 MAX_OPEN_EXCHANGES: Final = 15_000
-"""The most exchanges that are kept open; if there are more, the oldest is exported unfinished."""
+"""The maximum number of open exchanges; beyond it, the oldest is exported unfinished."""
 COPY_CHUNK_BYTES: Final = 1 << 20
 _CLIENT_GAVE_UP: Final = "the client closed it before the response"
 _UNKNOWN_TIME: Final = "1970-01-01T00:00:00.000000Z"
@@ -42,28 +42,28 @@ class HarEntry(NamedTuple):
     start_ns: int
     """When the request began, in nanoseconds since 1970."""
     text: bytes
-    """JSON."""
+    """The entry as JSON."""
 
 
 class HarEntryBuilder:
-    """Builds the entries of one capture: each is complete when its exchange has ended."""
+    """Builds the entries of one capture. An entry is complete when its exchange has ended."""
 
-    def __init__(self, capture: str, fold: Fold, only: Filter | None = None) -> None:
-        """Create a builder to which no step has been fed yet.
+    def __init__(self, capture: str, fold: Fold, selection: Filter | None = None) -> None:
+        """Start without entries.
 
         Args:
             capture: the id of the capture.
             fold: the state of the conversation, which each step updates.
-            only: selects the exchanges with a message that it matches; None selects all.
+            selection: matches a message of each selected exchange; None selects all.
         """
         self.lost_request_count = 0
-        """How many exchanges were left out because the record of their request is lost."""
+        """The number of exchanges that were left out because the record of their request is lost."""
         self.truncated_body_count = 0
-        """How many bodies were exported only in part, because they were too long."""
-        self._capture, self._only = capture, only
+        """The number of bodies that were exported only in part because they were too long."""
+        self._capture, self._selection = capture, selection
         self._fold = fold
         self._held_bytes = 0
-        self._open: OrderedDict[int, _OpenExchange] = OrderedDict()
+        self._open_exchanges: OrderedDict[int, _OpenExchange] = OrderedDict()
 
     @property
     def is_http(self) -> bool:
@@ -75,7 +75,7 @@ class HarEntryBuilder:
         item = step.item
         for context in step.messages:
             number = context.message.frames[0].exchange
-            if self._only is not None and number is not None and self._only.matches(facts_of(context)):
+            if self._selection is not None and number is not None and self._selection.matches(facts_of(context)):
                 self._find_or_open(number).is_selected = True
         if isinstance(item, Frame):
             if item.exchange is not None:
@@ -84,25 +84,25 @@ class HarEntryBuilder:
             number = item.members.get("exchange")
             if type(number) is int:
                 exchange = self._find_or_open(number)
-                exchange.note_start(item.t_ns)
+                exchange.keep_start(item.t_ns)
                 exchange.members |= item.members
                 if item.members.get("stage") == "end":
                     exchange.is_unanswered = any(call.response is None for call in step.changed)
                     return self._close(number)
         if step.end is not None:
-            return [entry for number in list(self._open) for entry in self._close(number)]
-        if len(self._open) > MAX_OPEN_EXCHANGES:
-            return self._close(next(iter(self._open)))
+            return [entry for number in list(self._open_exchanges) for entry in self._close(number)]
+        if len(self._open_exchanges) > MAX_OPEN_EXCHANGES:
+            return self._close(next(iter(self._open_exchanges)))
         return []
 
     def _find_or_open(self, number: int) -> "_OpenExchange":
-        exchange = self._open.get(number)
+        exchange = self._open_exchanges.get(number)
         if exchange is None:
-            exchange = self._open[number] = _OpenExchange(number)
+            exchange = self._open_exchanges[number] = _OpenExchange(number)
         return exchange
 
     def _add_frame(self, frame: Frame, exchange: "_OpenExchange") -> None:
-        exchange.note_start(frame.t_ns)
+        exchange.keep_start(frame.t_ns)
         exchange.messages.append((frame.t_ns, _describe_frame(frame)))
         body = exchange.bodies[frame.dir]
         body_bytes = exchange.reassemble_event(frame) if frame.unit == "sse_event" else frame.raw
@@ -117,9 +117,9 @@ class HarEntryBuilder:
         self._held_bytes += len(body_bytes)
 
     def _close(self, number: int) -> list[HarEntry]:
-        exchange = self._open.pop(number)
+        exchange = self._open_exchanges.pop(number)
         self._held_bytes -= sum(body.size for body in exchange.bodies.values())
-        if self._only is not None and not exchange.is_selected:
+        if self._selection is not None and not exchange.is_selected:
             return []
         if not isinstance(exchange.members.get("request"), dict):
             self.lost_request_count += 1
@@ -129,7 +129,7 @@ class HarEntryBuilder:
 
     def _build_entry(self, exchange: "_OpenExchange") -> HarEntry:
         members, request = exchange.members, exchange.members["request"]
-        # A stream of the client's own has a body even without events: it is empty, but open for some time.
+        # A stream that the client opened with GET has a body even without events: it is empty, but open for some time.
         has_body = (
             bool(exchange.bodies["s2c"].pieces)
             or _size_or_unknown(members.get("response_size")) > 0
@@ -137,13 +137,13 @@ class HarEntryBuilder:
         )
         phases = _PhaseTimes(members.get("times"), exchange.first_record_ns, has_body=has_body)
         start_ns = (self._fold.wall_ns or 0) + phases.start_ns
-        http = self._fold.exchanges.known(exchange.number)
+        http = self._fold.exchanges.get(exchange.number)
         session = http.session if http is not None else None
         ended_by, error = _string_member(members, "ended_by") or None, _string_member(members, "error")
         if ended_by == "client" and http is not None:
             if exchange.is_unanswered or http.status is None:
                 error = error or _CLIENT_GAVE_UP
-            elif http.settled is not None:
+            elif http.last_answer is not None:
                 ended_by = "complete"  # the client closed a stream after it had received all responses
         entry = {
             "startedDateTime": _iso_time(start_ns),
@@ -175,7 +175,7 @@ class HarEntryBuilder:
         return HarEntry(start_ns, json_bytes(entry))
 
     def _origin(self, request: dict[str, Any]) -> str:
-        """Returns scheme, host and port of the server itself or, if unknown, those that the client named."""
+        """Return the scheme, host and port of the server itself or, if unknown, the host that the client named."""
         with suppress(ValueError):
             parts = urlsplit(self._fold.exchanges.upstream)
             if parts.scheme and parts.netloc:
@@ -184,8 +184,8 @@ class HarEntryBuilder:
         return f"http://{host}"
 
 
-class _Body:
-    """What is exported of the body that one direction carried."""
+class _ExportedBody:
+    """The exported part of a request or response body."""
 
     def __init__(self) -> None:
         self.pieces: list[bytes] = []
@@ -194,28 +194,28 @@ class _Body:
 
 
 class _OpenExchange:
-    """An exchange that is not complete yet."""
+    """An HTTP exchange that is not complete yet."""
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.members: dict[str, Any] = {}
         self.messages: list[tuple[int, dict[str, Any]]] = []
         """The timestamp and description of each frame."""
-        self.bodies = {"c2s": _Body(), "s2c": _Body()}
+        self.bodies = {"c2s": _ExportedBody(), "s2c": _ExportedBody()}
         self.is_selected = False
         self.is_unanswered = False
-        """Whether it ended without a response to one of its requests."""
+        """Whether the exchange ended without a response to one of its requests."""
         self.first_record_ns = -1
-        """Timestamp of its first record; -1 before that."""
+        """The timestamp of its first record; -1 before that record."""
         self._event_id: str | None = None
 
-    def note_start(self, t_ns: int) -> None:
-        """Record when the first record was written; later calls change nothing."""
+    def keep_start(self, t_ns: int) -> None:
+        """Keep the time of the first record; later calls change nothing."""
         if self.first_record_ns < 0:
             self.first_record_ns = t_ns
 
     def reassemble_event(self, frame: Frame) -> bytes:
-        """Returns an event as a server sends it (HTML, 9.2.5); comments and the fields' spelling are not recorded."""
+        """Return an event as a server sends it (HTML, 9.2.5), without comments, which are not recorded."""
         fields = []
         if frame.event is not None:
             fields.append(f"event: {frame.event}".encode("utf-8", "replace"))
@@ -234,8 +234,8 @@ class _PhaseTimes:
 
         Args:
             times: the member `times` of the exchange's record.
-            first_record_ns: the timestamp of its first record, in case that of its request is unknown.
-            has_body: whether the response has a body; if not, the whole time counts as waiting.
+            first_record_ns: the timestamp of the exchange's first record, in case the time of its request is unknown.
+            has_body: whether the response has a body; without one, all time after the request counts as waiting.
         """
         stamps_by_name = times if isinstance(times, dict) else {}
         request_head, *phase_ends = (_stamp_or_none(stamps_by_name.get(name)) for name in _PHASE_STAMPS)
@@ -309,7 +309,7 @@ def _har_response(members: dict[str, Any], exchange: _OpenExchange) -> dict[str,
         if isinstance(recorded_endpoints, list)
         else []
     )
-    # The first event of the older transport. It is not a frame, and its address was recorded without secrets.
+    # The first event of the older transport is not a frame. Its address was recorded without secrets.
     endpoint_events = [f"event: endpoint\ndata: {address}\n\n".encode("utf-8", "replace") for address in endpoints]
     if body.pieces or endpoint_events:
         body_bytes = b"".join([*endpoint_events, *body.pieces])
@@ -337,7 +337,7 @@ def _har_response(members: dict[str, Any], exchange: _OpenExchange) -> dict[str,
     }
 
 
-def _truncation_comment(body: _Body) -> dict[str, str]:
+def _truncation_comment(body: _ExportedBody) -> dict[str, str]:
     return {"comment": f"only the beginning: {body.size} bytes"} if body.is_truncated else {}
 
 
@@ -370,13 +370,13 @@ def _size_or_unknown(value: object) -> int:
 
 def _iso_time(t_ns: int) -> str:
     try:
-        return f"{utc(t_ns)[:26]}Z"  # microseconds, as not every reader accepts nine digits
+        return f"{utc(t_ns)[:26]}Z"  # microseconds, because some readers do not accept nine digits
     except (ValueError, OverflowError, OSError):
         return _UNKNOWN_TIME
 
 
 def json_bytes(value: object) -> bytes:
-    """Returns a value as JSON, even if a text in it is not valid Unicode."""
+    """Return a value as JSON, even if a text in it is not valid Unicode."""
     try:
         return orjson.dumps(value)
     except orjson.JSONEncodeError:
@@ -386,13 +386,13 @@ def json_bytes(value: object) -> bytes:
 
 
 class HarFile:
-    """A HAR file whose entries are sorted by their start, as the format requires; they are added as they end."""
+    """A HAR file. Entries are added as they end, and written in the order of their start, as the format requires."""
 
     def __init__(self, spool: BinaryIO) -> None:
         """Create a file without entries.
 
         Args:
-            spool: an empty private file, which stores the entries until they are sorted.
+            spool: an empty private file, which stores the entries until they are written in order.
         """
         self._spool = spool
         self._spooled_entries: list[tuple[int, int, int]] = []
@@ -406,10 +406,10 @@ class HarFile:
         self._spool.write(entry.text)
 
     def pieces(self) -> Iterator[bytes]:
-        """Yields the whole file, piece by piece."""
+        """Yield the whole file, piece by piece."""
         creator = {"name": "mcpproxy", "version": __version__}
-        opening = orjson.dumps({"log": {"version": "1.2", "creator": creator, "entries": []}})
-        yield opening.removesuffix(b"]}}")
+        opening_json = orjson.dumps({"log": {"version": "1.2", "creator": creator, "entries": []}})
+        yield opening_json.removesuffix(b"]}}")
         separator = b"\n"
         for _, offset, size in sorted(self._spooled_entries):
             yield separator

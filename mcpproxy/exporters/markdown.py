@@ -1,8 +1,8 @@
 """Exports a conversation as Markdown for an issue report: versions, findings, and all messages with folded bodies.
 
-Issue trackers turn text into links, mentions, references, images and HTML, and all text here comes from a peer. So none
-of it is written where Markdown is parsed: it is either in a fence that is longer than any run of backticks in it, or
-escaped in the `<code>` element of an HTML block. Such a block ends at an empty line, which sanitised text never
+Issue trackers turn text into links, mentions, references, images and HTML, and the text of a capture is untrusted. So
+none of it is written where Markdown is parsed: it is either in a fence that is longer than any run of backticks in it,
+or escaped in the `<code>` element of an HTML block. Such a block ends at an empty line, which sanitised text never
 contains, and trackers do not process the text of `code` and `pre`. So no text can escape its element or take effect.
 """
 
@@ -21,27 +21,27 @@ from analysis.rules.finding import Level
 from mcpproxy import __version__
 from mcpproxy.check_run.examine import CaptureCheck, CheckOptions
 from mcpproxy.importers.form import origin_of
-from mcpproxy.report.conversation import Conversation, ConversationItem, Times, whole_of
+from mcpproxy.report.conversation import Conversation, ConversationItem, Times, frames_below
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.bodies import message_lines
-from mcpproxy.wording.cells import WHOLE
+from mcpproxy.wording.cells import UNLIMITED_WIDTH
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.names import peer_text, revisions_text
 from mcpproxy.wording.units import duration, local_time, size
 
 MAX_ISSUE_CHARS: Final = 65_536
-"""The most characters that GitHub accepts in an issue or a comment."""
+"""The maximum number of characters that GitHub accepts in an issue or a comment."""
 MAX_BODY_CHARS: Final = 8_192
-"""The most characters of a body that are exported; `mcpproxy show --frame` prints all of it."""
+"""The maximum number of characters of a body that are exported; `mcpproxy show --frame` prints the whole body."""
 MAX_LISTED_FINDINGS: Final = 100
-"""The most different findings that are listed; the others are only counted."""
+"""The maximum number of different findings that are listed; the others are only counted."""
 
 _BACKTICKS: Final = re.compile("`+")
 _WIDE_GAP: Final = re.compile(" {3,}")
 
 
 class ListedFinding(NamedTuple):
-    """A finding as listed: findings that differ only in their frame are listed as one."""
+    """A row of the list of findings; findings that differ only in their frames share a row."""
 
     level: Level
     rule: str
@@ -50,16 +50,16 @@ class ListedFinding(NamedTuple):
 
 
 class CaptureFacts(NamedTuple):
-    """What a first pass over a capture finds out for the head of the export."""
+    """The facts for the head of the export, which a first pass over the capture collects."""
 
     fold: Fold
     header: Mapping[str, Any]
     frame_count: int
     session_count: int
     findings: Mapping[ListedFinding, Sequence[int]]
-    """For each listed finding, its first frame and how often it occurs; the worst come first."""
+    """For each listed finding, its first frame and how often it occurs; the worst findings come first."""
     finding_count: int
-    """How many findings there are, including those that are not listed."""
+    """The number of all findings, including those that are not listed."""
 
 
 def collect_facts(path: Path) -> CaptureFacts:
@@ -74,10 +74,10 @@ def collect_facts(path: Path) -> CaptureFacts:
     examination = CaptureCheck(path, CheckOptions())
     listed_findings: dict[ListedFinding, list[int]] = {}
     count = 0
-    for located in chain.from_iterable(step_findings for _, step_findings in examination.to_end()):
+    for located_finding in chain.from_iterable(step_findings for _, step_findings in examination.examine_to_end()):
         count += 1
-        finding = located.finding
-        key = ListedFinding(finding.level, finding.rule, str(finding.blames), sanitise(located.text, 500))
+        finding = located_finding.finding
+        key = ListedFinding(finding.level, finding.rule, str(finding.blames), sanitise(located_finding.text, 500))
         entry = listed_findings.setdefault(key, [finding.frame, 0])
         entry[1] += 1
         if len(listed_findings) >= 4 * MAX_LISTED_FINDINGS:
@@ -87,48 +87,48 @@ def collect_facts(path: Path) -> CaptureFacts:
 
 
 def _keep_worst(findings: Mapping[ListedFinding, list[int]]) -> dict[ListedFinding, list[int]]:
-    """Returns the worst `MAX_LISTED_FINDINGS` findings.
+    """Return the worst `MAX_LISTED_FINDINGS` findings.
 
-    If a dropped finding occurs again, it still comes after these, so the counts of the findings returned are right.
+    If a dropped finding occurs again, it still ranks below these, so the counts of the listed findings are correct.
     """
     return dict(sorted(findings.items(), key=lambda item: (-item[0].level, item[1][0]))[:MAX_LISTED_FINDINGS])
 
 
 class MarkdownExport:
-    """Exports one capture as Markdown. It is fed every step of reading the capture."""
+    """Exports one capture as Markdown. The caller feeds it every step of reading the capture."""
 
     def __init__(
-        self, path: Path, fold: Fold, facts: CaptureFacts, only: Filter | None = None, times: Times = "rel"
+        self, path: Path, fold: Fold, facts: CaptureFacts, selection: Filter | None = None, times: Times = "rel"
     ) -> None:
         """Create an export to which no step has been fed yet.
 
         Args:
-            path: the path of the capture, whose name is shown.
+            path: the path of the capture; the export shows the file name.
             fold: the state of the conversation, which each step updates.
-            facts: what is known about the whole capture.
-            only: selects the messages; None selects all.
-            times: how each message shows its time.
+            facts: the facts about the whole capture.
+            selection: matches the selected messages; None selects all.
+            times: the form in which each message shows its time.
         """
         self._path, self._facts = path, facts
-        self._conversation = Conversation(fold, width=WHOLE, times=times, only=only)
+        self._conversation = Conversation(fold, width=UNLIMITED_WIDTH, times=times, only=selection)
 
     @property
     def has_selected(self) -> bool:
-        """Whether any message was selected."""
+        """Whether the filter has selected any message so far."""
         return self._conversation.has_selected
 
     def heading(self) -> str:
-        """Returns everything that comes before the conversation."""
+        """Return everything that comes before the conversation."""
         return "".join([*self._facts_block(), *self._findings_block(), "### Conversation\n\n"])
 
     def feed(self, step: Step) -> Iterator[str]:
-        """Yields the Markdown of one step."""
+        """Yield the Markdown of one step."""
         for item in self._conversation.items_of(step):
             yield self._item_markdown(item)
 
     def _item_markdown(self, item: ConversationItem) -> str:
         line = _WIDE_GAP.sub("  ", "  ".join(line.strip() for line in self._conversation.lines(item)))
-        frames = whole_of(item.what)
+        frames = frames_below(item.content)
         if not frames:
             return f"<div>{html_code(line)}</div>\n\n"
         kind = "json" if all(frame.verdict.kind not in ("invalid", "unjudged") for frame in frames) else "text"
@@ -139,13 +139,13 @@ class MarkdownExport:
     def _facts_block(self) -> Iterator[str]:
         fold, header = self._facts.fold, self._facts.header
         origin = origin_of(header)
-        # A log may begin after the handshake, or have nothing of it.
-        unnamed = "unknown" if origin and not fold.revisions else "does not name itself"
+        # An imported log may begin after the handshake, or contain no part of it.
+        missing_name = "unknown" if origin and not fold.revisions else "does not name itself"
         extent = f"{count_text(self._facts.frame_count, 'frame')}, {count_text(self._facts.session_count, 'session')}"
         rows = [
             ("capture", sanitise(self._path.name, None)),
-            ("client", unnamed if fold.client is None else peer_text(fold.client)),
-            ("server", unnamed if fold.server is None else peer_text(fold.server)),
+            ("client", missing_name if fold.client is None else peer_text(fold.client)),
+            ("server", missing_name if fold.server is None else peer_text(fold.server)),
             ("revisions" if len(fold.revisions) > 1 else "revision", revisions_text(fold.revisions) or "unknown"),
             ("transport", sanitise(fold.transport or "unknown", 60)),
             ("extent", f"{extent}, {duration(fold.t_ns)}"),
@@ -169,23 +169,23 @@ class MarkdownExport:
             cells = (str(finding.level), finding.rule, finding.side, f"{frame}", f"{times:,}", finding.problem)
             yield _html_row([html_code(cell) for cell in cells])
         yield "</table>\n\n"
-        unlisted = self._facts.finding_count - sum(times for _, times in findings.values())
-        if unlisted:
-            yield f"And {unlisted:,} more; `mcpproxy check --notes` lists all.\n\n"
+        unlisted_count = self._facts.finding_count - sum(times for _, times in findings.values())
+        if unlisted_count:
+            yield f"And {unlisted_count:,} more; `mcpproxy check --notes` lists all.\n\n"
         if any(finding.level >= Level.WARNING for finding in findings):
             yield "`mcpproxy rule NAME` explains a rule.\n\n"
 
 
 def html_code(text: str) -> str:
-    """Returns sanitised text, which has no line ends, as an HTML element."""
+    """Return sanitised text, which contains no line breaks, as an HTML element."""
     return f"<code>{escape(text)}</code>"
 
 
 def fenced_block(lines: Iterable[str], kind: str) -> str:
-    """Returns lines in a code fence that none of them can close."""
+    """Return lines in a code fence that none of them can close."""
     text = "".join(f"{line}\n" for line in lines)
-    longest = max((len(run) for run in _BACKTICKS.findall(text)), default=0)
-    fence = "`" * max(3, longest + 1)
+    longest_run = max((len(run) for run in _BACKTICKS.findall(text)), default=0)
+    fence = "`" * max(3, longest_run + 1)
     return f"{fence}{kind}\n{text}{fence}\n"
 
 

@@ -1,47 +1,47 @@
-"""How much a report holds. What is left out is counted, and the report says so."""
+"""The limits of a report. Everything beyond them is counted, and the report says so."""
 
 from collections.abc import Iterable
 from typing import Final
 
-FRAMES: Final = 100_000
-"""Frames in the traffic table, of all captures together."""
-PAYLOAD_BYTES: Final = 32 << 20
-"""Bytes of payloads, before compression."""
-FRAME_BYTES: Final = 256 << 10
-"""Bytes of one payload."""
-HEADS: Final = 20_000
-"""HTTP exchanges with the fields of their heads."""
-STDERR_LINES: Final = 20_000
-STDERR_CHARACTERS: Final = 1_000
-"""Characters of one line."""
-SESSIONS: Final = 200
-"""Sessions in the start-up path."""
-LATENCIES: Final = 200
-"""Rows of latencies."""
-TOOLS: Final = 500
-CHANGES: Final = 200
-FINDINGS_OF_RULE: Final = 50
-PROOFS: Final = 3
-"""Other records that are shown as proof of one finding."""
+MAX_FRAMES: Final = 100_000
+"""The maximum number of frames in the traffic table, for all captures together."""
+MAX_PAYLOAD_BYTES: Final = 32 << 20
+"""The maximum size of all payloads before compression, in bytes."""
+MAX_BYTES_PER_PAYLOAD: Final = 256 << 10
+"""The maximum size of one payload, in bytes."""
+MAX_HTTP_HEADS: Final = 20_000
+"""The maximum number of HTTP exchanges with the fields of their heads."""
+MAX_STDERR_LINES: Final = 20_000
+MAX_STDERR_CHARACTERS: Final = 1_000
+"""The maximum length of one line, in characters."""
+MAX_SESSIONS: Final = 200
+"""The maximum number of sessions in the start-up path."""
+MAX_LATENCIES: Final = 200
+"""The maximum number of rows of latencies."""
+MAX_TOOLS: Final = 500
+MAX_TOOL_CHANGES: Final = 200
+MAX_FINDINGS_PER_RULE: Final = 50
+MAX_PROOFS: Final = 3
+"""The maximum number of other records that are shown as proof of one finding."""
 EXCERPT_CELLS: Final = 240
-"""Width of an excerpt of the bytes that prove a finding."""
-SLOWEST: Final = 10
-FIRST_ROWS: Final = 8
-"""Rows of findings, of slow calls and of abandoned calls, on the first screen."""
+"""The width of an excerpt of the bytes that prove a finding."""
+MAX_SLOWEST_CALLS: Final = 10
+MAX_FIRST_ROWS: Final = 8
+"""The maximum number of rows of findings, of slow calls and of abandoned calls on the first screen."""
 
 
-def level(sizes: Iterable[tuple[int, int]], budget: int) -> int:
-    """The largest cut at which everything fits: how much of each item may be kept, so that small items stay whole.
+def largest_cut(sizes: Iterable[tuple[int, int]], budget: int) -> int:
+    """Returns the largest limit for the size of an item at which all items fit together; smaller items stay whole.
 
     Args:
         sizes: each size and how many items have it, the smallest first.
-        budget: the size that all of them may take together.
+        budget: the maximum size of all items together.
     """
-    counted = list(sizes)
-    left, things = budget, sum(count for _, count in counted)
-    for size, count in counted:
-        if size * things > left:
-            return left // things
-        left -= size * count
-        things -= count
-    return counted[-1][0] if counted else budget
+    size_counts = list(sizes)
+    remaining, item_count = budget, sum(count for _, count in size_counts)
+    for size, count in size_counts:
+        if size * item_count > remaining:
+            return remaining // item_count
+        remaining -= size * count
+        item_count -= count
+    return size_counts[-1][0] if size_counts else budget

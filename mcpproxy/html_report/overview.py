@@ -9,93 +9,97 @@ from typing import Any, Final
 
 from analysis.conversation.call import Outcome
 from analysis.store.report_rows import CaptureRow, ChangeRow, ErrorRow, ReportRows, SessionRow, SlowRow, ToolRow
-from analysis.store.stats import Abandoned, Latency, Startup, Unanswered
+from analysis.store.stats import AbandonedRequests, Latency, Startup, UnansweredRequests
 from mcpproxy.html_report import limits
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.counts import begins_text, count_text, lost_text, unrecorded_text
 from mcpproxy.wording.names import revisions_text
-from mcpproxy.wording.statuses import verdict
+from mcpproxy.wording.statuses import outcome_status
 from mcpproxy.wording.units import duration, nanoseconds, size, utc
 from mcpproxy.wording.values import one_line
 from mcpproxy.wording.without_answer import late_count_text, late_text, probable_answer_text
 
-NAME: Final = 80
-"""Characters of the name of a peer, a server or a tool."""
-TEXT: Final = 300
-"""Characters of any other text."""
-DESCRIPTION: Final = 4_000
-"""Characters of a description that was changed."""
+MAX_NAME_CHARACTERS: Final = 80
+"""The maximum length of the name of a peer, a server or a tool, in characters."""
+MAX_TEXT_CHARACTERS: Final = 300
+"""The maximum length of any other text, in characters."""
+MAX_DESCRIPTION_CHARACTERS: Final = 4_000
+"""The maximum length of a description that was changed, in characters."""
 
 Refs = dict[str, int]
-"""The places of the captures in the report, by id."""
+"""The positions of the captures in the report, by id."""
 
 
-def overview(rows: ReportRows, captures: Sequence[CaptureRow], redacted: Sequence[bool]) -> dict[str, Any]:
-    """The figures of a report.
+def overview(rows: ReportRows, captures: Sequence[CaptureRow], redaction_flags: Sequence[bool]) -> dict[str, Any]:
+    """Returns the figures of a report.
 
     Args:
         rows: the rows of all captures of the report.
         captures: all captures, in the order in which the report refers to them.
-        redacted: for each capture, whether it is a redacted copy.
+        redaction_flags: for each capture, whether it is a redacted copy.
     """
     refs = {capture.id: number for number, capture in enumerate(captures)}
     by_path = {capture.path: number for number, capture in enumerate(captures)}
-    sessions = rows.sessions(limits.SESSIONS)
+    sessions = rows.sessions(limits.MAX_SESSIONS)
     totals = rows.totals()
     latencies = rows.latency("call")
-    errors = rows.said_errors(limits.FIRST_ROWS)
+    errors = rows.errors_by_text(limits.MAX_FIRST_ROWS)
     abandoned = rows.abandoned()
     unanswered = sorted(rows.unanswered(), key=lambda row: -row.waited_ms)
     return {
         "captures": [
             {**_capture(capture, sessions), "is_redacted": is_redacted}
-            for capture, is_redacted in zip(captures, redacted, strict=True)
+            for capture, is_redacted in zip(captures, redaction_flags, strict=True)
         ],
         "figures": _figures(rows, len(captures), errors.times, abandoned, unanswered),
-        "slowest": [_slow(row, refs) for row in rows.slowest(limits.SLOWEST)],
-        "abandoned": [_abandoned(row, by_path) for row in abandoned[: limits.FIRST_ROWS]],
-        "more_abandoned": max(0, len(abandoned) - limits.FIRST_ROWS),
-        "unanswered": [_unanswered(row, by_path) for row in unanswered[: limits.FIRST_ROWS]],
-        "more_unanswered": max(0, len(unanswered) - limits.FIRST_ROWS),
+        "slowest": [_slow(row, refs) for row in rows.slowest(limits.MAX_SLOWEST_CALLS)],
+        "abandoned": [_abandoned(row, by_path) for row in abandoned[: limits.MAX_FIRST_ROWS]],
+        "more_abandoned": max(0, len(abandoned) - limits.MAX_FIRST_ROWS),
+        "unanswered": [_unanswered(row, by_path) for row in unanswered[: limits.MAX_FIRST_ROWS]],
+        "more_unanswered": max(0, len(unanswered) - limits.MAX_FIRST_ROWS),
         "errors": [_error(row, refs) for row in errors.first],
         "more_errors": errors.groups - len(errors.first),
         "sessions": [_session(row, refs) for row in sessions],
         "more_sessions": max(0, totals.sessions - len(sessions)),
         "startup": _startup(rows.startup()),
-        "latencies": [_latency(row) for row in latencies[: limits.LATENCIES]],
-        "more_latencies": max(0, len(latencies) - limits.LATENCIES),
-        "tools": [_tool(row) for row in rows.tools(limits.TOOLS)],
-        "changes": [_change(row, refs) for row in rows.tool_changes(limits.CHANGES)],
+        "latencies": [_latency(row) for row in latencies[: limits.MAX_LATENCIES]],
+        "more_latencies": max(0, len(latencies) - limits.MAX_LATENCIES),
+        "tools": [_tool(row) for row in rows.tools(limits.MAX_TOOLS)],
+        "changes": [_change(row, refs) for row in rows.tool_changes(limits.MAX_TOOL_CHANGES)],
     }
 
 
-def _clean(text: str | None, most: int = TEXT) -> str:
-    return sanitise(text, most) if text else ""
+def _clean(text: str | None, max_chars: int = MAX_TEXT_CHARACTERS) -> str:
+    return sanitise(text, max_chars) if text else ""
 
 
 def _ms(value: float | None) -> str:
     return "" if value is None else duration(nanoseconds(value))
 
 
-def _titled(method: str, name: str | None) -> str:
-    return sanitise(f"{method} {name}" if name else method, NAME)
+def _call_title(method: str, name: str | None) -> str:
+    return sanitise(f"{method} {name}" if name else method, MAX_NAME_CHARACTERS)
 
 
 def _peer(name: str | None, version: str | None) -> str:
-    return sanitise(" ".join(filter(None, (name, version))), NAME)
+    return sanitise(" ".join(filter(None, (name, version))), MAX_NAME_CHARACTERS)
 
 
 def _capture(row: CaptureRow, sessions: Sequence[SessionRow]) -> dict[str, Any]:
-    own = [session for session in sessions if session.capture == row.id]
-    peers = list(dict.fromkeys((_peer(s.client, s.client_version), _peer(s.server, s.server_version)) for s in own))
+    own_sessions = [session for session in sessions if session.capture == row.id]
+    sides = (
+        (_peer(session.client, session.client_version), _peer(session.server, session.server_version))
+        for session in own_sessions
+    )
+    peers = list(dict.fromkeys(sides))
     client, server = peers[0] if peers else ("", "")
     return {
-        "name": _clean(row.name, NAME),
-        "file": sanitise(PurePath(row.path).name, TEXT),
+        "name": _clean(row.name, MAX_NAME_CHARACTERS),
+        "file": sanitise(PurePath(row.path).name, MAX_TEXT_CHARACTERS),
         "client": client,
         "server": server,
         "more_peers": max(0, len(peers) - 1),
-        "revisions": revisions_text(s.revision for s in own if s.revision),
+        "revisions": revisions_text(session.revision for session in own_sessions if session.revision),
         "transport": _clean(row.transport, 40),
         "endpoint": _clean(row.upstream or row.command),
         "opened": utc(row.opened_ns)[:19].replace("T", " ") + " UTC" if row.opened_ns is not None else "",
@@ -142,44 +146,58 @@ def _missing(row: CaptureRow) -> str:
 
 
 def _figures(
-    rows: ReportRows, captures: int, errors: int, abandoned: Sequence[Abandoned], unanswered: Sequence[Unanswered]
+    rows: ReportRows,
+    capture_count: int,
+    error_count: int,
+    abandoned: Sequence[AbandonedRequests],
+    unanswered: Sequence[UnansweredRequests],
 ) -> list[dict[str, Any]]:
     totals, time = rows.totals(), rows.time()
-    left, late = sum(row.times for row in abandoned), sum(row.late for row in abandoned)
-    open_ = sum(row.times for row in unanswered)
-    calls = rows.latency("server")
-    requests = sum(row.calls for row in calls)
-    share = rows.error_share()
+    abandoned_count, late_count = sum(row.times for row in abandoned), sum(row.late for row in abandoned)
+    unanswered_count = sum(row.times for row in unanswered)
+    latencies = rows.latency("server")
+    request_count = sum(row.calls for row in latencies)
+    error_share = rows.error_share()
     figures = [
-        ("duration", duration(totals.duration_ns), "of all captures" if captures > 1 else "", False),
+        ("duration", duration(totals.duration_ns), "of all captures" if capture_count > 1 else "", False),
         ("frames", f"{totals.frames:,}", size(totals.bytes), False),
-        ("requests", f"{requests:,}", count_text(totals.sessions, "session"), False),
-        ("errors", f"{errors:,}", f"{share:.1%} of calls answered or failed" if share else "", errors > 0),
-        ("abandoned", f"{left:,}", f"{late:,} answered late" if late else "", left > 0),
-        ("unanswered", f"{open_:,}", "", open_ > 0),
+        ("requests", f"{request_count:,}", count_text(totals.sessions, "session"), False),
+        (
+            "errors",
+            f"{error_count:,}",
+            f"{error_share:.1%} of calls answered or failed" if error_share else "",
+            error_count > 0,
+        ),
+        (
+            "abandoned",
+            f"{abandoned_count:,}",
+            f"{late_count:,} answered late" if late_count else "",
+            abandoned_count > 0,
+        ),
+        ("unanswered", f"{unanswered_count:,}", "", unanswered_count > 0),
         ("server time", _ms(time.server_ms) or "–", f"of {_ms(time.session_ms)}", False),
     ]
-    return [{"name": name, "value": value, "more": more, "is_bad": is_bad} for name, value, more, is_bad in figures]
+    return [{"name": name, "value": value, "more": detail, "is_bad": is_bad} for name, value, detail, is_bad in figures]
 
 
 def _slow(row: SlowRow, refs: Refs) -> dict[str, Any]:
-    waited = f"{_ms(row.waiting_ms)} of it waiting for the {'client' if row.asked_by == 'client' else 'server'}"
+    waiting_text = f"{_ms(row.waiting_ms)} of it waiting for the {'client' if row.asked_by == 'client' else 'server'}"
     late_ns = None if row.late_ms is None else nanoseconds(row.late_ms)
-    status = verdict(Outcome(row.outcome))._replace(late_ns=late_ns)
+    status = outcome_status(Outcome(row.outcome))._replace(late_ns=late_ns)
     return {
-        "what": _titled(row.method, row.name),
+        "what": _call_title(row.method, row.name),
         "capture": refs[row.capture],
         "frame": row.request,
         "took": _ms(row.latency_ms),
         "ms": row.latency_ms,
         "outcome": status.word,
-        "more": waited if row.waiting_ms else "",
+        "more": waiting_text if row.waiting_ms else "",
     }
 
 
-def _abandoned(row: Abandoned, by_path: dict[str, int]) -> dict[str, Any]:
+def _abandoned(row: AbandonedRequests, by_path: dict[str, int]) -> dict[str, Any]:
     return {
-        "what": sanitise(row.what, NAME),
+        "what": sanitise(row.what, MAX_NAME_CHARACTERS),
         "times": row.times,
         "capture": by_path.get(row.path, -1),
         "frame": row.request,
@@ -188,32 +206,32 @@ def _abandoned(row: Abandoned, by_path: dict[str, int]) -> dict[str, Any]:
     }
 
 
-def _abandoned_text(row: Abandoned) -> str:
-    """How many requests of a kind were answered late, and what is known of the one that waited longest."""
-    is_told = row.times == 1 or row.late > 0
-    late = probable_answer_text(row) or (late_text(row.late_ms) if is_told else "")
-    longest = ", ".join(filter(None, (_clean(row.reason), late)))
+def _abandoned_text(row: AbandonedRequests) -> str:
+    """Returns how many requests of a kind were answered late, and what is known about the one that waited longest."""
+    shows_late = row.times == 1 or row.late > 0
+    late_note = probable_answer_text(row) or (late_text(row.late_ms) if shows_late else "")
+    longest_text = ", ".join(filter(None, (_clean(row.reason), late_note)))
     if row.times == 1:
-        return longest
-    return "; ".join([late_count_text(row.late), *([f"the longest: {longest}"] if longest else [])])
+        return longest_text
+    return "; ".join([late_count_text(row.late), *([f"the longest: {longest_text}"] if longest_text else [])])
 
 
-def _unanswered(row: Unanswered, by_path: dict[str, int]) -> dict[str, Any]:
-    lost = "the response may be lost" if row.may_be_lost or row.may_be_unjudged else ""
+def _unanswered(row: UnansweredRequests, by_path: dict[str, int]) -> dict[str, Any]:
+    doubt = "the response may be lost" if row.may_be_lost or row.may_be_unjudged else ""
     return {
-        "what": sanitise(row.what, NAME),
+        "what": sanitise(row.what, MAX_NAME_CHARACTERS),
         "times": row.times,
         "capture": by_path.get(row.path, -1),
         "frame": row.requests[0],
         "waited": _ms(row.waited_ms),
-        "more": "; ".join(filter(None, (probable_answer_text(row), lost))),
+        "more": "; ".join(filter(None, (probable_answer_text(row), doubt))),
     }
 
 
 def _error(row: ErrorRow, refs: Refs) -> dict[str, Any]:
     kind = f"{row.code} {row.meaning}" if row.code is not None else row.meaning
     return {
-        "what": _titled(row.method, row.name) if row.method else "an error that matches no request",
+        "what": _call_title(row.method, row.name) if row.method else "an error that matches no request",
         "times": row.times,
         "capture": refs[row.capture],
         "frame": row.frame,
@@ -248,8 +266,8 @@ def _startup(startup: Startup | None) -> str:
 
 def _latency(row: Latency) -> dict[str, Any]:
     return {
-        "server": _clean(row.server, NAME),
-        "what": _clean(row.what, NAME),
+        "server": _clean(row.server, MAX_NAME_CHARACTERS),
+        "what": _clean(row.what, MAX_NAME_CHARACTERS),
         "calls": row.calls,
         "errors": row.errors,
         "share": "" if not row.errors or row.error_share is None else f"{row.error_share:.1%}",
@@ -264,8 +282,8 @@ def _latency(row: Latency) -> dict[str, Any]:
 
 def _tool(row: ToolRow) -> dict[str, Any]:
     return {
-        "server": _clean(row.server, NAME),
-        "name": sanitise(row.name, NAME),
+        "server": _clean(row.server, MAX_NAME_CHARACTERS),
+        "name": sanitise(row.name, MAX_NAME_CHARACTERS),
         "definitions": row.definitions,
         "size": "" if row.definition_bytes is None else size(row.definition_bytes),
         "tokens": row.tokens_estimate,
@@ -277,15 +295,15 @@ def _tool(row: ToolRow) -> dict[str, Any]:
 
 
 def _change(row: ChangeRow, refs: Refs) -> dict[str, Any]:
-    versions = (_clean(row.version_before, NAME), _clean(row.version, NAME))
+    versions = (_clean(row.version_before, MAX_NAME_CHARACTERS), _clean(row.version, MAX_NAME_CHARACTERS))
     return {
-        "server": _clean(row.server, NAME),
-        "name": sanitise(row.name, NAME),
+        "server": _clean(row.server, MAX_NAME_CHARACTERS),
+        "name": sanitise(row.name, MAX_NAME_CHARACTERS),
         "capture": refs[row.capture],
         "frame": row.frame,
         "what": row.what or "other members",
         "versions": "the same version" if versions[0] == versions[1] else " → ".join(versions),
         "sizes": f"{size(row.bytes_before)} → {size(row.bytes)}",
-        "before": _clean(row.description_before, DESCRIPTION),
-        "after": _clean(row.description, DESCRIPTION),
+        "before": _clean(row.description_before, MAX_DESCRIPTION_CHARACTERS),
+        "after": _clean(row.description, MAX_DESCRIPTION_CHARACTERS),
     }

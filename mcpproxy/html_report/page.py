@@ -1,4 +1,4 @@
-"""The file: a skeleton, a style sheet, scripts and blocks of data, and the policy that lets nothing else run or load.
+"""The file: a skeleton, a style sheet, scripts, blocks of data, and a policy that allows nothing else to run or load.
 
 The policy allows exactly the page's style sheet and script, by their hashes, and no other source of anything: no
 network, no images, no frames, no forms. It comes before everything that it governs. Nothing from a capture is in the
@@ -13,7 +13,7 @@ from html import escape
 from pathlib import Path
 from typing import Final
 
-PLACE: Final = Path(__file__).parent / "page"
+SOURCE_FOLDER: Final = Path(__file__).parent / "page"
 """The folder with the sources of the page."""
 SCRIPTS: Final = (
     "elements.js",
@@ -38,40 +38,40 @@ SCRIPTS: Final = (
 """The page's scripts, in the order in which they are concatenated; each may use the functions of all."""
 
 
-def pieces(title: str, first: str, rest: Iterable[str]) -> Iterator[str]:
-    """The file, piece by piece.
+def pieces(title: str, first_block: str, other_blocks: Iterable[str]) -> Iterator[str]:
+    """Yields the file, piece by piece.
 
     Args:
-        title: the title for the tab of a browser.
-        first: the block that the first screen needs: it is drawn before the rest is read.
-        rest: all other blocks.
+        title: the title for the browser's tab.
+        first_block: the block that the first screen needs; the screen is drawn before the other blocks are read.
+        other_blocks: all other blocks.
     """
-    style, script = _text("style.css"), _script()
+    style, script = _source_text("style.css"), _script()
     policy = (
-        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
+        f"default-src 'none'; script-src '{_policy_hash(script)}'; style-src '{_policy_hash(style)}'; "
         "base-uri 'none'; form-action 'none'"
     )
-    before, between, after = _text("skeleton.html").split("<!-- cut -->\n")
-    yield before.replace("{policy}", escape(policy, quote=True)).replace("{title}", escape(title))
+    start, middle, end = _source_text("skeleton.html").split("<!-- cut -->\n")
+    yield start.replace("{policy}", escape(policy, quote=True)).replace("{title}", escape(title))
     yield f"<style>{style}</style>\n"
-    yield between
-    yield first
+    yield middle
+    yield first_block
     yield f"<script>{script}</script>\n"
-    yield from rest
-    yield after
+    yield from other_blocks
+    yield end
 
 
 @cache
 def _script() -> str:
-    """All scripts in one function, so that they add no names to the window."""
-    parts = "\n".join(_text(f"{name}") for name in SCRIPTS)
-    return f'"use strict";\n(() => {{\n{parts}\n}})();\n'
+    """Returns all scripts, in one function so that they add no names to the window."""
+    sources = "\n".join(_source_text(f"{name}") for name in SCRIPTS)
+    return f'"use strict";\n(() => {{\n{sources}\n}})();\n'
 
 
 @cache
-def _text(name: str) -> str:
-    return (PLACE / name).read_text("utf-8")
+def _source_text(name: str) -> str:
+    return (SOURCE_FOLDER / name).read_text("utf-8")
 
 
-def _hash(text: str) -> str:
+def _policy_hash(text: str) -> str:
     return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"

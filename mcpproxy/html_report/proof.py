@@ -9,7 +9,7 @@ from mcpproxy.check_run.record_locations import payload_at
 from mcpproxy.check_run.result import CheckOutcome, LocatedFinding
 from mcpproxy.html_report import limits
 from mcpproxy.html_report.traffic import Traffic
-from mcpproxy.report.ranking import Ranking
+from mcpproxy.report.ranking import RuleRanking
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.cells import cells
 from mcpproxy.wording.excerpts import Excerpt, excerpt
@@ -19,61 +19,65 @@ from mcpproxy.wording.units import since_start
 _NO_CARETS: Final = 0
 
 
-class Findings:
+class ReportFindings:
     """The findings of all captures."""
 
     def __init__(self, traffic: Traffic) -> None:
-        """`traffic`: its rows are marked with the findings about them."""
+        """Start without findings.
+
+        Args:
+            traffic: the rows to mark with the findings about them.
+        """
         self.levels: Counter[str] = Counter()
         """How many findings there are of each level."""
         self._traffic = traffic
-        self._ranking = Ranking()
-        self._shown: dict[str, list[dict[str, Any]]] = {}
+        self._ranking = RuleRanking()
+        self._findings_by_rule: dict[str, list[dict[str, Any]]] = {}
         self._number = 0
 
-    def begin(self) -> None:
+    def begin_capture(self) -> None:
         """Begin the next capture."""
         self._ranking.begin()
 
-    def add(self, capture: int, located: LocatedFinding, examination: CaptureCheck) -> None:
+    def add_finding(self, capture: int, located: LocatedFinding, examination: CaptureCheck) -> None:
         """Record a finding.
 
         Args:
-            capture: the place of its capture among those of the report.
+            capture: the position of its capture in the report.
             located: the finding.
-            examination: the check that found it; it knows where the other proving records are.
+            examination: the check that reported it, which locates the other records that prove it.
         """
         finding = located.finding
         self._ranking.count_finding(located)
-        self.levels[str(finding.level)] += finding.stands_for
-        self._traffic.mark(capture, finding.frame, finding.rule, finding.level)
-        shown = self._shown.setdefault(finding.rule, [])
-        if len(shown) < limits.FINDINGS_OF_RULE:
-            shown.append(_finding(capture, examination.proven(located, limits.PROOFS)))
+        self.levels[str(finding.level)] += finding.finding_count
+        self._traffic.mark_finding(capture, finding.frame, finding.rule, finding.level)
+        rule_findings = self._findings_by_rule.setdefault(finding.rule, [])
+        if len(rule_findings) < limits.MAX_FINDINGS_PER_RULE:
+            rule_findings.append(_finding(capture, examination.with_proofs(located, limits.MAX_PROOFS)))
 
-    def end(self, ended: CheckOutcome) -> None:
-        """End the capture, which has been checked."""
-        self._ranking.finish(ended)
+    def finish_capture(self, outcome: CheckOutcome) -> None:
+        """Finish the capture, after it has been checked."""
+        self._ranking.finish(outcome)
 
     def as_objects(self) -> list[dict[str, Any]]:
-        """A group for each rule."""
+        """Returns a group for each rule, in the order in which to fix them."""
         groups = []
         number = 0
-        for broken in self._ranking.ranked():
-            shown = self._shown[broken.rule]
-            for finding in shown:
+        for broken_rule in self._ranking.ranked_rules():
+            rule_findings = self._findings_by_rule[broken_rule.rule]
+            for finding in rule_findings:
                 number += 1
                 finding["number"] = number
             groups.append(
                 {
-                    "rule": broken.rule,
-                    "level": str(broken.level),
-                    "impact": broken.impact_text,
-                    "side": broken.side,
-                    "count": broken.count,
-                    "summary": summary_of(rules()[broken.rule]),
-                    "source": broken.first.finding.source,
-                    "findings": shown,
+                    "rule": broken_rule.rule,
+                    "level": str(broken_rule.level),
+                    "impact": broken_rule.impact_text,
+                    "side": broken_rule.side,
+                    "count": broken_rule.count,
+                    "summary": summary_of(rules()[broken_rule.rule]),
+                    "source": broken_rule.first_finding.finding.source,
+                    "findings": rule_findings,
                 }
             )
         return groups
@@ -87,39 +91,39 @@ def _finding(capture: int, located: LocatedFinding) -> dict[str, Any]:
         is_batched = finding.item is not None and raw.lstrip()[:1] == b"["
         pointer = f"/{finding.item}{pointer}" if is_batched else pointer
         proof = excerpt(raw, pointer, limits.EXCERPT_CELLS)
-    others = [
-        {"frame": seq, "proof": _marked(excerpt(payload, "", limits.EXCERPT_CELLS)._replace(carets=_NO_CARETS))}
+    other_proofs = [
+        {"frame": seq, "proof": _excerpt_parts(excerpt(payload, "", limits.EXCERPT_CELLS)._replace(carets=_NO_CARETS))}
         for seq, place in located.proofs
         if (payload := payload_at(place))
     ]
     return {
         "capture": capture,
         "frame": finding.frame,
-        "where": located.where,
+        "where": located.record_text,
         "session": finding.session,
         "level": str(finding.level),
         "side": str(finding.blames),
         "at": since_start(finding.t_ns),
         "message": sanitise(finding.message),
         "pointer": sanitise(pointer),
-        "proof": None if proof is None else _marked(proof),
-        "others": others,
+        "proof": None if proof is None else _excerpt_parts(proof),
+        "others": other_proofs,
     }
 
 
-def _marked(shown: Excerpt) -> list[str]:
-    """An excerpt as the text before the place, the place, and the text after it."""
-    if not shown.carets:
-        return [shown.text, "", ""]
-    begin = _characters(shown.text, 0, shown.indent)
-    end = _characters(shown.text, begin, shown.carets)
-    return [shown.text[:begin], shown.text[begin:end], shown.text[end:]]
+def _excerpt_parts(proof: Excerpt) -> list[str]:
+    """Returns an excerpt in three parts: the text before the carets, above them, and after them."""
+    if not proof.carets:
+        return [proof.text, "", ""]
+    begin = _end_of_cells(proof.text, 0, proof.indent)
+    end = _end_of_cells(proof.text, begin, proof.carets)
+    return [proof.text[:begin], proof.text[begin:end], proof.text[end:]]
 
 
-def _characters(text: str, begin: int, width: int) -> int:
-    """The end of `width` cells of a text, from `begin` on; combining marks stay with their letter."""
-    end, used = begin, 0
-    while end < len(text) and (used < width or not cells(text[end])):
-        used += cells(text[end])
+def _end_of_cells(text: str, begin: int, width: int) -> int:
+    """Returns the end of the `width` cells of a text that start at `begin`; combining marks stay with their letter."""
+    end, used_cells = begin, 0
+    while end < len(text) and (used_cells < width or not cells(text[end])):
+        used_cells += cells(text[end])
         end += 1
     return end

@@ -1,13 +1,13 @@
 """The traffic of a report: a row for each line that `show` would print, in columns, and the payloads next to them.
 
-The words are those of `show` and `tui` (`mcpproxy.wording.lines`), and sanitised there. Payloads are exact; the
-page escapes them when it shows them.
+The words are those of `show` and `tui`; `mcpproxy.wording.lines` sanitises them. Payloads are exact; the page escapes
+them when it shows them.
 """
 
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from analysis.conversation.call import ENDLESS, Call, MessageContext
+from analysis.conversation.call import ENDLESS_METHODS, Call, MessageContext
 from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Notification, Request, Response
@@ -24,15 +24,15 @@ from mcpproxy.report.waits import waited_ns
 from mcpproxy.wording.facts import Fact, facts, outcome_facts
 from mcpproxy.wording.http_head import request_head, response_head
 from mcpproxy.wording.records import Remark
-from mcpproxy.wording.statuses import Status, fate, waiting
+from mcpproxy.wording.statuses import Status, fate_status, waiting_status
 
-METHOD: Final = 120
-"""Characters of a method."""
-NONE: Final = -1
-"""Stands for a number that a row does not have."""
+MAX_METHOD_CHARACTERS: Final = 120
+"""The maximum length of a method, in characters."""
+NO_NUMBER: Final = -1
+"""The value of a number that a row does not have."""
 
 
-class _Row(NamedTuple):
+class _TrafficRow(NamedTuple):
     """The content of a row about a message or remark."""
 
     kind: str
@@ -43,55 +43,55 @@ class _Row(NamedTuple):
     name: str = ""
     id: str = ""
     word: str = ""
-    """What a response means, or what became of a request without one."""
+    """The outcome that a response shows, or what became of a request without one."""
     text: str = ""
     is_bad: bool = False
     problem: str = ""
     """The rule that the frame breaks by itself."""
-    size: int = NONE
-    took_ns: int = NONE
+    size: int = NO_NUMBER
+    took_ns: int = NO_NUMBER
     facts: tuple[tuple[str, str, bool], ...] = ()
     """What `show --frame` says, such as how a request was cancelled: name, text, and whether it is bad."""
-    exchange: int = NONE
+    exchange: int = NO_NUMBER
 
 
 class Traffic:
     """All rows, by column, and the findings of each."""
 
-    def __init__(self, payloads: Payloads, cut: int) -> None:
-        """Begin without rows.
+    def __init__(self, payloads: Payloads, payload_limit: int) -> None:
+        """Start without rows.
 
         Args:
             payloads: receives the payloads.
-            cut: bytes that are kept of each payload.
+            payload_limit: how many bytes of each payload are kept.
         """
         self.payloads = payloads
-        self.cut = cut
+        self.cut = payload_limit
         self.columns: dict[str, list[Any]] = {
-            name: [] for name in ("capture", "seq", "t", "session", *_Row._fields, "payload", "level", "rules")
+            name: [] for name in ("capture", "seq", "t", "session", *_TrafficRow._fields, "payload", "level", "rules")
         }
         self.heads: list[tuple[int, int, int]] = []
-        """HTTP exchanges: capture, number, payload with the two heads."""
+        """For each HTTP exchange: its capture, its number, and the payload with its two heads."""
         self.rows: dict[tuple[int, int], int] = {}
         """The first row of a record, by capture and number."""
 
     def __len__(self) -> int:
         return len(self.columns["seq"])
 
-    def add(self, capture: int, seq: int, t_ns: int, session: int, row: _Row, payload: int) -> int:
+    def add_row(self, capture: int, seq: int, t_ns: int, session: int, row: _TrafficRow, payload: int) -> int:
         """Add a row; returns its number."""
         number = len(self)
         for name, value in (
             *(("capture", capture), ("seq", seq), ("t", t_ns // 1000), ("session", session)),
-            *zip(_Row._fields, row, strict=True),
+            *zip(_TrafficRow._fields, row, strict=True),
             *(("payload", payload), ("level", 0), ("rules", "")),
         ):
             self.columns[name].append(value)
         self.rows.setdefault((capture, seq), number)
         return number
 
-    def mark(self, capture: int, seq: int, rule: str, level: Level) -> None:
-        """Note in the row of a record that a finding is about it."""
+    def mark_finding(self, capture: int, seq: int, rule: str, level: Level) -> None:
+        """Mark the row of a record that a finding is about."""
         row = self.rows.get((capture, seq))
         if row is not None:
             self.columns["level"][row] = max(self.columns["level"][row], int(level))
@@ -99,9 +99,9 @@ class Traffic:
             if rule not in rules:
                 self.columns["rules"][row] = " ".join([*rules, rule])
 
-    def settle(self, row: int, status: Status, facts: Iterable[Fact]) -> None:
-        """Note in the row of a request how it ended without a response."""
-        self.columns["facts"][row] = _plain(facts)
+    def set_outcome(self, row: int, status: Status, facts: Iterable[Fact]) -> None:
+        """Write into the row of a request how the request ended without a response."""
+        self.columns["facts"][row] = _json_facts(facts)
         self.columns["word"][row] = f"{status.word}{status.text}"
         self.columns["is_bad"][row] = status.is_bad
 
@@ -110,146 +110,148 @@ class CaptureTraffic:
     """Turns one capture into rows."""
 
     def __init__(self, traffic: Traffic, capture: int, fold: Fold) -> None:
-        """Begin without rows.
+        """Start without rows.
 
         Args:
             traffic: receives the rows.
-            capture: its place among the captures of the report.
+            capture: the position of the capture in the report.
             fold: the state of the conversation, which each step updates.
         """
-        self.frames = self.last = 0
-        """How many frames have rows, and the number of the last record that has."""
+        self.frame_count = self.last_record = 0
+        """How many frames have rows, and the number of the last record that has one."""
         self._traffic = traffic
         self._capture = capture
         self._conversation = Conversation(fold)
-        self._open: dict[tuple[int, int | None], int] = {}
-        """Rows of requests without a response so far."""
-        self._headless: set[int] = set()
-        """Open HTTP exchanges, whose heads are not written yet."""
+        self._open_requests: dict[tuple[int, int | None], int] = {}
+        """The rows of requests that have no response so far."""
+        self._headless_exchanges: set[int] = set()
+        """Open HTTP exchanges, whose heads have not been written yet."""
 
     def on_step(self, step: Step) -> None:
         """Process the next step, unless it is the last."""
         item = step.item
         if isinstance(item, Frame):
-            self.frames += 1
-        seq = item.seq if isinstance(item, Frame | Record) else NONE
-        self.last = max(self.last, seq)
-        for thing in self._conversation.items_of(step):
-            self._add(thing, seq)
+            self.frame_count += 1
+        seq = item.seq if isinstance(item, Frame | Record) else NO_NUMBER
+        self.last_record = max(self.last_record, seq)
+        for shown_item in self._conversation.items_of(step):
+            self._add_item(shown_item, seq)
         for call in step.unanswered:
-            self._settle(call)
+            self._set_outcome(call)
         number = item.members.get("exchange") if isinstance(item, Record) and item.rec == "exchange" else None
         if isinstance(item, Record) and type(number) is int:
-            self._headless.add(number)
+            self._headless_exchanges.add(number)
             if item.members.get("stage") == "end":
                 self._add_head(number)
 
-    def finish(self, last: Step, *, is_whole: bool) -> None:
+    def finish(self, last_step: Step, *, is_whole: bool) -> None:
         """Process the last step.
 
         Args:
-            last: the last step.
+            last_step: the last step.
             is_whole: whether all earlier steps were processed; if not, the end and unanswered requests get no row.
         """
-        for number in sorted(self._headless):
+        for number in sorted(self._headless_exchanges):
             self._add_head(number)
         if not is_whole:
             return
-        for thing in self._conversation.items_of(last):
-            if isinstance(thing.what, Remark | MessageContext):
-                self._add(thing, NONE)
+        for item in self._conversation.items_of(last_step):
+            if isinstance(item.content, Remark | MessageContext):
+                self._add_item(item, NO_NUMBER)
         fold = self._conversation.session
         for call in fold.open_calls():
             if call.response is None:
-                may_come = last.end == "open" and call.is_open
-                self._settle(call, waited_ns(fold, call.request) if may_come else None)
+                may_come = last_step.end == "open" and call.is_open
+                self._set_outcome(call, waited_ns(fold, call.request) if may_come else None)
 
-    def _settle(self, call: Call, waits_ns: int | None = None) -> None:
+    def _set_outcome(self, call: Call, waits_ns: int | None = None) -> None:
         """Record how a request without a response ended, if it has a row and expects one.
 
         Args:
             call: the call of the request.
-            waits_ns: how long it waits, if it may still be answered.
+            waits_ns: how long it has waited, if it may still be answered.
         """
-        row = self._open.get((call.request.seq, call.request.index))
-        if row is not None and call.request.method not in ENDLESS:
-            status = fate(call) if waits_ns is None else waiting(waits_ns)
-            self._traffic.settle(row, status, outcome_facts(call, waits_ns))
+        row = self._open_requests.get((call.request.seq, call.request.index))
+        if row is not None and call.request.method not in ENDLESS_METHODS:
+            status = fate_status(call) if waits_ns is None else waiting_status(waits_ns)
+            self._traffic.set_outcome(row, status, outcome_facts(call, waits_ns))
 
     def _add_head(self, number: int) -> None:
-        self._headless.discard(number)
-        http = self._conversation.session.exchanges.known(number)
-        if http is not None and len(self._traffic.heads) < limits.HEADS:
+        self._headless_exchanges.discard(number)
+        http = self._conversation.session.exchanges.get(number)
+        if http is not None and len(self._traffic.heads) < limits.MAX_HTTP_HEADS:
             payload = self._traffic.payloads.add(_heads(http))
             self._traffic.heads.append((self._capture, number, payload))
 
-    def _add(self, thing: ConversationItem, seq: int) -> None:
-        traffic, what = self._traffic, thing.what
-        if isinstance(what, Remark):
-            row = _Row("remark", what.glyph, text=what.whole, is_bad=what.role == "bad")
-            exchange = NONE if what.exchange is None else what.exchange
-            traffic.add(self._capture, seq, thing.t_ns, NONE, row._replace(exchange=exchange), NONE)
-        elif isinstance(what, Batch):
-            frame = what.frame
-            traffic.add(self._capture, frame.seq, frame.t_ns, NONE, _row_of(what), self._payload((frame,)))
-        elif isinstance(what, MessageContext):
-            self._add_message(what)
+    def _add_item(self, item: ConversationItem, seq: int) -> None:
+        traffic, content = self._traffic, item.content
+        if isinstance(content, Remark):
+            row = _TrafficRow("remark", content.glyph, text=content.full_text, is_bad=content.role == "bad")
+            exchange = NO_NUMBER if content.exchange is None else content.exchange
+            traffic.add_row(self._capture, seq, item.t_ns, NO_NUMBER, row._replace(exchange=exchange), NO_NUMBER)
+        elif isinstance(content, Batch):
+            frame = content.frame
+            traffic.add_row(
+                self._capture, frame.seq, frame.t_ns, NO_NUMBER, _row_of(content), self._add_payload((frame,))
+            )
+        elif isinstance(content, MessageContext):
+            self._add_message(content)
 
     def _add_message(self, context: MessageContext) -> None:
         traffic, message, call = self._traffic, context.message, context.answered
         row = _row_of(context)
         if isinstance(message, Response | Notification):
-            row = row._replace(facts=_plain(facts(context, None)))
+            row = row._replace(facts=_json_facts(facts(context, None)))
         if call is not None and call.latency_ns is not None and call.has_exact_times:
             row = row._replace(took_ns=call.latency_ns)
-        payload = NONE if message.index is not None else self._payload(message.frames)
-        number = traffic.add(self._capture, message.seq, message.t_ns, context.session.number, row, payload)
+        payload = NO_NUMBER if message.index is not None else self._add_payload(message.frames)
+        number = traffic.add_row(self._capture, message.seq, message.t_ns, context.session.number, row, payload)
         if context.is_repeat:
             return
         if isinstance(message, Request):
-            self._open[message.seq, message.index] = number
+            self._open_requests[message.seq, message.index] = number
         elif call is not None:
-            request = self._open.pop((call.request.seq, call.request.index), None)
+            request = self._open_requests.pop((call.request.seq, call.request.index), None)
             if request is not None:
-                traffic.columns["facts"][request] = _plain(outcome_facts(call))
+                traffic.columns["facts"][request] = _json_facts(outcome_facts(call))
 
-    def _payload(self, frames: tuple[Frame, ...]) -> int:
+    def _add_payload(self, frames: tuple[Frame, ...]) -> int:
         return self._traffic.payloads.add(_text(raw_of(frames), self._traffic.cut))
 
 
-def _plain(facts: Iterable[Fact]) -> tuple[tuple[str, str, bool], ...]:
-    """Facts as JSON can hold them."""
+def _json_facts(facts: Iterable[Fact]) -> tuple[tuple[str, str, bool], ...]:
+    """Returns facts as tuples, which JSON can represent."""
     return tuple((fact.name, fact.text, fact.is_bad) for fact in facts)
 
 
-def _text(raw: bytes, most: int) -> str:
-    r"""The first `most` bytes as text; bytes that are not UTF-8 become `\xNN`. No character is split."""
-    if len(raw) > most:
-        while most and 0x80 <= raw[most] < 0xC0:
-            most -= 1
-        raw = raw[:most]
+def _text(raw: bytes, max_bytes: int) -> str:
+    r"""Returns the first `max_bytes` bytes as text; bytes that are not UTF-8 become `\xNN`. No character is split."""
+    if len(raw) > max_bytes:
+        while max_bytes and 0x80 <= raw[max_bytes] < 0xC0:
+            max_bytes -= 1
+        raw = raw[:max_bytes]
     return raw.decode("utf-8", "backslashreplace")
 
 
 def _heads(http: HttpExchange) -> str:
-    """The two heads of an HTTP exchange, a blank line between them."""
-    halves = (request_head(http), response_head(http))
-    return "\n\n".join("\n".join("".join(span.text for span in line) for line in half) for half in halves)
+    """Returns the two heads of an HTTP exchange, with a blank line between them."""
+    heads = (request_head(http), response_head(http))
+    return "\n\n".join("\n".join("".join(span.text for span in line) for line in head) for head in heads)
 
 
-def _row_of(item: MessageContext | Batch) -> _Row:
+def _row_of(item: MessageContext | Batch) -> _TrafficRow:
     line, frame, size = line_of(item), frame_of(item), size_of(item)
     status = line.status or Status("", line.gist.text)
-    return _Row(
+    return _TrafficRow(
         "other" if line.kind in ("aside", "invalid") else line.kind,
-        line.way.text[0],
-        line.subject.text[:METHOD],
+        line.direction.text[0],
+        line.subject.text[:MAX_METHOD_CHARACTERS],
         line.name,
         line.id,
         status.word,
         status.text,
         is_bad=status.is_bad or line.kind == "invalid",
         problem=line.problem,
-        size=NONE if size is None else size,
-        exchange=NONE if frame.exchange is None else frame.exchange,
+        size=NO_NUMBER if size is None else size,
+        exchange=NO_NUMBER if frame.exchange is None else frame.exchange,
     )

@@ -8,22 +8,22 @@ from captures.versions import FORMAT_VERSION
 from mcpproxy import __version__
 from mcpproxy.importers.source import InvalidLine
 
-MAX_NS: Final = 1 << 62
-"""Nanoseconds; stamps are below this, so that they fit wherever times are computed."""
+MAX_STAMP_NS: Final = 1 << 62
+"""In nanoseconds. All stamps are below this limit, so that calculations with them do not overflow."""
 
 
 class CaptureLines:
-    """Lines of one capture. The caller supplies the stamps, which must not decrease."""
+    """Composes the lines of one capture. The caller supplies the stamps, which must not decrease."""
 
     def __init__(self) -> None:
         use_orjson()
         self._seq = 0
 
-    def line(self, t_ns: int, rec: str, middle: bytes) -> bytes:
-        """The whole line of the next record.
+    def next_line(self, t_ns: int, rec: str, middle: bytes) -> bytes:
+        """Returns the whole line of the next record.
 
         Raises:
-            InvalidLine: no reader would accept it, because it is too long.
+            InvalidLine: the line is too long for readers to accept.
         """
         self._seq += 1
         line = seal(self._seq - 1, t_ns, rec, middle)
@@ -33,7 +33,7 @@ class CaptureLines:
             )
         return line
 
-    def header(
+    def header_line(
         self,
         form: str,
         transport: str,
@@ -43,17 +43,17 @@ class CaptureLines:
         wall_ns: int | None = None,
         is_verbatim: bool = True,
     ) -> bytes:
-        """The first line.
+        """Returns the header line.
 
-        What only a recorder knows is left out: processes, clocks of this machine and, if unknown, the wall time.
+        It leaves out what only a recorder knows: processes, clocks of this machine and, if unknown, the wall time.
 
         Args:
-            form: what was imported, as `--from` names it.
+            form: the form of the log, as `--from` names it.
             transport: `stdio` or `http`.
             name: the name of the conversation.
-            observed_start: whether it begins when the server does.
+            observed_start: whether the capture begins with the start of the conversation.
             wall_ns: the wall clock at stamp 0.
-            is_verbatim: whether frames are the bytes that crossed.
+            is_verbatim: whether the frames are exactly the bytes that were sent.
         """
         middle = members(
             format=FORMAT_VERSION,
@@ -68,11 +68,11 @@ class CaptureLines:
             verbatim=None if is_verbatim else False,
             redactions=[],
         )
-        return self.line(0, "header", middle)
+        return self.next_line(0, "header", middle)
 
-    def close(
+    def close_line(
         self, t_ns: int, totals: dict[str, object], *, status: int | None = None, signal: str | None = None
     ) -> bytes:
-        """The last line."""
+        """Returns the line of the close record."""
         totals = totals | {"lost": {"records": 0, "bytes": 0}}
-        return self.line(t_ns, "close", members(ending="import", status=status, signal=signal, totals=totals))
+        return self.next_line(t_ns, "close", members(ending="import", status=status, signal=signal, totals=totals))

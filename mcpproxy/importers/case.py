@@ -1,7 +1,7 @@
 """Cases: whole conversations, read completely before any record of them is written.
 
-A case keeps the order of its frames, and each record says which frame it represents: findings in the records can be
-reported for the frames.
+A case keeps the order of its frames, and each record comes with the index of its frame, so that findings in the records
+can be reported for the frames.
 """
 
 from collections.abc import Iterator
@@ -13,14 +13,14 @@ from captures.record import with_inexact_time
 from mcpproxy.importers.capture_lines import CaptureLines
 from mcpproxy.importers.http import Exchanges, is_metadata, path_of, speaks_mcp
 from mcpproxy.importers.stdio import Pipe, Pipes
-from mcpproxy.wire.http1 import Head
+from mcpproxy.wire.http1 import RequestHead
 from mcpproxy.wire.response import ResponseHead
 
 Transport = Literal["stdio", "http", "legacy-sse"]
 Kind = Literal["line", "eof", "req", "res", "head", "sse", "end"]
 
-WIRE: Final[dict[Transport, str]] = {"stdio": "stdio", "http": "http", "legacy-sse": "http"}
-"""The transport's name in a header."""
+HEADER_TRANSPORTS: Final[dict[Transport, str]] = {"stdio": "stdio", "http": "http", "legacy-sse": "http"}
+"""The name of each transport in the header of a capture."""
 
 
 class Step(NamedTuple):
@@ -34,109 +34,118 @@ class Step(NamedTuple):
     noeol: bool = False
     """Whether the LF of the line is missing."""
     code: int | None = None
-    """How the server exited, if its end of file says so."""
+    """The server's exit code, if the log has it with the end of file."""
     exchange: int = 0
-    head: Head | ResponseHead | None = None
-    by: str = ""
+    head: RequestHead | ResponseHead | None = None
+    ended_by: str = ""
     """The side that ended the exchange."""
     is_cut: bool = False
     """Whether the exchange ended within the response."""
     peer: str = ""
     """The client's address, if known."""
     lacks_body: bool = False
-    """Whether a request or response had a body that is not known."""
+    """Whether the request or response had a body that the log does not contain."""
     is_time_exact: bool = True
-    """False if the log has no time of this frame itself."""
+    """False if the log has no time for this frame itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
     """One conversation."""
 
-    line: int
-    """The number of its line, from 1."""
+    line_number: int
+    """The number of the case's line in the log, from 1."""
     name: str
     transport: Transport
     observed_start: bool
-    """False if it begins in the middle."""
+    """False if the case begins in the middle of a conversation."""
     steps: tuple[Step, ...]
-    """Its frames in order."""
+    """The frames of the conversation, in order."""
     members: dict[str, Any]
     """All members of the case as parsed; an import ignores some, such as the expected findings."""
     wall_ns: int | None = None
     """The wall clock at time 0, if known."""
 
     def records(self, form: str = "trace") -> Iterator[tuple[int | None, bytes]]:
-        """Yields the lines of a capture of it, each with the index of the frame that it represents.
+        """Yields the lines of a capture of this case, each with the index of the frame that it represents.
 
         The index is None for the header and the close record. A frame can have several records or, like a comment in a
         stream, none.
 
         Args:
-            form: what was imported, as `--from` names it.
+            form: the form of the log, as `--from` names it.
         """
         lines = CaptureLines()
-        wire, wall_ns = WIRE[self.transport], self.wall_ns
-        yield None, lines.header(form, wire, self.name, observed_start=self.observed_start, wall_ns=wall_ns)
+        header_transport, wall_ns = HEADER_TRANSPORTS[self.transport], self.wall_ns
+        yield (
+            None,
+            lines.header_line(form, header_transport, self.name, observed_start=self.observed_start, wall_ns=wall_ns),
+        )
         pipes = Pipes()
         exchanges = Exchanges(self._endpoints())
-        entries = self._of_stdio(pipes) if self.transport == "stdio" else self._of_http(exchanges)
+        records = self._stdio_records(pipes) if self.transport == "stdio" else self._http_records(exchanges)
         t_ns = 0
-        for index, entry in entries:
-            # Records that only the end reveals may belong to a much earlier frame.
+        for index, record in records:
+            # A record that is only known at the end may belong to a much earlier frame.
             step = self.steps[index]
             t_ns = max(t_ns, step.t_ns)
-            is_exact = step.is_time_exact or entry.rec != "frame"
-            yield index, lines.line(t_ns, entry.rec, entry.middle if is_exact else with_inexact_time(entry.middle))
+            is_exact = step.is_time_exact or record.rec != "frame"
+            yield (
+                index,
+                lines.next_line(t_ns, record.rec, record.middle if is_exact else with_inexact_time(record.middle)),
+            )
         totals = pipes.totals() if self.transport == "stdio" else exchanges.totals()
         yield (
             None,
-            lines.close(self.steps[-1].t_ns if self.steps else 0, totals, status=pipes.status, signal=pipes.signal),
+            lines.close_line(
+                self.steps[-1].t_ns if self.steps else 0, totals, status=pipes.status, signal=pipes.signal
+            ),
         )
 
-    def _of_stdio(self, pipes: Pipes) -> Iterator[tuple[int, PendingRecord]]:
-        last = {step.dir: index for index, step in enumerate(self.steps) if step.kind == "line"}
+    def _stdio_records(self, pipes: Pipes) -> Iterator[tuple[int, PendingRecord]]:
+        last_lines = {step.dir: index for index, step in enumerate(self.steps) if step.kind == "line"}
         for index, step in enumerate(self.steps):
             if step.kind == "eof":
-                entries = pipes.eof(step.dir)
+                records = pipes.end_pipe(step.dir)
                 if step.code is not None:
-                    entries += pipes.exited(step.code)
+                    records += pipes.end_server(step.code)
             else:
-                entries = pipes.feed(step.dir, step.raw if step.noeol else step.raw + b"\n")
-                if last[step.dir] == index:
-                    # Recorded here and not where the pipe ends, so that an error in it is reported for this frame.
-                    entries += pipes.rest(step.dir)
-            for entry in entries:
-                yield index, entry
+                records = pipes.feed(step.dir, step.raw if step.noeol else step.raw + b"\n")
+                if last_lines[step.dir] == index:
+                    # An incomplete line is recorded here, not at the end of the pipe, so that its errors are reported
+                    # for this frame.
+                    records += pipes.finish_line(step.dir)
+            for record in records:
+                yield index, record
 
-    def _of_http(self, exchanges: Exchanges) -> Iterator[tuple[int, PendingRecord]]:
-        latest: dict[int, int] = {}
+    def _http_records(self, exchanges: Exchanges) -> Iterator[tuple[int, PendingRecord]]:
+        latest_steps: dict[int, int] = {}
         for index, step in enumerate(self.steps):
             exchanges.at_ns = step.t_ns
-            latest[step.exchange] = index
-            for entry in _happened(exchanges, step):
-                yield index, entry
-        for number, entry in exchanges.rest():
-            yield latest[number], entry
+            latest_steps[step.exchange] = index
+            for record in _step_records(exchanges, step):
+                yield index, record
+        for number, record in exchanges.finish():
+            yield latest_steps[number], record
 
     def _endpoints(self) -> set[bytes]:
-        """The server's paths, one of which `serve` would have been given; empty if no request shows them.
+        """The paths at which the server speaks MCP; empty if no request shows them.
 
-        On the older transport that is the stream's path. Traffic elsewhere is recognised by its content.
+        With the older transport, this is the path of the stream. Traffic at other paths is recognised by its content.
         """
-        requests = [(step.head, step.raw) for step in self.steps if isinstance(step.head, Head)]
+        requests = [(step.head, step.raw) for step in self.steps if isinstance(step.head, RequestHead)]
         if self.transport == "legacy-sse":
             return {path_of(head) for head, _ in requests if head.method == b"GET" and not is_metadata(head)}
         return {path_of(head) for head, body in requests if speaks_mcp(head, body)}
 
 
-def _happened(exchanges: Exchanges, step: Step) -> list[PendingRecord]:
+def _step_records(exchanges: Exchanges, step: Step) -> list[PendingRecord]:
     number = step.exchange
-    if isinstance(step.head, Head):
-        return exchanges.request(number, step.head, step.raw, step.peer, lacks_body=step.lacks_body)
+    if isinstance(step.head, RequestHead):
+        return exchanges.add_request(number, step.head, step.raw, step.peer, lacks_body=step.lacks_body)
     if isinstance(step.head, ResponseHead):
-        complete = step.kind == "res"
-        return exchanges.response(number, step.head, step.raw, complete=complete, lacks_body=step.lacks_body)
+        is_complete = step.kind == "res"
+        return exchanges.add_response(number, step.head, step.raw, complete=is_complete, lacks_body=step.lacks_body)
     if step.kind == "sse":
-        return exchanges.more(number, step.raw)
-    return exchanges.end(number, step.by, is_cut=step.is_cut)
+        return exchanges.add_piece(number, step.raw)
+    return exchanges.end_exchange(number, step.ended_by, is_cut=step.is_cut)

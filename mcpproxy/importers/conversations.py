@@ -1,8 +1,9 @@
-"""Turns the events of a log into captures, one for each conversation, whatever order they come in.
+"""Turns the events of a log into captures, one for each conversation, even if the conversations are interleaved.
 
-A conversation begins with the first event of its server, and again with each start of the server and, in logs of other
-programs, with each `initialize` after the first. Its first events are held back until the client has spoken, and, in
-logs of other programs, the server, because the header says whether that opens the conversation.
+A conversation begins with the first event of its server. A new one begins with each start of the server and, in logs of
+other programs, with each `initialize` after the first. The first events are held back until the client has sent a
+message (in logs of other programs, the server too), because the header says whether the capture has the start of the
+conversation.
 """
 
 from collections.abc import Callable
@@ -11,12 +12,12 @@ from typing import Final, Protocol
 from captures.loss import PendingRecord
 from captures.record import members, with_inexact_time
 from captures.verdict import Direction
-from mcpproxy.importers.capture_lines import MAX_NS, CaptureLines
+from mcpproxy.importers.capture_lines import MAX_STAMP_NS, CaptureLines
 from mcpproxy.importers.case import Case
 from mcpproxy.importers.form import Form
 from mcpproxy.importers.guessed_sides import SideGuesser
 from mcpproxy.importers.log_items import (
-    SINCE_1970,
+    MIN_WALL_NS,
     ClientExit,
     Disconnection,
     Event,
@@ -33,18 +34,18 @@ from mcpproxy.importers.stdio import Pipes
 from mcpproxy.wording.counts import count_text
 
 MAX_HELD_EVENTS: Final = 1000
-"""Events of a conversation that are held back until the first frames, before anything is written."""
+"""Events of a conversation that are held back before its header is written."""
 MAX_HELD_BYTES: Final = 1 << 20
 MAX_OPEN_CONVERSATIONS: Final = 64
-"""Conversations that are written at the same time. Each has a file open; macOS allows a process 256. Beyond, the one
-that has been silent longest ends, and what follows of it is in another capture."""
+"""Conversations that are written at the same time. Each keeps a file open, and macOS allows a process 256. Beyond this
+limit, the conversation that has been silent longest ends, and its later events go to another capture."""
 MAX_CONVERSATIONS: Final = 1000
-"""Conversations of one log that are written; events of others are counted."""
+"""Conversations of one log that are written. Events of any further ones are left out and counted."""
 MAX_NAME_CHARS: Final = 256
 
 
 class Output(Protocol):
-    """Where the lines of one capture go."""
+    """Receives the lines of one capture."""
 
     def append(self, line: bytes) -> None:
         """Adds a line."""
@@ -57,51 +58,52 @@ class Output(Protocol):
 
 
 class Conversations:
-    """The conversations of one log. Everything is written in the order in which it is added."""
+    """The conversations of one log. Events are written in the order in which they are added."""
 
     def __init__(self, form_name: str, form: Form, create: Callable[[str, int | None], Output]) -> None:
-        """`create` returns the output for a new capture.
+        """`create` opens the output for a new capture.
 
-        It gets the name of the conversation, and when it began, in nanoseconds since 1970, if that is known.
+        Its arguments are the name of the conversation, and when it began, in nanoseconds since 1970, or None if that is
+        unknown.
         """
         self._form_name, self._form, self._create = form_name, form, create
-        self._open: dict[tuple[str, str], _Conversation] = {}
-        """The one that has been silent longest comes first."""
+        self._open_conversations: dict[tuple[str, str], _Conversation] = {}
+        """By server and session. The conversation that has been silent longest comes first."""
         self._count = self._frame_count = self._partial_count = 0
         self._has_client = self._has_server = False
 
     def add(self, item: Event | Case) -> LeftOut | None:
-        """Takes the next event, or a whole conversation; returns what is wrong if it is left out."""
+        """Adds the next event, or a whole conversation; returns the reason if it is left out."""
         return self._add_case(item) if isinstance(item, Case) else self._add_event(item)
 
     def _add_case(self, case: Case) -> LeftOut | None:
         if self._count == MAX_CONVERSATIONS:
-            return _surplus(case.name)
+            return _too_many_conversations(case.name)
         self._count += 1
         output = self._create(case.name, case.wall_ns)
         try:
             for _, line in case.records(self._form_name):
                 output.append(line)
-        except InvalidLine as wrong:
+        except InvalidLine as error:
             output.discard()
-            return LeftOut(case.name, str(wrong), case.name)
+            return LeftOut(case.name, str(error), case.name)
         output.close()
         return None
 
     def _add_event(self, event: Event) -> LeftOut | None:
         key = (event.name[:MAX_NAME_CHARS], event.session)
-        conversation = self._open.pop(key, None)
+        conversation = self._open_conversations.pop(key, None)
         if conversation is not None and conversation.is_over_before(event, splits=not self._form.is_strict):
             conversation.close()
             conversation = None
         if conversation is None:
             if self._count == MAX_CONVERSATIONS:
-                return _surplus(event.name)
+                return _too_many_conversations(event.name)
             self._count += 1
             conversation = _Conversation(key[0], self._form_name, self._form, self._create)
-        self._open[key] = conversation
-        if len(self._open) > MAX_OPEN_CONVERSATIONS:
-            self._open.pop(next(iter(self._open))).close()
+        self._open_conversations[key] = conversation
+        if len(self._open_conversations) > MAX_OPEN_CONVERSATIONS:
+            self._open_conversations.pop(next(iter(self._open_conversations))).close()
         conversation.add(event)
         if isinstance(event, LoggedFrame):
             self._frame_count += 1
@@ -111,7 +113,7 @@ class Conversations:
         return None
 
     def remarks(self) -> list[str]:
-        """Returns sentences about what is missing from the captures, whatever the form."""
+        """Returns sentences about missing parts of the captures, in addition to the sentence of the form."""
         remarks = []
         if self._partial_count:
             messages = count_text(self._partial_count, "message")
@@ -121,42 +123,47 @@ class Conversations:
             remarks.append(f"only the {side}'s messages are in this log: requests and responses cannot be paired")
         return remarks
 
-    def note(self, left_out: LeftOut) -> None:
-        """Marks where something was left out, in the conversations to which it may belong."""
+    def mark_loss(self, left_out: LeftOut) -> None:
+        """Marks the place of a message that was left out, in each conversation to which it may belong."""
         if self._form.is_strict or not left_out.is_message:
             return
-        for (name, _), conversation in self._open.items():
+        for (name, _), conversation in self._open_conversations.items():
             if left_out.name[:MAX_NAME_CHARS] in ("", name):
                 conversation.add(Loss(name))
 
     def close(self) -> None:
         """Completes all captures."""
-        for conversation in self._open.values():
+        for conversation in self._open_conversations.values():
             conversation.close()
-        self._open.clear()
+        self._open_conversations.clear()
 
 
 class _Conversation:
-    """One conversation, and the capture that is written of it."""
+    """Writes the capture of one conversation."""
 
     def __init__(self, name: str, form_name: str, form: Form, create: Callable[[str, int | None], Output]) -> None:
         self._name, self._form_name, self._form, self._create = name, form_name, form, create
         self._lines, self._pipes, self._sides = CaptureLines(), Pipes(), SideGuesser()
-        self._held: list[Event] | None = []
-        """The first events; None once the header is written."""
+        self._held_events: list[Event] | None = []
+        """The events that are held back; None once the header is written."""
         self._held_bytes = 0
         self._output: Output
         self._start_ns: int | None = None
         """The log's stamp at the capture's stamp 0; None until the log has one."""
         self._t_ns = 0
         self._is_used = False
-        """Whether anything but a start has happened."""
+        """Whether there was any event but a start or a disconnection."""
         self._has_loss = False
-        """Whether the last event is one."""
+        """Whether the last event was a loss."""
         self.has_client = self.has_server = self._has_client_left = self._has_ended = False
 
     def is_over_before(self, event: Event, *, splits: bool) -> bool:
-        """Whether an event belongs to the server's next run; `splits` as in `Form.is_strict`."""
+        """Returns whether an event belongs to the server's next run.
+
+        Args:
+            event: the next event of this server.
+            splits: whether another `initialize` begins the next run (see `Form.is_strict`).
+        """
         if isinstance(event, ServerStart):
             return self._is_used
         if not isinstance(event, LoggedFrame):
@@ -166,14 +173,14 @@ class _Conversation:
         return splits and self.has_client and event.side in ("c2s", None) and is_initialize(event.raw)
 
     def add(self, event: Event) -> None:
-        """Takes the next event."""
+        """Writes the next event, or holds it back until the header can be written."""
         is_loss = isinstance(event, Loss)
         if is_loss and (self._has_loss or not self._is_used):
             return
         self._has_loss = is_loss
         is_end = isinstance(event, ServerExit | Disconnection)
         if isinstance(event, ClientExit):
-            # Some logs have the end of the last run behind the start of the next one.
+            # In some logs, the end of one run comes after the start of the next.
             if self._has_client_left or not self._is_used:
                 return
             self._has_client_left = True
@@ -186,95 +193,101 @@ class _Conversation:
             event = event._replace(raw=raw, side=self._sides.observe(raw, event.side))
             self.has_client |= event.side == "c2s" and bool(raw.strip())
             self.has_server |= event.side == "s2c"
-        if self._held is None:
+        if self._held_events is None:
             self._write(event)
             return
-        self._held.append(event)
+        self._held_events.append(event)
         self._held_bytes += len(event.raw) if isinstance(event, LoggedFrame | LoggedStderr) else 0
-        is_known = self.has_client and (self.has_server or self._form.is_strict)
-        if is_known or len(self._held) >= MAX_HELD_EVENTS or self._held_bytes >= MAX_HELD_BYTES:
-            self._begin()
+        can_begin = self.has_client and (self.has_server or self._form.is_strict)
+        if can_begin or len(self._held_events) >= MAX_HELD_EVENTS or self._held_bytes >= MAX_HELD_BYTES:
+            self._write_held_events()
 
     def close(self) -> None:
-        """Writes the last record. If the server only started, there is no capture."""
+        """Completes the capture. If the server only started, there is no capture."""
         if not self._is_used:
             return
-        self._begin()
+        self._write_held_events()
         pipes = self._pipes
-        self._output.append(self._lines.close(self._t_ns, pipes.totals(), status=pipes.status, signal=pipes.signal))
+        self._output.append(
+            self._lines.close_line(self._t_ns, pipes.totals(), status=pipes.status, signal=pipes.signal)
+        )
         self._output.close()
 
-    def _begin(self) -> None:
-        """Writes the header and what was held back, unless that has been done."""
-        held, self._held = self._held, None
-        if held is None:
+    def _write_held_events(self) -> None:
+        """Writes the header and the events that were held back, unless they are already written."""
+        held_events, self._held_events = self._held_events, None
+        if held_events is None:
             return
-        first = next(
-            (event for event in held if isinstance(event, LoggedFrame) and event.side == "c2s" and event.raw.strip()),
+        first_client_frame = next(
+            (
+                event
+                for event in held_events
+                if isinstance(event, LoggedFrame) and event.side == "c2s" and event.raw.strip()
+            ),
             None,
         )
-        # Logs of other programs may hold one direction only; then nobody knows what the other side had said by then.
-        is_of_both = self.has_server or self._form.is_strict
-        stamp_ns = next((event.stamp_ns for event in held if _is_usable(event.stamp_ns)), None)
-        wall_ns = stamp_ns if stamp_ns is not None and stamp_ns >= SINCE_1970 else None
+        # A log of another program may contain one direction only, and does not show what the other side sent before.
+        has_both_sides = self.has_server or self._form.is_strict
+        stamp_ns = next((event.stamp_ns for event in held_events if _is_valid_stamp(event.stamp_ns)), None)
+        wall_ns = stamp_ns if stamp_ns is not None and stamp_ns >= MIN_WALL_NS else None
         self._start_ns = None if stamp_ns is None else wall_ns or 0
         self._output = self._create(self._name, wall_ns)
-        header = self._lines.header(
+        header = self._lines.header_line(
             self._form_name,
             "stdio",
             self._name,
-            observed_start=isinstance(held[0], ServerStart)
-            or (is_of_both and first is not None and can_open_conversation(first.raw)),
+            observed_start=isinstance(held_events[0], ServerStart)
+            or (has_both_sides and first_client_frame is not None and can_open_conversation(first_client_frame.raw)),
             wall_ns=wall_ns,
             is_verbatim=self._form.is_verbatim,
         )
         self._output.append(header)
-        for event in held:
+        for event in held_events:
             self._write(event)
 
     def _write(self, event: Event) -> None:
         is_exact = self._advance(event.stamp_ns) and not (isinstance(event, LoggedFrame) and not event.is_time_exact)
-        for entry in self._entries(event):
-            middle = entry.middle if is_exact or entry.rec != "frame" else with_inexact_time(entry.middle)
-            self._output.append(self._lines.line(self._t_ns, entry.rec, middle))
+        for record in self._event_records(event):
+            middle = record.middle if is_exact or record.rec != "frame" else with_inexact_time(record.middle)
+            self._output.append(self._lines.next_line(self._t_ns, record.rec, middle))
 
     def _advance(self, stamp_ns: int | None) -> bool:
-        """Sets the time of the next records; returns whether it is exactly that of the log, which may go backwards."""
-        if stamp_ns is None or not _is_usable(stamp_ns):
+        """Sets the time of the next records; returns False if the log has no usable time, or goes backwards."""
+        if stamp_ns is None or not _is_valid_stamp(stamp_ns):
             return False
         if self._start_ns is None:
             self._start_ns = stamp_ns - self._t_ns
         t_ns = stamp_ns - self._start_ns
-        if not self._t_ns <= t_ns < MAX_NS:
+        if not self._t_ns <= t_ns < MAX_STAMP_NS:
             return False
         self._t_ns = t_ns
         return True
 
-    def _entries(self, event: Event) -> list[PendingRecord]:
+    def _event_records(self, event: Event) -> list[PendingRecord]:
         if isinstance(event, LoggedFrame):
             side: Direction = event.side or "c2s"
-            return self._pipes.line(side, event.raw, is_whole=event.is_whole)
+            return self._pipes.add_line(side, event.raw, is_whole=event.is_whole)
         if isinstance(event, LoggedStderr):
-            return self._pipes.line("stderr", event.raw, is_whole=True)
+            return self._pipes.add_line("stderr", event.raw, is_whole=True)
         if isinstance(event, Loss):
             return [PendingRecord("gap", members(reason="import"))]
         if isinstance(event, ClientExit):
-            return self._pipes.eof("c2s")
+            return self._pipes.end_pipe("c2s")
         if isinstance(event, ServerExit):
-            return self._pipes.eof("s2c") if event.code is None else self._pipes.exited(event.code)
+            return self._pipes.end_pipe("s2c") if event.code is None else self._pipes.end_server(event.code)
         return []
 
 
-def _surplus(name: str) -> LeftOut:
+def _too_many_conversations(name: str) -> LeftOut:
     reason = f"the log contains more than {MAX_CONVERSATIONS:,} conversations"
     return LeftOut(name[:MAX_NAME_CHARS], reason, name)
 
 
-def _is_usable(stamp_ns: int | None) -> bool:
-    return stamp_ns is not None and 0 <= stamp_ns < MAX_NS
+def _is_valid_stamp(stamp_ns: int | None) -> bool:
+    return stamp_ns is not None and 0 <= stamp_ns < MAX_STAMP_NS
 
 
 def _on_one_line(raw: bytes) -> bytes:
-    """A message on one line. In JSON, a line feed is never part of a value."""
+    """Puts a message on one line. In JSON, a line feed is never part of a value."""
     text = raw.strip()
     return b" ".join(text.splitlines()) if b"\n" in text or b"\r" in text else text

@@ -1,4 +1,4 @@
-"""Entries in the logs of VS Code and Cursor, which is made from it: they look the same, and differ in their words."""
+"""Entries in the logs of VS Code and Cursor. Cursor is a fork, so the entries have one format, with different texts."""
 
 import re
 from typing import Final, Literal, NamedTuple
@@ -29,13 +29,13 @@ class EditorEntry(NamedTuple):
     """An entry of a log."""
 
     stamp_ns: int | None
-    """When, in nanoseconds since 1970, if the log is from this machine's time zone."""
+    """Nanoseconds since 1970, assuming that the log is from this machine's time zone; None if the date is invalid."""
     is_error: bool
     text: bytes
 
 
 def editor_entry(line: bytes) -> EditorEntry | None:
-    """Returns the entry on a line, or None if there is none."""
+    """Returns the entry on a line, or None if the line is not an entry."""
     match = _ENTRY(line)
     if match is None:
         return None
@@ -43,11 +43,11 @@ def editor_entry(line: bytes) -> EditorEntry | None:
 
 
 def editor_of(head: bytes, *, is_named: bool) -> Literal["vscode", "cursor"] | None:
-    """Returns which editor wrote a log, by the first words that are known; None if its first entry is another one.
+    """Returns which editor wrote a log, by the first text that only one of them writes, or None if neither did.
 
     Args:
         head: the beginning of the log.
-        is_named: whether the file has a name that the editor gives. Then it may begin in the middle of an entry.
+        is_named: whether the file has the name of an editor's log. Such a file may begin in the middle of an entry.
     """
     lines = first_lines(head, MAX_SNIFFED_LINES)
     if not is_named:

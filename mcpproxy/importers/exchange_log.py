@@ -1,8 +1,8 @@
-"""HTTP exchanges as other tools log them: whole, with the times of a few moments. Turns them into conversations.
+"""Turns the HTTP exchanges that other tools log into conversations.
 
-A browser's log holds much besides MCP. A server is an origin to which JSON-RPC is posted; of its exchanges,
-those at the paths that speak MCP are kept, and those for documents that describe it (`/.well-known/`). Everything else
-is skipped and counted.
+A log has whole exchanges, with few times. A browser's log contains much other traffic than MCP. An origin that receives
+JSON-RPC by POST counts as a server. Its exchanges are imported if they are at a path that speaks MCP, or fetch a
+document that describes it (`/.well-known/`). All other exchanges are skipped and counted.
 """
 
 import re
@@ -13,22 +13,22 @@ from urllib.parse import urlsplit
 
 from orjson import JSONDecodeError, loads
 
-from mcpproxy.importers.capture_lines import MAX_NS
+from mcpproxy.importers.capture_lines import MAX_STAMP_NS
 from mcpproxy.importers.case import Case, Step, Transport
 from mcpproxy.importers.http import is_metadata, path_of, speaks_mcp
 from mcpproxy.importers.log_items import LeftOut, Remark
 from mcpproxy.importers.opening import can_open_conversation
 from mcpproxy.importers.source import InvalidLine
-from mcpproxy.recorder.exchange import SNIFFED
+from mcpproxy.recorder.exchange import JSONRPC_NAME
 from mcpproxy.wire.framing import Fields
-from mcpproxy.wire.http1 import Head
+from mcpproxy.wire.http1 import RequestHead
 from mcpproxy.wire.response import ResponseHead
 from mcpproxy.wording.counts import count_text
 
 EndedBy = Literal["complete", "client", "server", "error", "proxy"]
-"""How an exchange ended: `ended_by` of its record."""
+"""How an exchange ended: the `ended_by` of its record."""
 MAX_IMPORTED_HEAD_BYTES: Final = 512 << 10
-"""Bytes of a head. Two such heads fit into a record, whatever escapes their characters need."""
+"""The length of a head. Two such heads fit into a record, regardless of the escapes that their characters need."""
 MAX_ORIGIN_CHARS: Final = 1024
 _TOKEN: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}").fullmatch
 _EVENT_END: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
@@ -48,179 +48,185 @@ class LoggedExchange:
     """One exchange in a log. Times are nanoseconds since 1970."""
 
     place: str
-    """Where in the log it is, to name it in errors: `entry 3`."""
-    begun_ns: int
-    answered_ns: int
+    """The position of the exchange in the log, for error messages: `entry 3`."""
+    start_ns: int
+    response_ns: int
     """When the head of the response arrived."""
-    ended_ns: int
+    end_ns: int
     url: str
     method: bytes
     version: bytes
     fields: list[tuple[bytes, bytes]]
-    body: bytes
+    request_body: bytes
     status: int
     """0 if there was no response."""
     reason: bytes
-    answer_fields: list[tuple[bytes, bytes]]
-    answer: bytes
+    response_fields: list[tuple[bytes, bytes]]
+    response_body: bytes
     peer: str = ""
     """The address of the client; empty if unknown."""
     events: list[StreamEvent] = field(default_factory=list)
     """The events of a stream, if the log has them separately."""
-    lacks_body: bool = False
-    """Whether the request had a body that the log does not hold."""
-    lacks_answer: bool = False
-    """The same for the response."""
+    lacks_request_body: bool = False
+    """Whether the request had a body that the log does not contain."""
+    lacks_response_body: bool = False
+    """Whether the response had a body that the log does not contain."""
     is_time_exact: bool = True
-    """False if the log has no time for it, so that it has that of another exchange."""
+    """False if the log has no time for this exchange, so that the time of another one is used."""
     ended_by: EndedBy = "complete"
-    """Who ended the exchange, if it was not complete and the log says so."""
+    """What ended the exchange, if it was not complete and the log says so."""
 
     @property
     def is_stream(self) -> bool:
-        """Whether an event stream answered it."""
-        return any(name.lower() == b"content-type" and _STREAM in value.lower() for name, value in self.answer_fields)
+        """Whether the response is an event stream."""
+        return any(name.lower() == b"content-type" and _STREAM in value.lower() for name, value in self.response_fields)
 
     @property
-    def head(self) -> Head:
+    def request_head(self) -> RequestHead:
         """The head of the request."""
-        fields = Fields(_clean(self.fields))
+        fields = Fields(_valid_fields(self.fields))
         target = _target(self.url)
         lines = [b"%b %b %b" % (self.method, target, self.version), *(b"%b: %b" % pair for pair in fields), b"", b""]
-        return Head(self.method, target, self.version, fields, None, b"\r\n".join(lines))
+        return RequestHead(self.method, target, self.version, fields, None, b"\r\n".join(lines))
 
     @property
-    def answer_head(self) -> ResponseHead:
+    def response_head(self) -> ResponseHead:
         """The head of the response."""
-        return ResponseHead(self.status, self.reason, self.version, Fields(_clean(self.answer_fields)), False)
+        return ResponseHead(self.status, self.reason, self.version, Fields(_valid_fields(self.response_fields)), False)
 
 
 class UnreadableExchange(NamedTuple):
-    """An exchange in a log that cannot be read."""
+    """An exchange in a log that cannot be imported."""
 
     place: str
     reason: str
-    """What is wrong or expected there."""
+    """What is wrong with it, or what was expected."""
     url: str
-    """Its URL; empty if unknown."""
+    """Empty if unknown."""
 
 
-def items_of(log: Iterable[LoggedExchange | UnreadableExchange], others: int = 0) -> Iterator[Case | LeftOut | Remark]:
-    """Yields a case for each server in a log, and what was left out.
+def items_of(
+    log: Iterable[LoggedExchange | UnreadableExchange], other_count: int = 0
+) -> Iterator[Case | LeftOut | Remark]:
+    """Yields a case for each server in a log, and a report of everything that was left out.
 
     Args:
         log: the exchanges, in any order.
-        others: how many entries of the log are not HTTP.
+        other_count: the number of entries in the log that are not HTTP.
 
     Raises:
-        InvalidLine: there is no server.
+        InvalidLine: the log has no exchange with an MCP server.
     """
-    exchanges, unreadable = _sorted_out(log)
-    kept: dict[str, list[LoggedExchange]] = {origin: [] for origin in map(_spoken_at, exchanges) if origin}
-    paths: dict[str, set[bytes]] = {origin: set() for origin in kept}
-    for logged in exchanges:
-        head, origin = logged.head, _origin(logged.url)
-        if origin in kept and speaks_mcp(head, logged.body):
+    exchanges, unreadable_exchanges = _split_importable(log)
+    exchanges_by_origin: dict[str, list[LoggedExchange]] = {
+        origin: [] for origin in map(_mcp_origin, exchanges) if origin
+    }
+    paths: dict[str, set[bytes]] = {origin: set() for origin in exchanges_by_origin}
+    for exchange in exchanges:
+        head, origin = exchange.request_head, _origin(exchange.url)
+        if origin in exchanges_by_origin and speaks_mcp(head, exchange.request_body):
             paths[origin].add(path_of(head))
-    for logged in sorted(exchanges, key=lambda logged: logged.begun_ns):
-        head, origin = logged.head, _origin(logged.url)
-        if origin in kept and (is_metadata(head) or path_of(head) in paths[origin]):
-            kept[origin].append(logged)
+    for exchange in sorted(exchanges, key=lambda exchange: exchange.start_ns):
+        head, origin = exchange.request_head, _origin(exchange.url)
+        if origin in exchanges_by_origin and (is_metadata(head) or path_of(head) in paths[origin]):
+            exchanges_by_origin[origin].append(exchange)
         else:
-            others += 1
-    if not kept:
-        first = next((f"{entry.place}: {entry.reason}" for entry in unreadable), "")
-        raise InvalidLine(first or "it contains no HTTP exchange with an MCP server")
-    for entry in unreadable:
-        if entry.url and _origin(entry.url) and _origin(entry.url) not in kept:
-            others += 1
+            other_count += 1
+    if not exchanges_by_origin:
+        first_problem = next((f"{entry.place}: {entry.reason}" for entry in unreadable_exchanges), "")
+        raise InvalidLine(first_problem or "it contains no HTTP exchange with an MCP server")
+    for entry in unreadable_exchanges:
+        if entry.url and _origin(entry.url) and _origin(entry.url) not in exchanges_by_origin:
+            other_count += 1
         else:
             yield LeftOut(entry.place, entry.reason, _host(_origin(entry.url)))
-    yield from (_case(origin, own) for origin, own in kept.items())
-    if others:
-        yield Remark(f"skipped {count_text(others, 'other exchange')}: not with an MCP server")
-    taken = [logged for own in kept.values() for logged in own]
-    untimed = sum(
-        logged.is_stream and bool(logged.answer) and all(event.at_ns is None for event in logged.events)
-        for logged in taken
+    yield from (_case(origin, server_exchanges) for origin, server_exchanges in exchanges_by_origin.items())
+    if other_count:
+        yield Remark(f"skipped {count_text(other_count, 'other exchange')}: not with an MCP server")
+    imported_exchanges = [
+        exchange for server_exchanges in exchanges_by_origin.values() for exchange in server_exchanges
+    ]
+    untimed_count = sum(
+        exchange.is_stream and bool(exchange.response_body) and all(event.at_ns is None for event in exchange.events)
+        for exchange in imported_exchanges
     )
-    if untimed:
-        streams = count_text(untimed, "event stream")
+    if untimed_count:
+        streams = count_text(untimed_count, "event stream")
         yield Remark(f"no event times in {streams}: each event gets the time at which its stream ended")
 
 
-def _sorted_out(
-    log: Iterable[LoggedExchange | UnreadableExchange],
+def _split_importable(
+    exchanges_in_log: Iterable[LoggedExchange | UnreadableExchange],
 ) -> tuple[list[LoggedExchange], list[UnreadableExchange]]:
-    """The exchanges of a log that fit into a capture, and those that do not or cannot be read."""
+    """Returns the exchanges that can be imported, and those that are too large or cannot be read."""
     exchanges: list[LoggedExchange] = []
-    unreadable: list[UnreadableExchange] = []
-    for entry in log:
+    unreadable_exchanges: list[UnreadableExchange] = []
+    for entry in exchanges_in_log:
         if isinstance(entry, UnreadableExchange):
-            unreadable.append(entry)
+            unreadable_exchanges.append(entry)
         elif problem := _size_problem(entry):
-            unreadable.append(UnreadableExchange(entry.place, problem, entry.url))
+            unreadable_exchanges.append(UnreadableExchange(entry.place, problem, entry.url))
         else:
             exchanges.append(entry)
-    return exchanges, unreadable
+    return exchanges, unreadable_exchanges
 
 
-def _size_problem(logged: LoggedExchange) -> str:
-    """What is too large in an exchange; empty if it fits into a capture."""
-    for name, start, fields in (
-        ("request", len(_target(logged.url)), logged.fields),
-        ("response", len(logged.reason), logged.answer_fields),
+def _size_problem(exchange: LoggedExchange) -> str:
+    """Returns a sentence about what is too large in an exchange; empty if it fits into a capture."""
+    for name, start_size, fields in (
+        ("request", len(_target(exchange.url)), exchange.fields),
+        ("response", len(exchange.reason), exchange.response_fields),
     ):
-        size = start + sum(len(field) + len(value) + len(b'["",""],') for field, value in fields)
+        size = start_size + sum(len(field) + len(value) + len(b'["",""],') for field, value in fields)
         if size > MAX_IMPORTED_HEAD_BYTES:
             return f"the head of the {name} has {size:,} bytes; a capture holds {MAX_IMPORTED_HEAD_BYTES:,}"
     return ""
 
 
 def checked_time(value: object, name: str, unit_ns: int) -> int:
-    """A time in a log, in nanoseconds.
+    """Returns a time from a log in nanoseconds.
 
     Raises:
-        InvalidLine: it is not a time.
+        InvalidLine: the value is not a time.
     """
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < MAX_NS / unit_ns:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < MAX_STAMP_NS / unit_ns:
         raise InvalidLine(f"expected a number of {name}")
     return round(value * unit_ns)
 
 
-def checked_token(value: bytes) -> bytes:
-    """The method of a request.
+def checked_method(value: bytes) -> bytes:
+    """Returns the method of a request unchanged.
 
     Raises:
-        InvalidLine: it is not a valid method.
+        InvalidLine: the value is not a valid method.
     """
     if not _TOKEN(value):
         raise InvalidLine("expected an HTTP method")
     return value
 
 
-def is_web(url: str) -> bool:
-    """Whether a URL is one of HTTP, and can be parsed; browsers' logs also hold `blob:`, `data:` and the like."""
+def is_http_url(url: str) -> bool:
+    """Whether a URL is a valid HTTP URL. Browsers' logs also contain `blob:`, `data:` and similar URLs."""
     return _origin(url) != ""
 
 
-def looks_like_web(url: str) -> bool:
-    """Whether a URL claims to be one of HTTP."""
+def looks_like_http_url(url: str) -> bool:
+    """Whether a URL begins as an HTTP URL does; it may be invalid."""
     return url[:6].lower().startswith(("http:", "https:"))
 
 
-def _spoken_at(logged: LoggedExchange) -> str:
-    """The origin of an exchange whose request is JSON-RPC, or seems to be if its body is missing; empty for others."""
-    if logged.lacks_body and logged.method == b"POST" and speaks_mcp(logged.head, b""):
-        return _origin(logged.url)
-    if logged.method != b"POST" or SNIFFED not in logged.body:
+def _mcp_origin(exchange: LoggedExchange) -> str:
+    """Returns the origin of an exchange if its request is JSON-RPC, or seems to be but has no body; or else empty."""
+    if exchange.lacks_request_body and exchange.method == b"POST" and speaks_mcp(exchange.request_head, b""):
+        return _origin(exchange.url)
+    if exchange.method != b"POST" or JSONRPC_NAME not in exchange.request_body:
         return ""
     try:
-        read = loads(logged.body)
+        value = loads(exchange.request_body)
     except JSONDecodeError:
         return ""
-    first = read[0] if isinstance(read, list) and read else read
-    return _origin(logged.url) if isinstance(first, dict) and "jsonrpc" in first else ""
+    first_message = value[0] if isinstance(value, list) and value else value
+    return _origin(exchange.url) if isinstance(first_message, dict) and "jsonrpc" in first_message else ""
 
 
 def _origin(url: str) -> str:
@@ -237,23 +243,25 @@ def _target(url: str) -> bytes:
     return (parts.path or "/").encode() + (b"?" + parts.query.encode() if parts.query else b"")
 
 
-def _clean(fields: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """The fields with valid names: HTTP/2 has others, such as `:path`."""
+def _valid_fields(fields: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Returns the fields with valid names. HTTP/2 has others, such as `:path`."""
     return [(name, value.strip()) for name, value in fields if _TOKEN(name)]
 
 
 def _case(origin: str, exchanges: list[LoggedExchange]) -> Case:
-    start_ns = min(logged.begun_ns for logged in exchanges)
+    start_ns = min(exchange.start_ns for exchange in exchanges)
     steps = [
-        step if logged.is_time_exact else step._replace(is_time_exact=False)
-        for number, logged in enumerate(exchanges, 1)
-        for step in _steps(logged, number, start_ns)
+        step if exchange.is_time_exact else step._replace(is_time_exact=False)
+        for number, exchange in enumerate(exchanges, 1)
+        for step in _steps(exchange, number, start_ns)
     ]
     steps.sort(key=lambda step: step.t_ns)
-    is_older = any(logged.method == b"GET" and b"event: endpoint" in logged.answer[:4096] for logged in exchanges)
-    transport: Transport = "legacy-sse" if is_older else "http"
-    spoken = [logged.body for logged in exchanges if SNIFFED in logged.body]
-    observed_start = bool(spoken) and can_open_conversation(spoken[0])
+    is_legacy = any(
+        exchange.method == b"GET" and b"event: endpoint" in exchange.response_body[:4096] for exchange in exchanges
+    )
+    transport: Transport = "legacy-sse" if is_legacy else "http"
+    jsonrpc_bodies = [exchange.request_body for exchange in exchanges if JSONRPC_NAME in exchange.request_body]
+    observed_start = bool(jsonrpc_bodies) and can_open_conversation(jsonrpc_bodies[0])
     return Case(1, _host(origin), transport, observed_start, tuple(steps), {}, start_ns)
 
 
@@ -261,44 +269,52 @@ def _host(origin: str) -> str:
     return urlsplit(origin).netloc.rpartition("@")[2]
 
 
-def _steps(logged: LoggedExchange, number: int, start_ns: int) -> list[Step]:
-    begun_ns = logged.begun_ns - start_ns
-    answered_ns = max(begun_ns, logged.answered_ns - start_ns)
-    ended_ns = max(answered_ns, logged.ended_ns - start_ns)
-    request = Step(begun_ns, "req", "c2s", logged.body, exchange=number, head=logged.head, peer=logged.peer)
-    request = request._replace(lacks_body=logged.lacks_body)
-    if not logged.status:
-        return [request, _end(logged, ended_ns, number)]
-    head = logged.answer_head
-    if not logged.is_stream and logged.ended_by != "complete":
-        begun = Step(answered_ns, "head", "s2c", logged.answer, exchange=number, head=head)
-        return [request, begun._replace(lacks_body=logged.lacks_answer), _end(logged, ended_ns, number)]
-    if not logged.is_stream:
-        answer = Step(ended_ns, "res", "s2c", logged.answer, exchange=number, head=head)
-        return [request, answer._replace(lacks_body=logged.lacks_answer)]
-    begun = Step(answered_ns, "head", "s2c", exchange=number, head=head, lacks_body=logged.lacks_answer)
-    steps = [request, begun]
-    at_ns = answered_ns
-    events = logged.events or _cut(logged.answer)
+def _steps(exchange: LoggedExchange, number: int, start_ns: int) -> list[Step]:
+    request_ns = exchange.start_ns - start_ns
+    response_ns = max(request_ns, exchange.response_ns - start_ns)
+    end_ns = max(response_ns, exchange.end_ns - start_ns)
+    request = Step(
+        request_ns, "req", "c2s", exchange.request_body, exchange=number, head=exchange.request_head, peer=exchange.peer
+    )
+    request = request._replace(lacks_body=exchange.lacks_request_body)
+    if not exchange.status:
+        return [request, _end_step(exchange, end_ns, number)]
+    head = exchange.response_head
+    if not exchange.is_stream and exchange.ended_by != "complete":
+        head_step = Step(response_ns, "head", "s2c", exchange.response_body, exchange=number, head=head)
+        return [
+            request,
+            head_step._replace(lacks_body=exchange.lacks_response_body),
+            _end_step(exchange, end_ns, number),
+        ]
+    if not exchange.is_stream:
+        response = Step(end_ns, "res", "s2c", exchange.response_body, exchange=number, head=head)
+        return [request, response._replace(lacks_body=exchange.lacks_response_body)]
+    head_step = Step(response_ns, "head", "s2c", exchange=number, head=head, lacks_body=exchange.lacks_response_body)
+    steps = [request, head_step]
+    at_ns = response_ns
+    events = exchange.events or _split_events(exchange.response_body)
     for event in events:
-        logged_ns = ended_ns if event.at_ns is None else event.at_ns - start_ns
-        at_ns = min(max(at_ns, logged_ns), max(ended_ns, at_ns))
-        # A response that is sent as a stream usually ends it, so that is when it came; with GET, the client ends it.
-        is_exact = at_ns == logged_ns if event.at_ns is not None else event is events[-1] and logged.method == b"POST"
+        logged_ns = end_ns if event.at_ns is None else event.at_ns - start_ns
+        at_ns = min(max(at_ns, logged_ns), max(end_ns, at_ns))
+        # The response to a POST usually ends its stream, so it came at that time. With GET, the client ends the stream.
+        is_exact = at_ns == logged_ns if event.at_ns is not None else event is events[-1] and exchange.method == b"POST"
         steps.append(Step(at_ns, "sse", "s2c", event.raw, exchange=number, is_time_exact=is_exact))
-    return [*steps, _end(logged, max(ended_ns, at_ns), number)]
+    return [*steps, _end_step(exchange, max(end_ns, at_ns), number)]
 
 
-def _end(logged: LoggedExchange, at_ns: int, number: int) -> Step:
-    by = "server" if logged.ended_by in ("complete", "error") else logged.ended_by
-    is_cut = logged.ended_by != "complete"
-    return Step(at_ns, "end", "c2s" if by == "client" else "s2c", exchange=number, by=by, is_cut=is_cut)
+def _end_step(exchange: LoggedExchange, at_ns: int, number: int) -> Step:
+    ended_by = "server" if exchange.ended_by in ("complete", "error") else exchange.ended_by
+    is_cut = exchange.ended_by != "complete"
+    return Step(
+        at_ns, "end", "c2s" if ended_by == "client" else "s2c", exchange=number, ended_by=ended_by, is_cut=is_cut
+    )
 
 
-def _cut(body: bytes) -> list[StreamEvent]:
-    """The events of a stream, each with the empty line that ends it."""
+def _split_events(body: bytes) -> list[StreamEvent]:
+    """Splits a stream into its events, each with the empty line that ends it."""
     events, start = [], 0
-    for end in _EVENT_END.finditer(body):
-        events.append(StreamEvent(None, body[start : end.end()]))
-        start = end.end()
+    for match in _EVENT_END.finditer(body):
+        events.append(StreamEvent(None, body[start : match.end()]))
+        start = match.end()
     return [*events, StreamEvent(None, body[start:])] if start < len(body) else events

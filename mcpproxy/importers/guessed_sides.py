@@ -7,45 +7,45 @@ from captures.verdict import Direction
 from mcpproxy.importers.opening import first_message
 
 MAX_OPEN_REQUESTS: Final = 10_000
-"""Requests without a response whose senders are remembered; beyond, the oldest is forgotten."""
-_OTHER: Final[dict[Direction, Direction]] = {"c2s": "s2c", "s2c": "c2s"}
+"""Unanswered requests whose senders are remembered. Beyond this limit, the oldest is forgotten."""
+_OPPOSITE: Final[dict[Direction, Direction]] = {"c2s": "s2c", "s2c": "c2s"}
 _SIDES: Final[dict[str, Direction]] = {"client": "c2s", "server": "s2c"}
 
 
 def certain_side(method: object) -> Direction | None:
-    """Returns the direction of messages with a method; None if both sides may send them, or if it is unknown."""
-    known = METHODS.get(method) if isinstance(method, str) else None
-    return None if known is None else _SIDES.get(known.sender)
+    """Returns the direction of messages with a method; None if both sides may send them, or the method is unknown."""
+    known_method = METHODS.get(method) if isinstance(method, str) else None
+    return None if known_method is None else _SIDES.get(known_method.sender)
 
 
 class SideGuesser:
-    """The directions of the messages of one conversation, in order."""
+    """Guesses the directions of the messages of one conversation, in order."""
 
     def __init__(self) -> None:
         self._senders: dict[object, Direction] = {}
-        self._certain: set[Direction] = set()
-        """The sides that have sent something which only they can send."""
+        self._certain_sides: set[Direction] = set()
+        """The sides that have sent a message that only they can send."""
 
     def observe(self, raw: bytes, side: Direction | None) -> Direction:
-        """Takes the next message, with its direction if that is known; returns its direction."""
+        """Adds the next message; returns its direction, which is `side` if that is known."""
         message = first_message(raw)
-        chosen = side or self._guess(message)
+        message_side = side or self._guess(message)
         if "method" in message and "id" in message:
-            self._senders[repr(message["id"])] = chosen
+            self._senders[repr(message["id"])] = message_side
             if len(self._senders) > MAX_OPEN_REQUESTS:
                 del self._senders[next(iter(self._senders))]
-        return chosen
+        return message_side
 
     def _guess(self, message: dict[str, Any]) -> Direction:
         method = message.get("method")
         if not isinstance(method, str):
             sender = self._senders.pop(repr(message.get("id")), None)
-            # Without its request, it is in the log of one side only, or the log begins late.
-            return "s2c" if sender is None else _OTHER[sender]
+            # If the request is not in the log, the log has one direction only, or begins late.
+            return "s2c" if sender is None else _OPPOSITE[sender]
         side = certain_side(method)
         if side is not None:
-            self._certain.add(side)
+            self._certain_sides.add(side)
             return side
-        if len(self._certain) == 1:
-            return next(iter(self._certain))
+        if len(self._certain_sides) == 1:
+            return next(iter(self._certain_sides))
         return "s2c" if method == "notifications/progress" else "c2s"

@@ -1,4 +1,4 @@
-"""How HAR files begin."""
+"""Recognises HAR files by their beginning."""
 
 import re
 from typing import Final
@@ -8,9 +8,9 @@ _URL: Final = re.compile(rb'"url"\s*:\s*"([A-Za-z][A-Za-z0-9+.-]{0,31}):').searc
 
 
 def har_scheme(head: bytes) -> str | None:
-    """Returns the scheme of the first URL in a HAR file; empty if there is none; None if it is not HAR.
+    """Returns the scheme of the first URL in a HAR file, which is empty if there is no URL; None if it is not HAR.
 
-    Recorders of MCP write `mcp`, because the conversations that they export are not HTTP.
+    Some recorders of MCP write `mcp`, because the conversations that they export are not HTTP.
     """
     if not _START(head):
         return None

@@ -1,4 +1,4 @@
-"""Finds objects and arrays in text without parsing them, so that they keep their digits; linear in the text."""
+"""Finds objects and arrays in text without parsing, in linear time, so that numbers keep their original digits."""
 
 import re
 from typing import Final
@@ -11,16 +11,16 @@ _VALUE: Final = re.compile(rb"\s*:\s*(?=[{\[])").match
 
 
 class Nesting:
-    """The brackets that are open in a text that arrives line by line; those in strings do not count.
+    """Counts the open brackets in a text that arrives line by line, ignoring brackets in strings.
 
-    It knows the strings of JSON, and those that Python and JavaScript print, with other quotes. No string spans lines.
+    Strings may be in JSON, or in the quotes that Python and JavaScript print. No string spans lines.
     """
 
     def __init__(self) -> None:
         self._depth = 0
 
-    def end(self, line: bytes, start: int = 0) -> int | None:
-        """Takes a line from `start` on; returns the offset after the bracket that closes all, None if it is missing."""
+    def find_end(self, line: bytes, start: int = 0) -> int | None:
+        """Adds a line from `start` on; returns the offset after the bracket that closes all, or None without one."""
         for match in _TOKEN.finditer(line, start):
             if match.lastgroup == "open":
                 self._depth += 1
@@ -35,11 +35,11 @@ class Nesting:
 
 def end_of_value(text: bytes, start: int) -> int | None:
     """Returns the offset after the object or array that begins at `start`; None if it does not end in the text."""
-    return Nesting().end(text, start)
+    return Nesting().find_end(text, start)
 
 
 def member_text(text: bytes, name: bytes) -> bytes | None:
-    """Returns the text of a member of the object in a JSON text; None unless its value is an object or an array."""
+    """Returns the text of a member's value in a JSON object, or None if that is not an object or an array."""
     depth = 0
     for match in _TOKEN.finditer(text):
         if match.lastgroup == "open":

@@ -1,11 +1,11 @@
-"""Tells whether a frame opens a conversation."""
+"""Decides whether a frame opens a conversation."""
 
 from typing import Any, Final
 
 from orjson import JSONDecodeError, loads
 
 from analysis.conversation.session import PROTOCOL_VERSION
-from analysis.protocol.methods import OPENING
+from analysis.protocol.methods import OPENING_METHODS
 from captures.limits import MAX_RECORDER_JUDGED_BYTES
 
 _INITIALIZE: Final = b'"initialize"'
@@ -30,7 +30,9 @@ def can_open_conversation(raw: bytes) -> bool:
     params = message.get("params")
     meta = params.get("_meta") if isinstance(params, dict) else None
     method = message.get("method")
-    return (isinstance(method, str) and method in OPENING) or (isinstance(meta, dict) and PROTOCOL_VERSION in meta)
+    return (isinstance(method, str) and method in OPENING_METHODS) or (
+        isinstance(meta, dict) and PROTOCOL_VERSION in meta
+    )
 
 
 def is_initialize(raw: bytes) -> bool:

@@ -1,6 +1,6 @@
-"""Messages of which a log holds only a part, as JSON-RPC: what is missing is left out, and no value is invented.
+"""Composes JSON-RPC messages from the parts that a log contains. Missing values are left out, never invented.
 
-Frames of them are recorded as not whole.
+The import records the frames of such messages as partial.
 """
 
 import re
@@ -15,59 +15,59 @@ _TOKEN: Final = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _HALF_ESCAPE: Final = re.compile(r"(?:\\u[0-9a-fA-F]{0,3}|\\u[dD][89abAB][0-9a-fA-F]{2}(?:\\u[0-9a-fA-F]{0,3})?)$")
-"""Where a text was cut: an unfinished escape, or the first half of a character outside of the basic plane."""
+"""Matches what a cut may leave at the end of a text: an unfinished escape, or the first half of a surrogate pair."""
 _ID_AT_END: Final = re.compile(r'"id": ?("(?:[^"\\]|\\.){0,256}+"|-?[0-9]{1,40}|null)\}$').search
 _CLOSERS: Final = {"{": "}", "[": "]"}
 
 
-def completed(head: str, omission: str, tail: str = "") -> bytes | None:
-    """Returns a message whose beginning is known as JSON, or None if it is too little to tell what it is.
+def complete_message(head: str, omission: str, tail: str = "") -> bytes | None:
+    """Completes a message with a missing part; returns None if too little is left to show its kind.
 
-    A text that was cut ends in `omission`; values that begin in the missing part are absent. An id at the very end is
-    kept, because many programs write it there.
+    A text that was cut ends in `omission`. Values that begin in the missing part are absent. An id at the very end is
+    used, because many programs write it there.
 
     Args:
-        head: the beginning.
-        omission: what the log has in place of the missing part.
-        tail: what follows that, if the end is known.
+        head: the beginning of the message.
+        omission: the text that the log has in place of the missing part.
+        tail: the end of the message after that, if the log has it.
     """
-    whole = (head + omission + tail).encode("utf-8", "replace")
-    if _message(whole):
-        return whole
-    message = _message(_closed(head, omission).encode("utf-8", "replace"))
-    ident = _ID_AT_END(tail)
-    if ident and "id" not in message:
-        message["id"] = loads(ident[1])
+    joined_message = (head + omission + tail).encode("utf-8", "replace")
+    if _message(joined_message):
+        return joined_message
+    message = _message(_close_json(head, omission).encode("utf-8", "replace"))
+    id_match = _ID_AT_END(tail)
+    if id_match and "id" not in message:
+        message["id"] = loads(id_match[1])
     return dumps(message) if message.keys() & {"method", "result", "error"} else None
 
 
-def request(ident: object, method: str, params: dict[str, Any] | None = None) -> bytes:
-    """Returns a request of which little more than the method is known."""
-    return _written({"jsonrpc": "2.0", "id": ident, "method": method}, "params", params)
+def request(request_id: object, method: str, params: dict[str, Any] | None = None) -> bytes:
+    """Returns a request with a method, and its params if they are known."""
+    return _message_with({"jsonrpc": "2.0", "id": request_id, "method": method}, "params", params)
 
 
 def notification(method: str, params: dict[str, Any] | None = None) -> bytes:
-    """Returns a notification of which little more than the method is known."""
-    return _written({"jsonrpc": "2.0", "method": method}, "params", params)
+    """Returns a notification with a method, and its params if they are known."""
+    return _message_with({"jsonrpc": "2.0", "method": method}, "params", params)
 
 
-def result(ident: object, content: dict[str, Any] | None = None) -> bytes:
-    """Returns a response of which little more is known than that it is a result."""
-    return _written({"jsonrpc": "2.0", "id": ident}, "result", content or {})
+def result(request_id: object, content: dict[str, Any] | None = None) -> bytes:
+    """Returns a response with a result, which is empty if its content is unknown."""
+    return _message_with({"jsonrpc": "2.0", "id": request_id}, "result", content or {})
 
 
-def error(ident: object, code: int | None, text: str = "") -> bytes:
-    """Returns an error response with a code, if that is known."""
-    known = {} if code is None else {"code": code}
-    return _written({"jsonrpc": "2.0", "id": ident}, "error", {**known, "message": text})
+def error(request_id: object, code: int | None, text: str = "") -> bytes:
+    """Returns an error response, with its code if that is known."""
+    code_member = {} if code is None else {"code": code}
+    return _message_with({"jsonrpc": "2.0", "id": request_id}, "error", {**code_member, "message": text})
 
 
-def _written(members: dict[str, Any], name: str, value: dict[str, Any] | None) -> bytes:
+def _message_with(members: dict[str, Any], name: str, value: dict[str, Any] | None) -> bytes:
     return dumps(members if value is None else {**members, name: value})
 
 
 def _message(raw: bytes) -> dict[str, Any]:
-    """The object in a text; empty if it is something else."""
+    """Returns the object in a text; empty if the text is not an object."""
     try:
         value = loads(raw)
     except JSONDecodeError:
@@ -75,8 +75,8 @@ def _message(raw: bytes) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _closed(head: str, omission: str) -> str:
-    """The beginning of a JSON text up to where it was cut, or the last complete value, with all brackets closed."""
+def _close_json(head: str, omission: str) -> str:
+    """Closes a JSON text that was cut. It ends in the string that was cut, or else after the last complete value."""
     open_brackets: list[str] = []
     end, is_name = 0, False
     for match in _TOKEN.finditer(head):
@@ -96,13 +96,13 @@ def _closed(head: str, omission: str) -> str:
             continue
         elif kind == "cut" and not is_name:
             text = _HALF_ESCAPE.sub("", match["cut"]) + dumps(omission).decode()[1:]
-            return head[: match.start()] + text + _closing(open_brackets)
+            return head[: match.start()] + text + _closing_brackets(open_brackets)
         elif kind != "text" and not (kind == "word" and match.end() < len(head)):
             continue
         if kind != "text" or not is_name:
             end = match.end()
-    return head[:end] + _closing(open_brackets)
+    return head[:end] + _closing_brackets(open_brackets)
 
 
-def _closing(open_brackets: list[str]) -> str:
+def _closing_brackets(open_brackets: list[str]) -> str:
     return "".join(_CLOSERS[bracket] for bracket in reversed(open_brackets))

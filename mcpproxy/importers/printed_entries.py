@@ -1,4 +1,4 @@
-"""Entries of logs that end with an object, which may span lines."""
+"""Reads log entries that end with an object, which may span lines."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -10,93 +10,93 @@ from mcpproxy.importers.log_items import LeftOut, left_out_if_too_long
 from mcpproxy.importers.source import MAX_INPUT_LINE_BYTES, Log, is_json
 
 MAX_ENTRY_LINES: Final = 1_000_000
-"""Lines over which an object may span."""
-_COMPOSED: Final = re.compile(rb"[\w.-]{1,64} +\| ").match
-"""What docker compose puts in front of a line: the name of the container."""
+"""Lines of one object."""
+_CONTAINER_NAME: Final = re.compile(rb"[\w.-]{1,64} +\| ").match
+"""Matches the name of the container, which docker compose writes before each line."""
 _COLOURS: Final = re.compile(rb"\x1b\[[0-9;]{0,32}m").sub
 _VERSION: Final = b"jsonrpc"
-_CONTINUES: Final = re.compile(rb"[\s}\])]").match
+_CONTINUATION: Final = re.compile(rb"[\s}\])]").match
 
 
 @dataclass
-class Entry:
+class PrintedEntry:
     """An entry that ends with an object."""
 
     number: int
-    """The line in which it begins."""
+    """The number of the line in which it begins."""
     before: bytes
-    """The line before it, if that ends with no object."""
+    """The line before it, unless that ends with an object."""
     prefix: bytes
-    """What stands in front of the object, in its line."""
+    """The text before the object, in its line."""
     lines: list[bytes] = field(default_factory=list)
     end: int | None = None
-    """The offset in `body` after the object; None if its brackets are not all closed, or if nobody has looked."""
+    """The offset in `body` after the object; None if not all its brackets are closed, or this was not checked."""
 
     @property
     def body(self) -> bytes:
-        """The object, and what follows it in its last line."""
+        """The object, and the text after it in its last line."""
         return b"\n".join(self.lines)
 
 
-def printed_entries(log: Log, find: Callable[[bytes], int | None]) -> Iterator[Entry | LeftOut]:
-    """Yields the entries of a log in order, and lines that are too long.
+def printed_entries(log: Log, find: Callable[[bytes], int | None]) -> Iterator[PrintedEntry | LeftOut]:
+    """Yields the entries of a log in order, and reports lines that are too long.
 
-    A line continues an object that is not closed if it is indented or begins with a closing bracket, but an object that
-    is not a message gives way to one that is.
+    A line continues an open object if it is indented or begins with a closing bracket. But if the open object is not a
+    message, and a message begins in the line, the line begins a new entry.
 
     Args:
         log: the log.
-        find: returns where in a line an object begins; None if the line has none.
+        find: returns the offset of an object in a line, or None if the line has none.
     """
-    unfinished: _Unfinished | None = None
-    before = b""
+    builder: _EntryBuilder | None = None
+    previous_line = b""
     for number, line in log.lines():
         if left_out := left_out_if_too_long(number, line):
             yield left_out
             continue
         text = _plain(line)
-        is_taken = unfinished is not None and unfinished.take(text, find)
-        if unfinished is not None and not is_taken:
-            yield unfinished.entry
-            unfinished, before = None, b""
-        if unfinished is None:
+        is_continuation = builder is not None and builder.try_append(text, find)
+        if builder is not None and not is_continuation:
+            yield builder.entry
+            builder, previous_line = None, b""
+        if builder is None:
             start = find(text)
             if start is None:
-                before = text
+                previous_line = text
                 continue
-            unfinished, before = _Unfinished(number, before, text, start), b""
-        if unfinished.entry.end is not None:
-            yield unfinished.entry
-            unfinished = None
-    if unfinished is not None:
-        yield unfinished.entry
+            builder, previous_line = _EntryBuilder(number, previous_line, text, start), b""
+        if builder.entry.end is not None:
+            yield builder.entry
+            builder = None
+    if builder is not None:
+        yield builder.entry
 
 
-class _Unfinished:
-    """An entry of which more lines may come."""
+class _EntryBuilder:
+    """An entry that more lines may continue."""
 
     def __init__(self, number: int, before: bytes, text: bytes, start: int) -> None:
-        """`text` is its first line, and `start` where in that the object begins."""
+        """`text` is the first line of the entry, and `start` the offset of the object in it."""
         body = text[start:]
-        # To parse JSON takes a tenth of the time that it takes to look for its end, which most entries do without.
-        self.entry = Entry(number, before, text[:start], [body], len(body) if is_json(body) else None)
+        # Parsing JSON takes a tenth of the time of a search for its end, and most entries need only this.
+        self.entry = PrintedEntry(number, before, text[:start], [body], len(body) if is_json(body) else None)
         self._nesting: Nesting | None = None
         self._size = len(body) + 1
         self._has_version = _VERSION in body
 
-    def take(self, text: bytes, find: Callable[[bytes], int | None]) -> bool:
-        """Adds the next line, and returns True, if that continues the object."""
-        if not _CONTINUES(text):
+    def try_append(self, text: bytes, find: Callable[[bytes], int | None]) -> bool:
+        """Adds the next line if it continues the object; returns whether it does."""
+        if not _CONTINUATION(text):
             return False
         if self._nesting is None:
             self._nesting = Nesting()
-            self.entry.end = self._nesting.end(self.entry.lines[0])
+            self.entry.end = self._nesting.find_end(self.entry.lines[0])
         has_version = _VERSION in text
-        is_next = has_version and not self._has_version and find(text) is not None
+        begins_message = has_version and not self._has_version and find(text) is not None
         is_full = self._size + len(text) > MAX_INPUT_LINE_BYTES or len(self.entry.lines) == MAX_ENTRY_LINES
-        if self.entry.end is not None or is_next or is_full:
+        if self.entry.end is not None or begins_message or is_full:
             return False
-        end = self._nesting.end(text)
+        end = self._nesting.find_end(text)
         self.entry.end = None if end is None else self._size + end
         self.entry.lines.append(text)
         self._size += len(text) + 1
@@ -105,7 +105,7 @@ class _Unfinished:
 
 
 def _plain(line: bytes) -> bytes:
-    """A line without colours and the name of a container."""
-    plain = _COLOURS(b"", line) if b"\x1b" in line else line
-    composed = _COMPOSED(plain)
-    return plain[composed.end() if composed else 0 :].rstrip(b"\r\n")
+    """Returns a line without colours and the name of a container."""
+    plain_line = _COLOURS(b"", line) if b"\x1b" in line else line
+    match = _CONTAINER_NAME(plain_line)
+    return plain_line[match.end() if match else 0 :].rstrip(b"\r\n")

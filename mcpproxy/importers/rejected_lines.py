@@ -1,4 +1,4 @@
-"""What servers sent and clients refused, as the errors quote it that clients in JavaScript log."""
+"""Finds lines of a server that a client rejected, in the errors that clients written in JavaScript log."""
 
 import re
 from typing import Final
@@ -15,21 +15,21 @@ _UNEXPECTED: Final = re.compile(
 
 
 def rejected_line(text: str) -> bytes | None:
-    """Returns the line of stdout that the JSON parser of a client refused.
+    """Returns the line of stdout that the JSON parser of a client rejected.
 
     Args:
         text: the message of the error, such as `Unexpected token 'L', "Loading .."... is not valid JSON`.
 
     Returns:
-        What the error quotes of the line, with `...` at the end if that is only its beginning; empty if it does not
-        quote the beginning; None if the error is about something else.
+        The part of the line that the error quotes, with `...` at the end if it is only the beginning; empty if the
+        error does not quote the beginning; None if the error is about something else.
     """
-    quoted = _QUOTED(text)
-    if quoted is None:
+    match = _QUOTED(text)
+    if match is None:
         return b"" if _UNQUOTED(text) else None
-    if text[: quoted.start() + 1].endswith(_MIDDLE):
+    if text[: match.start() + 1].endswith(_MIDDLE):
         return b""
-    return (quoted["text"] + (quoted["more"] or "")).encode("utf-8", "replace")
+    return (match["text"] + (match["more"] or "")).encode("utf-8", "replace")
 
 
 def unexpected_message(text: str) -> bytes | None:

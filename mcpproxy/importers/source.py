@@ -1,4 +1,4 @@
-"""Reads untrusted logs, without seeking: bounded lines, an object of JSON each; an error says what was expected."""
+"""Reads untrusted logs without seeking, line by line or as one JSON text, with limits. Errors say what was expected."""
 
 import codecs
 import contextlib
@@ -17,47 +17,47 @@ from captures.paths import safe_name
 from mcpproxy.importers.json_text import end_of_value
 
 MAX_INPUT_LINE_BYTES: Final = 64 << 20
-"""Bytes. A longer line is not read."""
+"""The length of a line. A longer line is skipped."""
 TOO_LONG: Final = f"longer than {MAX_INPUT_LINE_BYTES >> 20} MiB"
-"""What is said about such a line."""
+"""The error for such a line."""
 MAX_EXPORT_BYTES: Final = 32 << 20
-"""Bytes of a log that is one JSON text, and is read as a whole. Small objects take twenty times as much when parsed."""
+"""The length of a log that is parsed as one JSON text. Small objects take twenty times as much memory when parsed."""
 MAX_HEAD_BYTES: Final = 1 << 20
-"""Bytes from the beginning of a log by which its form is recognised."""
+"""The length of the beginning of a log by which its form is recognised."""
 _PIECE: Final = 1 << 20
-_NO_JSON: Final = re.compile(rb"\{\s*+[^\s\"}]").match
+_NOT_JSON: Final = re.compile(rb"\{\s*+[^\s\"}]").match
 _ARRAY: Final = re.compile(rb"\s*\[\s*(?=\{)").match
 _BOMS: Final = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 
 
 class InvalidLine(Exception):
-    """A line is invalid; the text says what is expected, to follow the words `line N: `."""
+    """A line is invalid. The text says what was expected, and follows `line N: ` in the message."""
 
 
 class Log:
-    """A log to import: its beginning, and all of it. A byte order mark is removed, and UTF-16 becomes UTF-8."""
+    """A log to import. A byte order mark is removed, and UTF-16 becomes UTF-8."""
 
     def __init__(self, file: BinaryIO, file_name: str, folder_name: str = "") -> None:
         """`file_name` is the last part of its path, `folder_name` the one before that; both are empty for stdin."""
         self.file_name, self.folder_name = file_name, folder_name
         self.name = safe_name(Path(file_name).stem) if file_name else "stdin"
-        """The name of a conversation in it that has none of its own."""
-        self.file: BinaryIO = io.BufferedReader(_Decoded(file), _PIECE)
-        """All bytes of it, to be read once."""
+        """The default name of its conversations."""
+        self.file: BinaryIO = io.BufferedReader(_DecodedFile(file), _PIECE)
+        """The whole content, which can be read once."""
         head = b""
         while len(head) < MAX_HEAD_BYTES and (piece := self.file.read(MAX_HEAD_BYTES - len(head))):
             head += piece
         self.head = head
         """At most the first MiB."""
-        self.file = io.BufferedReader(_Chain(head, self.file), _PIECE)
+        self.file = io.BufferedReader(_ChainedFile(head, self.file), _PIECE)
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
-        """Yields its lines with their numbers, from 1, without blank ones; see `read_lines`."""
-        return numbered(read_lines(self.file))
+        """Yields the lines that are not blank, with their numbers from 1; see `read_lines`."""
+        return numbered_lines(read_lines(self.file))
 
 
-class _Decoded(io.RawIOBase):
-    """A file as UTF-8, if it begins with a byte order mark, and as it is if not."""
+class _DecodedFile(io.RawIOBase):
+    """The content of a file as UTF-8, if it begins with a byte order mark; otherwise unchanged."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -66,28 +66,28 @@ class _Decoded(io.RawIOBase):
             start += piece
         mark, encoding = next(((bom, name) for bom, name in _BOMS if start.startswith(bom)), (b"", ""))
         self._decoder = codecs.getincrementaldecoder(encoding)("replace") if encoding.startswith("utf-16") else None
-        self._rest = self._utf8(start[len(mark) :], is_last=False)
+        self._unread = self._utf8(start[len(mark) :], is_last=False)
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        while not self._rest:
+        while not self._unread:
             piece = self._file.read(_PIECE)
-            self._rest = self._utf8(piece, is_last=not piece)
+            self._unread = self._utf8(piece, is_last=not piece)
             if not piece:
                 break
-        taken = min(len(buffer), len(self._rest))
-        buffer[:taken] = self._rest[:taken]
-        self._rest = self._rest[taken:]
-        return taken
+        count = min(len(buffer), len(self._unread))
+        buffer[:count] = self._unread[:count]
+        self._unread = self._unread[count:]
+        return count
 
     def _utf8(self, piece: bytes, *, is_last: bool) -> bytes:
         return piece if self._decoder is None else self._decoder.decode(piece, is_last).encode("utf-8", "replace")
 
 
-class _Chain(io.RawIOBase):
-    """Bytes that have been read, and then the file that they are from."""
+class _ChainedFile(io.RawIOBase):
+    """Bytes that have been read, followed by the rest of their file."""
 
     def __init__(self, head: bytes, file: BinaryIO) -> None:
         self._head, self._file = memoryview(head), file
@@ -103,12 +103,12 @@ class _Chain(io.RawIOBase):
 
 
 def first_lines(head: bytes, count: int = 1) -> list[bytes]:
-    """The first lines of a head that are not blank; the last may be cut where the head ends."""
-    return [line for _, line in islice(numbered(io.BytesIO(head)), count)]
+    """Returns the first lines of a head that are not blank. The last one may be cut at the end of the head."""
+    return [line for _, line in islice(numbered_lines(io.BytesIO(head)), count)]
 
 
 def first_object(head: bytes) -> dict[str, Any]:
-    """The object in the first line of a head; empty if there is none, or if it is longer than the head."""
+    """Returns the object in the first line of a head; empty if there is none, or it is longer than the head."""
     try:
         return object_of(next(iter(first_lines(head)), b""))
     except InvalidLine:
@@ -116,7 +116,7 @@ def first_object(head: bytes) -> dict[str, Any]:
 
 
 def first_element(head: bytes) -> dict[str, Any]:
-    """The object with which an array of JSON begins; empty if there is none, or if it is longer than the head."""
+    """Returns the first object of a JSON array; empty if the head has none, or the object is longer than the head."""
     start = _ARRAY(head)
     end = None if start is None else end_of_value(head, start.end())
     try:
@@ -130,11 +130,11 @@ def whole_json(log: Log, advice: str, max_bytes: int = MAX_EXPORT_BYTES) -> Any:
 
     Args:
         log: the log.
-        advice: what to do if it is too long, such as `export fewer entries`.
-        max_bytes: how long it may be.
+        advice: what to do if the log is too long, such as `export fewer entries`.
+        max_bytes: the greatest length of the log.
 
     Raises:
-        InvalidLine: it is too long, or not JSON.
+        InvalidLine: the log is too long, or not JSON.
     """
     text = log.file.read(max_bytes + 1)
     if len(text) > max_bytes:
@@ -145,31 +145,31 @@ def whole_json(log: Log, advice: str, max_bytes: int = MAX_EXPORT_BYTES) -> Any:
         raise InvalidLine(f"not JSON: {error.msg} at line {error.lineno}, column {error.colno}") from None
 
 
-def consumed(entries: list[Any]) -> Iterator[tuple[int, Any]]:
-    """Yields the entries of a list with their numbers, from 0, and forgets them, because they take much memory."""
+def consume_entries(entries: list[Any]) -> Iterator[tuple[int, Any]]:
+    """Yields the entries of a list with their numbers from 0, and removes each from the list to free its memory."""
     for number, entry in enumerate(entries):
         entries[number] = None
         yield number, entry
 
 
 def read_lines(file: BinaryIO) -> Iterator[bytes]:
-    """Yields the lines of a file; of a line that is too long, only enough to show that it is."""
+    """Yields the lines of a file. It cuts lines above `MAX_INPUT_LINE_BYTES` after one more byte."""
     while line := file.readline(MAX_INPUT_LINE_BYTES + 1):
         yield line
         while not line.endswith(b"\n") and (line := file.readline(_PIECE)):
             pass
 
 
-def numbered(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Yields lines with their numbers, from 1, skipping blank ones."""
+def numbered_lines(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Yields the lines that are not blank, with their numbers from 1."""
     for number, line in enumerate(lines, 1):
         if not line.isspace():
             yield number, line
 
 
 def cannot_be_json(text: bytes) -> bool:
-    """Whether a text is an object whose first name has no quotes, or others than JSON's: a parser would only fail."""
-    return _NO_JSON(text) is not None
+    """Whether a text is an object whose first name is not in double quotes, so that a JSON parser is sure to fail."""
+    return _NOT_JSON(text) is not None
 
 
 def is_json(text: bytes) -> bool:
@@ -187,28 +187,28 @@ def object_of(line: bytes) -> dict[str, Any]:
     """Parses a line as a JSON object.
 
     Raises:
-        InvalidLine: it is not one.
+        InvalidLine: the line is too long, or is not a JSON object.
     """
     if len(line) > MAX_INPUT_LINE_BYTES:
         raise InvalidLine(TOO_LONG)
     try:
-        read = loads(line)
+        value = loads(line)
     except JSONDecodeError as error:
         raise InvalidLine(f"not JSON: {error.msg} at column {error.colno}") from None
-    if not isinstance(read, dict):
+    if not isinstance(value, dict):
         raise InvalidLine("expected a JSON object")
-    return read
+    return value
 
 
 def json_of(value: Any) -> bytes:
-    """A parsed value as JSON.
+    """Returns a parsed value as JSON.
 
     Raises:
-        InvalidLine: it is nested too deeply.
+        InvalidLine: the value is nested too deeply.
     """
     with contextlib.suppress(JSONEncodeError):
         return dumps(value)
-    # Integers of any size, halves of surrogate pairs, and more than 254 objects within objects.
+    # The slower encoder also writes large integers, halves of surrogate pairs, and more than 254 levels of nesting.
     try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
     except RecursionError:
@@ -216,10 +216,10 @@ def json_of(value: Any) -> bytes:
 
 
 def raw_of(values: dict[str, Any]) -> bytes:
-    """The exact bytes in `raw_b64`, or else in `raw`.
+    """Returns the exact bytes in `raw_b64`, or else in `raw`.
 
     Raises:
-        InvalidLine: both are missing.
+        InvalidLine: both are missing or invalid.
     """
     raw, encoded = values.get("raw"), values.get("raw_b64")
     if encoded is not None:

@@ -1,6 +1,7 @@
-"""Calls of tools in logs that name the tool and say how the call ended, without the messages and their ids.
+"""Composes the messages of tool calls from logs that have only the name of the tool and how the call ended.
 
-The calls are numbered here. One that ended is taken to be the oldest of its tool that is under way.
+Such logs have no ids, so the calls are numbered here. The end of a call is assumed to be that of the tool's oldest open
+call.
 """
 
 import re
@@ -10,83 +11,83 @@ from typing import Final
 from mcpproxy.importers.log_items import LeftOut, LoggedFrame
 from mcpproxy.importers.partial_messages import error, request, result
 
-MAX_UNDER_WAY: Final = 10_000
-"""Calls that are remembered; the ends of others are left out."""
+MAX_OPEN_CALLS: Final = 10_000
+"""Open calls. The ends of any further ones are left out."""
 _MCP_ERROR: Final = re.compile(r"(?:\w*Error: )?MCP error (?P<code>-?\d{1,9}): (?P<text>.*)", re.DOTALL).fullmatch
-_OF_THE_CLIENT: Final = ("Connection closed", "Request timed out")
-"""Errors of calls that were never answered."""
+_CLIENT_ERRORS: Final = ("Connection closed", "Request timed out")
+"""The beginnings of errors that a client reports for calls without a response."""
 
 
 class ToolCalls:
-    """The calls of one log that are under way."""
+    """The open calls of one log."""
 
     def __init__(self) -> None:
-        self._under_way: dict[tuple[str, str], dict[str, deque[str]]] = {}
+        self._open_calls: dict[tuple[str, str], dict[str, deque[str]]] = {}
         self._count = self._open_count = 0
 
     def begin(self, server: str, tool: str, stamp_ns: int | None, session: str = "") -> LoggedFrame:
-        """Returns the request of a new call."""
+        """Begins a call; returns its request."""
         self._count += 1
-        ident = f"call {self._count}"
-        if self._open_count < MAX_UNDER_WAY:
+        request_id = f"call {self._count}"
+        if self._open_count < MAX_OPEN_CALLS:
             self._open_count += 1
-            self._under_way.setdefault((server, session), {}).setdefault(tool, deque()).append(ident)
-        raw = request(ident, "tools/call", {"name": tool})
+            self._open_calls.setdefault((server, session), {}).setdefault(tool, deque()).append(request_id)
+        raw = request(request_id, "tools/call", {"name": tool})
         return LoggedFrame(server, "c2s", raw, stamp_ns, is_whole=False, session=session)
 
     def succeed(
         self, server: str, tool: str, stamp_ns: int | None, place: str, session: str = ""
     ) -> LoggedFrame | LeftOut:
-        """Returns the response of a call that succeeded."""
-        ident = self._end(server, tool, session)
-        if ident is None:
-            return _unknown(server, place)
-        return LoggedFrame(server, "s2c", result(ident), stamp_ns, is_whole=False, session=session)
+        """Ends a call that succeeded; returns its response."""
+        request_id = self._end_call(server, tool, session)
+        if request_id is None:
+            return _unknown_call(server, place)
+        return LoggedFrame(server, "s2c", result(request_id), stamp_ns, is_whole=False, session=session)
 
     def fail(
         self, server: str, tool: str, text: str, stamp_ns: int | None, place: str, session: str = "", *, is_result: bool
     ) -> LoggedFrame | LeftOut | None:
-        """Returns the response of a call that failed, or None if there was none.
+        """Ends a call that failed; returns its response, or None if there was none.
 
         Args:
             server: the name of the server.
             tool: the name of the tool.
-            text: why it failed.
-            stamp_ns: when.
-            place: where the log says so.
+            text: the error in the log.
+            stamp_ns: the time of the failure.
+            place: the position of the error in the log.
             session: as in `LoggedFrame`.
-            is_result: whether `text`, unless it is an error of the protocol, is the text of a result.
+            is_result: whether `text`, unless it is a protocol error, is the text of a result.
         """
-        ident = self._end(server, tool, session)
-        if ident is None:
-            return _unknown(server, place)
-        failed = _MCP_ERROR(text)
-        if failed and failed["text"].startswith(_OF_THE_CLIENT):
+        request_id = self._end_call(server, tool, session)
+        if request_id is None:
+            return _unknown_call(server, place)
+        match = _MCP_ERROR(text)
+        if match and match["text"].startswith(_CLIENT_ERRORS):
             return None
-        if failed:
-            raw = error(ident, int(failed["code"]), failed["text"])
+        if match:
+            raw = error(request_id, int(match["code"]), match["text"])
         elif is_result:
-            raw = result(ident, {"content": [{"type": "text", "text": text}], "isError": True})
+            raw = result(request_id, {"content": [{"type": "text", "text": text}], "isError": True})
         else:
             return None
         return LoggedFrame(server, "s2c", raw, stamp_ns, is_whole=False, session=session)
 
-    def forget(self, server: str, session: str = "") -> None:
+    def forget_calls(self, server: str, session: str = "") -> None:
         """Ends the calls of a server that is started again."""
-        calls = self._under_way.pop((server, session), {})
-        self._open_count -= sum(map(len, calls.values()))
+        calls_by_tool = self._open_calls.pop((server, session), {})
+        self._open_count -= sum(map(len, calls_by_tool.values()))
 
-    def _end(self, server: str, tool: str, session: str) -> str | None:
-        calls = self._under_way.get((server, session), {})
-        idents = calls.get(tool)
-        if not idents:
+    def _end_call(self, server: str, tool: str, session: str) -> str | None:
+        calls_by_tool = self._open_calls.get((server, session), {})
+        request_ids = calls_by_tool.get(tool)
+        if not request_ids:
             return None
         self._open_count -= 1
-        ident = idents.popleft()
-        if not idents:
-            del calls[tool]
-        return ident
+        request_id = request_ids.popleft()
+        if not request_ids:
+            del calls_by_tool[tool]
+        return request_id
 
 
-def _unknown(server: str, place: str) -> LeftOut:
+def _unknown_call(server: str, place: str) -> LeftOut:
     return LeftOut(place, "the end of a call whose start is not in this log", server)

@@ -1,1 +1,1 @@
-"""Recorders: turn the relay's bytes into the records of a capture."""
+"""The recorders, which turn the relay's bytes into the records of a capture."""

@@ -1,6 +1,6 @@
-"""The header of every capture: where, when and by what it was recorded.
+"""The header of every capture: where, when and by which program it was recorded.
 
-It is on the path of `mcpproxy run`, so it imports next to nothing.
+This module is on the path of `mcpproxy run`, so it imports next to nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mcpproxy.recorder.machine_name import MachineName
 
 
-class Header:
+class CaptureHeader:
     """The header of every segment of one capture."""
 
     def __init__(
@@ -29,9 +29,9 @@ class Header:
         machine: MachineName | None,
         **fields: object,
     ) -> None:
-        """`fields` are those of the transport; the members common to all captures are added."""
+        """Composes the members: `fields`, which depend on the transport, and those common to all captures."""
         name, is_chosen = machine or (None, False)
-        self._capture = os.urandom(16).hex()
+        self._capture_id = os.urandom(16).hex()
         self._transport = transport
         self._fields = fields | {
             "observed_start": True,
@@ -46,14 +46,19 @@ class Header:
             "opt_outs": opt_outs,
         }
 
-    def middle(self, segment: int) -> bytes:
-        """The members of a segment's header."""
-        own = {"format": FORMAT_VERSION, "capture": self._capture, "segment": segment, "transport": self._transport}
-        return members(**own, **self._fields)
+    def segment_members(self, segment: int) -> bytes:
+        """Returns the members of the header of a segment."""
+        segment_fields = {
+            "format": FORMAT_VERSION,
+            "capture": self._capture_id,
+            "segment": segment,
+            "transport": self._transport,
+        }
+        return members(**segment_fields, **self._fields)
 
 
 def working_directory() -> bytes | None:
-    """The directory in which we were started."""
+    """Returns the current directory, or None if it cannot be read."""
     try:
         return os.getcwdb()
     except OSError:  # it was deleted, which does not stop a server from running
@@ -62,7 +67,7 @@ def working_directory() -> bytes | None:
 
 def _boot_id() -> str | None:
     try:
-        # As bytes: a file of text would load a codec, which takes longer than all else here.
+        # In binary mode, because text mode would load a codec, which takes longer than everything else here.
         with open("/proc/sys/kernel/random/boot_id", "rb") as file:
             return file.read().strip().decode("ascii")
     except OSError:
@@ -70,7 +75,7 @@ def _boot_id() -> str | None:
 
 
 def _parents() -> list[dict[str, object]]:
-    """The processes above us, nearest first, if the system shows them: one of them is the client."""
+    """Returns the ancestors of this process, nearest first, as far as the system shows them; one is the client."""
     parents: list[dict[str, object]] = []
     pid = os.getppid()
     while pid > 0 and len(parents) < 16:

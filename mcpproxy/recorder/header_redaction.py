@@ -1,8 +1,8 @@
-"""Redacts HTTP heads and targets: keeps everything that holds no credential, and hashes of the rest.
+"""Redacts HTTP heads and targets: keeps values that contain no credential, and hashes all others.
 
-A header's value is kept if its name is on a short list, because most others may hold a token, a cookie or an account.
-Addresses are cleaned everywhere, as `captures.addresses` says. What the body contains in plain text anyway (`Mcp-Name`,
-`Mcp-Param-…`) is kept too; a session id is not.
+The value of a header field is kept if the field is on a short list, because most other fields may contain a token, a
+cookie or an account. Addresses are cleaned everywhere, as described in `captures.addresses`. Values that the body
+contains in plain text anyway (`Mcp-Name`, `Mcp-Param-…`) are kept, too, but not session ids.
 """
 
 import re
@@ -11,73 +11,72 @@ from typing import Any, Final
 
 from orjson import dumps
 
-Hash = Callable[[bytes], str]
-"""Secret → its replacement."""
-Clean = Callable[[bytes], str]
-"""Address → the same without anything that could be secret."""
+HashSecret = Callable[[bytes], str]
+"""Returns the replacement for a secret."""
+CleanAddress = Callable[[bytes], str]
+"""Returns an address without anything that could be secret."""
 
-REMEMBERED: Final = 4096
-REMEMBERED_BYTES: Final = 512
-"""How many header lines are cached, and how long their values may be."""
+MAX_CACHED_LINES: Final = 4096
+MAX_CACHED_VALUE_BYTES: Final = 512
+"""The maximum number of cached header lines, and the maximum length of their values."""
 
-_KEPT: Final = frozenset(
+_KEPT_FIELDS: Final = frozenset(
     b"accept accept-encoding accept-language accept-ranges age allow alt-svc cache-control connection content-encoding "
     b"content-language content-length content-range content-type date expect expires host keep-alive last-modified "
     b"mcp-protocol-version mcp-method mcp-name pragma retry-after server te trailer transfer-encoding upgrade "
     b"user-agent vary via x-accel-buffering x-content-type-options".split()
 )
-_SAID: Final = frozenset({b"mcp-name", b"mcp-method"})
-_SAID_FAMILY: Final = b"mcp-param-"
-_KEPT_FAMILIES: Final = (b"access-control-", b"mcp-param-", b"sec-fetch-", b"sec-ch-ua")
-ADDRESSES: Final = frozenset({b"location", b"content-location", b"referer", b"origin"})
-"""Fields whose values are URLs."""
-_CHALLENGES: Final = frozenset({b"www-authenticate", b"proxy-authenticate"})
-_CREDENTIALS: Final = frozenset({b"authorization", b"proxy-authorization"})
+_FIELDS_FROM_BODY: Final = frozenset({b"mcp-name", b"mcp-method"})
+_PREFIX_FROM_BODY: Final = b"mcp-param-"
+_KEPT_PREFIXES: Final = (b"access-control-", b"mcp-param-", b"sec-fetch-", b"sec-ch-ua")
+ADDRESS_FIELDS: Final = frozenset({b"location", b"content-location", b"referer", b"origin"})
+"""The fields whose values are URLs."""
+_CHALLENGE_FIELDS: Final = frozenset({b"www-authenticate", b"proxy-authenticate"})
+_CREDENTIAL_FIELDS: Final = frozenset({b"authorization", b"proxy-authorization"})
 _SCHEME: Final = re.compile(rb"(?i)(?:bearer|basic|digest|dpop|negotiate) (?=.)").match
-"""The schemes that a credential may begin with; for any other, the first word may be the secret."""
+"""Matches a scheme at the beginning of a credential; with any other first word, that word may be the secret."""
 _PARAMETER: Final = rb"[\w.-]++ *= *(?:[\w.-]++|\"[^\"]*+\")"
 _OPEN_CHALLENGE: Final = re.compile(
     rb"(?i)(?:bearer|basic|digest|dpop)(?: +" + _PARAMETER + rb"(?: *, *" + _PARAMETER + rb")*+)?+ *"
 ).fullmatch
-"""A challenge of a scheme whose challenges contain no responses; in others, such as Negotiate, responses go back and
-forth."""
+"""Matches a challenge of a scheme whose challenges contain no credentials, unlike those of Negotiate."""
 _URL: Final = re.compile(rb"(?i)[a-z][a-z0-9+.-]*+://[^\s\"<>]++").sub
 _QUOTED: Final = re.compile(rb'"([^"]*+)"').sub
 MAX_DOCUMENT_DEPTH: Final = 50
-"""How many levels of a document are cleaned."""
+"""The maximum depth to which a document is cleaned."""
 
 
 class FieldRedactor:
-    """Makes header lists that a record may hold, and caches them: a client sends the same lines all day."""
+    """Redacts header lists for records, and caches the lines, because a client sends the same lines all day."""
 
-    def __init__(self, hashed: Hash, clean: Clean) -> None:
+    def __init__(self, hashed: HashSecret, clean: CleanAddress) -> None:
         self._hash = hashed
         self._clean = clean
         self._cache: dict[tuple[bytes, bytes], bytes] = {}
 
     def __call__(self, fields: Iterable[tuple[bytes, bytes]]) -> bytes:
-        """A header list as JSON, `[[name, value], …]`, order, case and duplicates kept."""
-        return b"[%b]" % b",".join([self._cache.get(field) or self._make(field) for field in fields])
+        """Returns a header list as JSON, `[[name, value], …]`, with order, case and duplicates preserved."""
+        return b"[%b]" % b",".join([self._cache.get(field) or self._redacted_line(field) for field in fields])
 
-    def _make(self, field: tuple[bytes, bytes]) -> bytes:
+    def _redacted_line(self, field: tuple[bytes, bytes]) -> bytes:
         name, value = field
-        stored = dumps([_text(name), self._value(name.lower(), value)])
-        if len(value) <= REMEMBERED_BYTES:
-            if len(self._cache) >= REMEMBERED:
+        line = dumps([_text(name), self._redacted_value(name.lower(), value)])
+        if len(value) <= MAX_CACHED_VALUE_BYTES:
+            if len(self._cache) >= MAX_CACHED_LINES:
                 self._cache.clear()
-            self._cache[field] = stored
-        return stored
+            self._cache[field] = line
+        return line
 
-    def _value(self, name: bytes, value: bytes) -> str:
+    def _redacted_value(self, name: bytes, value: bytes) -> str:
         if not value or is_kept(name):
             # The body contains these values in plain text anyway.
-            is_said = name in _SAID or name.startswith(_SAID_FAMILY)
-            return _text(value if is_said or b"://" not in value else _URL(self._cleaned, value))
-        if name in ADDRESSES:
+            is_in_body = name in _FIELDS_FROM_BODY or name.startswith(_PREFIX_FROM_BODY)
+            return _text(value if is_in_body or b"://" not in value else _URL(self._cleaned, value))
+        if name in ADDRESS_FIELDS:
             return _text(value) if value == b"null" else self._clean(value)
-        if name in _CHALLENGES and _OPEN_CHALLENGE(value):
+        if name in _CHALLENGE_FIELDS and _OPEN_CHALLENGE(value):
             return _text(_QUOTED(self._cleaned_if_address, value))
-        if name in _CREDENTIALS and (scheme := _SCHEME(value)):
+        if name in _CREDENTIAL_FIELDS and (scheme := _SCHEME(value)):
             return _text(scheme[0]) + self._hash(value[scheme.end() :])
         return self._hash(value)
 
@@ -85,18 +84,22 @@ class FieldRedactor:
         return self._clean(match[0]).encode()
 
     def _cleaned_if_address(self, match: re.Match[bytes]) -> bytes:
-        """Clean a quoted value of a challenge; a URL in it may be relative."""
+        """Cleans a quoted value of a challenge, which may be a relative URL."""
         is_address = b"/" in match[1] or b"?" in match[1]
         return b'"%b"' % self._clean(match[1]).encode() if is_address else match[0]
 
 
 def is_kept(name: bytes) -> bool:
-    """Whether values of a field, named in lower case, are stored in plain text; URLs in them are cleaned."""
-    return name in _KEPT or name.startswith(_KEPT_FAMILIES)
+    """Returns whether the values of a field are stored in plain text, with their URLs cleaned.
+
+    Args:
+        name: the name of the field in lower case.
+    """
+    return name in _KEPT_FIELDS or name.startswith(_KEPT_PREFIXES)
 
 
-def clean_document(value: Any, clean: Clean, depth: int = 0) -> Any:
-    """Returns a parsed JSON document with each URL in it cleaned; values nested too deeply are left out."""
+def clean_document(value: Any, clean: CleanAddress, depth: int = 0) -> Any:
+    """Returns a parsed JSON document with every URL cleaned; containers that are nested too deeply become None."""
     if isinstance(value, str):
         raw = value.encode()
         return clean(raw) if b"://" in raw or raw[:1] in (b"/", b"?") or b"%2f" in raw.lower() else value

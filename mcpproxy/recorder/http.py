@@ -1,12 +1,12 @@
-"""The HTTP recorder: turns what the relay shows it into a capture.
+"""The HTTP recorder: turns the events that the relay reports into a capture.
 
     bytes handed on ─→ ConnectionRecorder ─→ ExchangeRecorder ─→ BodyRecorder ─→ Writer.stage
                     ─→ (at most 10 ms) ─→ in the kernel
 
-Forward first: records carry the stamp of the callback that forwarded the bytes, and are numbered in that order as soon
-as the turn of the loop is over, so their order is the order of events. One task writes them in batches, through
-aiofiles, so that no disk delays the loop. After a kill at most the last 10 ms are missing. Loss is counted and reported
-as on stdio: it is the same writer.
+Bytes are forwarded first. Records carry the time of the callback that forwarded the bytes, and are numbered in that
+order within the same turn of the event loop, so their order is the order of events. One task writes them in batches
+through aiofiles, so the disk never delays the loop. After a kill, at most the last 10 ms are missing. The writer is the
+same as on stdio, so losses are counted and reported in the same way.
 """
 
 import asyncio
@@ -31,32 +31,33 @@ from captures.record import members, use_orjson
 from captures.redact import Redactor, load_key
 from captures.verdict import Direction
 from captures.writer import Writer
-from mcpproxy.recorder.capture_header import Header, working_directory
+from mcpproxy.recorder.capture_header import CaptureHeader, working_directory
 from mcpproxy.recorder.exchange import ExchangeRecorder, ExchangeSummary
-from mcpproxy.recorder.faults import Faults, UnrecordedTraffic
+from mcpproxy.recorder.faults import FaultReporter, UnrecordedTraffic
 from mcpproxy.recorder.header_redaction import FieldRedactor, clean_document
 from mcpproxy.recorder.machine_name import MachineName
 from mcpproxy.recorder.process_events import signal_name
-from mcpproxy.relay.http.observer import EndedBy, Rewritten
+from mcpproxy.relay.http.observer import EndedBy, RewrittenAddress
 from mcpproxy.relay.http.observer import Event as ResponseEvent
 from mcpproxy.relay.http.rewrite import Origin
 from mcpproxy.wire import http1, response
 from mcpproxy.wire.framing import Body
 
-GATHER_S: Final = 0.005
-"""How long records may wait to be written together with others."""
-STUCK_S: Final = 1.0
+BATCH_DELAY_S: Final = 0.005
+"""How long records wait so that they can be written together with others."""
+MAX_WRITE_S: Final = 1.0
 """How long a write may take before records are only queued, up to a limit."""
-WAITING_BYTES: Final = 16 << 20
-"""How many bytes may wait for a write; above that, the same. Under load, a write waits for the interpreter, not the
-disk."""
+MAX_WAITING_BYTES: Final = 16 << 20
+"""The number of waiting bytes above which records are also only queued. Under load, a write waits for the interpreter,
+not the disk.
+"""
 
-TARGETS: Final = 256
-"""How many request targets are cached, redacted and hashed: most clients use one."""
+MAX_CACHED_TARGETS: Final = 256
+"""The maximum number of request targets whose redacted and hashed forms are cached; most clients use one."""
 
-_NEAR: Final = ("unix", "127.", "[::1]:", "[::ffff:127.")
-"""How the peers begin that are on this machine."""
-_SWITCHING: Final = 101
+_LOCAL_PEER_PREFIXES: Final = ("unix", "127.", "[::1]:", "[::ffff:127.")
+"""The prefixes of peers that are on this machine."""
+_SWITCHING_PROTOCOLS: Final = 101
 
 BYPASS_WARNINGS: Final = {
     "bypass/location": "a response sends the client directly to {}",
@@ -66,13 +67,13 @@ BYPASS_WARNINGS: Final = {
     "bypass/challenge": "the server's OAuth challenge sends the client to {} for its metadata",
     "bypass/cookie": "the server sets a cookie that a client cannot keep for this address ({})",
 }
-"""The message on stderr for each flag of what leads the client around the recorder; printed once."""
-BYPASS_REMEDIES: Final = frozenset({"bypass/location", "bypass/endpoint"})
-"""The flags that an address of the upstream itself gets only if addresses are not rewritten."""
+"""The message on stderr for each flag of something that leads the client around the recorder; printed once."""
+REWRITABLE_FLAGS: Final = frozenset({"bypass/location", "bypass/endpoint"})
+"""The flags that an address of the upstream itself can have only if addresses are not rewritten."""
 
 
 class HttpRecorder:
-    """One capture of one listener's traffic. Also the relay's observer."""
+    """Records the traffic of one listener into a capture; it is also the relay's observer."""
 
     def __init__(
         self,
@@ -90,74 +91,76 @@ class HttpRecorder:
         command: Sequence[bytes] = (),
         environment: Mapping[bytes, bytes] | None = None,
     ) -> None:
-        """Create the capture and write its header.
+        """Creates the capture and writes its header.
 
         Args:
             url: the URL of the upstream; with `public`, it may also be `unix:PATH`.
             tell: shows one line to the user.
             name: the server's name; None for its host, with the port if the URL names one.
             capture: a new file, or a directory; None for the default directory.
-            listen: where clients reach us.
-            via: the HTTP proxy between us and the upstream.
-            opt_outs: what makes storing or checking less strict, or changes what passes.
+            listen: the address on which mcpproxy listens.
+            via: the HTTP proxy between mcpproxy and the upstream.
+            opt_outs: the options that make storing or checking less strict, or that change traffic.
             keep_path: segments of paths that the user wants stored in plain text.
             machine: the name of this machine.
-            public: the URL by which clients reach the server from outside, if that is not ours.
-            command: what starts the server, if that is to be done; redacted before it is stored.
-            environment: the environment variables with which it is started; redacted likewise.
+            public: the URL at which clients reach the server from outside, if it is not that of the listener.
+            command: the command that starts the server, if `serve` starts it; redacted before it is stored.
+            environment: the environment variables of that command; redacted before they are stored.
 
         Raises:
-            CaptureError: there is no directory for the capture, or it cannot be created.
+            CaptureError: the capture has no directory, or cannot be created.
         """
         use_orjson()
         self.is_public = public is not None
-        """Whether clients reach the server by its own public address, through proxies that we stand behind."""
+        """Whether clients reach the server at its own public address, through proxies in front of mcpproxy."""
         parts = urlsplit(public or url)
         self.origin = f"{parts.scheme}://{parts.netloc}"
         self.endpoint = (parts.path or "/").encode()
-        own = f"{parts.hostname}-{parts.port}" if parts.port else parts.hostname
-        self.name = safe_name(name or own or "server")
-        self.tell = tell
+        host_and_port = f"{parts.hostname}-{parts.port}" if parts.port else parts.hostname
+        self.name = safe_name(name or host_and_port or "server")
+        self.say = tell
         self.mcp_places: set[bytes | str] = set()
-        """Where messages are due in addition to the endpoint: paths, and keys of announced addresses."""
-        self.warned: set[tuple[str, str]] = set()
+        """Where messages are expected in addition to the endpoint: paths, and keys of announced addresses."""
+        self.reported_bypasses: set[tuple[str, str]] = set()
         self.on_exchange_end: Callable[[ExchangeSummary], None] | None = None
         """Called with each exchange that has ended."""
         self._has_reported_upgrade = False
-        self._rewrites = "rewrite-location" in (opt_outs or ())
-        self._own = Origin(parts.scheme, parts.hostname or "", parts.port)
+        self._rewrites_addresses = "rewrite-location" in (opt_outs or ())
+        self._own_origin = Origin(parts.scheme, parts.hostname or "", parts.port)
         redactor = Redactor(load_key(config_directory(), tell), keep_path)
-        self.hash = redactor.hash
-        self.secret_hash: Callable[[bytes], str] | None = redactor.hash
-        """Makes the replacement for a secret in the text of a response; None to store the text as it is."""
-        kept = frozenset(segment.encode() for segment in keep_path)
-        self.clean = lru_cache(TARGETS)(lambda address: clean_address(address, redactor.hash, kept))
-        self.redacted = FieldRedactor(redactor.hash, self.clean)
-        self.uri_key = lru_cache(TARGETS)(self._uri_key)
+        self.hash = redactor.hash_secret
+        self.secret_hash: Callable[[bytes], str] | None = redactor.hash_secret
+        """Returns the replacement for a secret in the text of a response; None to store the text as it is."""
+        kept_segments = frozenset(segment.encode() for segment in keep_path)
+        self.clean_address = lru_cache(MAX_CACHED_TARGETS)(
+            lambda address: clean_address(address, redactor.hash_secret, kept_segments)
+        )
+        self.redacted_fields = FieldRedactor(redactor.hash_secret, self.clean_address)
+        self.uri_key = lru_cache(MAX_CACHED_TARGETS)(self._uri_key)
         wall_ns = time.time_ns()
-        default = "" if capture is not None else os.path.join(captures_root(), self.name)
-        path = choose_path(capture, default, wall_ns, tell)
+        default_directory = "" if capture is not None else os.path.join(captures_root(), self.name)
+        path = choose_path(capture, default_directory, wall_ns, tell)
         redactions = ["headers", "path", "query", *(["argv", "env"] if command else [])]
-        redactions += [] if redactor.lasting else ["key-not-kept"]
-        upstream = url if url.startswith("unix:") else self.clean(url.encode())
-        header = Header(
+        redactions += [] if redactor.is_key_permanent else ["key-not-kept"]
+        upstream = url if url.startswith("unix:") else self.clean_address(url.encode())
+        header = CaptureHeader(
             "http",
             wall_ns,
             redactions,
             opt_outs or [],
             machine,
             name=self.name,
-            argv=redactor.command(list(command)) if command else None,
+            argv=redactor.redact_command(list(command)) if command else None,
             cwd=working_directory() if command else None,
-            env=redactor.environment(environment) if environment is not None else None,
+            env=redactor.redact_environment(environment) if environment is not None else None,
             upstream=upstream,
-            public=None if public is None else self.clean(public.encode()),
+            public=None if public is None else self.clean_address(public.encode()),
             listen=listen,
             via=via,
         )
         self._file = CaptureFile(path, segment_bytes=min(SEGMENT_BYTES, RING_BYTES // 4), ring_bytes=RING_BYTES)
         try:
-            self.writer = Writer(self._file, header.middle, tell)
+            self.writer = Writer(self._file, header.segment_members, tell)
         except AppendError as error:
             os.unlink(path)
             raise CannotCreate(
@@ -167,103 +170,107 @@ class HttpRecorder:
         self.path = self._file.path
         self.frames = {"c2s": 0, "s2c": 0}
         self.bytes = {"c2s": 0, "s2c": 0}
-        self.exchanges = 0
-        self.faults = Faults(self.writer, tell)
-        self._connections = 0
-        self._dirty = asyncio.Event()
+        self.exchange_count = 0
+        self.faults = FaultReporter(self.writer, tell)
+        self._connection_count = 0
+        self._has_records = asyncio.Event()
         self._waiting_bytes = 0
-        self._writing: asyncio.Task[None] | None = None
-        # Its own thread, because asyncio's may all be resolving the address of an upstream.
-        self._threads = ThreadPoolExecutor(1, "capture")
+        self._write_task: asyncio.Task[None] | None = None
+        # A separate thread, because asyncio's threads may all be resolving the address of an upstream.
+        self._executor = ThreadPoolExecutor(1, "capture")
 
     def start_threads(self) -> None:
-        """Start the threads of the writer; before that, this process may fork."""
+        """Starts the threads of the writer; until then, this process can fork."""
         self._has_threads = True
         self.writer.start()
 
     def start(self) -> None:
-        """Start writing, alongside the traffic; a loop must be running."""
+        """Starts the task that writes records; an event loop must be running."""
         if not self._has_threads:
             self.start_threads()
-        self._writing = asyncio.get_running_loop().create_task(self._write_behind())
+        self._write_task = asyncio.get_running_loop().create_task(self._write_records())
 
-    async def _write_behind(self) -> None:
-        write = wrap(self.writer.write)
+    async def _write_records(self) -> None:
+        write = wrap(self.writer.write_staged)
         while True:
-            await self._dirty.wait()
-            await asyncio.sleep(GATHER_S)
-            self._dirty.clear()
+            await self._has_records.wait()
+            await asyncio.sleep(BATCH_DELAY_S)
+            self._has_records.clear()
             self._waiting_bytes = 0
-            written = asyncio.ensure_future(write(executor=self._threads))
-            done, _ = await asyncio.wait({written}, timeout=STUCK_S)
+            write_task = asyncio.ensure_future(write(executor=self._executor))
+            done_tasks, _ = await asyncio.wait({write_task}, timeout=MAX_WRITE_S)
             try:
-                if not done:
+                if not done_tasks:
                     self.writer.degrade()
-                await written
-            except Exception as error:  # noqa: BLE001 - a bug costs records; without this task, all that follow
-                self.faults.in_event(error)
+                await write_task
+            except Exception as error:  # noqa: BLE001 - a bug loses records; if the task ended, it would lose all
+                self.faults.on_event_fault(error)
 
     def stage(self, entries: Sequence[PendingRecord], at_ns: int) -> None:
-        """Number the records of what happened at that time; they are written soon."""
+        """Numbers records of events at a given time; they are written within milliseconds."""
         self.writer.stage(entries, at_ns)
         for entry in entries:
             self._waiting_bytes += len(entry.middle)
-        if self._waiting_bytes > WAITING_BYTES:
+        if self._waiting_bytes > MAX_WAITING_BYTES:
             self.writer.degrade()
             self._waiting_bytes = 0
-        self._dirty.set()
+        self._has_records.set()
 
     def _uri_key(self, target: bytes) -> str:
-        """The key of the URI of a request's target, or of a relative address."""
+        """Returns the key of the URI of a request's target, or of a relative address."""
         return self.hash(self.address(target).encode())
 
     def address(self, target: bytes) -> str:
-        """The whole URI of a request's target."""
+        """Returns the whole URI of a request's target."""
         return self.origin + target.decode("latin-1")
 
-    # --- what the relay reports ---
+    # --- called by the relay ---
 
     def connected(self, peer: str) -> "ConnectionRecorder":
-        """A client has connected."""
-        self._connections += 1
-        return ConnectionRecorder(self, self._connections, peer)
+        """Returns a recorder for a client that has connected."""
+        self._connection_count += 1
+        return ConnectionRecorder(self, self._connection_count, peer)
 
     def failed(self, error: Exception) -> "UnrecordedConnection":
-        """A bug in mcpproxy: one connection is no longer recorded, and its traffic is only counted."""
-        self.faults.in_recording("a connection", error)
-        return UnrecordedConnection(self.faults.missed)
+        """Handles a bug in mcpproxy; returns an observer that only counts the traffic of the connection."""
+        self.faults.on_recording_fault("a connection", error)
+        return UnrecordedConnection(self.faults.unrecorded_traffic)
 
     def clean_document(self, document: dict[str, Any]) -> bytes:
-        """Returns a JSON document with each URL in it cleaned."""
-        return dumps(clean_document(document, self.clean))
+        """Returns a JSON document with every URL cleaned."""
+        return dumps(clean_document(document, self.clean_address))
 
-    def warn(self, flag: str, where: str) -> None:
-        """Report what leads the client around the recorder, and to which origin: once for each kind and remedy."""
-        remedy = self._remedy(flag, where)
-        if (flag, remedy) not in self.warned:
-            self.warned.add((flag, remedy))
-            self.tell(f"{BYPASS_WARNINGS[flag].format(where)} ({flag}); traffic to it is not recorded{remedy}")
+    def report_bypass(self, flag: str, detail: str) -> None:
+        """Reports what leads the client around the recorder, and to which origin, once for each flag and remedy."""
+        remedy = self._remedy(flag, detail)
+        if (flag, remedy) not in self.reported_bypasses:
+            self.reported_bypasses.add((flag, remedy))
+            self.say(f"{BYPASS_WARNINGS[flag].format(detail)} ({flag}); traffic to it is not recorded{remedy}")
 
     def is_own(self, address: str) -> bool:
-        """Whether an address of the server is one by which clients reach it, in whatever spelling."""
-        return self._own.relative(address.encode("utf-8", "replace")) is not None
+        """Returns whether clients reach the server at an address, regardless of its spelling."""
+        return self._own_origin.relative_address(address.encode("utf-8", "replace")) is not None
 
     def report_upgrade(self) -> None:
-        """Report, once, that a connection carries something other than HTTP."""
+        """Reports, once, that a connection carries something other than HTTP."""
         if not self._has_reported_upgrade:
             self._has_reported_upgrade = True
-            self.tell(
+            self.say(
                 "a connection was upgraded from HTTP to another protocol: its bytes pass, counted but not recorded"
             )
 
-    def _remedy(self, flag: str, where: str) -> str:
+    def _remedy(self, flag: str, detail: str) -> str:
         if self.is_public:
             return f"; clients reach this server by {self.origin}, and so it should describe itself"
-        if flag == "bypass/location" and where.startswith("https:") and self.origin.startswith("http:"):
-            is_same_host = urlsplit(where).hostname == urlsplit(self.origin).hostname
-            return f"; to record it, start with {where}/… instead of {self.origin}/…" if is_same_host else ""
-        is_mended = flag in BYPASS_REMEDIES and not self._rewrites and self._own.relative(where.encode()) is not None
-        return "; without --no-rewrite-location, mcpproxy would make that address relative" if is_mended else ""
+        if flag == "bypass/location" and detail.startswith("https:") and self.origin.startswith("http:"):
+            is_same_host = urlsplit(detail).hostname == urlsplit(self.origin).hostname
+            return f"; to record it, start with {detail}/… instead of {self.origin}/…" if is_same_host else ""
+        is_rewritable = (
+            flag in REWRITABLE_FLAGS
+            and not self._rewrites_addresses
+            and self._own_origin.relative_address(detail.encode()) is not None
+        )
+        return "; without --no-rewrite-location, mcpproxy would make that address relative" if is_rewritable else ""
 
     async def finish(
         self,
@@ -274,230 +281,234 @@ class HttpRecorder:
         last: Sequence[PendingRecord] = (),
         more_totals: Mapping[str, object] | None = None,
     ) -> None:
-        """Record the end and close the capture.
+        """Records the end and closes the capture.
 
         Args:
-            ending: who or what ended it.
-            status: the exit status of the server, if it was started by us.
-            signum: the signal that ended it, likewise.
+            ending: who or what ended the recording.
+            status: the exit status of the server, if `serve` started it.
+            signum: the signal that ended the server, if `serve` started it.
             last: records to write before the last one.
-            more_totals: totals of what is not HTTP.
+            more_totals: totals of everything that is not HTTP.
         """
-        if self._writing is not None:
-            self._writing.cancel()
+        if self._write_task is not None:
+            self._write_task.cancel()
 
         if last:
             self.writer.post(*last)
-        self.faults.write_off()
+        self.faults.write_off_traffic()
 
-        def closing() -> PendingRecord:
-            lost = self.writer.lost
+        def close_record() -> PendingRecord:
+            loss = self.writer.total_loss
             totals = {name: {"frames": self.frames[name], "bytes": self.bytes[name]} for name in ("c2s", "s2c")}
-            lost_in_all = {"records": lost.records, "bytes": lost.bytes}
+            lost_totals = {"records": loss.record_count, "bytes": loss.byte_count}
             text = members(
                 ending=ending,
                 status=status,
                 signal=signal_name(signum),
-                totals={**totals, **(more_totals or {}), "lost": lost_in_all},
+                totals={**totals, **(more_totals or {}), "lost": lost_totals},
                 durable_seq=self.writer.durable_seq,
             )
             return PendingRecord("close", text)
 
-        # In the loop: all other work is over by now, and this wait is limited by the time allowed for the end.
+        # This blocks the event loop, which has no other work left; the time allowed for the end limits the wait.
         try:
-            self.writer.close(closing)
+            self.writer.close(close_record)
         except Exception as error:  # noqa: BLE001 - a bug in mcpproxy must not change how the session ends
-            self.faults.in_event(error)
+            self.faults.on_event_fault(error)
 
 
 class UnrecordedListener:
     """An observer that records nothing, for a listener whose capture cannot be created."""
 
     def connected(self, _peer: str) -> "UnrecordedConnection":
-        """A client has connected."""
+        """Returns an observer that records nothing for a client that has connected."""
         return UnrecordedConnection({"c2s": UnrecordedTraffic(), "s2c": UnrecordedTraffic()})
 
     def failed(self, _error: Exception) -> None:
-        """Counting has failed; the rest is not counted either."""
+        """Returns None: counting has failed, so the rest of the connection is not counted, either."""
 
 
 class UnrecordedConnection:
-    """Counts the traffic on a connection that is not recorded: HTTP messages, and bytes of their content."""
+    """Counts the HTTP messages, and the bytes of their content, on a connection that is not recorded."""
 
     def __init__(self, missed: Mapping[Direction | None, UnrecordedTraffic]) -> None:
-        self._missed = missed
+        self._traffic = missed
 
     is_behind = False
 
     def catch_up(self) -> None:
-        """Do nothing: no work is ever left."""
+        """Does nothing, because no work is ever left."""
 
-    def request(self, _at_ns: int, events: Sequence[http1.Event]) -> None:
-        """Pieces of requests were forwarded."""
-        self._count("c2s", events, http1.Head)
+    def request(self, _at_ns: int, events: Sequence[http1.RequestEvent]) -> None:
+        """Counts pieces of requests that were forwarded."""
+        self._count("c2s", events, http1.RequestHead)
 
     def response(self, _at_ns: int, events: Sequence[ResponseEvent]) -> None:
-        """Pieces of responses were forwarded."""
+        """Counts pieces of responses that were forwarded."""
         self._count("s2c", events, response.ResponseHead)
 
-    def _count(self, direction: Direction, events: Sequence[object], head: type) -> None:
-        missed = self._missed[direction]
+    def _count(self, direction: Direction, events: Sequence[object], head_type: type) -> None:
+        traffic = self._traffic[direction]
         for event in events:
-            missed.frames += isinstance(event, head)
-            missed.bytes += len(event.payload) if isinstance(event, (Body, response.ResponseBody)) else 0
+            traffic.frames += isinstance(event, head_type)
+            traffic.bytes += len(event.payload) if isinstance(event, (Body, response.ResponseBody)) else 0
 
     def tunnelled(self, _at_ns: int, direction: Direction, size: int) -> None:
-        """Bytes were forwarded on an upgraded connection."""
-        self._missed[direction].bytes += size
+        """Counts bytes that were forwarded on an upgraded connection."""
+        self._traffic[direction].bytes += size
 
     def answered(self, _at_ns: int, _status: int, _reason: str) -> None:
-        """We ourselves answered."""
+        """Counts nothing, because mcpproxy itself responded."""
 
     def ended(self, _at_ns: int, _by: EndedBy, _error: str | None) -> None:
-        """The connection has ended."""
+        """Counts nothing at the end of the connection."""
 
 
 class ConnectionRecorder:
-    """The traffic on one client connection: exchanges, one after another."""
+    """Records the traffic on one client connection, which consists of consecutive exchanges."""
 
     def __init__(self, recorder: HttpRecorder, number: int, peer: str) -> None:
         self.recorder = recorder
         self.number = number
         self.peer = peer
-        self.believes_proxies = recorder.is_public and peer.startswith(_NEAR)
-        """Whether the peer is a proxy in front of us, whose word on the client's address counts."""
+        self.trusts_peer = recorder.is_public and peer.startswith(_LOCAL_PEER_PREFIXES)
+        """Whether the peer is a trusted proxy in front of mcpproxy, which reports the client's address."""
         self.at_ns = 0
-        """The time of the reported events, on the capture's clock: everything from one read has one time."""
+        """The time of the reported events on the capture's clock; all events from one read have the same time."""
         self.entries: list[PendingRecord] = []
         """The records of the reported events."""
-        self._requesting: ExchangeRecorder | None = None
-        self._open: deque[ExchangeRecorder] = deque()
+        self._latest_exchange: ExchangeRecorder | None = None
+        self._open_exchanges: deque[ExchangeRecorder] = deque()
         self._work: list[Iterator[None]] = []  # an empty deque takes 600 bytes
 
     @property
     def is_behind(self) -> bool:
-        """Whether any work is left."""
+        """Whether any work remains."""
         return bool(self._work)
 
     def catch_up(self) -> None:
-        """Do some of the remaining work."""
+        """Does one step of the remaining work."""
         while self._work:
             for _ in self._work[0]:
-                self._place()
+                self._stage_entries()
                 return
             del self._work[0]
 
-    def _do(self, work: Iterator[None]) -> None:
-        """Start the work unless other work is waiting; the rest is done piece by piece, in order of arrival."""
+    def _queue_work(self, work: Iterator[None]) -> None:
+        """Queues work, and starts it if no other work is queued; the rest is done step by step, in order of arrival."""
         self._work.append(work)
         if len(self._work) == 1:
             self.catch_up()
 
-    def _begin(self) -> ExchangeRecorder:
-        self.recorder.exchanges += 1
-        self._open.append(ExchangeRecorder(self, self.recorder.exchanges))
-        return self._open[-1]
+    def _begin_exchange(self) -> ExchangeRecorder:
+        self.recorder.exchange_count += 1
+        self._open_exchanges.append(ExchangeRecorder(self, self.recorder.exchange_count))
+        return self._open_exchanges[-1]
 
-    def _begin_at(self, at_ns: int) -> None:
+    def _set_time(self, at_ns: int) -> None:
         self.at_ns = at_ns - self.recorder.writer.origin_ns
 
-    def _place(self) -> None:
+    def _stage_entries(self) -> None:
         entries, self.entries = self.entries, []
         if entries:
             self.recorder.stage(entries, self.at_ns)
 
-    def request(self, at_ns: int, events: Sequence[http1.Event]) -> None:
-        """Pieces of requests were forwarded, or refused."""
-        self._do(self._request_events(at_ns, events))
+    def request(self, at_ns: int, events: Sequence[http1.RequestEvent]) -> None:
+        """Records pieces of requests that were forwarded or refused."""
+        self._queue_work(self._record_requests(at_ns, events))
 
-    def _request_events(self, at_ns: int, events: Sequence[http1.Event]) -> Iterator[None]:
-        self._begin_at(at_ns)
+    def _record_requests(self, at_ns: int, events: Sequence[http1.RequestEvent]) -> Iterator[None]:
+        self._set_time(at_ns)
         for event in events:
-            if rest := self._request_event(event):
-                yield from rest
-        self._place()
+            if work := self._record_request_event(event):
+                yield from work
+        self._stage_entries()
 
-    def _request_event(self, event: http1.Event) -> Iterator[None] | None:
-        if isinstance(event, http1.Head):
-            self._requesting = self._begin()
-            self._requesting.begin_request(event)
+    def _record_request_event(self, event: http1.RequestEvent) -> Iterator[None] | None:
+        if isinstance(event, http1.RequestHead):
+            self._latest_exchange = self._begin_exchange()
+            self._latest_exchange.begin_request(event)
         elif isinstance(event, http1.Refusal):
-            if self._requesting is None or not self._requesting.is_request_open:
-                self._requesting = self._begin()
-        elif self._requesting is not None:
+            if self._latest_exchange is None or not self._latest_exchange.is_request_open:
+                self._latest_exchange = self._begin_exchange()
+        elif self._latest_exchange is not None:
             if isinstance(event, Body):
-                return self._requesting.add_to_request(event.payload)
-            self._requesting.end_request()
+                return self._latest_exchange.add_to_request(event.payload)
+            self._latest_exchange.end_request()
         return None
 
     def response(self, at_ns: int, events: Sequence[ResponseEvent]) -> None:
-        """Pieces of responses were forwarded."""
-        self._do(self._came_back(at_ns, events))
+        """Records pieces of responses that were forwarded."""
+        self._queue_work(self._record_responses(at_ns, events))
 
-    def _came_back(self, at_ns: int, events: Sequence[ResponseEvent]) -> Iterator[None]:
-        self._begin_at(at_ns)
+    def _record_responses(self, at_ns: int, events: Sequence[ResponseEvent]) -> Iterator[None]:
+        self._set_time(at_ns)
         for event in events:
-            if rest := self._response_event(event):
-                yield from rest
-        if self._open:
-            # Most responses are complete in the chunk that begins them; then their end covers both.
-            self._open[0].record_response()
-        self._place()
+            if work := self._record_response_event(event):
+                yield from work
+        if self._open_exchanges:
+            # Most responses are complete in the chunk that begins them; then one record covers both begin and end.
+            self._open_exchanges[0].record_response()
+        self._stage_entries()
 
-    def _response_event(self, event: ResponseEvent) -> Iterator[None] | None:
-        if not self._open:
+    def _record_response_event(self, event: ResponseEvent) -> Iterator[None] | None:
+        if not self._open_exchanges:
             return None
-        exchange = self._open[0]
+        exchange = self._open_exchanges[0]
         if isinstance(event, response.ResponseBody):
             return exchange.add_to_response(event.payload)
         if isinstance(event, response.ResponseHead):
-            if not event.informational or event.status == _SWITCHING:
+            if not event.is_informational or event.status == _SWITCHING_PROTOCOLS:
                 exchange.begin_response(event)
-        elif isinstance(event, response.Switched):
-            exchange.switch()
+        elif isinstance(event, response.ProtocolSwitch):
+            exchange.on_switch()
             exchange.count_tunnelled("s2c", event.size)
         elif isinstance(event, response.ResponseEnd):
-            self._open.popleft().respond("complete", None)
+            self._open_exchanges.popleft().on_response_end("complete", None)
         elif isinstance(event, response.ResponseAborted):
-            self._open.popleft().respond("server", event.reason)
-        elif isinstance(event, Rewritten):
-            exchange.rewrite(event)
+            self._open_exchanges.popleft().on_response_end("server", event.reason)
+        elif isinstance(event, RewrittenAddress):
+            exchange.on_rewrite(event)
         else:
-            for left in self._open:
-                left.respond("error", f"not followed any further: {event.reason}")
-            self._open.clear()
+            for open_exchange in self._open_exchanges:
+                open_exchange.on_response_end("error", f"not followed any further: {event.reason}")
+            self._open_exchanges.clear()
         return None
 
     def tunnelled(self, _at_ns: int, direction: Direction, size: int) -> None:
-        """Bytes were forwarded on an upgraded connection."""
-        self._do(self._tunnelled(direction, size))
+        """Counts bytes that were forwarded on an upgraded connection."""
+        self._queue_work(self._count_tunnelled(direction, size))
 
-    def _tunnelled(self, direction: Direction, size: int) -> Iterator[None]:
-        if self._open:
-            self._open[0].count_tunnelled(direction, size)
+    def _count_tunnelled(self, direction: Direction, size: int) -> Iterator[None]:
+        if self._open_exchanges:
+            self._open_exchanges[0].count_tunnelled(direction, size)
         yield from ()
 
     def answered(self, at_ns: int, status: int, reason: str) -> None:
-        """We ourselves answered."""
-        self._do(self._answered_ourselves(at_ns, status, reason))
+        """Records that mcpproxy itself responded."""
+        self._queue_work(self._record_proxy_response(at_ns, status, reason))
 
-    def _answered_ourselves(self, at_ns: int, status: int, reason: str) -> Iterator[None]:
-        self._begin_at(at_ns)
-        exchange = self._open.popleft() if self._open else ExchangeRecorder(self, 0)
-        exchange.respond_ourselves(status, reason)
-        self._place()
+    def _record_proxy_response(self, at_ns: int, status: int, reason: str) -> Iterator[None]:
+        self._set_time(at_ns)
+        exchange = self._open_exchanges.popleft() if self._open_exchanges else ExchangeRecorder(self, 0)
+        exchange.on_proxy_response(status, reason)
+        self._stage_entries()
         yield from ()
 
     def ended(self, at_ns: int, by: EndedBy, error: str | None) -> None:
-        """The connection has ended."""
-        self._do(self._ended(at_ns, by, error))
+        """Records that the connection has ended."""
+        self._queue_work(self._record_end(at_ns, by, error))
 
-    def _ended(self, at_ns: int, by: EndedBy, error: str | None) -> Iterator[None]:
-        self._begin_at(at_ns)
-        if self._requesting is not None and self._requesting.is_answered and self._requesting.is_request_open:
-            self._requesting.end(by, error)
-        for exchange in self._open:
+    def _record_end(self, at_ns: int, by: EndedBy, error: str | None) -> Iterator[None]:
+        self._set_time(at_ns)
+        if (
+            self._latest_exchange is not None
+            and self._latest_exchange.has_early_response
+            and self._latest_exchange.is_request_open
+        ):
+            self._latest_exchange.end(by, error)
+        for exchange in self._open_exchanges:
             exchange.end(by, error)
-        self._place()
-        self._open.clear()
+        self._stage_entries()
+        self._open_exchanges.clear()
         yield from ()

@@ -1,4 +1,4 @@
-"""What happens to a server's process, as records: its start, its end, and the signals to it and to us."""
+"""Records the events of a server's process: its start, its end, and the signals that it and mcpproxy receive."""
 
 from __future__ import annotations
 
@@ -8,63 +8,63 @@ from captures.record import members
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from captures.writer import Writer
-    from mcpproxy.recorder.faults import Faults
+    from mcpproxy.recorder.faults import FaultReporter
 
 
 class ProcessEvents:
     """Records the events of one server process."""
 
-    def __init__(self, writer: Writer, faults: Faults) -> None:
-        """Start without events.
+    def __init__(self, writer: Writer, faults: FaultReporter) -> None:
+        """Starts without events.
 
         Args:
             writer: the writer of the capture.
-            faults: counts what a bug costs.
+            faults: reports records that are lost to a bug.
         """
         self.writer = writer
         self.faults = faults
 
     def spawned(self, pid: int, start: str | None) -> None:
-        """Record that the server was started."""
-        started = int(start) if start and start.isdigit() else start
-        self._post("process", members(event="spawned", pid=pid, start=started))
+        """Records that the server was started."""
+        start_value = int(start) if start and start.isdigit() else start
+        self._post_record("process", members(event="spawned", pid=pid, start=start_value))
 
     def received(self, signum: int, *, from_terminal: bool) -> None:
-        """Record a signal that arrived."""
+        """Records a signal that mcpproxy received."""
         origin = "terminal" if from_terminal else "process"
-        self._post("signal", members(event="received", name=signal_name(signum), origin=origin))
+        self._post_record("signal", members(event="received", name=signal_name(signum), origin=origin))
 
     def sent(self, signum: int, reason: str, pids: list[int]) -> None:
-        """Record a signal that was sent."""
-        self._post("signal", members(event="sent", name=signal_name(signum), reason=reason, pids=pids))
+        """Records a signal that mcpproxy sent."""
+        self._post_record("signal", members(event="sent", name=signal_name(signum), reason=reason, pids=pids))
 
-    def _post(self, rec: str, middle: bytes) -> None:
-        """Record an event. Posted, not appended: the thread that receives the signals must never wait for a disk."""
+    def _post_record(self, kind: str, middle: bytes) -> None:
+        """Queues the record of an event, because the thread that receives signals must never wait for the disk."""
         try:
-            self.writer.post(PendingRecord(rec, middle))
-        except Exception as error:  # noqa: BLE001 - a bug in mcpproxy costs a record, never the session
-            self.faults.in_event(error)
+            self.writer.post(PendingRecord(kind, middle))
+        except Exception as error:  # noqa: BLE001 - a bug in mcpproxy may lose a record, but never ends the session
+            self.faults.on_event_fault(error)
 
 
-def launch_failure(code: int) -> PendingRecord:
-    """The record of a command that could not be run, for this errno."""
+def launch_failure_record(code: int) -> PendingRecord:
+    """Returns the record of a command that could not be run because of this errno."""
     return PendingRecord("process", members(event="failed", errno=error_name(code)))
 
 
-def process_end(status: int | None, signum: int | None) -> PendingRecord:
-    """The record of the server's end, by itself or by a signal."""
+def process_end_record(status: int | None, signum: int | None) -> PendingRecord:
+    """Returns the record of the server's end, with its exit status or the signal that ended it."""
     return PendingRecord("process", members(event="ended", status=status, signal=signal_name(signum)))
 
 
 def error_name(code: int | None) -> str | None:
-    """The name of an errno, such as `EPIPE`; None for None."""
+    """Returns the name of an errno, such as `EPIPE`, or None for None."""
     import errno
 
     return None if code is None else errno.errorcode.get(code, str(code))
 
 
 def signal_name(signum: int | None) -> str | None:
-    """The name of a signal, such as `SIGTERM`; None for None."""
+    """Returns the name of a signal, such as `SIGTERM`, or None for None."""
     import signal
 
     if signum is None:

@@ -1,4 +1,4 @@
-"""The server that `serve` started, in the capture of its traffic: its start, its output, signals, and its end."""
+"""Records the server that `serve` started in the capture of its traffic: its start, output, signals and end."""
 
 from collections.abc import Callable
 
@@ -8,40 +8,40 @@ from mcpproxy.recorder.process_events import ProcessEvents
 from mcpproxy.recorder.stderr_tap import StderrTap
 
 
-class ServedProcess(ProcessEvents):
-    """Records a server's process next to its traffic. Also the observer of the relay that runs it."""
+class ServedProcessEvents(ProcessEvents):
+    """Records a server's process alongside its traffic; it is also the observer of the relay that runs the server."""
 
     def __init__(self, recorder: HttpRecorder, on_running: Callable[[], None]) -> None:
-        """Start without a process.
+        """Starts without a process.
 
         Args:
-            recorder: records the traffic.
-            on_running: called once the server runs and its output is read; from then on, threads may be started.
+            recorder: the recorder of the traffic.
+            on_running: called when the server runs and its output is being read; from then on, threads may be started.
         """
         super().__init__(recorder.writer, recorder.faults)
         self._recorder = recorder
         self._on_running = on_running
         self.output = StderrTap(recorder.writer, recorder.faults)
-        """Records what the server prints."""
+        """The tap that records the server's output."""
 
     def spawned(self, pid: int, start: str | None) -> None:
-        """Record that the server was started."""
+        """Records that the server was started."""
         self._recorder.start_threads()
         super().spawned(pid, start)
 
     def running(self) -> None:
-        """Let the traffic begin."""
+        """Lets the traffic begin."""
         self._on_running()
 
     def stuck(self) -> None:
-        """A write hangs: from now on, records of output only wait in memory."""
+        """Handles a write that hangs: from now on, records of output are only queued in memory."""
         try:
             self.writer.degrade()
-        except Exception as error:  # noqa: BLE001 - a bug in mcpproxy costs records, never the session
-            self.faults.in_event(error)
+        except Exception as error:  # noqa: BLE001 - a bug in mcpproxy may lose records, but never ends the session
+            self.faults.on_event_fault(error)
 
     def rest(self) -> list[PendingRecord]:
-        """The last line of the output, if no line end followed it."""
+        """Returns the record of the last line of the output if it has no line break."""
         try:
             return self.output.rest()
         except Exception as error:  # noqa: BLE001 - a bug in mcpproxy must not change how the session ends
@@ -50,5 +50,5 @@ class ServedProcess(ProcessEvents):
 
     @property
     def totals(self) -> dict[str, object]:
-        """The size of the output, for the close record."""
-        return {"stderr": {"bytes": self.output.bytes, "recorded": self.output.recorded}}
+        """The totals of the output, for the close record."""
+        return {"stderr": {"bytes": self.output.bytes, "recorded": self.output.recorded_bytes}}

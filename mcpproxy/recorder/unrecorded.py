@@ -1,7 +1,8 @@
-"""Servers that run without a capture, as `run --if-unrecordable pass` lets them: their relay, and the note about them.
+"""Taps for servers that run without a capture because of `run --if-unrecordable pass`, and notes about them.
 
-Other commands look for the note, as the user would otherwise believe that the server is recorded. It is in the runtime
-directory, which is rarely on the disk that is full; if it cannot be written either, only the process shows it.
+Other commands look for the note, because the user would otherwise believe that the server is recorded. It is in the
+runtime directory, which is rarely on a disk that is full. If the note cannot be written, either, only the process
+itself shows that the server is running unrecorded.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from contextlib import contextmanager, suppress
 from itertools import count
 from stat import S_ISREG
 
-from captures.paths import home
+from captures.paths import user_home
 from captures.tuples import NamedTuple
 from mcpproxy.relay.processes import start_time
 
@@ -28,78 +29,78 @@ _PREFIX: Final = "unrecorded-"
 _MAX_REASON_CHARS: Final = 4096
 
 
-class Note(NamedTuple):
-    """A server that runs without a capture. All texts are untrusted."""
+class UnrecordedNote(NamedTuple):
+    """A note about a server that is running without a capture. All texts are untrusted."""
 
     pid: int
-    """The pid of its `run`."""
+    """The process id of its `run`."""
     name: str
-    """The server's name, as its captures would have it."""
+    """The name that the server would have in its captures."""
     since_ns: int
     """When it began, in nanoseconds since 1970."""
     why: str
-    """What kept its recorder from creating a capture; empty if that is unknown."""
+    """The reason why its recorder could not create a capture; empty if it is unknown."""
 
 
 class NullTap:
-    """A tap that sees nothing."""
+    """A tap that records nothing."""
 
     waiting_since_ns = 0
 
     @property
     def missed(self) -> NullTap:
-        """It never fails, so this counts nothing."""
+        """The counter of unrecorded traffic: the tap itself, which counts nothing."""
         return self
 
     def add(self, data: bytes) -> None:
-        """Nothing is counted."""
+        """Counts nothing."""
 
     def portion(self, data: bytes) -> int:
-        """All of it at once."""
+        """Returns the size of the whole chunk."""
         return len(data)
 
     def chunk(self, data: bytes) -> None:
-        """Nothing is recorded."""
+        """Records nothing."""
 
     def stalled(self, waited_ns: int, cause: Cause) -> None:
-        """Nothing is recorded."""
+        """Records nothing."""
 
     def ended(self, by: Ender, error: int | None) -> None:
-        """Nothing is recorded."""
+        """Records nothing."""
 
     def failed(self, error: Exception) -> None:
-        """It does nothing that could fail."""
+        """Reports nothing, because this tap cannot fail."""
 
 
 class NullObserver:
     """An observer that records nothing."""
 
     def spawned(self, pid: int, start: str | None) -> None:
-        """Nothing is recorded."""
+        """Records nothing."""
 
     def running(self) -> None:
-        """Nothing is prepared."""
+        """Prepares nothing."""
 
     def received(self, signum: int, *, from_terminal: bool) -> None:
-        """Nothing is recorded."""
+        """Records nothing."""
 
     def sent(self, signum: int, reason: str, pids: list[int]) -> None:
-        """Nothing is recorded."""
+        """Records nothing."""
 
     def stuck(self) -> None:
-        """No tap can hang."""
+        """Does nothing, because no tap can hang."""
 
 
-_numbers = count()
-"""Numbers of this process's notes: `up` has one for each of its servers that is not recorded."""
+_note_numbers = count()
+"""Numbers the notes of this process: `up` writes one for each of its servers that is not recorded."""
 
 
 @contextmanager
-def noted(name: str, why: str) -> Iterator[None]:
-    """Keep a note about this process, if it can be written."""
+def keep_note(name: str, why: str) -> Iterator[None]:
+    """Keeps a note about this process, if it can be written."""
     path = None
-    with suppress(Exception):  # whatever fails here must not keep the server from its client
-        path = _write(Note(os.getpid(), name, time.time_ns(), why))
+    with suppress(Exception):  # a failure here must not keep the server from its client
+        path = _write_note(UnrecordedNote(os.getpid(), name, time.time_ns(), why))
     try:
         yield
     finally:
@@ -108,8 +109,8 @@ def noted(name: str, why: str) -> Iterator[None]:
                 os.unlink(path)
 
 
-def notes() -> Iterator[Note]:
-    """The notes for this home directory about processes that still run; those about ended processes are removed."""
+def read_notes() -> Iterator[UnrecordedNote]:
+    """Yields the notes of this home directory about running processes; removes notes about ended processes."""
     for folder in _folders():
         try:
             names = os.listdir(folder)
@@ -118,32 +119,35 @@ def notes() -> Iterator[Note]:
         for name in names:
             if name.startswith(_PREFIX) and _is_own(folder):
                 path = os.path.join(folder, name)
-                note, of = _read(path)
+                note, note_home = _read_note(path)
                 if note is None:
                     with suppress(OSError):
                         os.unlink(path)
-                elif of in (None, home()):
+                elif note_home in (None, user_home()):
                     yield note
 
 
-def own_folders() -> list[str]:
-    """The folders that notes were written to, which outlast the notes."""
+def note_folders() -> list[str]:
+    """Returns the folders in which notes were written; they remain when the notes are removed."""
     return [folder for folder in _folders() if _is_own(folder)]
 
 
 def _folders() -> Iterator[str]:
-    """Where notes may be: clients strip the environment, so a recorder may know fewer of these folders than we do."""
-    named = os.environ.get("XDG_RUNTIME_DIR", "")
-    known = [named] if os.path.isabs(named) else []
-    for folder in dict.fromkeys((*known, f"/run/user/{os.getuid()}")):
+    """Yields the folders that may contain notes.
+
+    Clients strip the environment, so a recorder may know fewer of these folders than this process.
+    """
+    runtime_folder = os.environ.get("XDG_RUNTIME_DIR", "")
+    runtime_folders = [runtime_folder] if os.path.isabs(runtime_folder) else []
+    for folder in dict.fromkeys((*runtime_folders, f"/run/user/{os.getuid()}")):
         yield os.path.join(folder, "mcpproxy")
-    # Not `tempfile`, which writes a file to find out whether it can, and fails if it cannot.
-    temporary = os.environ.get("TMPDIR", "")
-    yield os.path.join(temporary if os.path.isabs(temporary) else "/tmp", f"mcpproxy-{os.getuid()}")  # noqa: S108
+    # Without `tempfile`, which writes a test file to find a writable folder, and fails if there is none.
+    temporary_folder = os.environ.get("TMPDIR", "")
+    yield os.path.join(temporary_folder if os.path.isabs(temporary_folder) else "/tmp", f"mcpproxy-{os.getuid()}")  # noqa: S108
 
 
 def _is_own(folder: str) -> bool:
-    """Whether a folder belongs to this user alone: anyone can create one in /tmp."""
+    """Returns whether only this user has access to a folder, because anyone can create one in /tmp."""
     try:
         status = os.lstat(folder)
     except OSError:
@@ -151,10 +155,14 @@ def _is_own(folder: str) -> bool:
     return status.st_uid == os.getuid() and status.st_mode & 0o170077 == 0o040000
 
 
-def _write(note: Note) -> str | None:
-    """Write a note where that is possible; returns its path."""
-    told = {**note._replace(why=note.why[:_MAX_REASON_CHARS])._asdict(), "start": start_time(note.pid), "home": home()}
-    content, number = json.dumps(told).encode(), next(_numbers)
+def _write_note(note: UnrecordedNote) -> str | None:
+    """Writes a note to the first folder that allows it; returns its path, or None if none does."""
+    members = {
+        **note._replace(why=note.why[:_MAX_REASON_CHARS])._asdict(),
+        "start": start_time(note.pid),
+        "home": user_home(),
+    }
+    content, number = json.dumps(members).encode(), next(_note_numbers)
     for folder in _folders():
         path = os.path.join(folder, f"{_PREFIX}{note.pid}-{number}")
         with suppress(OSError):
@@ -171,18 +179,18 @@ def _write(note: Note) -> str | None:
     return None
 
 
-def _read(path: str) -> tuple[Note | None, str | None]:
+def _read_note(path: str) -> tuple[UnrecordedNote | None, str | None]:
     """Returns a note, or None if it is malformed or its process has ended, and the home directory that it is for."""
     try:
-        # If something else is in its place, opening it must not wait.
+        # The path may lead to something else, such as a FIFO, on which the open must not block.
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
-            told: Any = json.loads(
+            members: Any = json.loads(
                 file.read(16 * _MAX_REASON_CHARS) if S_ISREG(os.fstat(file.fileno()).st_mode) else b""
             )
-        note = Note(int(told["pid"]), str(told["name"]), int(told["since_ns"]), str(told["why"]))
+        note = UnrecordedNote(int(members["pid"]), str(members["name"]), int(members["since_ns"]), str(members["why"]))
         if not 0 <= note.since_ns < 1 << 62:
             return None, None
         start = start_time(note.pid)
-        return (note if start is not None and start == told["start"] else None), told["home"]
+        return (note if start is not None and start == members["start"] else None), members["home"]
     except (OSError, ValueError, TypeError, LookupError, ArithmeticError, RecursionError):
         return None, None

@@ -1,6 +1,6 @@
-"""Moves bytes between a client and a server and changes none; knows no format and no file.
+"""Moves bytes between a client and a server without changing any; knows no format and no file.
 
-A `Tap` sees all bytes before they are handed on. Everything here is standard library, blocking threads on raw
-descriptors: event loops fail on files and /dev/null, and leave O_NONBLOCK behind on descriptors that we only
-borrowed.
+A `Tap` sees all bytes before they are handed on. On stdio, the relay uses only the standard library, with blocking
+threads on raw descriptors: event loops fail on files and /dev/null, and leave O_NONBLOCK set on descriptors that the
+relay only shares.
 """

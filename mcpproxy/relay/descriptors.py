@@ -1,12 +1,12 @@
-"""How many clients can connect: each takes two descriptors, one for its own connection and one for the upstream."""
+"""Computes how many clients can connect: each needs two descriptors, for its own connection and for the upstream."""
 
 import resource
 from typing import Final
 
-USUAL: Final = 1024
-"""Default number of simultaneous connections."""
-SPARE: Final = 32
-"""Descriptors for ourselves, and for surplus clients, which get a 503."""
+DEFAULT_CONNECTIONS: Final = 1024
+"""The default number of simultaneous connections."""
+SPARE_DESCRIPTORS: Final = 32
+"""The number of descriptors for mcpproxy itself, and for surplus clients, which receive a 503."""
 
 
 class TooFewDescriptors(Exception):
@@ -18,41 +18,41 @@ class TooFewDescriptors(Exception):
         self.allowed = allowed
 
     @property
-    def connections(self) -> int:
-        """How many connections the limit on open files allows."""
-        return _connections(self.allowed)
+    def max_connections(self) -> int:
+        """The number of connections that the limit on open files allows."""
+        return _connections_within(self.allowed)
 
 
-def connections(requested: int | None) -> int:
-    """Returns how many connections to serve at a time; raises the soft limit on open files as far as they need.
+def reserve_connections(requested_count: int | None) -> int:
+    """Returns how many connections to serve at a time; raises the soft limit on open files as far as needed.
 
     Args:
-        requested: exactly this many; None for the default, or for as many as the system allows if that is fewer.
+        requested_count: the exact number; None for the default, or for as many as the system allows if that is fewer.
 
     Raises:
-        TooFewDescriptors: the system allows fewer than `requested`.
+        TooFewDescriptors: the system allows fewer than `requested_count`.
     """
-    needed = 2 * (USUAL if requested is None else requested) + SPARE
-    allowed = _raised(needed)
+    needed = 2 * (DEFAULT_CONNECTIONS if requested_count is None else requested_count) + SPARE_DESCRIPTORS
+    allowed = _raise_soft_limit(needed)
     if allowed >= needed:
-        return USUAL if requested is None else requested
-    if requested is None:
-        return _connections(allowed)
+        return DEFAULT_CONNECTIONS if requested_count is None else requested_count
+    if requested_count is None:
+        return _connections_within(allowed)
     raise TooFewDescriptors(needed, allowed)
 
 
-def all_connections() -> int:
-    """Returns how many connections the system allows at most; raises the soft limit on open files to the hard one."""
-    return _connections(_raised(_finite(resource.getrlimit(resource.RLIMIT_NOFILE)[1])))
+def reserve_all_connections() -> int:
+    """Returns the maximum number of connections; raises the soft limit on open files to the hard limit."""
+    return _connections_within(_raise_soft_limit(_finite_limit(resource.getrlimit(resource.RLIMIT_NOFILE)[1])))
 
 
-def _connections(descriptors: int) -> int:
-    return max(1, (descriptors - SPARE) // 2)
+def _connections_within(descriptors: int) -> int:
+    return max(1, (descriptors - SPARE_DESCRIPTORS) // 2)
 
 
-def _raised(needed: int) -> int:
-    """The soft limit, raised to what is needed or as far as possible."""
-    soft, hard = (_finite(limit) for limit in resource.getrlimit(resource.RLIMIT_NOFILE))
+def _raise_soft_limit(needed: int) -> int:
+    """Raises the soft limit to the needed number, or as far as possible; returns the new limit."""
+    soft, hard = (_finite_limit(limit) for limit in resource.getrlimit(resource.RLIMIT_NOFILE))
     if soft < needed and soft < hard:
         try:
             resource.setrlimit(
@@ -64,5 +64,5 @@ def _raised(needed: int) -> int:
     return soft
 
 
-def _finite(limit: int) -> int:
+def _finite_limit(limit: int) -> int:
     return 1 << 40 if limit == resource.RLIM_INFINITY else limit

@@ -1,14 +1,15 @@
-"""The guard: a process that leaves no orphan behind when we are killed.
+"""The guard: a process that leaves no orphan when the relay is killed.
 
-Forked before any thread starts, it keeps only the capture and one pipe whose other end only we hold, and waits. If that
-end closes without a message, we were killed (a `SIGKILL` cannot be handled): if the server is still alive, it and its
-descendants get TERM, and KILL two seconds later. If we report that the server has ended, the guard signals no process.
+It is forked before any thread starts, keeps only the capture and the read end of a pipe, and waits. Only the relay has
+the write end. If that end closes without a message, the relay was killed (a `SIGKILL` cannot be handled). If the server
+is still alive then, the guard sends TERM to it and its descendants, and KILL two seconds later. If the relay reports
+that the server has ended, the guard signals no process.
 
-It also completes the capture: records not yet written wait in shared memory, and the guard writes them when we are gone
-(`CaptureCompleter`).
+The guard also completes the capture: records that are not yet written wait in shared memory, and the guard writes them
+after the death of the relay (`CaptureCompleter`).
 
-It stays in our process group, so a kill of the group kills it too, as it would the server without us; and it ignores
-the polite signals, because the server may too.
+The guard stays in the process group of the relay, so a kill of the group kills it, too, as it would kill the server
+without mcpproxy. It ignores signals that a process can handle, because the server may ignore them, too.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from __future__ import annotations
 import os
 import time
 
-from mcpproxy.relay.processes import Process, start_time, terminate, tree
+from mcpproxy.relay.processes import Process, process_tree, start_time, terminate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,11 +30,11 @@ else:
     Protocol = object
 
 GRACE_S: Final = 2.0
-GOODBYE_S: Final = 0.2
-_SERVER: Final = "server"
-_ENDED: Final = "ended"
-_SEGMENT: Final = "segment"
-_IGNORED: Final = (
+MAX_DISMISSAL_S: Final = 0.2
+_SERVER_MESSAGE: Final = "server"
+_ENDED_MESSAGE: Final = "ended"
+_SEGMENT_MESSAGE: Final = "segment"
+_IGNORED_SIGNALS: Final = (
     "SIGHUP",
     "SIGINT",
     "SIGQUIT",
@@ -49,119 +50,119 @@ _IGNORED: Final = (
 
 
 class CaptureCompleter(Protocol):
-    """What the guard does for the recording when we are gone; all of it is called in the guard's process."""
+    """Completes the recording after the death of the relay; all methods are called in the guard's process."""
 
     fd: int
     """A descriptor that the guard keeps open."""
 
     @property
     def is_needed(self) -> bool:
-        """Whether any work is left."""
+        """Whether any work remains."""
 
-    def follow(self, segment: int) -> None:
-        """Switch to the segment in which the recording continues; `fd` may change."""
+    def follow_segment(self, segment: int) -> None:
+        """Switches to the segment in which the recording continues; `fd` may change."""
 
-    def run(self) -> bool:
-        """Do the work that is left."""
+    def complete_capture(self) -> bool:
+        """Does the remaining work."""
 
     def close(self) -> None:
-        """Close `fd`."""
+        """Closes `fd`."""
 
 
 class Guard:
-    """Our end of the pipe."""
+    """The relay's end of the pipe to the guard."""
 
     def __init__(self, survivor: CaptureCompleter | None = None) -> None:
-        """Fork the guard. No thread may run yet."""
+        """Forks the guard; no thread may be running yet."""
         read_end, self._pipe = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
             try:
-                _stand_guard(read_end, survivor)
+                _run_guard(read_end, survivor)
             finally:
                 os._exit(0)
         os.close(read_end)
-        os.set_blocking(self._pipe, False)  # a guard that is stopped must not stop us
+        os.set_blocking(self._pipe, False)  # a stopped guard must not block the relay
 
-    def watch_me(self) -> None:
-        """Called by the child that is about to become the server; exec closes the pipe on which it announces itself."""
+    def announce_server(self) -> None:
+        """Reports the calling process as the server; the child calls this before exec closes the pipe."""
         pid = os.getpid()
-        self._say(f"{_SERVER} {pid} {start_time(pid) or ''}")
+        self._send_message(f"{_SERVER_MESSAGE} {pid} {start_time(pid) or ''}")
 
-    def stand_down(self) -> None:
-        """Report that the server has ended, or never ran: when we exit, no process needs to be ended."""
-        self._say(_ENDED)
+    def report_end(self) -> None:
+        """Reports that the server has ended or never ran, so the guard need not end any process."""
+        self._send_message(_ENDED_MESSAGE)
 
-    def follow(self, segment: int) -> None:
-        """Report that the recording continues in another segment."""
-        self._say(f"{_SEGMENT} {segment}")
+    def report_segment(self, segment: int) -> None:
+        """Reports that the recording continues in another segment."""
+        self._send_message(f"{_SEGMENT_MESSAGE} {segment}")
 
     def dismiss(self) -> None:
-        """End the guard, as all work is done, and reap it, so that it does not remain as a zombie."""
-        self.stand_down()
+        """Ends the guard after all work is done, and reaps it, so it does not remain as a zombie."""
+        self.report_end()
         os.close(self._pipe)
-        until = time.monotonic() + GOODBYE_S
+        deadline = time.monotonic() + MAX_DISMISSAL_S
         try:
-            while os.waitpid(self.pid, os.WNOHANG)[0] == 0 and time.monotonic() < until:
+            while os.waitpid(self.pid, os.WNOHANG)[0] == 0 and time.monotonic() < deadline:
                 time.sleep(0.0005)
         except ChildProcessError:
             return
 
-    def _say(self, message: str) -> None:
+    def _send_message(self, message: str) -> None:
         try:
             os.write(self._pipe, f"{message}\n".encode())
         except OSError:
             return
 
 
-def _stand_guard(read_end: int, survivor: CaptureCompleter | None) -> None:
-    for name in _IGNORED:
+def _run_guard(read_end: int, completer: CaptureCompleter | None) -> None:
+    for name in _IGNORED_SIGNALS:
         signal.signal(getattr(signal, name), signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    _keep_only(sorted({read_end} if survivor is None else {read_end, survivor.fd}))
+    _close_all_but(sorted({read_end} if completer is None else {read_end, completer.fd}))
     server: Process | None = None
-    received = b""
+    pending = b""
     while data := os.read(read_end, 4096):
-        *messages, received = (received + data).split(b"\n")
+        *messages, pending = (pending + data).split(b"\n")
         for message in messages:
             word, _, value = message.decode().partition(" ")
-            if word == _SERVER:
+            if word == _SERVER_MESSAGE:
                 pid, _, start = value.partition(" ")
                 server = Process(int(pid), start) if start else None
-            elif word == _ENDED:
+            elif word == _ENDED_MESSAGE:
                 server = None
-            elif word == _SEGMENT and survivor is not None:
-                survivor.follow(int(value))
-    _wind_up(server, survivor)
+            elif word == _SEGMENT_MESSAGE and completer is not None:
+                completer.follow_segment(int(value))
+    _end_and_complete(server, completer)
 
 
-def _wind_up(server: Process | None, survivor: CaptureCompleter | None) -> None:
-    """After our death: end the server and complete the recording in parallel, as either may be slow."""
-    if survivor is not None and survivor.is_needed:
-        child = _fork() if server is not None else None
+def _end_and_complete(server: Process | None, completer: CaptureCompleter | None) -> None:
+    """Ends the server and completes the recording, in parallel, because either may be slow."""
+    if completer is not None and completer.is_needed:
+        child = _try_fork() if server is not None else None
         if child != 0:
-            survivor.run()
-            survivor.close()
+            completer.complete_capture()
+            completer.close()
             if child is not None:
                 return
-    elif survivor is not None:
-        survivor.close()
+    elif completer is not None:
+        completer.close()
     if server is not None:
-        terminate(tree(server), GRACE_S)
+        terminate(process_tree(server), GRACE_S)
 
 
-def _fork() -> int | None:
-    """Like `os.fork`, but returns None if the system cannot create a process."""
+def _try_fork() -> int | None:
+    """Forks like `os.fork`, but returns None if the system cannot create a process."""
     try:
         return os.fork()
     except OSError:
         return None
 
 
-def _keep_only(kept: list[int]) -> None:
-    """Close all other descriptors."""
+def _close_all_but(kept_fds: list[int]) -> None:
+    """Closes all other descriptors."""
     start = 0
-    for fd in kept:
+    for fd in kept_fds:
         os.closerange(start, fd)
         start = fd + 1
     os.closerange(start, _highest_descriptor())

@@ -1,10 +1,10 @@
-"""One direction of a stream: reads a chunk, shows it to the tap, hands it on; and the rescuer for taps that hang.
+"""Moves one direction of a stream: reads a chunk, shows it to the tap, and hands it on, even if the tap hangs.
 
-Promises: bytes come out as they went in, at once, regardless of their content; a tap that waits for the disk delays its
-own chunk by 25 ms at most, and no other chunk; a tap that raises is switched off, and traffic continues.
+Promises: bytes leave as they arrived, at once, regardless of their content. A tap that waits for the disk delays its
+own chunk by at most 25 ms, and no other chunk. A tap that raises is switched off, and traffic continues.
 
 A pump that is stuck in its tap cannot be interrupted, so the rescuer takes its chunk away and gives it to a new thread.
-`turn` says which thread owns the stream: a thread that returns and finds that its turn is over stops.
+`turn` says which thread owns the stream: a thread that returns from the tap after its turn is over stops.
 """
 
 from __future__ import annotations
@@ -26,75 +26,75 @@ else:
     Ender = Cause = str
     Protocol = object
 
-CHUNK: Final = 64 << 10
-UNDIVIDED: Final = 512
-"""Chunks of at most this many bytes are shown whole, without asking the tap for a portion."""
-STUCK_NS: Final = 15_000_000
-STUCK_SYNC_NS: Final = 1_000_000_000
-"""The same for a tap that waits until its records are on disk."""
-LOOK_S: Final = 0.01
-QUIET_LOOKS: Final = 100
-STALL_NS: Final = 1_000_000
-_READER_GONE: Final = frozenset({errno.EPIPE, errno.ECONNRESET})
-LATE_NS: Final = 20_000_000
-"""If two checks by the rescuer are further apart than this, it was not scheduled in time."""
+MAX_CHUNK_BYTES: Final = 64 << 10
+MAX_UNDIVIDED_BYTES: Final = 512
+"""The maximum size of chunks that are always shown as a whole, without asking the tap for a portion."""
+MAX_WAIT_NS: Final = 15_000_000
+MAX_SYNC_WAIT_NS: Final = 1_000_000_000
+"""The time after which a tap counts as stuck if it waits until its records are on disk."""
+CHECK_INTERVAL_S: Final = 0.01
+MAX_QUIET_CHECKS: Final = 100
+MIN_STALL_NS: Final = 1_000_000
+_READER_GONE_ERRNOS: Final = frozenset({errno.EPIPE, errno.ECONNRESET})
+MAX_CHECK_DELAY_NS: Final = 20_000_000
+"""If more time than this passes between two checks of the rescuer, it was not scheduled in time."""
 
 
 class StopRelaying(Exception):
     """Raised by a tap to stop all forwarding."""
 
 
-class Counter(Protocol):
+class ChunkCounter(Protocol):
     """Counts chunks that are not recorded."""
 
     def add(self, data: bytes) -> None:
-        """Count one more chunk."""
+        """Counts one more chunk."""
 
 
 class Tap(Protocol):
-    """Sees one direction. Called by one pump at a time, except during a call that waits for the disk."""
+    """Sees one direction of a stream; called by one thread at a time, except during a call that waits for the disk."""
 
     waiting_since_ns: int
     """When the running call began to wait for the disk, on the monotonic clock; 0 if it is not waiting.
 
-    From then on, and not before, the chunk may be taken away and later ones shown: its record has its place.
+    Only from then on may the chunk be taken away and later chunks be shown, because its record already has a number.
     """
 
     def portion(self, data: bytes) -> int:
-        """Returns how many of these bytes to show at once, so that forwarding is not delayed for long; at least one."""
+        """Returns how many of these bytes to show at once, at least one, so that forwarding is not delayed."""
 
     def chunk(self, data: bytes) -> None:
         """Called with bytes that were read and are about to be forwarded.
 
         Raises:
-            StopRelaying: they must not be forwarded.
+            StopRelaying: the bytes must not be forwarded.
         """
 
     def stalled(self, waited_ns: int, cause: Cause) -> None:
-        """The chunk shown last waited this long to be forwarded."""
+        """Called when the last chunk waited to be forwarded."""
 
     def ended(self, by: Ender, error: int | None) -> None:
-        """The direction has ended; `error` is an errno if reading failed, or writing to a receiver that is there."""
+        """Called when the direction has ended; `error` is an errno if a read or a write to an open receiver failed."""
 
     def failed(self, error: Exception) -> None:
-        """The tap itself raised, which is a bug; from now on the pump only adds chunks to `missed`."""
+        """Called when the tap itself raised, which is a bug; from now on, the pump only adds chunks to `missed`."""
 
     @property
-    def missed(self) -> Counter:
-        """Counts the traffic after `failed` was called."""
+    def missed(self) -> ChunkCounter:
+        """The counter of traffic after `failed` was called."""
 
 
 class Pump:
-    """Moves one direction until one of its ends is closed."""
+    """Moves one direction of a stream until one of its ends is closed."""
 
     def __init__(self, name: str, source: int, sink: int, tap: Tap, finish: Callable[[], None]) -> None:
-        """Create a pump that moves nothing until `start`.
+        """Creates a pump that moves nothing until `start`.
 
         Args:
             name: the name of the thread.
-            source: descriptor to read, blocking or not; flags are never changed.
-            sink: descriptor to write, likewise.
-            tap: sees what crosses.
+            source: the descriptor to read, blocking or not; its flags are never changed.
+            sink: the descriptor to write, blocking or not; its flags are never changed.
+            tap: the tap that sees all bytes.
             finish: closes both ends in a way that passes on how the direction ended.
         """
         self.name = name
@@ -102,205 +102,205 @@ class Pump:
         self.sink = sink
         self.tap = tap
         self.finish = finish
-        self.taken = 0
-        """Bytes read so far."""
-        self.delivered = 0
-        """Bytes forwarded so far."""
-        self.chunks = 0
-        self.thread = 0
+        self.read_bytes = 0
+        """The number of bytes read so far."""
+        self.delivered_bytes = 0
+        """The number of bytes forwarded so far."""
+        self.tap_calls = 0
+        self.thread_id = 0
         """The system's id of the thread that reads."""
-        self.broken = False
-        """The stream no longer has a reader, or cannot be written."""
-        self.unwritable: int | None = None
-        """The errno with which writing failed, if not because the reader is gone: a full device, for example."""
+        self.is_broken = False
+        """Whether the stream no longer has a reader, or cannot be written."""
+        self.write_errno: int | None = None
+        """The errno of a failed write if the reader still exists, for example because a device is full."""
         self.done = threading.Event()
         """Set when the direction has ended."""
         self._is_stopped = False
-        self.tapping = False
-        """A tap call is running."""
+        self.is_in_tap = False
+        """Whether a call of the tap is running."""
         self.rescuer: Rescuer | None = None
-        self.stuck_ns = STUCK_NS
+        self.max_wait_ns = MAX_WAIT_NS
         """How long the tap may wait for the disk before its chunk is taken away."""
         self._held: bytes | None = None
-        """The data that the running tap call delays: a chunk, the end (empty), or None."""
-        self._rest = b""
-        """The rest of the chunk that was read, not yet shown."""
-        self._room = select.poll()
-        self._room.register(sink, select.POLLOUT)
+        """The data that the running call of the tap delays: a chunk, empty for the end of the stream, or None."""
+        self._unshown_rest = b""
+        """The rest of the current chunk, which has not been shown yet."""
+        self._sink_poll = select.poll()
+        self._sink_poll.register(sink, select.POLLOUT)
         self._turn = 0
         self._runner: threading.Thread
         self._lock = threading.Lock()
-        self._wanted = True
+        self._is_tap_in_use = True
 
     def start(self) -> None:
-        """Begin to move bytes, in a thread of its own."""
+        """Starts moving bytes in a separate thread."""
         self._runner = threading.Thread(target=self._run, args=(self._turn,), name=self.name, daemon=True)
         self._runner.start()
 
     @property
-    def goes_on(self) -> bool:
-        """Whether more may be forwarded: the stream has not ended, has a reader, and has a thread that moves it."""
-        return not (self.done.is_set() or self.broken or self._is_stopped) and self._runner.is_alive()
+    def is_running(self) -> bool:
+        """Whether more may be forwarded: the stream has not ended, and has a reader and a running thread."""
+        return not (self.done.is_set() or self.is_broken or self._is_stopped) and self._runner.is_alive()
 
     def stop(self) -> None:
-        """Forward nothing that has not already been shown to the tap."""
+        """Stops forwarding, except for bytes that were already shown to the tap."""
         with self._lock:
             self._is_stopped = True
             self._turn += 1
 
-    def cut(self, by: Ender) -> None:
-        """End the direction from outside, regardless of what its thread is waiting for."""
+    def end_from_outside(self, by: Ender) -> None:
+        """Ends the direction from outside, even if its thread is waiting."""
         with self._lock:
-            taken = self._take_over(self._run_cut, by)
-        if not taken:
+            is_taken_over = self._take_over(self._run_cut, by)
+        if not is_taken_over:
             self.stop()
             self._end()
 
     def _run_cut(self, turn: int, by: Ender) -> None:
-        if self._tapped(turn, self.tap.ended, by, None):
+        if self._call_tap(turn, self.tap.ended, by, None):
             self._end()
 
     def is_stuck(self, now_ns: int) -> bool:
-        """Whether the tap has been waiting for the disk for too long."""
+        """Returns whether the tap has been waiting for the disk for too long."""
         since_ns = self.tap.waiting_since_ns
-        return bool(since_ns) and now_ns - since_ns > self.stuck_ns
+        return bool(since_ns) and now_ns - since_ns > self.max_wait_ns
 
     def rescue(self, now_ns: int) -> bool:
-        """Take the chunk from a thread that is stuck in the tap, and let a new thread forward it.
+        """Takes the chunk from a thread that is stuck in the tap, and lets a new thread forward it.
 
-        Returns False if no thread is stuck.
+        Returns False if no thread is stuck, or if the system cannot create a thread.
         """
         with self._lock:
             if not self.is_stuck(now_ns):
                 return False
             since_ns, self.tap.waiting_since_ns = self.tap.waiting_since_ns, 0
-            taken = self._take_over(self._run_rescued, self._held, self._rest, now_ns - since_ns)
-            if not taken:
+            is_taken_over = self._take_over(self._run_rescued, self._held, self._unshown_rest, now_ns - since_ns)
+            if not is_taken_over:
                 self.tap.waiting_since_ns = since_ns
-            return taken
+            return is_taken_over
 
     def _take_over(self, task: Callable[..., None], *args: object) -> bool:
-        """Give the stream to a new thread, with the lock held; returns False if the system cannot create a thread."""
-        tapping = self.tapping
+        """Gives the stream to a new thread, with the lock held; returns False if the system cannot create a thread."""
+        was_tapping = self.is_in_tap
         self._turn += 1
-        # The call that still runs no longer delays anything, so there is no reason to supervise it.
-        self.tapping = False
+        # The running call no longer delays anything, so it need not be supervised.
+        self.is_in_tap = False
         thread = threading.Thread(target=task, args=(self._turn, *args), name=self.name, daemon=True)
         try:
             thread.start()
         except RuntimeError:
             self._turn -= 1
-            self.tapping = tapping
+            self.is_in_tap = was_tapping
             return False
         self._runner = thread
         return True
 
-    def _run_rescued(self, turn: int, chunk: bytes | None, rest: bytes, waited_ns: int) -> None:
+    def _run_rescued(self, turn: int, chunk: bytes | None, unshown_rest: bytes, waited_ns: int) -> None:
         if chunk == b"":
             self._end()
             return
         if chunk is not None:
-            self._rest = rest
-            if not self._hand_on(turn, chunk) or not self._tapped(turn, self.tap.stalled, waited_ns, "recorder"):
+            self._unshown_rest = unshown_rest
+            if not self._hand_on(turn, chunk) or not self._call_tap(turn, self.tap.stalled, waited_ns, "recorder"):
                 return
-        if not rest or self._move(turn, rest):
+        if not unshown_rest or self._show_and_forward(turn, unshown_rest):
             self._run(turn)
 
     def _run(self, turn: int) -> None:
         source, tap = self.source, self.tap
-        self.thread = threading.get_native_id()
+        self.thread_id = threading.get_native_id()
         while True:
             try:
-                chunk = os.read(source, CHUNK)
+                chunk = os.read(source, MAX_CHUNK_BYTES)
             except OSError as error:
                 if error.errno in (errno.EAGAIN, errno.EWOULDBLOCK):
                     _wait_for(source, select.POLLIN)
                     continue
-                if self._tapped(turn, tap.ended, "error", error.errno):
+                if self._call_tap(turn, tap.ended, "error", error.errno):
                     self._end()
                 return
             if not chunk:
-                if self._tapped(turn, tap.ended, "sender", None):
+                if self._call_tap(turn, tap.ended, "sender", None):
                     self._end()
                 return
             if self._turn != turn:
                 return
-            self.taken += len(chunk)
-            if not self._move(turn, chunk):
+            self.read_bytes += len(chunk)
+            if not self._show_and_forward(turn, chunk):
                 return
 
-    def _move(self, turn: int, chunk: bytes) -> bool:
-        """Show a chunk and forward it, in portions if need be; returns False if the stream is no longer ours."""
-        while len(chunk) > UNDIVIDED and (count := self._portion(chunk)) < len(chunk):
+    def _show_and_forward(self, turn: int, chunk: bytes) -> bool:
+        """Shows and forwards a chunk, in portions if necessary; returns False if this thread lost the stream."""
+        while len(chunk) > MAX_UNDIVIDED_BYTES and (count := self._portion_size(chunk)) < len(chunk):
             portion, chunk = chunk[:count], chunk[count:]
-            self._rest = chunk
-            if not self._shown(turn, portion) or not self._hand_on(turn, portion):
+            self._unshown_rest = chunk
+            if not self._show_chunk(turn, portion) or not self._hand_on(turn, portion):
                 return False
-        self._rest = b""
-        return self._shown(turn, chunk) and self._hand_on(turn, chunk)
+        self._unshown_rest = b""
+        return self._show_chunk(turn, chunk) and self._hand_on(turn, chunk)
 
-    def _portion(self, chunk: bytes) -> int:
+    def _portion_size(self, chunk: bytes) -> int:
         try:
-            return self.tap.portion(chunk) if self._wanted else len(chunk)
+            return self.tap.portion(chunk) if self._is_tap_in_use else len(chunk)
         except Exception as error:  # noqa: BLE001 - a bug in the recorder must not affect the session
-            self._give_up(error)
+            self._switch_off_tap(error)
             return len(chunk)
 
-    def _shown(self, turn: int, chunk: bytes) -> bool:
-        """Like `_tapped`, for the one call that every chunk makes: over a microsecond faster."""
+    def _show_chunk(self, turn: int, chunk: bytes) -> bool:
+        """Does the same as `_call_tap` for the call that every chunk needs, over a microsecond faster."""
         self._held = chunk
-        self.chunks += 1
-        self.tapping = True
-        if self.rescuer is not None and self.rescuer.asleep:
+        self.tap_calls += 1
+        self.is_in_tap = True
+        if self.rescuer is not None and self.rescuer.is_asleep:
             self.rescuer.wake()
-        if self._wanted:
+        if self._is_tap_in_use:
             try:
                 self.tap.chunk(chunk)
             except StopRelaying:
                 self.stop()
             except Exception as error:  # noqa: BLE001 - a bug in the recorder must not affect the session
-                self._give_up(error)
+                self._switch_off_tap(error)
         else:
             self.tap.missed.add(chunk)
         with self._lock:
             if self._turn != turn:
                 return False
-            self.tapping = False
+            self.is_in_tap = False
         return True
 
-    def _give_up(self, error: Exception) -> None:
-        """Show nothing more to a tap that has failed; even if it fails to report that, traffic continues."""
-        self._wanted = False
+    def _switch_off_tap(self, error: Exception) -> None:
+        """Stops showing chunks to a tap that has failed; traffic continues even if the tap fails to report that."""
+        self._is_tap_in_use = False
         try:
             self.tap.failed(error)
-        except Exception:  # noqa: BLE001 - the same
+        except Exception:  # noqa: BLE001 - a bug in the recorder must not affect the session
             return
 
-    def _tapped(self, turn: int, call: Callable[..., None], *args: object) -> bool:
-        """Call the tap, supervised by the rescuer; returns False if the stream is not, or is no longer, ours."""
-        if not self._wanted or self._turn != turn:
+    def _call_tap(self, turn: int, call: Callable[..., None], *args: object) -> bool:
+        """Calls the tap, supervised by the rescuer; returns False if this thread does not own the stream afterwards."""
+        if not self._is_tap_in_use or self._turn != turn:
             return self._turn == turn
         self._held = b"" if call == self.tap.ended else None
-        self.chunks += 1
-        self.tapping = True
-        if self.rescuer is not None and self.rescuer.asleep:
+        self.tap_calls += 1
+        self.is_in_tap = True
+        if self.rescuer is not None and self.rescuer.is_asleep:
             self.rescuer.wake()
         try:
             call(*args)
         except StopRelaying:
             self.stop()
         except Exception as error:  # noqa: BLE001 - a bug in the recorder must not affect the session
-            self._give_up(error)
+            self._switch_off_tap(error)
         with self._lock:
             if self._turn != turn:
                 return False
-            self.tapping = False
+            self.is_in_tap = False
         return True
 
     def _hand_on(self, turn: int, chunk: bytes) -> bool:
-        """Write all of it; returns False if the reader is gone, or if the stream is no longer ours."""
-        # Only a write that can block says anything about the receiver; otherwise it was this thread that did not run.
-        can_block = len(chunk) > select.PIPE_BUF or not self._room.poll(0)
+        """Writes a whole chunk; returns False if the reader is gone, or if this thread no longer owns the stream."""
+        # Only a slow write that can block shows a slow receiver; otherwise, this thread itself was not scheduled.
+        can_block = len(chunk) > select.PIPE_BUF or not self._sink_poll.poll(0)
         began_ns = time.monotonic_ns()
         try:
             count = os.write(self.sink, chunk)
@@ -311,19 +311,19 @@ class Pump:
             if error.errno in (errno.EAGAIN, errno.EWOULDBLOCK):
                 failure = self._write_patiently(chunk)
             if failure is not None:
-                self.broken = True
-                self.unwritable = None if failure.errno in _READER_GONE else failure.errno
-                if self._tapped(turn, self.tap.ended, "receiver", self.unwritable):
+                self.is_broken = True
+                self.write_errno = None if failure.errno in _READER_GONE_ERRNOS else failure.errno
+                if self._call_tap(turn, self.tap.ended, "receiver", self.write_errno):
                     self._end()
                 return False
-        self.delivered += len(chunk)
+        self.delivered_bytes += len(chunk)
         waited_ns = time.monotonic_ns() - began_ns
-        if can_block and waited_ns > STALL_NS and self._wanted:
-            return self._tapped(turn, self.tap.stalled, waited_ns, "receiver")
+        if can_block and waited_ns > MIN_STALL_NS and self._is_tap_in_use:
+            return self._call_tap(turn, self.tap.stalled, waited_ns, "receiver")
         return True
 
     def _write_patiently(self, chunk: bytes) -> OSError | None:
-        """Write all of it to a descriptor that has been made non-blocking; returns the error, if there is one."""
+        """Writes a whole chunk to a descriptor that has been made non-blocking; returns the error, or None."""
         try:
             _write_rest(self.sink, chunk, 0)
         except OSError as error:
@@ -331,17 +331,17 @@ class Pump:
         return None
 
     def _end(self) -> None:
-        # In this order: the thread that `finish` wakes checks `done`.
+        # `done` is set first, because the thread that `finish` wakes checks it.
         self.done.set()
         self.finish()
 
 
-def _write_rest(fd: int, chunk: bytes, done: int) -> None:
-    """Write the rest of a chunk, waiting if the descriptor has been made non-blocking."""
+def _write_rest(fd: int, chunk: bytes, written_bytes: int) -> None:
+    """Writes the rest of a chunk, and waits if the descriptor has been made non-blocking."""
     view = memoryview(chunk)
-    while done < len(chunk):
+    while written_bytes < len(chunk):
         try:
-            done += os.write(fd, view[done:])
+            written_bytes += os.write(fd, view[written_bytes:])
         except BlockingIOError:
             _wait_for(fd, select.POLLOUT)
 
@@ -353,11 +353,11 @@ def _wait_for(fd: int, event: int) -> None:
 
 
 class Rescuer:
-    """Sleeps while nothing flows; otherwise checks every 10 ms whether a pump is stuck in its tap."""
+    """Checks every 10 ms whether a pump is stuck in its tap; sleeps when no traffic flows."""
 
     def __init__(self, pumps: Sequence[Pump], on_stuck: Callable[[], None]) -> None:
-        """`on_stuck` is called before any chunk is taken: from then on taps must not wait."""
-        self.asleep = True
+        """Supervises `pumps`; `on_stuck` is called before a chunk is taken away, after which taps must not wait."""
+        self.is_asleep = True
         self._pumps = pumps
         self._on_stuck = on_stuck
         self._wake = threading.Event()
@@ -365,49 +365,49 @@ class Rescuer:
             pump.rescuer = self
 
     def start(self) -> None:
-        """Start supervising the pumps, in a thread of its own."""
+        """Starts supervising the pumps in a separate thread."""
         threading.Thread(target=self._run, name="rescuer", daemon=True).start()
 
     def wake(self) -> None:
-        """Called when traffic flows."""
-        self.asleep = False
+        """Resumes the checks, because traffic flows."""
+        self.is_asleep = False
         self._wake.set()
 
     def _run(self) -> None:
         while True:
             self._wake.wait()
             self._wake.clear()
-            self._watch()
-            self.asleep = True
-            # A pump that read `asleep` just before did not wake us: check once more.
-            if any(pump.tapping for pump in self._pumps):
+            self._check_pumps()
+            self.is_asleep = True
+            # A pump that read `is_asleep` just before it changed did not call `wake`, so check once more.
+            if any(pump.is_in_tap for pump in self._pumps):
                 self.wake()
 
-    def _sound_alarm(self) -> None:
+    def _report_stuck(self) -> None:
         try:
             self._on_stuck()
-        except Exception:  # noqa: BLE001 - a bug in the recorder must not hold up the session
+        except Exception:  # noqa: BLE001 - a bug in the recorder must not delay the session
             return
 
-    def _watch(self) -> None:
-        quiet, last_count = 0, -1
+    def _check_pumps(self) -> None:
+        quiet_checks, last_count = 0, -1
         was_late = False
-        looked_ns = time.monotonic_ns()
-        while quiet < QUIET_LOOKS:
-            time.sleep(LOOK_S)
-            before_ns, now_ns = looked_ns, time.monotonic_ns()
-            looked_ns = now_ns
-            stuck = [pump for pump in self._pumps if pump.is_stuck(now_ns)]
-            # If we wake late, the machine is busy, and the pump is most likely late for the same reason: check once
-            # more.
-            was_late = bool(stuck) and not was_late and now_ns - before_ns > LATE_NS
+        checked_ns = time.monotonic_ns()
+        while quiet_checks < MAX_QUIET_CHECKS:
+            time.sleep(CHECK_INTERVAL_S)
+            previous_ns, now_ns = checked_ns, time.monotonic_ns()
+            checked_ns = now_ns
+            stuck_pumps = [pump for pump in self._pumps if pump.is_stuck(now_ns)]
+            # If this thread wakes late, the machine is busy, and the pump is most likely late for the same reason, so
+            # check once more.
+            was_late = bool(stuck_pumps) and not was_late and now_ns - previous_ns > MAX_CHECK_DELAY_NS
             if was_late:
-                stuck = []
-            if stuck:
-                self._sound_alarm()
-            for pump in stuck:
+                stuck_pumps = []
+            if stuck_pumps:
+                self._report_stuck()
+            for pump in stuck_pumps:
                 pump.rescue(now_ns)
-            count = sum(pump.chunks for pump in self._pumps)
-            quiet, last_count = (quiet + 1, last_count) if count == last_count else (0, count)
-            if any(pump.tapping for pump in self._pumps):
-                quiet = 0
+            count = sum(pump.tap_calls for pump in self._pumps)
+            quiet_checks, last_count = (quiet_checks + 1, last_count) if count == last_count else (0, count)
+            if any(pump.is_in_tap for pump in self._pumps):
+                quiet_checks = 0

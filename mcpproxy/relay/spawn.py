@@ -1,8 +1,8 @@
-"""Starts the server in the same environment in which we were started.
+"""Starts the server in the same environment in which mcpproxy was started.
 
-The same environment block, directory, umask, limits, signal mask and dispositions, process group, and inherited
-descriptors; none of our own. Plain fork and exec, before any thread starts, because nothing else can restore an ignored
-signal or a closed descriptor.
+The server gets the same environment block, directory, umask, limits, signal mask and dispositions, process group and
+inherited descriptors, and none of mcpproxy's own descriptors. It is started by plain fork and exec before any thread
+starts, because nothing else can restore an ignored signal or a closed descriptor.
 """
 
 from __future__ import annotations
@@ -19,43 +19,43 @@ else:
     # `signal` builds enums of all signal numbers, which takes 3 ms; this module does not.
     import _signal as signal
 
-NOT_FOUND: Final = 127
-CANNOT_RUN: Final = 126
+NOT_FOUND_STATUS: Final = 127
+CANNOT_RUN_STATUS: Final = 126
 
 
 class SpawnError(Exception):
-    """The command could not be run; no process of it is left."""
+    """The command could not be run, and left no process behind."""
 
     def __init__(self, status: int, code: int, text: str) -> None:
         super().__init__(text)
         self.status = status
-        """What a shell would exit with: 127 if there is no such command, 126 if it cannot be run."""
+        """The exit status that a shell would return: 127 if the command does not exist, 126 if it cannot be run."""
         self.errno = code
 
 
 class EnvironmentBlock(Mapping[bytes, bytes]):
-    """The environment with which this process was started, to the byte.
+    """The exact environment with which this process was started.
 
-    Not `os.environ`: under a C locale Python itself sets LC_CTYPE before our code runs (PEP 538), and a mapping would
-    drop a variable that occurs twice. If the system does not show the block (no /proc), `os.environ` is used.
+    `os.environ` may differ: under a C locale, Python itself sets LC_CTYPE before any other code runs (PEP 538), and a
+    mapping drops a variable that occurs twice. `os.environ` is used only if the system does not show the environment
+    block (no /proc).
     """
 
     def __init__(self, path: str = "/proc/self/environ") -> None:
         try:
             with open(path, "rb") as file:
                 words = file.read().split(b"\0")
-            # A name may begin with `=`. A word without a name or without `=` is not a variable, and exec would refuse
-            # it.
-            cuts = [(word, word.find(b"=", 1)) for word in words]
-            self._pairs = [(word[:cut], word[cut + 1 :]) for word, cut in cuts if cut > 0]
+            # A name may begin with `=`. A word without a name or without `=` is not a variable, and exec refuses it.
+            separators = [(word, word.find(b"=", 1)) for word in words]
+            self._pairs = [(word[:separator], word[separator + 1 :]) for word, separator in separators if separator > 0]
         except OSError:
             self._pairs = list(os.environb.items())
 
-    def __getitem__(self, wanted: bytes) -> bytes:
+    def __getitem__(self, key: bytes) -> bytes:
         for name, value in self._pairs:
-            if name == wanted:
+            if name == key:
                 return value
-        raise KeyError(wanted)
+        raise KeyError(key)
 
     def __iter__(self) -> Iterator[bytes]:
         return (name for name, _ in self._pairs)
@@ -63,34 +63,35 @@ class EnvironmentBlock(Mapping[bytes, bytes]):
     def __len__(self) -> int:
         return len(self._pairs)
 
-    # exec takes the two lists in parallel, which keeps repeated names.
+    # exec reads the two lists in parallel, which keeps repeated names.
     def keys(self) -> list[bytes]:  # type: ignore[override]
-        """The names, in order, including repeats."""
+        """Returns the names in order, including repeated ones."""
         return [name for name, _ in self._pairs]
 
     def values(self) -> list[bytes]:  # type: ignore[override]
-        """The values, in the order of the names."""
+        """Returns the values in the order of the names."""
         return [value for _, value in self._pairs]
 
 
 def occupy_stdio() -> frozenset[int]:
-    """Open /dev/null as each of 0, 1 and 2 that is closed, and return which were.
+    """Opens /dev/null on each of the descriptors 0, 1 and 2 that is closed; returns those that were closed.
 
-    Call it before we open anything: a capture that landed on 1 would have the server's bytes written into it.
+    Call it before anything else is opened: if a capture were opened as descriptor 1, it would receive the server's
+    bytes.
     """
-    closed = frozenset(fd for fd in (0, 1, 2) if not _is_open(fd))
-    for fd in sorted(closed):
-        null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-        if null != fd:
-            os.dup2(null, fd, inheritable=False)
-            os.close(null)
-    return closed
+    closed_fds = frozenset(fd for fd in (0, 1, 2) if not _is_open(fd))
+    for fd in sorted(closed_fds):
+        null_fd = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        if null_fd != fd:
+            os.dup2(null_fd, fd, inheritable=False)
+            os.close(null_fd)
+    return closed_fds
 
 
 def close_inherited() -> None:
-    """Close inherited descriptors other than 0, 1 and 2 once passed on: a pipe must end when the server closes it.
+    """Closes inherited descriptors other than 0, 1 and 2, so that a pipe ends when the server closes it.
 
-    What we opened ourselves is not inheritable, which distinguishes the two.
+    Call it after the server has inherited them. Descriptors that mcpproxy itself opened are not inheritable, and stay.
     """
     for fd in _open_descriptors():
         try:
@@ -127,84 +128,84 @@ def spawn(
     announce: Callable[[], None] = lambda: None,
     files: int | None = None,
 ) -> int:
-    """Start a command and return its pid.
+    """Starts a command; returns its pid.
 
     Args:
-        argv: the command; a name without a slash is looked up in PATH as execvp does.
-        environment: its environment variables.
-        stdio: what becomes its descriptors 0, 1 and 2; None leaves that descriptor closed.
-        dispositions: signals to reset to default or ignored in it.
-        mask: its signal mask.
-        announce: called in the child before it becomes the command, so that the recipient knows it from its
-            first instant, even if we are killed in the next.
-        files: how many files it may open; None for as many as we may.
+        argv: the command; a name without a slash is looked up in PATH, as by execvp.
+        environment: the environment variables of the command.
+        stdio: the descriptors that become 0, 1 and 2 of the command; None leaves a descriptor closed.
+        dispositions: the signals whose dispositions to reset in the command.
+        mask: the signal mask of the command.
+        announce: called in the child before exec, so that the guard knows the process even if mcpproxy is killed
+            immediately afterwards.
+        files: the limit on open files for the command; None for the limit of this process.
 
     Raises:
-        SpawnError: it cannot be run.
+        SpawnError: the command cannot be run.
     """
-    report, tell = os.pipe()
+    read_end, write_end = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
             announce()
             if files is not None:
                 _limit_files(files)
-            code = _become(argv, environment, stdio, dispositions, mask)
-            os.write(tell, b"%d" % code)
+            code = _exec_command(argv, environment, stdio, dispositions, mask)
+            os.write(write_end, b"%d" % code)
         finally:
-            os._exit(CANNOT_RUN)
-    os.close(tell)
-    with open(report, "rb", buffering=0) as pipe:
-        answer = pipe.read()
-    if not answer:
+            os._exit(CANNOT_RUN_STATUS)
+    os.close(write_end)
+    with open(read_end, "rb", buffering=0) as pipe:
+        error_code = pipe.read()
+    if not error_code:
         return pid
     os.waitpid(pid, 0)
-    raise _spawn_error(argv[0], int(answer), environment)
+    raise _spawn_error(argv[0], int(error_code), environment)
 
 
-def replace_us(
+def replace_process(
     argv: list[bytes],
     environment: Mapping[bytes, bytes],
     closed: frozenset[int],
     dispositions: Mapping[int, signal.Handlers],
     mask: set[int],
 ) -> NoReturn:
-    """Become a command, with our own descriptors 0, 1 and 2 except those that were closed when we started.
+    """Replaces this process with a command, which keeps those of descriptors 0, 1 and 2 that were open at the start.
 
     Raises:
-        SpawnError: it cannot be run.
+        SpawnError: the command cannot be run.
     """
     stdio = {fd: None if fd in closed else fd for fd in (0, 1, 2)}
-    raise _spawn_error(argv[0], _become(argv, environment, stdio, dispositions, mask), environment)
+    raise _spawn_error(argv[0], _exec_command(argv, environment, stdio, dispositions, mask), environment)
 
 
-def inherited_files() -> int:
-    """How many files are open besides the standard streams, as most of them were before we started."""
+def count_open_files() -> int:
+    """Returns how many files are open in addition to the standard streams, most of which are inherited."""
     try:
-        return max(0, len(os.listdir("/dev/fd")) - 4)  # three streams, and the list itself
+        return max(0, len(os.listdir("/dev/fd")) - 4)  # without the three streams, and the listed folder itself
     except OSError:
         return 0
 
 
-def make_room(needed: int) -> tuple[int, int | None]:
-    """Let this process open as many files as it needs, if the system allows it.
+def raise_file_limit(needed: int) -> tuple[int, int | None]:
+    """Raises the limit on open files of this process as far as needed, if the system allows it.
 
     Returns:
-        How many it may open, and how many the server may, if that is fewer now.
+        The limit for this process, and the limit to set for the server if it differs, or None.
     """
-    allowed = os.sysconf("SC_OPEN_MAX")
-    if not 0 <= allowed < needed:
+    current_limit = os.sysconf("SC_OPEN_MAX")
+    if not 0 <= current_limit < needed:
         return needed, None
-    import resource  # not on the usual way: it would cost a quarter of a millisecond of every start
+    import resource  # imported only when needed, because it takes a quarter of a millisecond
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    ours = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
-    if ours > soft:
+    raised_limit = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+    if raised_limit > soft:
         try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (ours, hard))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (raised_limit, hard))
         except (OSError, ValueError):
             return soft, None
-        return ours, soft
+        return raised_limit, soft
     return soft, None
 
 
@@ -214,38 +215,38 @@ def _limit_files(count: int) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (count, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 
 
-def _become(
+def _exec_command(
     argv: list[bytes],
     environment: Mapping[bytes, bytes],
     stdio: Mapping[int, int | None],
     dispositions: Mapping[int, signal.Handlers],
     mask: set[int],
 ) -> int:
-    """Turn this forked child into the command; returns an errno if that fails."""
-    for wanted, fd in stdio.items():
+    """Replaces this process with the command; returns an errno if that fails."""
+    for target_fd, fd in stdio.items():
         if fd is None:
-            os.closerange(wanted, wanted + 1)
+            os.closerange(target_fd, target_fd + 1)
         else:
-            os.dup2(fd, wanted)
+            os.dup2(fd, target_fd)
     for signum, disposition in dispositions.items():
         signal.signal(signum, disposition)
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-    worst = errno.ENOENT
+    worst_code = errno.ENOENT
     for path in _candidates(argv[0], environment):
         try:
             os.execve(path, argv, environment)
         except OSError as error:
             if error.errno == errno.ENOEXEC:
-                return _run_by_shell(path, argv, environment)
+                return _exec_shell(path, argv, environment)
             if error.errno not in (errno.ENOENT, errno.ENOTDIR) or os.path.exists(path):
-                worst = error.errno or errno.ENOENT
+                worst_code = error.errno or errno.ENOENT
                 if error.errno != errno.EACCES:
-                    return worst
-    return worst
+                    return worst_code
+    return worst_code
 
 
-def _run_by_shell(path: bytes, argv: list[bytes], environment: Mapping[bytes, bytes]) -> int:
-    """Run a script without a `#!` line, which POSIX execvp passes to the shell."""
+def _exec_shell(path: bytes, argv: list[bytes], environment: Mapping[bytes, bytes]) -> int:
+    """Runs a script without a `#!` line in the shell, as POSIX execvp does; returns an errno if that fails."""
     try:
         os.execve(b"/bin/sh", [b"sh", path, *argv[1:]], environment)
     except OSError as error:
@@ -259,19 +260,19 @@ def _candidates(name: bytes, environment: Mapping[bytes, bytes]) -> list[bytes]:
     return [os.path.join(folder or b".", name) for folder in path.split(b":")] if name else []
 
 
-def cannot_start(argv: list[bytes], code: int, why: str) -> SpawnError:
-    """The error for when the system lacks the resources to run anything."""
+def start_error(argv: list[bytes], code: int, reason: str) -> SpawnError:
+    """Returns the error for a system that lacks the resources to run anything."""
     from mcpproxy.sanitise import sanitise_bytes
 
-    return SpawnError(CANNOT_RUN, code, f"cannot run {sanitise_bytes(argv[0])}: {why}")
+    return SpawnError(CANNOT_RUN_STATUS, code, f"cannot run {sanitise_bytes(argv[0])}: {reason}")
 
 
 def _spawn_error(name: bytes, code: int, environment: Mapping[bytes, bytes]) -> SpawnError:
     from mcpproxy.sanitise import sanitise_bytes
 
-    shown = sanitise_bytes(name)
+    shown_name = sanitise_bytes(name)
     if code == errno.ENOENT and not any(os.path.exists(path) for path in _candidates(name, environment)):
-        where = "" if b"/" in name else " in PATH"
-        return SpawnError(NOT_FOUND, code, f"cannot run {shown}: there is no such command{where}")
-    why = "the interpreter that its first line names is missing" if code == errno.ENOENT else os.strerror(code)
-    return SpawnError(CANNOT_RUN, code, f"cannot run {shown}: {why}")
+        place_text = "" if b"/" in name else " in PATH"
+        return SpawnError(NOT_FOUND_STATUS, code, f"cannot run {shown_name}: there is no such command{place_text}")
+    reason = "the interpreter that its first line names is missing" if code == errno.ENOENT else os.strerror(code)
+    return SpawnError(CANNOT_RUN_STATUS, code, f"cannot run {shown_name}: {reason}")

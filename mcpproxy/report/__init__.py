@@ -1,1 +1,1 @@
-"""Rows in, text out: what the reading commands print. Nothing here opens a capture or a terminal."""
+"""The output of the commands that read captures, from rows to text. Nothing here opens a capture or a terminal."""

@@ -12,52 +12,52 @@ from analysis.conversation.message import Request
 from analysis.facts import size_of as bytes_in
 from captures.frame import Frame
 from mcpproxy.wording import lines, units
-from mcpproxy.wording.cells import WHOLE, cells, fit
+from mcpproxy.wording.cells import UNLIMITED_WIDTH, cells, fit
 from mcpproxy.wording.lines import Line
 from mcpproxy.wording.records import Remark
 from mcpproxy.wording.spans import Span, fit_spans
 from mcpproxy.wording.statuses import Status
 from mcpproxy.wording.units import ms_text
 
-NARROWEST: Final = 40
-"""The narrowest layout, in columns; on a narrower terminal lines wrap."""
+MIN_WIDTH: Final = 40
+"""The minimum width of the layout, in cells; on a narrower terminal, lines wrap."""
 
-USUAL: Final = 96
+USUAL_WIDTH: Final = 96
 """The column where the right-hand numbers end, unless the text before them is longer."""
 
-ROOMY: Final = 56
+MIN_ROOMY_CELLS: Final = 56
 """With at least this many cells after the time and the arrow, columns stay aligned even if text is cut."""
 
-_TIME: Final = 8
-_GLYPH: Final = 3
-_STATUS: Final = 14
-_SUBJECT: Final = 16
-"""Cells of a subject that are kept; other things give way first."""
-_ERROR: Final = _TIME + 2 + _GLYPH
+_TIME_CELLS: Final = 8
+_GLYPH_CELLS: Final = 3
+_STATUS_CELLS: Final = 14
+_MIN_SUBJECT_CELLS: Final = 16
+"""How many cells of a subject are kept; everything else is cut first."""
+_ERROR_INDENT: Final = _TIME_CELLS + 2 + _GLYPH_CELLS
 """The indent, in cells, of an error text on a separate line."""
-_FRAME: Final = 4
-"""Columns of a frame's number; more digits push the rest to the right."""
-_EXCHANGE: Final = 4
-"""Columns of an exchange's number; more digits push the rest to the right."""
+_FRAME_CELLS: Final = 4
+"""The width of a frame's number, in cells; more digits push the rest to the right."""
+_EXCHANGE_CELLS: Final = 4
+"""The width of an exchange's number, in cells; more digits push the rest to the right."""
 
 
 class Batch(NamedTuple):
     """A frame with several messages, shown before them."""
 
     frame: Frame
-    holds: int
+    message_count: int
 
 
-class Unanswered(NamedTuple):
+class UnansweredRequest(NamedTuple):
     """A request without a response, in its state when the line was due: a response may come later."""
 
     request: Request
     status: Status
-    """What had become of it by then."""
+    """Its state at that time."""
 
 
-Item: TypeAlias = MessageContext | Batch | Unanswered | Remark
-"""What gets a line: a message; its batch, which precedes it; a request left open; anything else."""
+Item: TypeAlias = MessageContext | Batch | UnansweredRequest | Remark
+"""The content of a line: a message; a batch, before its messages; a request without a response; anything else."""
 
 
 class ConversationRow(NamedTuple):
@@ -65,9 +65,9 @@ class ConversationRow(NamedTuple):
 
     glyph: Span
     subject: list[Span]
-    """What it is about, with the spaces that align what follows."""
+    """The subject of the line, with the spaces that align the rest."""
     outcome: Span | None = None
-    """What became of a request."""
+    """The outcome of a request."""
     text: tuple[Span, ...] = ()
     """The rest of the body."""
     problem: str | None = None
@@ -83,98 +83,102 @@ class ConversationRow(NamedTuple):
 
 
 def lay_out(row: ConversationRow, clock: str, width: int) -> list[list[Span]]:
-    """The row in columns: one line, and more below it for a rule or the text of an error that does not fit.
+    """Returns the row in columns: one line, and one below it for a rule or the text of an error that does not fit.
 
     Args:
-        row: what to write.
+        row: the row to write.
         clock: its time.
-        width: columns of the terminal, at least NARROWEST.
+        width: the width of the terminal, in cells; at least NARROWEST.
     """
     glyph = row.glyph.text
-    number = f"{'' if row.frame is None else row.frame:>{_FRAME}} "
+    number = f"{'' if row.frame is None else row.frame:>{_FRAME_CELLS}} "
     if row.exchange is not None:
-        number += f"{f'@{row.exchange}':>{_EXCHANGE}} "
-    head = [Span(f"{clock:>{_TIME}}  {number}", "dim"), row.glyph, Span(" " * (_GLYPH - len(glyph)))]
-    room = max(0, width - max(_TIME, len(clock)) - 2 - len(number) - _GLYPH)
-    is_roomy = room >= ROOMY and not row.problem
-    # What needs a separate line goes below the numbers, where it has more room.
-    below: list[Span] = []
+        number += f"{f'@{row.exchange}':>{_EXCHANGE_CELLS}} "
+    head = [Span(f"{clock:>{_TIME_CELLS}}  {number}", "dim"), row.glyph, Span(" " * (_GLYPH_CELLS - len(glyph)))]
+    available = max(0, width - max(_TIME_CELLS, len(clock)) - 2 - len(number) - _GLYPH_CELLS)
+    is_roomy = available >= MIN_ROOMY_CELLS and not row.problem
+    # A text that needs a separate line goes below the numbers, where it has more room.
+    below_spans: list[Span] = []
     problem = [Span("  "), Span(row.problem, "bad")] if row.problem else []
-    if row.problem and room - len(row.problem) - 2 < _least(row):
-        below, problem = [problem[1]], []
-    room -= sum(cells(span.text) for span in problem)
-    body, tail = _body_and_tail(row, max(0, room), is_roomy=is_roomy)
-    used, most = sum(cells(span.text) for span in body), _room_before(tail, room)
+    if row.problem and available - len(row.problem) - 2 < _min_body_cells(row):
+        below_spans, problem = [problem[1]], []
+    available -= sum(cells(span.text) for span in problem)
+    body, tail = _body_and_tail(row, max(0, available), is_roomy=is_roomy)
+    body_width, max_width = sum(cells(span.text) for span in body), _cells_before(tail, available)
     error = f"  {row.error}" if row.error else ""
-    if used + cells(error) <= most:
-        body, used = [*body, Span(error)], used + cells(error)
+    if body_width + cells(error) <= max_width:
+        body, body_width = [*body, Span(error)], body_width + cells(error)
     else:
-        below = [*below, *([Span("  ")] if below else []), Span(row.error)]
-    spare = most - used - (WHOLE - USUAL if width >= WHOLE else 0)
-    gap = [Span(" " * (max(0, spare) + 2)), Span(tail, "dim")] if tail else []
+        below_spans = [*below_spans, *([Span("  ")] if below_spans else []), Span(row.error)]
+    spare_cells = max_width - body_width - (UNLIMITED_WIDTH - USUAL_WIDTH if width >= UNLIMITED_WIDTH else 0)
+    gap = [Span(" " * (max(0, spare_cells) + 2)), Span(tail, "dim")] if tail else []
     line = fit_spans([*head, *body, *problem, *gap], width)[0]
-    return [line, [Span(" " * _ERROR), *fit_spans(below, width - _ERROR)[0]]] if below else [line]
+    return (
+        [line, [Span(" " * _ERROR_INDENT), *fit_spans(below_spans, width - _ERROR_INDENT)[0]]]
+        if below_spans
+        else [line]
+    )
 
 
-def _body_and_tail(row: ConversationRow, room: int, *, is_roomy: bool) -> tuple[list[Span], str]:
-    """The body, and the numbers after it, in the given number of cells.
+def _body_and_tail(row: ConversationRow, available: int, *, is_roomy: bool) -> tuple[list[Span], str]:
+    """Returns the body, and the numbers after it, in the given number of cells.
 
-    What gives way if room is short, in this order: the text, the columns, the size, the latency, the subject, and the
-    outcome, which shows whether a call has failed.
+    If there is not enough room, these are cut or dropped, in this order: the text, the columns, the size, the latency,
+    the subject, and the outcome, which shows whether a call has failed.
 
     Args:
         row: the row.
-        room: cells for both.
+        available: cells for both.
         is_roomy: whether columns matter more than the text.
     """
     outcome = [] if row.outcome is None else [row.outcome]
     tail = f"{row.latency:>8}  {row.size:>8}" if row.latency else row.size
-    most = _room_before(tail, room)
-    body, used = fit_spans([*row.subject, *outcome, *row.text], most)
-    if used < most or (is_roomy and body[: len(row.subject) + len(outcome)] == [*row.subject, *outcome]):
+    max_width = _cells_before(tail, available)
+    body, body_width = fit_spans([*row.subject, *outcome, *row.text], max_width)
+    if body_width < max_width or (is_roomy and body[: len(row.subject) + len(outcome)] == [*row.subject, *outcome]):
         return body, tail
     tails = [f"{row.latency:>7}  {row.size:>6}", row.latency] if row.latency else [row.size]
-    tail = next((tail for tail in tails if _room_before(tail, room) >= _least(row)), "")
-    most = _room_before(tail, room)
+    tail = next((tail for tail in tails if _cells_before(tail, available) >= _min_body_cells(row)), "")
+    max_width = _cells_before(tail, available)
     padding = Span("  ")
     subject = [padding if not span.text.strip() else span for span in row.subject]
     if row.outcome is not None:
-        words, used = fit_spans(subject[:-1], max(0, most - cells(row.outcome.text) - cells(padding.text)))
-        subject = [*words, padding] if used else []
-    return fit_spans([*subject, *outcome, *row.text], most)[0], tail
+        words, body_width = fit_spans(subject[:-1], max(0, max_width - cells(row.outcome.text) - cells(padding.text)))
+        subject = [*words, padding] if body_width else []
+    return fit_spans([*subject, *outcome, *row.text], max_width)[0], tail
 
 
-def _room_before(tail: str, room: int) -> int:
-    """The cells that the numbers at the end of a line leave for the rest."""
-    return max(0, room - (len(tail) + 2 if tail else 0))
+def _cells_before(tail: str, available: int) -> int:
+    """Returns how many cells the numbers at the end of a line leave for the rest."""
+    return max(0, available - (len(tail) + 2 if tail else 0))
 
 
-def _least(row: ConversationRow) -> int:
-    """The cells that the outcome needs, and enough of the subject to recognise it."""
-    subject = min(_SUBJECT, sum(cells(span.text) for span in row.subject if span.text.strip()))
+def _min_body_cells(row: ConversationRow) -> int:
+    """Returns how many cells the outcome needs, together with enough of the subject to recognise it."""
+    subject = min(_MIN_SUBJECT_CELLS, sum(cells(span.text) for span in row.subject if span.text.strip()))
     return subject if row.outcome is None else subject + 2 + cells(row.outcome.text)
 
 
 def row_of(item: Item, width: int) -> ConversationRow:
-    """The row of an item; `width` decides how wide its columns are."""
+    """Returns the row of an item; `width` decides how wide its columns are."""
     if isinstance(item, Remark):
         subject = [Span(item.text, item.role)]
         return ConversationRow(Span(item.glyph, item.role), subject, error=item.detail, exchange=item.exchange)
     frame, size, line, latency = frame_of(item), size_of(item), line_of(item), ""
-    width -= _FRAME + 1 + (0 if frame.exchange is None else _EXCHANGE + 1)
+    width -= _FRAME_CELLS + 1 + (0 if frame.exchange is None else _EXCHANGE_CELLS + 1)
     # The line of the batch is above those of its messages.
     is_inside = isinstance(item, MessageContext) and item.message.index is not None
-    said = _parts(line, width - 8 if is_inside else width)
+    parts = _parts(line, width - 8 if is_inside else width)
     if isinstance(item, MessageContext) and item.answered is not None:
-        took = ms_text(item.answered.latency_ns or 0)
-        latency = took if item.answered.has_exact_times else f"~{took}"
+        latency_text = ms_text(item.answered.latency_ns or 0)
+        latency = latency_text if item.answered.has_exact_times else f"~{latency_text}"
     return ConversationRow(
-        line.way,
-        [Span("  "), *said.subject] if is_inside else said.subject,
-        said.outcome,
-        said.text,
+        line.direction,
+        [Span("  "), *parts.subject] if is_inside else parts.subject,
+        parts.outcome,
+        parts.text,
         line.problem or None,
-        said.error,
+        parts.error,
         latency,
         "" if size is None else units.size(size),
         frame.seq,
@@ -182,22 +186,26 @@ def row_of(item: Item, width: int) -> ConversationRow:
     )
 
 
-def frame_of(item: MessageContext | Batch | Unanswered) -> Frame:
-    """The frame of an item; the first one of a message that spans several."""
+def frame_of(item: MessageContext | Batch | UnansweredRequest) -> Frame:
+    """Returns the frame of an item, or the first frame of a message that spans several."""
     if isinstance(item, Batch):
         return item.frame
     return (item.message if isinstance(item, MessageContext) else item.request).frames[0]
 
 
-def line_of(item: MessageContext | Batch | Unanswered) -> Line:
-    """The content of the line of an item."""
+def line_of(item: MessageContext | Batch | UnansweredRequest) -> Line:
+    """Returns the content of an item's line."""
     if isinstance(item, Batch):
-        return lines.batch(item.frame, item.holds)
-    return lines.line_of(item) if isinstance(item, MessageContext) else lines.ended(item.request, item.status)
+        return lines.line_of_batch(item.frame, item.message_count)
+    return (
+        lines.line_of(item)
+        if isinstance(item, MessageContext)
+        else lines.line_of_ended_request(item.request, item.status)
+    )
 
 
-def size_of(item: MessageContext | Batch | Unanswered) -> int | None:
-    """The bytes that its line is about, or None if another line says them."""
+def size_of(item: MessageContext | Batch | UnansweredRequest) -> int | None:
+    """Returns how many bytes an item's line is about, or None if another line shows them."""
     if isinstance(item, Batch):
         return len(item.frame.raw)
     return bytes_in(item.message.frames) if isinstance(item, MessageContext) and item.message.index is None else None
@@ -228,25 +236,25 @@ def _parts(line: Line, width: int) -> _LineParts:
     return _LineParts(subject, outcome, (Span(f"  {status.text}", "dim"),) if status.text else ())
 
 
-def _column(width: int) -> int:
-    """The width of the subject of a row."""
-    width = USUAL if width > WHOLE // 2 else width
+def _subject_width(width: int) -> int:
+    """Returns the width of the subject of a row."""
+    width = USUAL_WIDTH if width > UNLIMITED_WIDTH // 2 else width
     return min(24 + max(-8, width - 80) // 4, 40)
 
 
 def _subject(line: Line, width: int) -> list[Span]:
-    """Method, id and name, padded to a column; clipped if they would push the status out of the line."""
+    """Returns method, id and name, padded to a column, and cut if they would push the status out of the line."""
     id_ = f" {line.id}" if line.id else ""
-    most = max(_column(width), width - 36 - _STATUS) if line.id else None
-    method = line.subject.text if most is None else fit(line.subject.text, most - cells(id_))
+    max_width = max(_subject_width(width), width - 36 - _STATUS_CELLS) if line.id else None
+    method = line.subject.text if max_width is None else fit(line.subject.text, max_width - cells(id_))
     name = line.name
-    if name and most is not None:
-        name = fit(name, most - cells(method) - cells(id_) - 1)
-    named = Span(f"{id_}{f' {name}' if name else ''}".rstrip(), line.role)
-    spans = [Span(method, line.subject.role), *([named] if named.text else [])]
+    if name and max_width is not None:
+        name = fit(name, max_width - cells(method) - cells(id_) - 1)
+    name_span = Span(f"{id_}{f' {name}' if name else ''}".rstrip(), line.role)
+    spans = [Span(method, line.subject.role), *([name_span] if name_span.text else [])]
     return [*spans, _padding(width, *spans)]
 
 
 def _padding(width: int, *spans: Span) -> Span:
-    """The spaces between the subject of a row and the rest."""
-    return Span(" " * (max(0, _column(width) - sum(cells(span.text) for span in spans)) + 2))
+    """Returns the spaces between the subject of a row and the rest."""
+    return Span(" " * (max(0, _subject_width(width) - sum(cells(span.text) for span in spans)) + 2))

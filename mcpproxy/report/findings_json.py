@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from analysis.rules.discovery import impact
+from analysis.rules.discovery import impact_of
 from mcpproxy.check_run.result import LocatedFinding, Reporter
 from mcpproxy.report.output import json_line
 from mcpproxy.wording.units import utc
@@ -11,14 +11,14 @@ from mcpproxy.wording.units import utc
 _LATEST_NS = 1 << 62
 
 
-def row(located: LocatedFinding) -> dict[str, Any]:
-    """The members of one finding. Untrusted text is unchanged."""
+def finding_row(located: LocatedFinding) -> dict[str, Any]:
+    """Returns the members of one finding. Untrusted text is unchanged."""
     finding = located.finding
     return {
         "capture": str(located.capture),
         "rule": finding.rule,
         "level": str(finding.level),
-        "impact": str(impact(finding.rule, finding.level)),
+        "impact": str(impact_of(finding.rule, finding.level)),
         "blames": finding.blames,
         "session": finding.session,
         "frame": finding.frame,
@@ -44,9 +44,9 @@ def _at(located: LocatedFinding) -> str | None:
 
 
 class JsonReporter(Reporter):
-    """Writes for programs; leaves out what the baseline contains."""
+    """Writes findings for programs, except those that the baseline contains."""
 
     def report(self, located: LocatedFinding) -> Iterable[str]:
-        """A line."""
-        if not located.accepted:
-            yield json_line(row(located))
+        """Yields the line of a finding."""
+        if not located.is_accepted:
+            yield json_line(finding_row(located))

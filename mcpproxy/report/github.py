@@ -11,7 +11,7 @@ from typing import Final
 
 from analysis.rules.finding import Level
 from mcpproxy.check_run.result import CheckOutcome, LocatedFinding, Reporter, Totals
-from mcpproxy.report.findings import summary, where_notes_are
+from mcpproxy.report.findings import notes_hint, summary
 from mcpproxy.sanitise import sanitise
 
 _COMMANDS: Final = {Level.ERROR: "error", Level.WARNING: "warning", Level.NOTE: "notice"}
@@ -21,68 +21,77 @@ class GithubReporter(Reporter):
     """Writes for the log of a workflow."""
 
     def __init__(self, *, notes: bool = False, named: Container[str] = ()) -> None:
-        """Prepare.
+        """Start without findings.
 
         Args:
-            notes: whether notes become annotations; a step may have ten.
+            notes: whether notes become annotations, of which a step may have ten.
             named: rules whose notes always become annotations.
         """
-        self._least = Level.NOTE if notes else Level.WARNING
-        self._named = named
-        self._hidden = 0
+        self._min_level = Level.NOTE if notes else Level.WARNING
+        self._named_rules = named
+        self._hidden_notes = 0
         """How many notes have not become annotations."""
         self._has_shown = False
 
     def report(self, located: LocatedFinding) -> Iterable[str]:
-        """A workflow command, which is one line."""
+        """Yields a workflow command, which is one line."""
         finding = located.finding
-        if located.accepted:
+        if located.is_accepted:
             return
-        if finding.level < self._least and finding.rule not in self._named:
-            self._hidden += 1
+        if finding.level < self._min_level and finding.rule not in self._named_rules:
+            self._hidden_notes += 1
             return
         self._has_shown = True
-        values = {"title": finding.rule, "file": relative(located.file)}
+        values = {"title": finding.rule, "file": relative_path(located.file)}
         if located.place is not None:
             values["line"] = str(located.place.line)
-        properties = ",".join(f"{name}={_value(text)}" for name, text in values.items())
-        text = f"{finding.blames}, {located.where}: {sanitise(located.text)}"
-        yield f"::{_COMMANDS[finding.level]} {properties}::{_data(text)}\n"
+        properties = ",".join(f"{name}={_escaped_value(text)}" for name, text in values.items())
+        text = f"{finding.blames}, {located.record_text}: {sanitise(located.text)}"
+        yield f"::{_COMMANDS[finding.level]} {properties}::{_escaped_data(text)}\n"
 
     def finish(self, ended: CheckOutcome) -> Iterable[str]:
-        """A warning for each kind of forgotten data, which no finding covers."""
+        """Yields a warning for each kind of forgotten data, which no finding covers."""
         for kind in ended.forgotten:
-            yield f"::warning title=forgotten,file={_value(relative(ended.capture))}::{_data(kind.text)}\n"
+            yield (
+                "::warning "
+                f"title=forgotten,file={_escaped_value(relative_path(ended.capture))}::{_escaped_data(kind.text)}\n"
+            )
 
     def unreadable(self, capture: Path, why: str) -> Iterable[str]:
-        """An error annotation: a failing step should say why in the place where people look."""
-        yield f"::error title=cannot be checked,file={_value(relative(capture))}::{_data(sanitise(why, None))}\n"
+        """Yields an error annotation, because people look there for the reason why a step failed."""
+        yield (
+            "::error title=cannot be "
+            f"checked,file={_escaped_value(relative_path(capture))}::{_escaped_data(sanitise(why, None))}\n"
+        )
 
     def close(self, totals: Totals) -> Iterable[str]:
-        """The totals, for the log, or nothing if nothing could be checked."""
+        """Yields the totals, for the log, or nothing if nothing could be checked."""
         if totals.captures:
-            yield f"{summary(totals)}{where_notes_are(0 if self._has_shown else self._hidden)}\n"
+            yield f"{summary(totals)}{notes_hint(0 if self._has_shown else self._hidden_notes)}\n"
 
 
-def relative(path: Path) -> str:
-    """A path relative to the working directory, if it lies below it; viewers look files up from there.
+def relative_path(path: Path) -> str:
+    """Returns a path below the working directory as a relative path, because viewers look files up from there.
 
-    Links are followed only if necessary: a path that is below it as written stays as written.
+    Links are followed only if necessary: a path that is below the directory as written stays as written.
     """
     try:
-        here = os.getcwd()
+        working_directory = os.getcwd()
     except OSError:  # the working directory has been removed
         return str(path)
-    for full, above in ((os.path.abspath(path), here), (os.path.realpath(path), os.path.realpath(here))):
-        inside = os.path.join(above, "")
-        if full.startswith(inside):
-            return full.removeprefix(inside)
+    for full_path, directory in (
+        (os.path.abspath(path), working_directory),
+        (os.path.realpath(path), os.path.realpath(working_directory)),
+    ):
+        prefix = os.path.join(directory, "")
+        if full_path.startswith(prefix):
+            return full_path.removeprefix(prefix)
     return str(path)
 
 
-def _data(text: str) -> str:
+def _escaped_data(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
-def _value(text: str) -> str:
-    return _data(sanitise(text, None)).replace(":", "%3A").replace(",", "%2C")
+def _escaped_value(text: str) -> str:
+    return _escaped_data(sanitise(text, None)).replace(":", "%3A").replace(",", "%2C")

@@ -18,11 +18,11 @@ class Heading(NamedTuple):
     revisions: str
     peers: str
     sessions: int
-    """The peers are those of the latest session; the others appear only in their lines."""
+    """The number of sessions. The peers are those of the latest session; other peers appear only in their lines."""
 
 
 def heading_of(fold: Fold) -> Heading:
-    """The heading with what is known now."""
+    """Returns the heading with what is known now."""
     client, server = fold.client, fold.server
     peers = f"{peer_text(client) if client else '?'} → {peer_text(server) if server else '?'}"
     return Heading(
@@ -34,7 +34,7 @@ def heading_of(fold: Fold) -> Heading:
 
 
 def heading_lines(heading: Heading, style: Style, width: int, date: str | None, file: str) -> Iterator[str]:
-    """The heading: one line, or more if narrow.
+    """Yields the heading: one line, or more if the terminal is narrow.
 
     Args:
         heading: the heading of the capture.
@@ -44,12 +44,12 @@ def heading_lines(heading: Heading, style: Style, width: int, date: str | None, 
         file: the name of the file of the capture; empty to leave it out.
     """
     row: list[Span] = []
-    used = 0
+    used_cells = 0
     for piece in _pieces(heading, date, file):
-        if row and used + 2 + cells(piece.text) > width:
+        if row and used_cells + 2 + cells(piece.text) > width:
             yield style.paint(row)
             row = []
-        row, used = fit_spans([*row, Span("  "), piece] if row else [piece], width)
+        row, used_cells = fit_spans([*row, Span("  "), piece] if row else [piece], width)
     if row:
         yield style.paint(row)
 

@@ -1,7 +1,7 @@
 """The page of one message, as `mcpproxy show --frame` prints it: its kind, partner, times, findings and text.
 
-Feed `Messages` the steps of a reading, in order; memory is bounded by the requested frames and by the fold's
-state.
+`SelectedMessages` needs all steps of a reading, in order. Its memory is bounded by the requested frames and by the
+state of the conversation.
 """
 
 from collections.abc import Iterable, Iterator
@@ -26,33 +26,33 @@ from mcpproxy.wording.http_head import request_head, response_head
 from mcpproxy.wording.records import Remark, members_of, remark_on
 from mcpproxy.wording.spans import Span, Style
 
-_NAME: Final = 11
-"""Cells of the label before a value."""
-_MEMBER: Final = len("observed_start") + 1
-"""Cells of the label before a member of a record."""
-_WAYS: Final = {"client": "client → server", "server": "server → client"}
+_LABEL_CELLS: Final = 11
+"""The width of the label before a value, in cells."""
+_MEMBER_CELLS: Final = len("observed_start") + 1
+"""The width of the label before a member of a record, in cells."""
+_DIRECTIONS: Final = {"client": "client → server", "server": "server → client"}
 
 
 _Key: TypeAlias = tuple[int, int]
-"""Number of a frame, and place in a batch; -1 if not in a batch."""
+"""The number of a message's frame, and the message's position in its batch; -1 outside a batch."""
 
 
-class Messages:
+class SelectedMessages:
     """The requested messages, with their outcomes."""
 
     def __init__(self, only: Filter, fold: Fold) -> None:
-        """Look for the messages that a filter selects.
+        """Start without messages.
 
         Args:
-            only: the filter.
+            only: selects the messages.
             fold: the state of the conversation, which each step updates.
         """
         self.fold = fold
-        self.selected: dict[_Key, MessageContext] = {}
+        self.selected_messages: dict[_Key, MessageContext] = {}
         """The selected messages."""
-        self.beside: dict[int, Record] = {}
-        """By number, requested records that are not frames."""
-        self._only = only
+        self.other_records: dict[int, Record] = {}
+        """By number: the selected records that are not frames."""
+        self._filter = only
         self._calls: dict[_Key, Call] = {}
         """The calls of selected requests and responses."""
         self._answers: dict[_Key, MessageContext] = {}
@@ -64,78 +64,78 @@ class Messages:
         """Process the next step."""
         self._end = step.end
         for context in step.messages:
-            self._note(context)
+            self._on_message(context)
         for call in step.changed:
-            self._settle(call)
+            self._keep_call(call)
         item = step.item
         if not isinstance(item, Record):
             return
-        if self._only.matches(Facts(frames=(item.seq, item.seq))):
-            self.beside[item.seq] = item
+        if self._filter.matches(Facts(frames=(item.seq, item.seq))):
+            self.other_records[item.seq] = item
 
-    def _note(self, context: MessageContext) -> None:
-        is_selected = self._only.matches(facts_of(context))
+    def _on_message(self, context: MessageContext) -> None:
+        is_selected = self._filter.matches(facts_of(context))
         if is_selected:
-            self.selected[_key(context.message)] = context
+            self.selected_messages[_key(context.message)] = context
         call = context.answered or context.cancelled
         if call is not None:
-            self._settle(call, is_selected=is_selected)
+            self._keep_call(call, is_selected=is_selected)
             if context.answered is not None and _key(call.request) in self._calls:
                 self._answers[_key(call.request)] = context
 
-    def _settle(self, call: Call, *, is_selected: bool = False) -> None:
+    def _keep_call(self, call: Call, *, is_selected: bool = False) -> None:
         key = _key(call.request)
-        if is_selected or key in self.selected:
+        if is_selected or key in self.selected_messages:
             self._calls[key] = call
 
     def pages(self, findings: Iterable[LocatedFinding] | None, style: Style) -> Iterator[str]:
-        """The lines of all selected messages, each with its partner.
+        """Yields the lines of all selected messages, each with its partner.
 
         Args:
             findings: the findings of the capture; None if no rules ran.
             style: colours or none.
         """
         by_frame = None if findings is None else _by_frame(findings)
-        for record in self.beside.values():
-            yield from _record(record, style)
-        printed: set[_Key] = set()
-        bodies: set[int] = set()
-        for key, context in sorted(self.selected.items()):
+        for record in self.other_records.values():
+            yield from _record_lines(record, style)
+        printed_keys: set[_Key] = set()
+        printed_frames: set[int] = set()
+        for key, context in sorted(self.selected_messages.items()):
             for part in self._conversation(key, context):
                 part_key = _key(part.message)
-                if part_key in printed:
+                if part_key in printed_keys:
                     continue
-                yield from [""] if printed else []
-                printed.add(part_key)
-                yield from self._facts(part, by_frame, style)
+                yield from [""] if printed_keys else []
+                printed_keys.add(part_key)
+                yield from self._fact_lines(part, by_frame, style)
                 # A batch is shown once, below the first of its messages.
-                frames = [frame for frame in part.message.frames if frame.seq not in bodies]
-                bodies.update(frame.seq for frame in frames)
+                frames = [frame for frame in part.message.frames if frame.seq not in printed_frames]
+                printed_frames.update(frame.seq for frame in frames)
                 yield from [""] if frames else []
                 yield from (f"  {line}" for frame in frames for line in message_lines(frame))
 
     @property
-    def numbers(self) -> set[int]:
-        """The records of all selected messages and their partners."""
-        of_messages = {
+    def record_numbers(self) -> set[int]:
+        """The numbers of the records of all selected messages and their partners."""
+        frame_numbers = {
             frame.seq
-            for key, context in self.selected.items()
+            for key, context in self.selected_messages.items()
             for part in self._conversation(key, context)
             for frame in part.message.frames
         }
-        return of_messages | set(self.beside)
+        return frame_numbers | set(self.other_records)
 
     def _conversation(self, key: _Key, context: MessageContext) -> list[MessageContext]:
-        """A message and its partner, in the order in which they crossed."""
+        """Returns a message and its partner, in the order in which they crossed."""
         if isinstance(context.message, Request):
-            answer = self._answers.get(key)
-            return [context] if answer is None else [context, answer]
+            response = self._answers.get(key)
+            return [context] if response is None else [context, response]
         request = context.answered.request if context.answered is not None else context.cancels
         if request is None:
             return [context]
         return [context_of(request, context.session), context]
 
-    def _facts(
+    def _fact_lines(
         self, context: MessageContext, findings: dict[int, list[LocatedFinding]] | None, style: Style
     ) -> Iterator[str]:
         message = context.message
@@ -143,34 +143,34 @@ class Messages:
         size = size_of(message.frames)
         head = [
             Span(message_name(frame, message.index), "accent"),
-            Span(f"  {_WAYS[message.sender]}  {title(context)}  session {context.session.number}"),
+            Span(f"  {_DIRECTIONS[message.sender]}  {title(context)}  session {context.session.number}"),
             Span("" if frame.exchange is None else f"  exchange {frame.exchange}"),
             Span(f"  {units.size(size)}", "dim"),
         ]
         yield style.paint(head)
         wall_ns = self.fold.wall_ns
-        at = "" if wall_ns is None else f"  {units.local_time(wall_ns + message.t_ns)}"
-        about = "" if frame.time_is_exact else "about "
-        yield _fact(style, Fact("crossed", f"{about}+{message.t_ns / 1e9:,.6f} s{at}"))
+        wall_time = "" if wall_ns is None else f"  {units.local_time(wall_ns + message.t_ns)}"
+        qualifier = "" if frame.time_is_exact else "about "
+        yield _fact_line(style, Fact("crossed", f"{qualifier}+{message.t_ns / 1e9:,.6f} s{wall_time}"))
         for fact in self.facts(context):
-            yield _fact(style, fact)
-        for fact in _findings(findings, frame.seq, message.index):
-            yield _fact(style, fact)
-        http = context.http or (None if frame.exchange is None else self.fold.exchanges.known(frame.exchange))
+            yield _fact_line(style, fact)
+        for fact in _finding_facts(findings, frame.seq, message.index):
+            yield _fact_line(style, fact)
+        http = context.http or (None if frame.exchange is None else self.fold.exchanges.get(frame.exchange))
         if http is not None:
             lines = request_head(http) if message.sender == "client" else response_head(http)
             for number, spans in enumerate(lines):
-                yield style.paint([Span(f"  {'' if number else 'http':<{_NAME}}", "dim"), *spans])
+                yield style.paint([Span(f"  {'' if number else 'http':<{_LABEL_CELLS}}", "dim"), *spans])
 
     def facts(self, context: MessageContext) -> Iterator[Fact]:
-        """How a message relates to others: what became of a request, what a response answers."""
+        """Yields how a message relates to others: what became of a request, or what a response answers."""
         call = self._calls.get(_key(context.message)) if isinstance(context.message, Request) else None
         may_come = call is not None and call.is_open and self._end == "open"
         return facts(context, call, waited_ns(self.fold, call.request) if call is not None and may_come else None)
 
 
-def _record(record: Record, style: Style) -> Iterator[str]:
-    """The text of a record that is not a frame: its line in the list and, if that leaves anything out, its members."""
+def _record_lines(record: Record, style: Style) -> Iterator[str]:
+    """Yields the text of a record that is not a frame: its line in the list, and its members if that leaves any out."""
     line = remark_on(record, ended=False)
     remark = line or Remark("·", sanitise(record.rec, 60))
     yield style.paint([Span(f"record {record.seq}", "accent"), Span(f"  {remark.text}", remark.role)])
@@ -179,24 +179,24 @@ def _record(record: Record, style: Style) -> Iterator[str]:
         return
     for name, lines in members_of(record):
         for number, spans in enumerate(lines):
-            yield style.paint([Span(f"  {'' if number else name:<{_MEMBER}}", "dim"), *spans])
+            yield style.paint([Span(f"  {'' if number else name:<{_MEMBER_CELLS}}", "dim"), *spans])
 
 
 def message_name(frame: Frame, index: int | None) -> str:
-    """A message's name: its frame, and its place in a batch."""
+    """Returns a message's name: its frame, and its position in a batch."""
     return f"frame {frame.seq}" if index is None else f"frame {frame.seq} item {index}"
 
 
-def id_lines(messages: Messages, style: Style) -> Iterator[str]:
-    """A line for each selected message: its place, its session, the sender of the request, and its outcome."""
-    for _, context in sorted(messages.selected.items()):
+def id_lines(messages: SelectedMessages, style: Style) -> Iterator[str]:
+    """Yields a line for each selected message: its name, its session, the sender of the request, and its outcome."""
+    for _, context in sorted(messages.selected_messages.items()):
         message = context.message
         if isinstance(message, Response):
             side = "client" if message.sender == "server" else "server"
         else:
             side = message.sender
         arrow = "→" if message.sender == "client" else "←"
-        facts = ", ".join(f"{fact.name} {fact.text}" for fact in messages.facts(context))
+        fact_texts = ", ".join(f"{fact.name} {fact.text}" for fact in messages.facts(context))
         yield style.paint(
             [
                 Span(f"{message_name(message.frames[0], message.index):<12}", "accent"),
@@ -204,7 +204,7 @@ def id_lines(messages: Messages, style: Style) -> Iterator[str]:
                 Span(f"  session {context.session.number}  id of the {side}  "),
                 Span(f"{arrow} ", "accent"),
                 Span(f"{title(context)}  "),
-                Span(facts, "dim"),
+                Span(fact_texts, "dim"),
             ]
         )
 
@@ -214,7 +214,7 @@ def _key(message: Message) -> _Key:
 
 
 def _by_frame(findings: Iterable[LocatedFinding]) -> dict[int, list[LocatedFinding]]:
-    """Findings by the frames that they are about."""
+    """Returns findings by the frames that they are about."""
     by_frame: dict[int, list[LocatedFinding]] = {}
     for located in findings:
         for seq in {located.finding.frame, *located.finding.related}:
@@ -222,7 +222,7 @@ def _by_frame(findings: Iterable[LocatedFinding]) -> dict[int, list[LocatedFindi
     return by_frame
 
 
-def _findings(findings: dict[int, list[LocatedFinding]] | None, seq: int, index: int | None) -> Iterator[Fact]:
+def _finding_facts(findings: dict[int, list[LocatedFinding]] | None, seq: int, index: int | None) -> Iterator[Fact]:
     if findings is None:
         yield Fact("findings", "not looked for, as the capture is large; run `mcpproxy check` to find them")
         return
@@ -230,10 +230,12 @@ def _findings(findings: dict[int, list[LocatedFinding]] | None, seq: int, index:
         finding = located.finding
         # For a batch, it is unknown which message a finding at another frame is about.
         if finding.item in (None, index) if finding.frame == seq else index is None:
-            where = "" if finding.frame == seq else f", at frame {finding.frame}"
-            text = f"{finding.level} {finding.rule} ({finding.blames}{where}): {sanitise(located.text)}"
+            location = "" if finding.frame == seq else f", at frame {finding.frame}"
+            text = f"{finding.level} {finding.rule} ({finding.blames}{location}): {sanitise(located.text)}"
             yield Fact("finding", text, is_bad=finding.level is Level.ERROR)
 
 
-def _fact(style: Style, fact: Fact) -> str:
-    return style.paint([Span(f"  {fact.name:<{_NAME}}", "dim"), Span(fact.text, "bad" if fact.is_bad else "plain")])
+def _fact_line(style: Style, fact: Fact) -> str:
+    return style.paint(
+        [Span(f"  {fact.name:<{_LABEL_CELLS}}", "dim"), Span(fact.text, "bad" if fact.is_bad else "plain")]
+    )

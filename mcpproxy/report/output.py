@@ -1,4 +1,4 @@
-"""Shared by all commands that print to stdout: its width, its encoding, and JSON Lines.
+"""Output to stdout, for all commands that print: its width, its encoding, and JSON Lines.
 
 No command fails because stdout is not UTF-8: text for people is written in its encoding, with legible replacements for
 characters that the encoding lacks; output for programs is always UTF-8.
@@ -16,13 +16,13 @@ from typing import Any, Final
 import orjson
 
 from mcpproxy.sanitise import escape
-from mcpproxy.wording.cells import WHOLE, cells
-from mcpproxy.wording.json_lines import escaped, harmless
+from mcpproxy.wording.cells import UNLIMITED_WIDTH, cells
+from mcpproxy.wording.json_lines import escape_all, escape_line
 
 LEGIBLE_ERRORS: Final = "mcpproxy.legible"
 """The name of mcpproxy's codec error handler, which replaces characters that an encoding lacks."""
 
-# Most replacements are one cell wide, like the character, as the lines may be aligned.
+# Most replacements are one cell wide, like the character, because lines may be aligned.
 _REPLACEMENTS: Final = {
     "→": ">",
     "←": "<",
@@ -45,15 +45,17 @@ _INVISIBLE_CHARS: Final = re.compile(
 )
 
 
-def width_of_stdout(max_width: int = WHOLE) -> int:
-    """Returns how many cells a line may take; `WHOLE` if stdout is not a terminal and COLUMNS does not set a width.
+def width_of_stdout(max_width: int = UNLIMITED_WIDTH) -> int:
+    """Returns how many cells a line may take.
+
+    It is `UNLIMITED_WIDTH` if stdout is not a terminal and COLUMNS does not set a width.
 
     Args:
-        max_width: the most cells that a line may take on any terminal.
+        max_width: the maximum width of a line on any terminal, in cells.
     """
     if sys.stdout.isatty() or os.environ.get("COLUMNS", "").lstrip("0").isdecimal():
         return min(max_width, shutil.get_terminal_size().columns)
-    return WHOLE
+    return UNLIMITED_WIDTH
 
 
 def set_up_stdout(output_format: str) -> None:
@@ -96,8 +98,8 @@ def safe_for_stdout(line: str) -> str:
 
     If stdout leads to a program, the line is returned as it is.
     """
-    return harmless(line) if sys.stdout.isatty() else line
+    return escape_line(line) if sys.stdout.isatty() else line
 
 
 def _escape_match(match: re.Match[str]) -> str:
-    return escaped(match[0])
+    return escape_all(match[0])

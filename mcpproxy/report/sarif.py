@@ -1,9 +1,9 @@
 """Findings as SARIF 2.1.0, for code scanning and editors: one run, a result per finding, and the pages of their rules.
 
-It is streamed, so that a million findings need no memory; therefore the rules, of which only those with a result are
-in the document, come after the results. A result names the file of the capture, with the line and the
-bytes of the record. Rules have their page as text and no address: they are shipped with the program. Brackets and
-braces have a meaning in SARIF's messages; in untrusted text they are escaped, so that it makes no links.
+The document is streamed, so a million findings need no memory. The rules therefore come after the results; only rules
+with a result are in the document. A result names the file of the capture, with the line and the bytes of the record.
+Rules have their page as text and no address, because they are shipped with the program. Brackets and braces have a
+meaning in SARIF's messages; in untrusted text they are escaped, so the text cannot create links.
 """
 
 import os
@@ -17,59 +17,63 @@ from analysis.rules.base import Rule
 from analysis.rules.finding import Level
 from mcpproxy import __version__
 from mcpproxy.check_run.result import CheckOutcome, LocatedFinding, Reporter, Totals
-from mcpproxy.report.github import relative
+from mcpproxy.report.github import relative_path
 from mcpproxy.report.output import json_line
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.rule_pages import page, summary_of
 
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
-"""The schema that a document declares; it is never fetched here."""
+"""The schema that a document declares; mcpproxy never fetches it."""
 
-_LINKING: Final = re.compile(r"[\\\[\]]")
+_LINK_CHARS: Final = re.compile(r"[\\\[\]]")
 
 
 class SarifReporter(Reporter):
     """Writes one run over all captures."""
 
     def __init__(self, rules: Mapping[str, type[Rule]]) -> None:
-        """`rules`: the rules that ran, by id."""
+        """Start without results.
+
+        Args:
+            rules: the rules that ran, by id.
+        """
         self._rules = rules
-        self._index: dict[str, int] = {}
-        """Rules with results, in the order of the document."""
-        self._count = 0
+        self._rule_indexes: dict[str, int] = {}
+        """The rules with results, and their positions in the document."""
+        self._result_count = 0
         self._has_failed = False
         self._notes: list[dict[str, Any]] = []
         """Notifications about what made the run fail, and about forgotten requests."""
 
     def report(self, located: LocatedFinding) -> Iterable[str]:
         """Write a result; findings in the baseline are marked as suppressed."""
-        yield self._opening() if not self._count else ",\n"
-        self._count += 1
+        yield self._opening() if not self._result_count else ",\n"
+        self._result_count += 1
         yield _json(self._result(located))
 
     def finish(self, ended: CheckOutcome) -> Iterable[str]:
-        """Nothing yet: the end of the document reports failed rules and what was forgotten."""
-        self._fail(*(f"{rule} failed on {ended.capture}: {fault}" for rule, fault in ended.faults.items()))
+        """Write nothing yet: the end of the document reports failed rules and what was forgotten."""
+        self._add_failures(*(f"{rule} failed on {ended.capture}: {fault}" for rule, fault in ended.faults.items()))
         self._notes += [_notification("warning", f"{ended.capture}: {kind.text}") for kind in ended.forgotten]
         return ()
 
-    def unreadable(self, capture: Path, why: str) -> Iterable[str]:  # noqa: ARG002 - the words name it
-        """Nothing now; a notification at the end of the document."""
-        self._fail(sanitise(why, None))
+    def unreadable(self, capture: Path, why: str) -> Iterable[str]:  # noqa: ARG002 - the reason names it
+        """Write nothing yet: the end of the document has a notification."""
+        self._add_failures(sanitise(why, None))
         return ()
 
     def close(self, totals: Totals) -> Iterable[str]:  # noqa: ARG002
-        """The rest of the document; the whole document if there are no findings."""
-        if not self._count:
+        """Yields the rest of the document, or the whole document if there are no findings."""
+        if not self._result_count:
             yield self._opening()
-        rules = [_descriptor(self._rules[rule]) for rule in self._index]
+        rules = [_descriptor(self._rules[rule]) for rule in self._rule_indexes]
         tool = {"driver": {"name": "mcpproxy", "version": __version__, "rules": rules}}
         invocation = {"executionSuccessful": not self._has_failed, "toolExecutionNotifications": self._notes}
         yield f'\n],"tool":{_json(tool)},"columnKind":"unicodeCodePoints","invocations":{_json([invocation])}}}]}}\n'
 
-    def _fail(self, *reasons: str) -> None:
+    def _add_failures(self, *reasons: str) -> None:
         self._has_failed = self._has_failed or bool(reasons)
-        self._notes += [_notification("error", why) for why in reasons]
+        self._notes += [_notification("error", reason) for reason in reasons]
 
     def _opening(self) -> str:
         return f'{{"$schema":"{SCHEMA}","version":"2.1.0","runs":[{{"results":[\n'
@@ -79,7 +83,7 @@ class SarifReporter(Reporter):
         result: dict[str, Any] = {
             "ruleId": finding.rule,
             "level": str(finding.level),
-            "message": {"text": plain(located.text)},
+            "message": {"text": escaped_text(located.text)},
             "locations": [_location(located)],
             "partialFingerprints": {"finding/v1": located.fingerprint},
             "properties": {
@@ -92,41 +96,41 @@ class SarifReporter(Reporter):
             },
         }
         if finding.rule in self._rules:
-            result["ruleIndex"] = self._index.setdefault(finding.rule, len(self._index))
-        if located.accepted:
+            result["ruleIndex"] = self._rule_indexes.setdefault(finding.rule, len(self._rule_indexes))
+        if located.is_accepted:
             result["suppressions"] = [{"kind": "external", "status": "accepted"}]
         return result
 
 
-def plain(text: str) -> str:
-    """A text escaped for a SARIF message."""
-    return _LINKING.sub(r"\\\g<0>", text).replace("{", "{{").replace("}", "}}")
+def escaped_text(text: str) -> str:
+    """Returns a text escaped for a SARIF message."""
+    return _LINK_CHARS.sub(r"\\\g<0>", text).replace("{", "{{").replace("}", "}}")
 
 
-def address(path: Path) -> str:
-    """A file as a URI reference: relative to the working directory if below it, otherwise absolute."""
-    shown = relative(path)
-    if os.path.isabs(shown):
-        return "file://" + quote(os.fsencode(shown))
+def uri_of(path: Path) -> str:
+    """Returns a file as a URI reference: relative to the working directory if it is below it, otherwise absolute."""
+    uri_path = relative_path(path)
+    if os.path.isabs(uri_path):
+        return "file://" + quote(os.fsencode(uri_path))
     # A first segment with a colon would be a scheme.
-    return quote(os.fsencode(shown), safe="/")
+    return quote(os.fsencode(uri_path), safe="/")
 
 
 def _notification(level: str, text: str) -> dict[str, Any]:
-    return {"level": level, "message": {"text": plain(text)}}
+    return {"level": level, "message": {"text": escaped_text(text)}}
 
 
 def _descriptor(rule: type[Rule]) -> dict[str, Any]:
     return {
         "id": rule.id,
-        "shortDescription": {"text": plain(summary_of(rule))},
+        "shortDescription": {"text": escaped_text(summary_of(rule))},
         "help": {"text": f"See `mcpproxy rule {rule.id}`.", "markdown": page(rule)},
         "defaultConfiguration": {"level": str(Level(rule.level))},
     }
 
 
 def _location(located: LocatedFinding) -> dict[str, Any]:
-    place, file = located.place, {"uri": address(located.file)}
+    place, file = located.place, {"uri": uri_of(located.file)}
     if place is None:
         return {"physicalLocation": {"artifactLocation": file}}
     region = {"startLine": place.line, "byteOffset": place.offset, "byteLength": place.size}

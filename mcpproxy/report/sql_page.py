@@ -22,8 +22,8 @@ tables below, which hold everything. The SQL dialect is DuckDB 2.
 - Frame, session and exchange numbers and message ids are unique only within a capture: if you join two tables, also
   join on `capture`. Commands accept its value, or its first eight digits, as the name of a capture:
   `mcpproxy show 4f2a90d1`.
-- Times are UTC. Columns that end in `_ns` are nanoseconds, columns that end in `_ms` milliseconds; points in time count
-  from when the capture opened.
+- Times are UTC. Columns that end in `_ns` are in nanoseconds, and columns that end in `_ms` in milliseconds; points in
+  time are counted from when the capture opened.
 - `server` is the name under which a server was recorded. Two servers recorded under the same name count as one.
 - Names, errors, descriptions and lines of stderr are untrusted text: the peer chose them. In a program that displays
   them, they could act as a control sequence, a formula or an instruction to a model.
@@ -32,14 +32,14 @@ tables below, which hold everything. The SQL dialect is DuckDB 2.
 
 
 def page() -> str:
-    """The whole page."""
+    """Returns the whole page."""
     all_relations = relations()
     views = [relation for relation in all_relations if relation.is_view]
     tables = [relation for relation in all_relations if not relation.is_view]
-    return "\n".join([_OPENING, *_part("Views", views), *_part("Tables", tables)])
+    return "\n".join([_OPENING, *_part_lines("Views", views), *_part_lines("Tables", tables)])
 
 
-def _part(heading: str, relations: list[Relation]) -> Iterator[str]:
+def _part_lines(heading: str, relations: list[Relation]) -> Iterator[str]:
     yield f"## {heading}\n"
     yield f"| {heading.lower().removesuffix('s')} | one row per |\n|---|---|"
     for relation in relations:

@@ -8,84 +8,92 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 
-from analysis.rules.finding import GUESS
+from analysis.rules.finding import GUESS_PREFIX
 from analysis.store.stats import (
-    Abandoned,
-    By,
+    AbandonedRequests,
     Count,
     Figures,
     Latency,
-    Sort,
+    LatencySortKey,
+    LatencySubject,
+    SessionTime,
     Startup,
-    Time,
     ToolCost,
     ToolTime,
     Totals,
-    Unanswered,
+    UnansweredRequests,
 )
 from captures.paths import SUFFIX
 from mcpproxy.sanitise import sanitise
-from mcpproxy.wording.blocks import shape
-from mcpproxy.wording.cells import WHOLE, cells, fit, fit_ends
+from mcpproxy.wording.blocks import distribution_text
+from mcpproxy.wording.cells import UNLIMITED_WIDTH, cells, fit, fit_ends
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.spans import Span, Style
 from mcpproxy.wording.units import duration, nanoseconds, size
-from mcpproxy.wording.without_answer import abandoned_kind, doubts, unanswered_kind
+from mcpproxy.wording.without_answer import abandoned_kind, doubt_texts, unanswered_kind
 from mcpproxy.wording.wrapping import wrapped
 
-SHAPE: Final = 10
-"""Cells for the shape of a distribution."""
+SHAPE_CELLS: Final = 10
+"""The width of the shape of a distribution, in cells."""
 MAX_LATENCY_ROWS: Final = 20
-"""Rows of latencies on the screen."""
-FEWEST: Final = 3
-"""Rows of each server, if there are several."""
+"""The maximum number of rows of latencies on the screen."""
+MIN_ROWS_PER_SERVER: Final = 3
+"""The minimum number of rows for each server, if there are several."""
 MAX_NAMES_PER_LINE: Final = 3
-"""Names in a line."""
-NARROWEST: Final = 32
-"""Cells of a line that the screen needs; a narrower terminal breaks its lines."""
-NAME: Final = 24
-"""Cells that a name keeps: with less room, columns are dropped."""
-LONG: Final = 40
-"""Cells that a name may use: with less room, the shape is dropped."""
-SIDE_BY_SIDE: Final = 60
-"""The width from which details are shown next to their figure, not below it."""
+"""The maximum number of names in a line."""
+MIN_WIDTH: Final = 32
+"""The minimum width of a line, in cells; a narrower terminal breaks the lines."""
+MIN_NAME_CELLS: Final = 24
+"""The width, in cells, that a name keeps: with less room, columns are dropped."""
+MAX_NAME_CELLS: Final = 40
+"""The width, in cells, that a name may use: with less room, the shape is dropped."""
+MIN_SIDE_BY_SIDE_CELLS: Final = 60
+"""The minimum width, in cells, at which details are shown next to their figure, not below it."""
 
 _COLUMNS: Final = {"n": 7, "err": 5, "p50": 8, "p95": 8, "p99": 8, "max": 8, "total": 8}
-"""The columns and their cells, unless a value needs more."""
-_DROPPED: Final = ("total", "p99", "p95", "max", "p50", "err")
-"""Columns that may be dropped, least important first; the first gives way to shapes, too."""
-_SORTED: Final[dict[Sort, str]] = {"n": "n", "errors": "err", "p95": "p95", "max": "max", "total": "total"}
-"""The column by which rows are sorted, which is never left out."""
-_SHAPE: Final = SHAPE + 2
-_MARGIN: Final = 22
-_VALUE: Final = len("23 h 59 min")
-_NOT_LOOKED: Final = "the rules did not run, as that takes long for this much; --findings runs them"
+"""The columns and their widths in cells, unless a value needs more."""
+_DROPPABLE_COLUMNS: Final = ("total", "p99", "p95", "max", "p50", "err")
+"""Columns that may be dropped, the least important first; the first is also dropped to make room for shapes."""
+_SORT_COLUMNS: Final[dict[LatencySortKey, str]] = {
+    "n": "n",
+    "errors": "err",
+    "p95": "p95",
+    "max": "max",
+    "total": "total",
+}
+"""By sort order: the column by which rows are sorted, which is never dropped."""
+_SHAPE_COLUMN_CELLS: Final = SHAPE_CELLS + 2
+_TITLE_CELLS: Final = 22
+_VALUE_CELLS: Final = len("23 h 59 min")
+_NOT_CHECKED: Final = "the rules did not run, as that takes long for this much; --findings runs them"
 
 
-class Stats(NamedTuple):
-    """All figures."""
+class TrafficStats(NamedTuple):
+    """All figures of a report."""
 
     totals: Totals
-    by: By
+    by: LatencySubject
     latency: list[Latency]
     errors: list[Count]
     has_findings: bool
     """Whether the rules ran. If not, the next two fields have only the rows that need no rules."""
     id_mismatches: list[Count]
     lifecycle_violations: list[Count]
-    abandoned: list[Abandoned]
-    unanswered: list[Unanswered]
+    abandoned: list[AbandonedRequests]
+    unanswered: list[UnansweredRequests]
     definitions: list[ToolCost]
     startup: Startup | None
-    time: Time
+    time: SessionTime
     tool_times: list[ToolTime]
-    sort: Sort | None = None
+    sort: LatencySortKey | None = None
     """The sort order of latency rows, if requested."""
 
 
-def gathered(figures: Figures, by: By, sort: Sort | None = None, *, has_findings: bool) -> Stats:
-    """Query all figures."""
-    return Stats(
+def query_stats(
+    figures: Figures, by: LatencySubject, sort: LatencySortKey | None = None, *, has_findings: bool
+) -> TrafficStats:
+    """Queries all figures; returns them."""
+    return TrafficStats(
         figures.totals(),
         by,
         figures.latency(by, sort),
@@ -106,8 +114,11 @@ def gathered(figures: Figures, by: By, sort: Sort | None = None, *, has_findings
 # ---- as objects
 
 
-def as_objects(stats: Stats) -> Iterator[dict[str, Any]]:
-    """An object for each figure, named by `figure`. The first has all sums; sums that need the rules may be null."""
+def as_objects(stats: TrafficStats) -> Iterator[dict[str, Any]]:
+    """Yields an object for each figure, named by `figure`.
+
+    The first object contains all sums; sums that need the rules may be null.
+    """
     yield {
         "figure": "totals",
         **stats.totals._asdict(),
@@ -116,7 +127,7 @@ def as_objects(stats: Stats) -> Iterator[dict[str, Any]]:
         "lifecycle_violations": _sum(stats.lifecycle_violations) if stats.has_findings else None,
         "abandoned": _sum(stats.abandoned),
         "unanswered": _sum(stats.unanswered),
-        "definition_bytes": sum(error.bytes for error in stats.definitions),
+        "definition_bytes": sum(entry.bytes for entry in stats.definitions),
         "startup_ms": None if stats.startup is None else stats.startup.total_ms,
         **{name: value for name, value in stats.time._asdict().items() if name.endswith("_ms")},
         "tool_ms": _tool_ms(stats),
@@ -128,40 +139,40 @@ def as_objects(stats: Stats) -> Iterator[dict[str, Any]]:
         ]
         values = {name: value for name, value in row._asdict().items() if name not in ("what", "buckets")}
         yield {"figure": "latency", "by": stats.by, "what": row.what, **values, "histogram": histogram}
-    yield from ({"figure": "errors", **error._asdict()} for error in stats.errors)
+    yield from ({"figure": "errors", **entry._asdict()} for entry in stats.errors)
     for figure, counts in (
         ("id_mismatches", stats.id_mismatches),
         ("lifecycle_violations", stats.lifecycle_violations),
     ):
-        yield from ({"figure": figure, "rules_asked": stats.has_findings, **error._asdict()} for error in counts)
-    yield from ({"figure": "abandoned", **error._asdict()} for error in stats.abandoned)
-    yield from ({"figure": "unanswered", **error._asdict()} for error in stats.unanswered)
-    yield from ({"figure": "definitions", **error._asdict()} for error in stats.definitions)
+        yield from ({"figure": figure, "rules_asked": stats.has_findings, **entry._asdict()} for entry in counts)
+    yield from ({"figure": "abandoned", **entry._asdict()} for entry in stats.abandoned)
+    yield from ({"figure": "unanswered", **entry._asdict()} for entry in stats.unanswered)
+    yield from ({"figure": "definitions", **entry._asdict()} for entry in stats.definitions)
     if stats.startup is not None:
         yield {"figure": "startup", **stats.startup._asdict()}
     yield {"figure": "time", **stats.time._asdict()}
-    yield from ({"figure": "tool_time", **error._asdict()} for error in stats.tool_times)
+    yield from ({"figure": "tool_time", **entry._asdict()} for entry in stats.tool_times)
 
 
 # ---- for people
 
 
-def as_text(stats: Stats, style: Style, width: int, *, has_blocks: bool = True) -> Iterator[str]:
-    """The screen, line by line.
+def as_text(stats: TrafficStats, style: Style, width: int, *, has_blocks: bool = True) -> Iterator[str]:
+    """Yields the screen, line by line.
 
     Args:
-        stats: what to show.
+        stats: the figures to show.
         style: its colours.
-        width: cells of a line.
+        width: the width of a line, in cells.
         has_blocks: whether block characters can be written.
     """
-    width = max(NARROWEST, width)
+    width = max(MIN_WIDTH, width)
     yield from wrapped(_head(stats.totals), width)
     yield ""
     yield from _latencies(stats, style, width, has_blocks=has_blocks)
     yield ""
     for title, value, details, is_bad in _figures(stats):
-        yield from _figure(title, value, details, width, style, is_bad=is_bad)
+        yield from _figure_lines(title, value, details, width, style, is_bad=is_bad)
 
 
 def _head(totals: Totals) -> str:
@@ -180,53 +191,55 @@ def _head(totals: Totals) -> str:
     )
 
 
-def _latencies(stats: Stats, style: Style, width: int, *, has_blocks: bool) -> Iterator[str]:
+def _latencies(stats: TrafficStats, style: Style, width: int, *, has_blocks: bool) -> Iterator[str]:
     heading = "LATENCY" if stats.by == "call" else f"LATENCY by {stats.by}"
     servers = {
         row.server: [latency for latency in stats.latency if latency.server == row.server] for row in stats.latency
     }
-    several = len(servers) > 1 and stats.by != "server"
+    has_several_servers = len(servers) > 1 and stats.by != "server"
     # Each server gets its own share of rows.
-    room = max(FEWEST, MAX_LATENCY_ROWS // len(servers)) if several else MAX_LATENCY_ROWS
-    if not several:
+    max_rows = max(MIN_ROWS_PER_SERVER, MAX_LATENCY_ROWS // len(servers)) if has_several_servers else MAX_LATENCY_ROWS
+    if not has_several_servers:
         servers = {None: stats.latency}
-    left_out = sum(max(0, len(rows) - room) for rows in servers.values())
-    if left_out == 1:
+    omitted_count = sum(max(0, len(rows) - max_rows) for rows in servers.values())
+    if omitted_count == 1:
         # A line that says that one row is left out needs as much room as the row.
-        room, left_out = room + 1, 0
-    groups = {server: rows[:room] for server, rows in servers.items()}
+        max_rows, omitted_count = max_rows + 1, 0
+    groups = {server: rows[:max_rows] for server, rows in servers.items()}
     names = [_name(row, stats.by) for rows in groups.values() for row in rows]
-    shown = [_values(row) for rows in groups.values() for row in rows]
-    widths = {name: max([least, *(len(row[name]) + 1 for row in shown)]) for name, least in _COLUMNS.items()}
+    row_values = [_values(row) for rows in groups.values() for row in rows]
+    widths = {
+        name: max([min_width, *(len(row[name]) + 1 for row in row_values)]) for name, min_width in _COLUMNS.items()
+    }
     columns, has_shapes = _columns([heading, *names], width, widths, stats.sort, has_blocks=has_blocks)
-    label = width - sum(widths[name] for name in columns) - (_SHAPE if has_shapes else 0)
-    if width >= WHOLE:
-        label = max(map(cells, [heading, *names])) + (3 if several else 1)
-    head = "".join(f"{name:>{widths[name]}}" for name in columns)
-    yield style.paint([Span(f"{heading:<{label}}", "accent"), Span(head, "dim")])
+    label_width = width - sum(widths[name] for name in columns) - (_SHAPE_COLUMN_CELLS if has_shapes else 0)
+    if width >= UNLIMITED_WIDTH:
+        label_width = max(map(cells, [heading, *names])) + (3 if has_several_servers else 1)
+    column_heads = "".join(f"{name:>{widths[name]}}" for name in columns)
+    yield style.paint([Span(f"{heading:<{label_width}}", "accent"), Span(column_heads, "dim")])
     for server, rows in groups.items():
-        if several:
+        if has_several_servers:
             yield style.paint([Span(fit(sanitise(server or "(no name)"), width), "dim")])
-        indent = "  " if several else ""
-        cut = _distinct_names([_name(row, stats.by) for row in rows], label - 1 - len(indent))
-        for row, called in zip(rows, cut, strict=True):
-            name = indent + called
+        indent = "  " if has_several_servers else ""
+        short_names = _distinct_names([_name(row, stats.by) for row in rows], label_width - 1 - len(indent))
+        for row, short_name in zip(rows, short_names, strict=True):
+            name = indent + short_name
             texts = _values(row)
             values = [
                 Span(f"{texts[column]:>{widths[column]}}", "bad" if column == "err" and row.errors else "plain")
                 for column in columns
             ]
-            drawn = f"  {shape(row.buckets, SHAPE)}" if has_shapes and row.buckets else ""
-            yield style.paint([Span(name + " " * (label - cells(name))), *values, Span(drawn)])
+            shape_text = f"  {distribution_text(row.buckets, SHAPE_CELLS)}" if has_shapes and row.buckets else ""
+            yield style.paint([Span(name + " " * (label_width - cells(name))), *values, Span(shape_text)])
     if not stats.latency:
         yield style.paint([Span("  no request was seen", "dim")])
-    if left_out:
-        more = f"  and {count_text(left_out, 'more row')}: --json has them"
-        yield style.paint([Span(more, "dim")])
+    if omitted_count:
+        hint = f"  and {count_text(omitted_count, 'more row')}: --json has them"
+        yield style.paint([Span(hint, "dim")])
 
 
 def _values(row: Latency) -> dict[str, str]:
-    """The values of a row by column."""
+    """Returns the values of a row, by column."""
     return {
         "n": _count(row.calls),
         "err": _share(row.error_share),
@@ -239,153 +252,156 @@ def _values(row: Latency) -> dict[str, str]:
 
 
 def _columns(
-    names: list[str], width: int, widths: Mapping[str, int], sort: Sort | None, *, has_blocks: bool
+    names: list[str], width: int, widths: Mapping[str, int], sort: LatencySortKey | None, *, has_blocks: bool
 ) -> tuple[list[str], bool]:
-    """The columns that fit next to the names, and whether shapes fit, too."""
-    longest = max(map(cells, names)) + 3  # two blanks before it, and one after
-    dropped = [name for name in _DROPPED if sort is None or name != _SORTED[sort]]
+    """Returns the columns that fit next to the names, and whether shapes fit, too."""
+    longest = max(map(cells, names)) + 3  # two spaces before a name, and one after it
+    droppable = [name for name in _DROPPABLE_COLUMNS if sort is None or name != _SORT_COLUMNS[sort]]
     columns = list(_COLUMNS)
 
-    def has_room(least: int, more: int = 0) -> bool:
-        return width - min(least, longest) >= sum(widths[name] for name in columns) + more
+    def has_room(name_width: int, extra: int = 0) -> bool:
+        return width - min(name_width, longest) >= sum(widths[name] for name in columns) + extra
 
-    if dropped[0] == "total" and not has_room(LONG, _SHAPE if has_blocks else 0):
-        columns.remove(dropped.pop(0))
-    has_shapes = has_blocks and has_room(LONG, _SHAPE)
-    for name in dropped:
-        if not has_room(NAME):
+    if droppable[0] == "total" and not has_room(MAX_NAME_CELLS, _SHAPE_COLUMN_CELLS if has_blocks else 0):
+        columns.remove(droppable.pop(0))
+    has_shapes = has_blocks and has_room(MAX_NAME_CELLS, _SHAPE_COLUMN_CELLS)
+    for name in droppable:
+        if not has_room(MIN_NAME_CELLS):
             columns.remove(name)
     return columns, has_shapes
 
 
-def _distinct_names(names: list[str], room: int) -> list[str]:
-    """The names in `room` cells each. If several would look alike, the middle is cut so that their ends show."""
-    cut = [fit(name, room) for name in names]
-    times = Counter(cut)
-    return [short if times[short] == 1 else fit_ends(name, room) for name, short in zip(names, cut, strict=True)]
+def _distinct_names(names: list[str], width: int) -> list[str]:
+    """Returns the names in `width` cells each. If several would look alike, their middle is cut, so their ends show."""
+    short_names = [fit(name, width) for name in names]
+    counts = Counter(short_names)
+    return [
+        short_name if counts[short_name] == 1 else fit_ends(name, width)
+        for name, short_name in zip(names, short_names, strict=True)
+    ]
 
 
-def _name(row: Latency, by: By) -> str:
+def _name(row: Latency, by: LatencySubject) -> str:
     name = row.server if by == "server" else row.what
     return sanitise(name or "(none)")
 
 
-class _Row(NamedTuple):
+class _FigureRow(NamedTuple):
     title: str
     value: str
     details: list[str]
     is_bad: bool = False
 
 
-def _figures(stats: Stats) -> Iterator[_Row]:
+def _figures(stats: TrafficStats) -> Iterator[_FigureRow]:
     errors = _sum(stats.errors)
-    yield _Row("ERRORS", f"{errors:,}", _some([_counted(definition) for definition in stats.errors]), bool(errors))
+    yield _FigureRow("ERRORS", f"{errors:,}", _first_few([_count_text(count) for count in stats.errors]), bool(errors))
     yield _finding_row("ID MISMATCHES", stats.id_mismatches, stats)
     yield _finding_row("LIFECYCLE VIOLATIONS", stats.lifecycle_violations, stats)
     abandoned, unanswered = _sum(stats.abandoned), _sum(stats.unanswered)
-    yield _Row("ABANDONED", f"{abandoned:,}", _abandoned(stats), bool(abandoned))
-    yield _Row("UNANSWERED", f"{unanswered:,}", _unanswered(stats), bool(unanswered))
+    yield _FigureRow("ABANDONED", f"{abandoned:,}", _abandoned(stats), bool(abandoned))
+    yield _FigureRow("UNANSWERED", f"{unanswered:,}", _unanswered(stats), bool(unanswered))
     if stats.totals.not_recorded:
-        yield _Row(
+        yield _FigureRow(
             "NOT RECORDED",
             f"{stats.totals.not_recorded:,}",
             ["requests whose responses may be in a missing part of the capture"],
         )
     if stats.definitions:
-        bytes_ = sum(definition.bytes for definition in stats.definitions)
-        yield _Row("DEFINITIONS COST", size(bytes_), _costs(stats.definitions))
+        total_bytes = sum(definition.bytes for definition in stats.definitions)
+        yield _FigureRow("DEFINITIONS COST", size(total_bytes), _cost_details(stats.definitions))
     if stats.startup is not None:
-        yield _Row("START-UP", _ms(stats.startup.total_ms), _parts(stats.startup))
-    yield _Row("TIME", _ms(stats.time.session_ms), _times(stats.time))
+        yield _FigureRow("START-UP", _ms(stats.startup.total_ms), _startup_details(stats.startup))
+    yield _FigureRow("TIME", _ms(stats.time.session_ms), _time_details(stats.time))
     if stats.tool_times:
-        yield _Row("TOOL TIME", _ms(_tool_ms(stats)), _tool_times(stats.tool_times))
+        yield _FigureRow("TOOL TIME", _ms(_tool_ms(stats)), _tool_times(stats.tool_times))
 
 
-def _sum(rows: Sequence[Count] | Sequence[Abandoned] | Sequence[Unanswered]) -> int:
+def _sum(rows: Sequence[Count] | Sequence[AbandonedRequests] | Sequence[UnansweredRequests]) -> int:
     return sum(row.times for row in rows)
 
 
-def _finding_row(title: str, counts: list[Count], stats: Stats) -> _Row:
+def _finding_row(title: str, counts: list[Count], stats: TrafficStats) -> _FigureRow:
     total = _sum(counts)
-    details = _some([_explained(count) for count in counts])
+    details = _first_few([_explained(count) for count in counts])
     if not stats.has_findings:
-        return _Row(title, f"{total:,} +" if total else "?", [*details, _NOT_LOOKED], bool(total))
-    return _Row(title, f"{total:,}", details, bool(total))
+        return _FigureRow(title, f"{total:,} +" if total else "?", [*details, _NOT_CHECKED], bool(total))
+    return _FigureRow(title, f"{total:,}", details, bool(total))
 
 
-def _counted(count: Count) -> str:
+def _count_text(count: Count) -> str:
     return f"{sanitise(count.what)} {count.times:,}"
 
 
 def _explained(count: Count) -> str:
-    example = (count.example or "").partition(GUESS)[0]  # UNANSWERED and ABANDONED show the guess
-    return f"{_counted(count)} ({sanitise(example, 60)})" if example else _counted(count)
+    example = (count.example or "").partition(GUESS_PREFIX)[0]  # UNANSWERED and ABANDONED show the guess
+    return f"{_count_text(count)} ({sanitise(example, 60)})" if example else _count_text(count)
 
 
-def _some(words: list[str]) -> list[str]:
-    """A few items, and how many more there are."""
-    rest = len(words) - MAX_NAMES_PER_LINE
-    return words if rest <= 0 else [*words[:MAX_NAMES_PER_LINE], f"{rest:,} more"]
+def _first_few(words: list[str]) -> list[str]:
+    """Returns a few items, and how many more there are."""
+    other_count = len(words) - MAX_NAMES_PER_LINE
+    return words if other_count <= 0 else [*words[:MAX_NAMES_PER_LINE], f"{other_count:,} more"]
 
 
-def _abandoned(stats: Stats) -> list[str]:
-    return _some([abandoned_kind(request, _place(request.path, stats)) for request in stats.abandoned])
+def _abandoned(stats: TrafficStats) -> list[str]:
+    return _first_few([abandoned_kind(request, _capture_name(request.path, stats)) for request in stats.abandoned])
 
 
-def _place(path: str, stats: Stats) -> str:
-    """The name of a capture, if there are several."""
+def _capture_name(path: str, stats: TrafficStats) -> str:
+    """Returns the name of a capture, if there are several captures."""
     return sanitise(PurePath(path).name.removesuffix(SUFFIX), 60) if stats.totals.captures > 1 else ""
 
 
-def _unanswered(stats: Stats) -> list[str]:
+def _unanswered(stats: TrafficStats) -> list[str]:
     requests = stats.unanswered
-    words = [unanswered_kind(request, _place(request.path, stats)) for request in requests]
+    words = [unanswered_kind(request, _capture_name(request.path, stats)) for request in requests]
     counts = (
         [row.live for row in requests],
         [row.may_be_lost for row in requests],
         [row.may_be_unjudged for row in requests],
     )
-    return [*_some(words), *doubts(*map(sum, counts))]
+    return [*_first_few(words), *doubt_texts(*map(sum, counts))]
 
 
-def _costs(definitions: Sequence[ToolCost]) -> list[str]:
+def _cost_details(definitions: Sequence[ToolCost]) -> list[str]:
     tokens = sum(definition.tokens_estimate for definition in definitions)
-    never = sum(not definition.calls for definition in definitions)
-    several = len({definition.server for definition in definitions}) > 1
-    dear = [
-        f"{_tool(definition, with_server=several)} {size(definition.bytes)}"
+    unused_count = sum(not definition.calls for definition in definitions)
+    has_several_servers = len({definition.server for definition in definitions}) > 1
+    most_expensive = [
+        f"{_tool_name(definition, with_server=has_several_servers)} {size(definition.bytes)}"
         for definition in definitions[:MAX_NAMES_PER_LINE]
     ]
-    rest = ["…"] if len(definitions) > MAX_NAMES_PER_LINE else []
-    unused = [f"{never:,} of {count_text(len(definitions), 'tool')} never called"] if never else []
-    return [f"≈ {tokens:,} tokens (estimate)", *dear, *rest, *unused]
+    ellipsis = ["…"] if len(definitions) > MAX_NAMES_PER_LINE else []
+    unused_text = [f"{unused_count:,} of {count_text(len(definitions), 'tool')} never called"] if unused_count else []
+    return [f"≈ {tokens:,} tokens (estimate)", *most_expensive, *ellipsis, *unused_text]
 
 
-def _tool(row: ToolCost | ToolTime, *, with_server: bool) -> str:
+def _tool_name(row: ToolCost | ToolTime, *, with_server: bool) -> str:
     return sanitise(row.tool, 60) + (f" ({sanitise(row.server or 'no name', 40)})" if with_server else "")
 
 
-def _times(time: Time) -> list[str]:
+def _time_details(time: SessionTime) -> list[str]:
     notes = [_share(time.server_ms / time.session_ms)] if time.session_ms else []
     notes += [f"{count_text(time.unanswered, 'request')} unanswered"] if time.unanswered else []
-    waited = f" (the server waited for {_ms(time.waiting_ms)} of it)" if time.waiting_ms else ""
+    waiting_text = f" (the server waited for {_ms(time.waiting_ms)} of it)" if time.waiting_ms else ""
     return [
         f"server {_ms(time.server_ms)}" + (f" ({', '.join(notes)})" if notes else ""),
-        f"client {_ms(time.client_ms)}{waited}",
+        f"client {_ms(time.client_ms)}{waiting_text}",
         f"stalled {_ms(time.stalled_ms)}",
     ]
 
 
-def _tool_ms(stats: Stats) -> float:
+def _tool_ms(stats: TrafficStats) -> float:
     return round(sum(tool.total_ms for tool in stats.tool_times), 6)
 
 
 def _tool_times(tools: Sequence[ToolTime]) -> list[str]:
-    several = len({tool.server for tool in tools}) > 1
-    return _some([f"{_tool(tool, with_server=several)} {_ms(tool.total_ms)}" for tool in tools])
+    has_several_servers = len({tool.server for tool in tools}) > 1
+    return _first_few([f"{_tool_name(tool, with_server=has_several_servers)} {_ms(tool.total_ms)}" for tool in tools])
 
 
-def _parts(startup: Startup) -> list[str]:
+def _startup_details(startup: Startup) -> list[str]:
     parts = (
         ("process", startup.process_ms, startup.process_sessions),
         ("initialize", startup.initialize_ms, startup.initialize_sessions),
@@ -393,30 +409,36 @@ def _parts(startup: Startup) -> list[str]:
         ("first list", startup.first_list_ms, startup.first_list_sessions),
     )
     # The medians of different sessions may add up to more than the overall median.
-    counts = [
-        f"{name} {_ms(value)}" + (f" (of {count_text(seen, 'session')})" if seen < startup.sessions else "")
-        for name, value, seen in parts
+    texts = [
+        f"{name} {_ms(value)}" + (f" (of {count_text(sessions, 'session')})" if sessions < startup.sessions else "")
+        for name, value, sessions in parts
         if value is not None
     ]
-    if startup.silent and counts:
-        at = 1 if startup.process_ms is not None and len(counts) > 1 else 0
-        where = f" in {count_text(startup.silent, 'session')}" if startup.silent < startup.sessions else ""
-        counts[at] += f", including the start of the process{where}"
-    return [*counts, *([f"medians of {startup.sessions:,} sessions"] if startup.sessions > 1 else [])]
+    if startup.silent and texts:
+        index = 1 if startup.process_ms is not None and len(texts) > 1 else 0
+        scope = f" in {count_text(startup.silent, 'session')}" if startup.silent < startup.sessions else ""
+        texts[index] += f", including the start of the process{scope}"
+    return [*texts, *([f"medians of {startup.sessions:,} sessions"] if startup.sessions > 1 else [])]
 
 
-def _figure(title: str, value: str, details: list[str], width: int, style: Style, *, is_bad: bool) -> Iterator[str]:
+def _figure_lines(
+    title: str, value: str, details: list[str], width: int, style: Style, *, is_bad: bool
+) -> Iterator[str]:
     role: Any = "bad" if is_bad else "plain"
     text = " · ".join(details)
-    if width < SIDE_BY_SIDE:
-        room = min(width, _MARGIN + _VALUE + 3) - _MARGIN
-        yield style.paint([Span(f"{title:<{_MARGIN}}", "accent"), Span(f"{value:>{room}}", role)])
+    if width < MIN_SIDE_BY_SIDE_CELLS:
+        value_width = min(width, _TITLE_CELLS + _VALUE_CELLS + 3) - _TITLE_CELLS
+        yield style.paint([Span(f"{title:<{_TITLE_CELLS}}", "accent"), Span(f"{value:>{value_width}}", role)])
         yield from (f"  {line}" for line in wrapped(text, width - 2) if text)
         return
-    lines = list(wrapped(text, width - _MARGIN - _VALUE - 3))
-    first = [Span(f"{title:<{_MARGIN}}", "accent"), Span(f"{value:>{_VALUE}}", role), Span(f"   {lines[0]}")]
-    yield style.paint(first).rstrip()
-    yield from (f"{'':<{_MARGIN + _VALUE + 3}}{line}" for line in lines[1:])
+    lines = list(wrapped(text, width - _TITLE_CELLS - _VALUE_CELLS - 3))
+    first_line = [
+        Span(f"{title:<{_TITLE_CELLS}}", "accent"),
+        Span(f"{value:>{_VALUE_CELLS}}", role),
+        Span(f"   {lines[0]}"),
+    ]
+    yield style.paint(first_line).rstrip()
+    yield from (f"{'':<{_TITLE_CELLS + _VALUE_CELLS + 3}}{line}" for line in lines[1:])
 
 
 def _count(value: int) -> str:

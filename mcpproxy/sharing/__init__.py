@@ -1,7 +1,7 @@
-"""Sharing: a redacted copy of a capture, and the search for secrets in one.
+"""Sharing: writes redacted copies of captures, and searches captures for secrets.
 
-The copy is a capture like any other. Its secrets are replaced by pseudonyms under a key that exists only while the copy
-is made; everything else stays as it was, so that readers of the copy see the same conversation and the same findings.
+The copy is a capture like any other. Its secrets are replaced with pseudonyms, whose key exists only while the copy is
+written. Everything else stays unchanged, so that readers of the copy see the same conversation and the same findings.
 """
 
 from mcpproxy.sharing.account import RedactionAccount

@@ -1,4 +1,4 @@
-"""Searches a whole capture for secrets, without writing anything: every frame, and the texts of every other record."""
+"""Searches a whole capture for secrets, without changing it: every frame, and the texts of every other record."""
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -16,60 +16,60 @@ class SearchedItem(NamedTuple):
 
     item: Frame | Record
     replacements: list[Replacement]
-    """What a redacted copy would replace in it."""
+    """The replacements that a redacted copy would contain."""
     is_parsed: bool
-    """Whether it is a frame of JSON, and not a text."""
+    """Whether it is a frame that was parsed as JSON."""
 
 
 def searched_items(
     capture: Capture, redactor: Redactor, is_clean: Callable[[Frame], bool] = lambda _: False
 ) -> Iterator[SearchedItem | Damage]:
-    """Yields what is in a capture, searched, with the damage in which there could be more, in order.
+    """Searches the frames and other records of a capture; yields them in order, with the damage between them.
 
-    What cannot be parsed is searched as a text.
+    Frames that cannot be parsed are searched as plain text.
 
     Args:
         capture: the capture.
-        redactor: searches.
-        is_clean: whether nothing is in a frame, so that its text is not searched; False if that is not certain.
+        redactor: finds the secrets.
+        is_clean: whether a frame is certain to contain no secret, so that it need not be searched.
     """
     frames = FrameRedactor(redactor, keep_unparsed=True)
     for item in read_frames(capture):
         if isinstance(item, Damage):
             yield item
             continue
-        made: list[Replacement] = []
+        replacements: list[Replacement] = []
         is_parsed = False
         if isinstance(item, Frame):
             if not is_clean(item):
-                redacted = frames.frame(
+                redacted_frame = frames.redact_frame(
                     item.raw, item.dir, item.unit, whole=item.whole, is_partial=item.is_partial, event=item.event
                 )
-                made, is_parsed = redacted.replacements, not redacted.unparsed
+                replacements, is_parsed = redacted_frame.replacements, not redacted_frame.unparsed_reason
             texts = [text for text in (item.event_id, item.event) if text]
         else:
             texts = _texts(item)
         for text in texts:
-            redactor.text(text, made)
-        yield SearchedItem(item, made, is_parsed)
+            redactor.redact_text(text, replacements)
+        yield SearchedItem(item, replacements, is_parsed)
 
 
 def _texts(record: Record) -> list[str]:
-    """The texts of a record that is not a frame; an HTTP header as it was sent, with its name."""
+    """Returns the texts of a record that is not a frame. An HTTP header is one text, with its name."""
     raw = raw_bytes(record.members)
     if raw is not None:
         return [raw.decode("utf-8", "replace")]
     texts: list[str] = []
-    waiting: list[object] = [record.members]
-    while waiting:
-        value = waiting.pop()
+    pending: list[object] = [record.members]
+    while pending:
+        value = pending.pop()
         if isinstance(value, str):
             texts.append(value)
         elif isinstance(value, dict):
-            waiting += value.values()
-            texts += [f"{name}: {of}" for name, of in value.items() if isinstance(of, str)]
-        elif isinstance(value, list) and len(value) == 2 and all(isinstance(one, str) for one in value):
+            pending += value.values()
+            texts += [f"{name}: {text}" for name, text in value.items() if isinstance(text, str)]
+        elif isinstance(value, list) and len(value) == 2 and all(isinstance(part, str) for part in value):
             texts.append(f"{value[0]}: {value[1]}")
         elif isinstance(value, list):
-            waiting += value
+            pending += value
     return texts

@@ -1,7 +1,7 @@
-"""Makes the lines of a redacted copy: numbers and stamps stay, and every record is redacted and sealed again.
+"""Composes the lines of a redacted copy. Every record is redacted and sealed again, with the same number and stamp.
 
-A frame in parts is redacted as a whole, and has as many parts as before; until its last part arrives, the records in
-between wait, up to `MAX_WAITING_BYTES` bytes.
+A frame in parts is redacted as a whole, and has as many parts as before. Until its last part arrives, the records after
+its first part wait, up to `MAX_WAITING_BYTES` bytes.
 """
 
 from collections import Counter
@@ -33,7 +33,7 @@ from mcpproxy.sharing.comparison import FindingCounts, finding_counts
 from mcpproxy.sharing.frames import FrameRedactor, RedactedBytes
 from mcpproxy.sharing.records import KNOWN_TYPES, RecordRedactor
 from mcpproxy.sharing.redaction import Replacement
-from mcpproxy.sharing.staying import StayingNumbers
+from mcpproxy.sharing.staying import PersonalNumberCounter
 
 MAX_WAITING_BYTES: Final = 64 << 20
 _FRAME_MEMBERS: Final = frozenset(
@@ -45,13 +45,13 @@ _Stream = tuple[str | None, int, int | None]
 
 @dataclass
 class _FrameParts:
-    """The parts of a frame that have arrived, and where in the waiting lines they belong."""
+    """The parts of a frame that have arrived, each with its index in the waiting lines."""
 
     slots: list[tuple[int, Record]] = field(default_factory=list)
-    is_given_up: bool = False
-    """Whether they could not wait any longer, so that each was replaced by itself."""
+    is_redacted_separately: bool = False
+    """Whether the parts could not wait any longer, so that each was redacted by itself."""
     size: int = 0
-    """Bytes of such replacements."""
+    """The size of the parts that were redacted by themselves."""
     count: int = 0
 
 
@@ -62,7 +62,7 @@ def _is_valid(part: Record) -> bool:
 
 
 class Copier:
-    """Makes the lines of one copy."""
+    """Composes the lines of one copy."""
 
     def __init__(
         self,
@@ -71,116 +71,116 @@ class Copier:
         account: RedactionAccount,
         reading: Reading,
         held: int = MAX_WAITING_BYTES,
-        staying: StayingNumbers | None = None,
+        staying: PersonalNumberCounter | None = None,
         is_unchanged: Callable[[Frame], bool] = lambda _: False,
     ) -> None:
-        """Create a copier.
+        """Creates a copier.
 
         Args:
             frames: redacts frames and stderr.
             records: redacts everything else.
-            account: counts what is done.
-            reading: the reading of the original, from which nothing has been read yet.
-            held: the most bytes of lines that wait.
+            account: counts records, frames and replacements.
+            reading: the reading of the original, at its beginning.
+            held: the size in bytes that all waiting lines together may have.
             staying: counts the personal numbers in the copy.
-            is_unchanged: whether nothing in a frame is replaced, without parsing it; False if that is not certain.
+            is_unchanged: whether a frame is certain to stay unchanged, so that it need not be parsed.
         """
         self._frames = frames
         self._records = records
         self._account = account
         self._reading = reading
         self.findings: FindingCounts = Counter()
-        """The findings of the reading's rules; empty if it has no rules."""
-        self._held = held
+        """The findings of the reading's rules; empty without rules."""
+        self._max_waiting_bytes = held
         self._staying = staying
         self._is_unchanged = is_unchanged
         self._parts: dict[_Stream, _FrameParts] = {}
-        self._waiting: list[tuple[Record, bytes]] = []
+        self._waiting_lines: list[tuple[Record, bytes]] = []
         self._waiting_bytes = 0
 
     def lines(self, records: Iterable[Record]) -> Iterator[tuple[Record, bytes]]:
-        """The lines of the copy, each with the record that it replaces."""
+        """Yields the lines of the copy, each with the record that it replaces."""
         for record in records:
             step = self._reading.feed(record)
-            self._note(step)
+            self._count_findings(step)
             item = step.item
             if record.rec == "part" and _is_valid(record):
-                self._take_part(record, item if isinstance(item, Frame) else None)
+                self._add_part(record, item if isinstance(item, Frame) else None)
             elif isinstance(item, Frame):
-                self._wait(record, self._frame(record, item))
+                self._add_waiting_line(record, self._frame_line(record, item))
             else:
-                self._wait(record, self._other(record))
-            if not any(not parts.is_given_up for parts in self._parts.values()):
-                yield from self._released()
+                self._add_waiting_line(record, self._other_line(record))
+            if not any(not parts.is_redacted_separately for parts in self._parts.values()):
+                yield from self._take_waiting_lines()
         for step in self._reading.finish():
-            self._note(step)
-            if isinstance(left := step.item, Frame):
-                self._end_parts((left.dir, left.conn, left.exchange), left)
+            self._count_findings(step)
+            if isinstance(frame := step.item, Frame):
+                self._end_parts((frame.dir, frame.conn, frame.exchange), frame)
         for stream in list(self._parts):
-            self._give_up(self._parts.pop(stream))
-        yield from self._released()
+            self._redact_separately(self._parts.pop(stream))
+        yield from self._take_waiting_lines()
 
-    def _note(self, step: Step) -> None:
+    def _count_findings(self, step: Step) -> None:
         if step.findings:
             self.findings.update(finding_counts(step.findings))
 
-    def _wait(self, record: Record, line: bytes) -> None:
-        self._waiting.append((record, line))
+    def _add_waiting_line(self, record: Record, line: bytes) -> None:
+        self._waiting_lines.append((record, line))
         self._waiting_bytes += len(line)
         self._account.records += 1
-        if self._waiting_bytes > self._held:
+        if self._waiting_bytes > self._max_waiting_bytes:
             for parts in self._parts.values():
-                self._give_up(parts)
+                self._redact_separately(parts)
 
-    def _released(self) -> Iterator[tuple[Record, bytes]]:
-        waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
-        yield from waiting
+    def _take_waiting_lines(self) -> Iterator[tuple[Record, bytes]]:
+        waiting_lines, self._waiting_lines, self._waiting_bytes = self._waiting_lines, [], 0
+        yield from waiting_lines
 
     # --- frames in parts
 
-    def _take_part(self, part: Record, unfinished: Frame | None) -> None:
+    def _add_part(self, part: Record, unfinished_frame: Frame | None) -> None:
         stream = stream_of(part.members)
-        if unfinished is not None:
-            self._end_parts(stream, unfinished)
+        if unfinished_frame is not None:
+            self._end_parts(stream, unfinished_frame)
         parts = self._parts.setdefault(stream, _FrameParts())
-        parts.slots.append((len(self._waiting), part))
+        parts.slots.append((len(self._waiting_lines), part))
         parts.count += 1
-        self._wait(part, b"")
+        self._add_waiting_line(part, b"")
         self._waiting_bytes += len(part.line)
-        if parts.is_given_up:
-            self._give_up(parts)
+        if parts.is_redacted_separately:
+            self._redact_separately(parts)
 
     def _end_parts(self, stream: _Stream, frame: Frame) -> None:
-        """Finish the parts of a frame whose end was never recorded."""
+        """Completes the parts of a frame whose end was never recorded."""
         parts = self._parts.pop(stream, None)
-        if parts is not None and not parts.is_given_up:
-            self._fill(parts, self._redacted(frame).raw)
+        if parts is not None and not parts.is_redacted_separately:
+            self._fill_parts(parts, self._redact_frame(frame).raw)
         elif parts is not None:
-            self._give_up(parts)
+            self._redact_separately(parts)
 
-    def _give_up(self, parts: _FrameParts) -> None:
-        """Replace each part by itself, since its frame cannot be put together."""
-        parts.is_given_up = True
-        for slot, record in parts.slots:
-            redacted = self._frames.line(raw_bytes(record.members) or b"")
-            self._count(redacted)
-            self._count_bytes(redacted, record.members.get("size"))
-            parts.size += len(redacted.raw)
-            self._place(slot, record, redacted.raw)
+    def _redact_separately(self, parts: _FrameParts) -> None:
+        """Redacts each part by itself, because the whole frame is not available."""
+        parts.is_redacted_separately = True
+        for index, record in parts.slots:
+            redacted_bytes = self._frames.redact_line(raw_bytes(record.members) or b"")
+            self._count_replacements(redacted_bytes)
+            self._count_bytes(redacted_bytes, record.members.get("size"))
+            parts.size += len(redacted_bytes.raw)
+            self._put_part(index, record, redacted_bytes.raw)
         parts.slots = []
 
-    def _fill(self, parts: _FrameParts, raw: bytes) -> None:
-        """Divide the bytes of a frame among its parts."""
-        at = 0
-        left = len(parts.slots)
-        for slot, record in parts.slots:
-            end = at + -(-(len(raw) - at) // left)
-            while at < end < len(raw) and raw[end] & 0xC0 == 0x80:  # inside a character
+    def _fill_parts(self, parts: _FrameParts, raw: bytes) -> None:
+        """Divides the bytes of a frame among its parts."""
+        offset = 0
+        remaining_parts = len(parts.slots)
+        for index, record in parts.slots:
+            end = offset + -(-(len(raw) - offset) // remaining_parts)
+            while offset < end < len(raw) and raw[end] & 0xC0 == 0x80:  # inside a character
                 end -= 1
-            self._place(slot, record, raw[at : end if left > 1 else len(raw)])
-            at, left = end, left - 1
+            self._put_part(index, record, raw[offset : end if remaining_parts > 1 else len(raw)])
+            offset, remaining_parts = end, remaining_parts - 1
 
-    def _place(self, slot: int, record: Record, raw: bytes) -> None:
+    def _put_part(self, index: int, record: Record, raw: bytes) -> None:
         direction, conn, exchange = stream_of(record.members)
         number = record.members.get("part")
         middle = part_members(
@@ -190,59 +190,61 @@ class Copier:
             conn=conn,
             exchange=exchange,
         )
-        self._waiting[slot] = (record, seal(record.seq, record.t_ns, "part", middle))
+        self._waiting_lines[index] = (record, seal(record.seq, record.t_ns, "part", middle))
 
     # --- frames
 
-    def _redacted(self, frame: Frame, most: int | None = None) -> RedactedBytes:
+    def _redact_frame(self, frame: Frame, max_bytes: int | None = None) -> RedactedBytes:
         self._account.frames += 1
         if self._is_unchanged(frame):
             self._count_bytes(RedactedBytes(frame.raw, []), len(frame.raw))
             return RedactedBytes(frame.raw, [])
-        redacted = self._frames.frame(
+        redacted_bytes = self._frames.redact_frame(
             frame.raw, frame.dir, frame.unit, whole=frame.whole, is_partial=frame.is_partial, event=frame.event
         )
-        if most is not None and len(redacted.raw) > most:
-            redacted = self._frames.frame(
+        if max_bytes is not None and len(redacted_bytes.raw) > max_bytes:
+            redacted_bytes = self._frames.redact_frame(
                 frame.raw, frame.dir, frame.unit, whole=frame.whole, is_partial=True, event=frame.event
             )
-        self._count(redacted)
-        self._count_bytes(redacted, len(frame.raw))
-        if not redacted.is_same:
-            self._account.changed.append(frame.seq)
-        return redacted
+        self._count_replacements(redacted_bytes)
+        self._count_bytes(redacted_bytes, len(frame.raw))
+        if not redacted_bytes.is_same:
+            self._account.changed_frames.append(frame.seq)
+        return redacted_bytes
 
-    def _count(self, redacted: RedactedBytes) -> None:
-        """Count what was replaced in a frame, a part of one or a line of stderr."""
-        self._account.add(redacted.replacements)
-        if redacted.unparsed:
-            self._account.unparsed[redacted.unparsed] += 1
+    def _count_replacements(self, redacted_bytes: RedactedBytes) -> None:
+        """Counts the replacements in a frame, a part or a line of stderr."""
+        self._account.count_replacements(redacted_bytes.replacements)
+        if redacted_bytes.unparsed_reason:
+            self._account.unparsed_counts[redacted_bytes.unparsed_reason] += 1
 
     def _count_staying(self, raw: bytes) -> None:
         if self._staying is not None:
-            self._staying.count(raw)
+            self._staying.count_numbers(raw)
 
-    def _count_bytes(self, redacted: RedactedBytes, size: object) -> None:
-        """Count the bytes of a frame or a part of one, and how many of them stay."""
-        before = size if type(size) is int else 0
-        gone = sum(len(made.secret.encode("utf-8", "surrogatepass")) for made in redacted.replacements)
-        self._account.bytes_before += before
-        self._account.bytes_kept += max(0, before - gone)
+    def _count_bytes(self, redacted_bytes: RedactedBytes, size: object) -> None:
+        """Counts the bytes of a frame or a part, and the bytes in it that stay unchanged."""
+        original_bytes = size if type(size) is int else 0
+        replaced_bytes = sum(
+            len(replacement.secret.encode("utf-8", "surrogatepass")) for replacement in redacted_bytes.replacements
+        )
+        self._account.bytes_before += original_bytes
+        self._account.bytes_kept += max(0, original_bytes - replaced_bytes)
 
-    def _frame(self, record: Record, frame: Frame) -> bytes:
+    def _frame_line(self, record: Record, frame: Frame) -> bytes:
         values = record.members
         parts = self._parts.pop(stream_of(values), None) if "parts" in values else None
-        made: list[Replacement] = []
-        event_id = None if frame.event_id is None else self._records.text(frame.event_id, made)
-        event = None if frame.event is None else self._records.text(frame.event, made)
-        self._account.add(made, "event")
-        declared: tuple[int, int] | None = None
+        replacements: list[Replacement] = []
+        event_id = None if frame.event_id is None else self._records.redact_text(frame.event_id, replacements)
+        event = None if frame.event is None else self._records.redact_text(frame.event, replacements)
+        self._account.count_replacements(replacements, "event")
+        declared_parts: tuple[int, int] | None = None
         if "parts" in values:
-            raw, declared = self._giant(record, frame, parts)
+            raw, declared_parts = self._fill_giant_frame(record, frame, parts)
         else:
-            raw = self._redacted(frame).raw
+            raw = self._redact_frame(frame).raw
             self._count_staying(raw)
-            is_same = raw == frame.raw and not made and "fault" not in values
+            is_same = raw == frame.raw and not replacements and "fault" not in values
             if is_same and record.line and _FRAME_MEMBERS.issuperset(values):
                 return record.line + b"\n"
         verdict: Envelope = (
@@ -257,71 +259,75 @@ class Copier:
             verdict,
             delim=frame.delim if frame.unit == "line" else b"\n",
             whole=values.get("whole") is not False,
-            parts=declared,
+            parts=declared_parts,
             conn=frame.conn,
             exchange=frame.exchange,
             unit=frame.unit,
             event_id=event_id,
             event=event,
             id_again=frame.id_again,
-            fault=self._records.text(fault, made) if isinstance(fault, str) else None,
+            fault=self._records.redact_text(fault, replacements) if isinstance(fault, str) else None,
             partial=values.get("partial") is True,
             time_is_exact=frame.time_is_exact,
         )
         return seal(record.seq, record.t_ns, "frame", middle)
 
-    def _giant(self, record: Record, frame: Frame, parts: _FrameParts | None) -> tuple[bytes, tuple[int, int]]:
-        """Fill the parts of a frame; returns its bytes, and how many parts and bytes the record declares."""
+    def _fill_giant_frame(
+        self, record: Record, frame: Frame, parts: _FrameParts | None
+    ) -> tuple[bytes, tuple[int, int]]:
+        """Fills the parts of a frame; returns its bytes, and the numbers of parts and bytes for its record."""
         count, size = (record.members.get(name) for name in ("parts", "size"))
         count, size = (value if type(value) is int else 0 for value in (count, size))
         if parts is None:
             return b"", (count, size)
-        if parts.is_given_up:
+        if parts.is_redacted_separately:
             self._account.frames += 1
-            self._account.changed.append(frame.seq)
+            self._account.changed_frames.append(frame.seq)
             return b"", (count, parts.size if parts.count == count else size)
-        raw = self._redacted(frame, len(parts.slots) * (MAX_RAW_BYTES - 4)).raw
-        self._fill(parts, raw)
-        # If parts are missing, their number and the size must still show it.
+        raw = self._redact_frame(frame, len(parts.slots) * (MAX_RAW_BYTES - 4)).raw
+        self._fill_parts(parts, raw)
+        # If parts are missing, the number of parts and the size must still show that.
         is_complete = not frame.is_partial
         return raw, (count, len(raw) if is_complete else max(size, len(raw) + 1))
 
     # --- everything else
 
-    def _other(self, record: Record) -> bytes:
+    def _other_line(self, record: Record) -> bytes:
         values = record.members
-        made: list[Replacement] = []
+        replacements: list[Replacement] = []
         is_known = record.rec in KNOWN_TYPES
         raw = raw_bytes(values)
         if not is_known and not self._records.keeps_bodies:
-            middle = members(**self._records.members(values, made))
+            middle = members(**self._records.redact_members(values, replacements))
         elif raw is None:
-            # Bytes that cannot be decoded are dropped, and the record stays as invalid as it was.
-            own = {name: value for name, value in values.items() if name not in ("raw", "raw_b64")}
-            middle = members(**self._records.members({"rec": record.rec, **own}, made))
+            # Bytes that cannot be decoded are dropped, so that the record stays invalid.
+            other_members = {name: value for name, value in values.items() if name not in ("raw", "raw_b64")}
+            middle = members(**self._records.redact_members({"rec": record.rec, **other_members}, replacements))
         else:
-            redacted = self._frames.line(raw)
-            self._count(redacted)
-            self._count_staying(redacted.raw)
+            redacted_bytes = self._frames.redact_line(raw)
+            self._count_replacements(redacted_bytes)
+            self._count_staying(redacted_bytes.raw)
             if record.rec == "stderr":
-                delim, skipped = values.get("delim", "\n"), values.get("skipped")
+                delim, skipped_bytes = values.get("delim", "\n"), values.get("skipped")
                 middle = stderr_members(
-                    redacted.raw,
+                    redacted_bytes.raw,
                     delim=delim.encode() if isinstance(delim, str) and delim in ("", "\n", "\r\n") else b"\n",
                     whole=values.get("whole") is not False,
-                    skipped=skipped if type(skipped) is int else 0,
+                    skipped=skipped_bytes if type(skipped_bytes) is int else 0,
                 )
             else:
-                rest = {name: value for name, value in values.items() if name not in ("raw", "raw_b64", "size")}
-                own = self._records.members({"rec": record.rec, **rest}, made)
-                middle = members(**own, size=len(redacted.raw), raw=redacted.raw.decode("utf-8", "replace"))
+                replaced_names = ("raw", "raw_b64", "size")
+                other_members = {name: value for name, value in values.items() if name not in replaced_names}
+                redacted_members = self._records.redact_members({"rec": record.rec, **other_members}, replacements)
+                text = redacted_bytes.raw.decode("utf-8", "replace")
+                middle = members(**redacted_members, size=len(redacted_bytes.raw), raw=text)
         rec = record.rec
         if not is_known:
-            rec = dumps(self._records.text(rec, made)).decode()[1:-1]
-        self._account.add(made, f"{record.rec} record" if is_known else "unknown record")
+            rec = dumps(self._records.redact_text(rec, replacements)).decode()[1:-1]
+        self._account.count_replacements(replacements, f"{record.rec} record" if is_known else "unknown record")
         line = seal(record.seq, record.t_ns, rec, middle)
         if len(line) > MAX_LINE_BYTES:
-            # Pseudonyms can be longer than what they replace.
-            kept = {"format": FORMAT_VERSION} if record.rec == "header" else {"reason": "redaction"}
-            line = seal(record.seq, record.t_ns, record.rec if record.rec == "header" else "gap", members(**kept))
+            # Pseudonyms can be longer than the secrets that they replace.
+            substitute = {"format": FORMAT_VERSION} if record.rec == "header" else {"reason": "redaction"}
+            line = seal(record.seq, record.t_ns, record.rec if record.rec == "header" else "gap", members(**substitute))
         return line

@@ -1,9 +1,8 @@
-"""Encoded text as it reads once decoded: base64, percent-encoding, hexadecimal, the escapes of JSON.
+"""Decodes text in base64, percent-encoding, hexadecimal digits and JSON escapes.
 
-A view holds what a text encodes, and knows which stretch of the text each part of it stands for. A view is a text like
-any other, so it has views of its own: that is how base64 in base64 is found. Base64 is also decoded after one of
-`+/_-` (`v1-…`, `a/b/…`), and when it is wrapped into lines. Each character is decoded a bounded number of times, so
-the time is linear in the text.
+A view contains the decoded text, and maps positions in it to the encoded text. The decoded text can have views of its
+own, so base64 in base64 is found as well. Base64 is also decoded after one of `+/_-` (`v1-…`, `a/b/…`), and if it is
+wrapped into lines. The number of times that a character is decoded is limited, so the time is linear in the text.
 """
 
 import re
@@ -14,29 +13,29 @@ from collections.abc import Iterable, Iterator
 from itertools import accumulate, islice, product
 from typing import Final, NamedTuple, Protocol
 
-from mcpproxy.sharing.escapes import percent_decoded, unescaped
+from mcpproxy.sharing.escapes import decode_percent, unescape
 from mcpproxy.sharing.kinds import kind_in_encoding
 from mcpproxy.sharing.kingfisher import PlainSecret, Secret
 from mcpproxy.sharing.pseudonyms import PSEUDONYM
 
-MAX_CHARACTERS_BEFORE: Final = 4
-"""How many of `+/_-`, counted from the start of a word, may precede the base64 in it."""
+MAX_SEPARATORS_BEFORE: Final = 4
+"""The number of `+/_-` at the start of a word that may come before the base64."""
 
 _BASE64_WORD: Final = re.compile(r"(?<![A-Za-z0-9+/_-])(?=[a-z0-9+/_-]{0,200}[A-Z])[A-Za-z0-9+/_-]{16,}+={0,2}")
-"""A text in base64 has capital letters; most paths, hashes and names of functions have none."""
+"""Requires a capital letter: base64 almost always has one, while most paths, hashes and function names do not."""
 _BASE64_PIECE: Final = re.compile(r"[A-Za-z0-9]{16,}+={0,2}")
 _NEXT_LINE: Final = re.compile(r"[ \t]{0,8}+\r?\n[ \t]{0,40}+(?P<line>[A-Za-z0-9+/_-]++={0,2})")
-_CHARACTER_BEFORE: Final = re.compile(r"[+/_-]")
+_SEPARATOR_BEFORE: Final = re.compile(r"[+/_-]")
 _HEX_WORD: Final = re.compile(r"(?<![A-Za-z0-9])(?:0[xX])?(?P<digits>(?:[0-9A-Fa-f]{2}){12,}+)(?![A-Za-z0-9])")
-_STANDARD: Final = bytes.maketrans(b"-_", b"+/")
-_BETWEEN: Final = '"\x1f\n'
-"""The separator of decoded texts, across which no secret is found."""
+_TO_STANDARD_ALPHABET: Final = bytes.maketrans(b"-_", b"+/")
+_SEPARATOR: Final = '"\x1f\n'
+"""Separates decoded texts, so that no secret is found across them."""
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]").search
-"""A character that is in binary data, and not in texts."""
+"""Matches a character that occurs in binary data but not in text."""
 
 
-class View(Protocol):
-    """What a text encodes."""
+class DecodedView(Protocol):
+    """The text that another text encodes."""
 
     @property
     def text(self) -> str:
@@ -44,15 +43,15 @@ class View(Protocol):
 
     @property
     def is_encoded(self) -> bool:
-        """Whether more than escapes has been decoded."""
+        """Whether anything other than escapes was decoded."""
 
-    def original(self, secrets: Iterable[Secret]) -> Iterator[Secret]:
+    def original_secrets(self, secrets: Iterable[Secret]) -> Iterator[Secret]:
         """Yields the secrets found in `text`, with their positions in the encoded text."""
 
 
-def views(text: str) -> Iterator[View]:
-    """Yields the views of a text, none if nothing in it is encoded."""
-    for view in (unescaped(text), percent_decoded(text), _decoded_words(text)):
+def views(text: str) -> Iterator[DecodedView]:
+    """Yields the views of a text; none if it contains no encoded text."""
+    for view in (unescape(text), decode_percent(text), _decoded_words(text)):
         if view is not None:
             yield view
 
@@ -67,99 +66,101 @@ class _DecodedStretch(NamedTuple):
 
 
 class _DecodedWords(NamedTuple):
-    """The texts that words in base64 and hexadecimal encode, one after the other."""
+    """The decoded texts of all words in base64 and hexadecimal, one after the other."""
 
     text: str
     starts: list[int]
-    """Where the text of each stretch begins in `text`."""
+    """The offset in `text` of each decoded stretch."""
     stretches: list[_DecodedStretch]
     is_encoded: bool = True
 
-    def original(self, secrets: Iterable[Secret]) -> Iterator[Secret]:
-        """Yields a secret for each secret found in `text`: the whole stretch that encodes it."""
+    def original_secrets(self, secrets: Iterable[Secret]) -> Iterator[Secret]:
+        """Yields, for each secret found in `text`, the whole stretch that encodes it."""
         for secret in secrets:
             if secret.kind == "blob":
-                continue  # binary data in a document that is a text: not a reason to replace the document
+                continue  # binary data in an encoded document is not a reason to replace the whole document
             start, end, encoding, _ = self.stretches[bisect_right(self.starts, secret.start) - 1]
             inner = secret.inner or PlainSecret(secret.kind, self.text[secret.start : secret.end])
             yield Secret(start, end, kind_in_encoding(secret.kind, encoding), inner)
 
 
 def _decoded_words(text: str) -> _DecodedWords | None:
-    """The words of a text that spell a text in base64 or hexadecimal, or None if there are none."""
-    stretches = list(_stretches(text))
+    """Returns the view of the words in base64 or hexadecimal in a text, or None if there are none."""
+    stretches = list(_decoded_stretches(text))
     if not stretches:
         return None
-    starts = [0, *accumulate(len(stretch.text) + len(_BETWEEN) for stretch in stretches[:-1])]
-    return _DecodedWords(_BETWEEN.join(stretch.text for stretch in stretches), starts, stretches)
+    starts = [0, *accumulate(len(stretch.text) + len(_SEPARATOR) for stretch in stretches[:-1])]
+    return _DecodedWords(_SEPARATOR.join(stretch.text for stretch in stretches), starts, stretches)
 
 
-def _stretches(text: str) -> Iterator[_DecodedStretch]:
+def _decoded_stretches(text: str) -> Iterator[_DecodedStretch]:
     for word in _BASE64_WORD.finditer(text):
-        yield from _in_word(text, *word.span())
+        yield from _base64_in_word(text, *word.span())
     if "\n" in text:
-        yield from _in_lines(text)
+        yield from _base64_in_lines(text)
     for word in _HEX_WORD.finditer(text):
-        plain = bytes.fromhex(word["digits"]).decode("utf-8", "replace")
-        if not _CONTROL(plain):
-            yield _DecodedStretch(*word.span("digits"), "hexadecimal", plain)
+        decoded_text = bytes.fromhex(word["digits"]).decode("utf-8", "replace")
+        if not _CONTROL(decoded_text):
+            yield _DecodedStretch(*word.span("digits"), "hexadecimal", decoded_text)
 
 
 def decoded_base64(word: str) -> str | None:
-    """The text that base64 spells, or None if it spells no text."""
-    raw = word.encode("ascii", "replace").translate(_STANDARD, b"= \t\r\n")
+    """Decodes base64; returns None if the result is not text."""
+    raw = word.encode("ascii", "replace").translate(_TO_STANDARD_ALPHABET, b"= \t\r\n")
     try:
-        plain = b64decode(raw + b"=" * (-len(raw) % 4), validate=False).decode()
+        decoded_text = b64decode(raw + b"=" * (-len(raw) % 4), validate=False).decode()
     except (NotBase64, ValueError):
         return None
-    return None if _CONTROL(plain) else plain
+    return None if _CONTROL(decoded_text) else decoded_text
 
 
-def _in_word(text: str, start: int, end: int) -> Iterator[_DecodedStretch]:
-    """The base64 in a word; one of `+/_-` may separate it from something else before or after it."""
-    for at in _beginnings(text, start, end):
-        plain = decoded_base64(text[at:end])
-        if plain:
-            yield from _spelt(at, end, plain)
+def _base64_in_word(text: str, start: int, end: int) -> Iterator[_DecodedStretch]:
+    """Yields the base64 in a word, which one of `+/_-` may separate from other text before or after it."""
+    for position in _possible_starts(text, start, end):
+        decoded_text = decoded_base64(text[position:end])
+        if decoded_text:
+            yield from _base64_stretch(position, end, decoded_text)
             return
     for piece in _BASE64_PIECE.finditer(text, start, end):
-        # A single character after groups of four spells nothing; it occurs if one of `+/_-` in the same base64 follows.
+        # A single character after groups of four encodes nothing. It occurs before one of `+/_-` in the same base64.
         size = len(piece[0].rstrip("="))
-        yield from _spelt(*piece.span(), decoded_base64(piece[0][: size - (size % 4 == 1)]) or "")
+        yield from _base64_stretch(*piece.span(), decoded_base64(piece[0][: size - (size % 4 == 1)]) or "")
 
 
-def _beginnings(text: str, start: int, end: int) -> Iterator[int]:
-    """Where the base64 in a word may begin: with the word, or after each of its first `+/_-`."""
+def _possible_starts(text: str, start: int, end: int) -> Iterator[int]:
+    """Yields each position at which base64 may begin: the start of the word, and after each of its first `+/_-`."""
     yield start
-    for character in islice(_CHARACTER_BEFORE.finditer(text, start, end), MAX_CHARACTERS_BEFORE):
+    for character in islice(_SEPARATOR_BEFORE.finditer(text, start, end), MAX_SEPARATORS_BEFORE):
         yield character.end()
 
 
-def _in_lines(text: str) -> Iterator[_DecodedStretch]:
-    """Base64 that is wrapped into lines."""
-    at = 0
-    while word := _BASE64_WORD.search(text, at):
-        second = before_last = at = word.end()
+def _base64_in_lines(text: str) -> Iterator[_DecodedStretch]:
+    """Yields base64 that is wrapped into lines."""
+    position = 0
+    while word := _BASE64_WORD.search(text, position):
+        second_line_start = end_before_last = position = word.end()
         width = 0
-        while line := _NEXT_LINE.match(text, at):
+        while line := _NEXT_LINE.match(text, position):
             size = len(line["line"])
             if size > width > 0:
                 break
-            second = second if width else line.start("line")
-            before_last, at = at, line.end()
+            second_line_start = second_line_start if width else line.start("line")
+            end_before_last, position = position, line.end()
             if size < width:
                 break  # the last line
             width = size
         if not width:
             continue
-        # The first line, a part of it, and the last line may be something else.
-        for start, end in product((*_beginnings(text, *word.span()), second), (at, before_last)):
-            plain = decoded_base64(text[start:end])
-            if plain:
-                yield from _spelt(start, end, plain)
+        # The first line, a part of it, or the last line may not belong to the base64.
+        for start, end in product(
+            (*_possible_starts(text, *word.span()), second_line_start), (position, end_before_last)
+        ):
+            decoded_text = decoded_base64(text[start:end])
+            if decoded_text:
+                yield from _base64_stretch(start, end, decoded_text)
                 break
 
 
-def _spelt(start: int, end: int, plain: str) -> Iterator[_DecodedStretch]:
-    if plain and not PSEUDONYM.fullmatch(plain):
-        yield _DecodedStretch(start, end, "base64", plain)
+def _base64_stretch(start: int, end: int, decoded_text: str) -> Iterator[_DecodedStretch]:
+    if decoded_text and not PSEUDONYM.fullmatch(decoded_text):
+        yield _DecodedStretch(start, end, "base64", decoded_text)

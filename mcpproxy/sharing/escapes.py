@@ -1,7 +1,7 @@
-"""Text without escapes: colour codes of terminals, the escapes of JSON, percent-encoding.
+"""Removes escapes from text: terminal colour codes, JSON escapes and percent-encoding.
 
-A code or an escape often ends in a letter or a digit, which would otherwise seem to belong to the secret after it. Time
-is linear.
+A code or an escape often ends in a letter or a digit, which would otherwise seem to belong to the secret after it. The
+time is linear in the text.
 """
 
 import re
@@ -22,8 +22,8 @@ _PERCENT: Final = re.compile(
     r"%[fF][0-4](?:%[89abAB][0-9a-fA-F]){3}|%[eE][0-9a-fA-F](?:%[89abAB][0-9a-fA-F]){2}"
     r"|%[cdCD][0-9a-fA-F]%[89abAB][0-9a-fA-F]|%[0-9a-fA-F]{2}"
 )
-"""The UTF-8 of a character, or a byte."""
-_BLANKS: Final = {"n": "\n", "r": "\r", "t": "\t"}
+"""Matches a character in UTF-8, or else a single byte."""
+_WHITE_SPACE: Final = {"n": "\n", "r": "\r", "t": "\t"}
 
 
 class UnescapedText(NamedTuple):
@@ -31,33 +31,33 @@ class UnescapedText(NamedTuple):
 
     text: str
     starts: list[int]
-    """Where the character for each escape is in `text`."""
+    """The offset in `text` of the character for each escape."""
     ends: list[int]
-    """Where each escape ends in the original."""
+    """The end of each escape in the original."""
     encoding: str = ""
-    """What a secret with an escape in it is encoded in; empty if its kind does not say so."""
+    """The encoding that the kind of a secret with escapes names; empty if the kind does not change."""
 
     @property
     def is_encoded(self) -> bool:
-        """Whether more than escapes has been decoded."""
+        """Whether anything other than escapes was decoded."""
         return bool(self.encoding)
 
-    def original(self, secrets: Iterable[Secret]) -> Iterator[Secret]:
+    def original_secrets(self, secrets: Iterable[Secret]) -> Iterator[Secret]:
         """Yields the secrets found in `text`, with their positions in the original."""
         for start, end, kind, inner in secrets:
-            first, last = self._place(start), self._place(end)
-            if last - first != end - start:
+            original_start, original_end = self._original_position(start), self._original_position(end)
+            if original_end - original_start != end - start:
                 inner = inner or PlainSecret(kind, self.text[start:end])
                 if self.encoding and not is_encoded(kind):
                     kind = kind_in_encoding(kind, self.encoding)
-            yield Secret(first, last, kind, inner)
+            yield Secret(original_start, original_end, kind, inner)
 
-    def _place(self, at: int) -> int:
-        index = bisect_right(self.starts, at - 1) - 1
-        return at if index < 0 else self.ends[index] + at - self.starts[index] - 1
+    def _original_position(self, offset: int) -> int:
+        index = bisect_right(self.starts, offset - 1) - 1
+        return offset if index < 0 else self.ends[index] + offset - self.starts[index] - 1
 
 
-class _Unescaping:
+class _UnescapedTextBuilder:
     """Builds an `UnescapedText` piece by piece."""
 
     def __init__(self, text: str) -> None:
@@ -65,61 +65,63 @@ class _Unescaping:
         self._pieces: list[str] = []
         self._starts: list[int] = []
         self._ends: list[int] = []
-        self._at = self._size = 0
+        self._copied_end = self._size = 0
 
     def replace(self, start: int, end: int, character: str) -> None:
-        """Put one character in place of a stretch after the previous one."""
-        self._pieces += self._text[self._at : start], character
-        self._size += start - self._at
+        """Replaces a stretch after the previous one with one character."""
+        self._pieces += self._text[self._copied_end : start], character
+        self._size += start - self._copied_end
         self._starts.append(self._size)
         self._ends.append(end)
         self._size += 1
-        self._at = end
+        self._copied_end = end
 
     def result(self, encoding: str = "") -> UnescapedText | None:
-        """The text, or None if nothing was replaced."""
+        """Returns the text, or None if nothing was replaced."""
         if not self._starts:
             return None
-        return UnescapedText("".join([*self._pieces, self._text[self._at :]]), self._starts, self._ends, encoding)
+        return UnescapedText(
+            "".join([*self._pieces, self._text[self._copied_end :]]), self._starts, self._ends, encoding
+        )
 
 
-def unescaped(text: str) -> UnescapedText | None:
-    """A text without the escapes of JSON and of terminals, or None if it has none."""
+def unescape(text: str) -> UnescapedText | None:
+    """Returns a text without its JSON escapes and colour codes, or None if it has none."""
     if "\\" not in text and "\x1b" not in text:
         return None
-    unescaping = _Unescaping(text)
+    unescaping = _UnescapedTextBuilder(text)
     for match in _ESCAPE.finditer(text):
         start = match.start() + (_literal_backslashes(match[0].index("u")) if match["code"] else 0)
         unescaping.replace(start, match.end(), _character(match["code"], match["letter"]))
     return unescaping.result()
 
 
-def percent_decoded(text: str) -> UnescapedText | None:
-    """The words of a text that have percent-encoding, decoded, with a line end between them; None if there are none."""
+def decode_percent(text: str) -> UnescapedText | None:
+    """Decodes the percent-encoded words of a text, and puts a line end between them; returns None if there are none."""
     if "%" not in text:
         return None
-    unescaping = _Unescaping(text)
-    at = 0
+    unescaping = _UnescapedTextBuilder(text)
+    last_end = 0
     for word in _PERCENT_WORD.finditer(text):
-        if word.start() > at:
-            unescaping.replace(at, word.start(), "\n")
-        at = word.end()
+        if word.start() > last_end:
+            unescaping.replace(last_end, word.start(), "\n")
+        last_end = word.end()
         for escape in _PERCENT.finditer(text, *word.span()):
             unescaping.replace(*escape.span(), unquote(escape[0])[0])
-    if at and at < len(text):
-        unescaping.replace(at, len(text), "\n")
+    if last_end and last_end < len(text):
+        unescaping.replace(last_end, len(text), "\n")
     return unescaping.result("percent-encoding")
 
 
 def _literal_backslashes(count: int) -> int:
-    """How many of the backslashes before the code of a character spell a backslash, as in `C:\\\\\\u0055`."""
-    # In JSON in JSON, the backslash of an escape is written as 2, 4, 8 …, and one before it as twice as many.
-    third, rest = divmod(count, 3)
-    return 2 * third if rest == 0 and third & (third - 1) == 0 else 0
+    """Returns how many of the backslashes before an escape represent a literal backslash, as in `C:\\\\\\u0055`."""
+    # In nested JSON, the backslash of an escape is written as 2, 4, 8 …, and a literal one before it as twice as many.
+    third, remainder = divmod(count, 3)
+    return 2 * third if remainder == 0 and third & (third - 1) == 0 else 0
 
 
 def _character(code: str | None, letter: str | None) -> str:
     if letter is not None:
-        return _BLANKS.get(letter, letter)
+        return _WHITE_SPACE.get(letter, letter)
     char = " " if code is None else chr(int(code, 16))
     return char if char >= " " and not "\ud800" <= char <= "\udfff" else " "

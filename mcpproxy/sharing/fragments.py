@@ -1,7 +1,7 @@
-"""Torn or spread-out JSON: keeps the skeleton of a message, replaces all else.
+"""Redacts fragments of JSON: keeps the skeleton of a message, and replaces everything else.
 
-A message that a server spread over several lines, or that broke off, is not JSON, so nothing can vouch for what is in
-it. But its brackets, the members of the envelope and the names of methods show what went wrong, and hold no secret.
+A message that a server spread over several lines, or that broke off, is not JSON, so any value in it may be secret. But
+its brackets, the members of the envelope and the names of methods show what went wrong, and are never secret.
 """
 
 import re
@@ -10,7 +10,7 @@ from typing import Final
 
 from analysis.protocol.methods import METHODS
 from mcpproxy.sharing.kingfisher import Secret
-from mcpproxy.sharing.word_lists import SKELETON
+from mcpproxy.sharing.word_lists import SKELETON_WORDS
 
 _PIECE: Final = re.compile(
     r"(?P<blank>[ \t\r\n\v\f]++)"
@@ -21,19 +21,19 @@ _PIECE: Final = re.compile(
     r"|(?P<other>[^\s\[\]{}:,\"]++)",
     re.DOTALL,
 )
-_KEPT: Final = frozenset({*METHODS, *SKELETON})
+_SKELETON_WORDS: Final = frozenset({*METHODS, *SKELETON_WORDS})
 _META: Final = re.compile(r"io\.modelcontextprotocol/[A-Za-z]{1,40}").fullmatch
 
 
 def secrets_in_fragment(text: str) -> Iterator[Secret]:
-    """Everything in a text that is not the skeleton of a message."""
+    """Yields everything in a text that is not part of the skeleton of a message."""
     for match in _PIECE.finditer(text):
         start, end = match.span()
-        kind = match.lastgroup
-        if kind == "text":
+        group = match.lastgroup
+        if group == "text":
             end -= match[0].endswith('"') and end - start > 1
             word = text[start + 1 : end]
-            if word and word not in _KEPT and not _META(word):
+            if word and word not in _SKELETON_WORDS and not _META(word):
                 yield Secret(start + 1, end, "unparsed")
-        elif kind == "other":
+        elif group == "other":
             yield Secret(start, end, "unparsed")

@@ -1,8 +1,8 @@
-"""Finds where the names and the values of a JSON text are, so that some can be replaced and all other bytes stay.
+"""Finds the positions of names and values in a JSON text, to replace some of them and leave all other bytes unchanged.
 
-Reads one value, or several in sequence as some broken servers write them. It accepts whatever the judges of frames
-accept: duplicate names, lone surrogates, NaN. There is neither recursion nor a pattern that can backtrack, so time is
-linear in the text.
+Reads one value, or several in sequence, as some broken servers write them. It accepts everything that the judges of
+frames accept: duplicate names, lone surrogates, NaN. It does not recurse, and its patterns cannot backtrack, so the
+time is linear in the text.
 """
 
 import json
@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple, TypeAlias
 
-from analysis.protocol.json_pointer import step
+from analysis.protocol.json_pointer import encode_step
 
 _TOKEN: Final = re.compile(
     r"[ \t\n\r]*+(?:"
@@ -23,27 +23,27 @@ _TOKEN: Final = re.compile(
 _ESCAPE: Final = re.compile(r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u.{4}|.)", re.DOTALL)
 
 Path: TypeAlias = "tuple[Path, str | int] | None"
-"""The path to a value: the path to what holds it, and its name or index there. None is the whole text."""
+"""The path to a value: the path to the object or array around it, and its name or index. None is the whole text."""
 
 
 class JsonToken(NamedTuple):
     """A string, a number, or a member's name."""
 
     start: int
-    """Where its token begins."""
+    """The offset of the token."""
     end: int
     text: str
-    """The value of a string; the token of a number."""
+    """The decoded string; for a number, the token itself."""
     path: Path
-    """The path to the value; for a name, to the value that it names."""
+    """The path to the value; for a name, the path to the value that it names."""
     is_name: bool
     is_string: bool
     name: str
-    """The name of the member that holds it, directly or in a list; empty if there is none."""
+    """The name of the member that contains it, directly or in a list; empty if there is none."""
 
 
 class Edit(NamedTuple):
-    """A part of a text and what takes its place."""
+    """A part of a text, and its replacement."""
 
     start: int
     end: int
@@ -55,134 +55,134 @@ class NotJson(ValueError):
 
 
 def pointer_of(path: Path) -> str:
-    """The JSON Pointer (RFC 6901) of a value."""
+    """Returns the JSON Pointer (RFC 6901) of a value."""
     steps: list[str] = []
     while path is not None:
-        path, last = path
-        steps.append(step(str(last)))
+        path, name_or_index = path
+        steps.append(encode_step(str(name_or_index)))
     return "".join(f"/{name}" for name in reversed(steps))
 
 
 def steps_of(path: Path) -> list[str]:
-    """The steps of the path to a value."""
+    """Returns the steps of the path to a value."""
     steps: list[str] = []
     while path is not None:
-        path, last = path
-        steps.append(str(last))
+        path, name_or_index = path
+        steps.append(str(name_or_index))
     return steps[::-1]
 
 
 def tokens(text: str, base: Path = None) -> Iterator[JsonToken]:
-    """The strings, the numbers and the names in a JSON text, in order.
+    """Yields the strings, numbers and names in a JSON text, in order.
 
     Args:
         text: the JSON text.
-        base: the path to the text, if it is a string in another.
+        base: the path to the text, if it is a string in another JSON text.
 
     Raises:
-        NotJson: the text is not JSON; places before the error have been yielded.
+        NotJson: the text is not JSON; the tokens before the error have been yielded.
     """
-    reader = _Reader(base)
-    at = 0
+    reader = _StructureTracker(base)
+    position = 0
     while True:
-        match = _TOKEN.match(text, at)
+        match = _TOKEN.match(text, position)
         if match is None:
-            raise NotJson(at)
-        at = match.end()
+            raise NotJson(position)
+        position = match.end()
         kind = match.lastgroup
         if kind == "end":
-            if reader.wanted != "value" or reader.stack or not reader.has_value:
-                raise NotJson(at)
+            if reader.expected != "value" or reader.stack or not reader.has_value:
+                raise NotJson(position)
             return
         if kind == "punctuation":
-            reader.punctuation(match["punctuation"])
+            reader.add_punctuation(match["punctuation"])
         elif kind == "string":
-            word = match["string"]
-            plain = decoded(word)
-            is_name = reader.wanted in ("name", "first")
+            token = match["string"]
+            decoded_text = decode_string(token)
+            is_name = reader.expected in ("name", "first")
             if is_name:
-                reader.begin_member(plain)
-            yield JsonToken(at - len(word), at, plain, reader.path, is_name, True, reader.name)
+                reader.begin_member(decoded_text)
+            yield JsonToken(position - len(token), position, decoded_text, reader.path, is_name, True, reader.name)
             if not is_name:
                 reader.end_value()
         else:
-            word = match["other"]
-            if word[-1].isdigit():
-                yield JsonToken(at - len(word), at, word, reader.path, False, False, reader.name)
+            token = match["other"]
+            if token[-1].isdigit():
+                yield JsonToken(position - len(token), position, token, reader.path, False, False, reader.name)
             reader.end_value()
 
 
-class _Reader:
-    """Where in the structure of a JSON text the next token is."""
+class _StructureTracker:
+    """Tracks the position of the next token in the structure of a JSON text."""
 
     def __init__(self, base: Path) -> None:
         self.stack: list[tuple[Path, bool, str]] = []
         """The open arrays and objects: the path to each, whether it is an object, and the name of its member."""
         self.path = base
-        """The path to the value that comes next."""
+        """The path to the next value."""
         self.name = ""
-        self.wanted = "value"
+        self.expected = "value"
         """What may come next: `value`, `item` (a value or `]`), `name`, `first` (a name or `}`), `colon` or `next`."""
         self.has_value = False
         self._base = base
 
-    def punctuation(self, character: str) -> None:
-        """Process a bracket, a comma or a colon.
+    def add_punctuation(self, character: str) -> None:
+        """Processes a bracket, a comma or a colon.
 
         Raises:
-            NotJson: it is not allowed here.
+            NotJson: the character is not allowed here.
         """
-        wanted, stack = self.wanted, self.stack
-        if character in "[{" and wanted in ("value", "item"):
+        expected, stack = self.expected, self.stack
+        if character in "[{" and expected in ("value", "item"):
             stack.append((self.path, character == "{", self.name))
             if character == "{":
-                self.wanted = "first"
+                self.expected = "first"
             else:
-                self.path, self.wanted = (self.path, 0), "item"
-        elif character == ":" and wanted == "colon":
-            self.wanted = "value"
-        elif character == "," and wanted == "next":
-            self._comma()
-        elif stack and character == ("}" if stack[-1][1] else "]") and wanted in ("first", "item", "next"):
+                self.path, self.expected = (self.path, 0), "item"
+        elif character == ":" and expected == "colon":
+            self.expected = "value"
+        elif character == "," and expected == "next":
+            self._add_comma()
+        elif stack and character == ("}" if stack[-1][1] else "]") and expected in ("first", "item", "next"):
             self.path, _, self.name = stack.pop()
-            self._ended()
+            self._finish_value()
         else:
             raise NotJson(character)
 
-    def _comma(self) -> None:
-        above, is_object, self.name = self.stack[-1]
+    def _add_comma(self) -> None:
+        parent, is_object, self.name = self.stack[-1]
         if is_object or self.path is None:
-            self.wanted = "name"
+            self.expected = "name"
         else:
-            self.path, self.wanted = (above, int(self.path[1]) + 1), "value"
+            self.path, self.expected = (parent, int(self.path[1]) + 1), "value"
 
     def begin_member(self, name: str) -> None:
-        """Process the name of a member."""
+        """Processes the name of a member."""
         self.name = name
-        self.path, self.wanted = (self.stack[-1][0], name), "colon"
+        self.path, self.expected = (self.stack[-1][0], name), "colon"
 
     def end_value(self) -> None:
-        """Process a string, a number or a constant.
+        """Processes a string, a number or a constant.
 
         Raises:
             NotJson: no value is allowed here.
         """
-        if self.wanted not in ("value", "item"):
-            raise NotJson(self.wanted)
-        self._ended()
+        if self.expected not in ("value", "item"):
+            raise NotJson(self.expected)
+        self._finish_value()
 
-    def _ended(self) -> None:
+    def _finish_value(self) -> None:
         if self.stack:
-            self.wanted = "next"
+            self.expected = "next"
         else:
-            self.path, self.name, self.wanted, self.has_value = self._base, "", "value", True
+            self.path, self.name, self.expected, self.has_value = self._base, "", "value", True
 
 
-def decoded(token: str) -> str:
-    """The text of a JSON string.
+def decode_string(token: str) -> str:
+    """Returns the text of a JSON string.
 
     Raises:
-        NotJson: it has an escape that JSON does not know, or a control character.
+        NotJson: the string has an invalid escape, or a control character.
     """
     if "\\" not in token and token.isprintable():
         return token[1:-1]
@@ -193,41 +193,41 @@ def decoded(token: str) -> str:
     return text
 
 
-def within(token: str, edits: Iterable[Edit], at: int) -> list[Edit]:
-    """Edits of a string's text as edits of the JSON that spells it.
+def edits_in_json(token: str, edits: Iterable[Edit], token_start: int) -> list[Edit]:
+    """Converts edits of a string's text to edits of the JSON text that contains the string.
 
     Args:
-        token: the string as it is spelt, with its quotes.
-        edits: in order, of the text.
-        at: where the token begins.
+        token: the string in JSON, with its quotes and escapes.
+        edits: the edits of the decoded text, in order.
+        token_start: the offset of the token in the JSON text.
     """
     if "\\" not in token:
-        return [Edit(at + 1 + start, at + 1 + end, _spelt(text)) for start, end, text in edits]
+        return [Edit(token_start + 1 + start, token_start + 1 + end, _escaped_text(text)) for start, end, text in edits]
     escapes = [(match.start() - 1, match.end() - match.start()) for match in _ESCAPE.finditer(token, 1, len(token) - 1)]
-    moved: list[Edit] = []
-    index = shift = 0  # the next escape, and how far the spelling is ahead of the text
+    token_edits: list[Edit] = []
+    index = shift = 0  # the next escape, and how many characters the escapes before it add
 
-    def place(of: int) -> int:
+    def position_in_json(offset: int) -> int:
         nonlocal index, shift
-        while index < len(escapes) and escapes[index][0] < of + shift:
+        while index < len(escapes) and escapes[index][0] < offset + shift:
             shift += escapes[index][1] - 1
             index += 1
-        return at + 1 + of + shift
+        return token_start + 1 + offset + shift
 
     for start, end, text in edits:
-        moved.append(Edit(place(start), place(end), _spelt(text)))
-    return moved
+        token_edits.append(Edit(position_in_json(start), position_in_json(end), _escaped_text(text)))
+    return token_edits
 
 
-def _spelt(text: str) -> str:
+def _escaped_text(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
-def edited(text: str, edits: Iterable[Edit]) -> str:
-    """The text with the edits made, which are in order and do not overlap."""
+def apply_edits(text: str, edits: Iterable[Edit]) -> str:
+    """Applies edits, which must be in order and must not overlap, to a text."""
     pieces: list[str] = []
-    at = 0
-    for start, end, new in edits:
-        pieces += text[at:start], new
-        at = end
-    return "".join([*pieces, text[at:]])
+    position = 0
+    for start, end, replacement in edits:
+        pieces += text[position:start], replacement
+        position = end
+    return "".join([*pieces, text[position:]])

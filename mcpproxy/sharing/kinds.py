@@ -1,10 +1,10 @@
-"""The kinds of what is replaced, as far as the code treats some differently from others."""
+"""The kinds of secrets that the code treats differently from others."""
 
 from typing import Final
 
-PERSONAL_NUMBERS: Final = frozenset({"phone-number", "iban", "mac-address"})
+PERSONAL_NUMBER_KINDS: Final = frozenset({"phone-number", "iban", "mac-address"})
 """Kinds that are found only on request."""
-PERSONAL: Final = PERSONAL_NUMBERS | frozenset(
+PERSONAL_KINDS: Final = PERSONAL_NUMBER_KINDS | frozenset(
     {
         "email",
         "user-name",
@@ -20,28 +20,28 @@ PERSONAL: Final = PERSONAL_NUMBERS | frozenset(
 """Kinds that identify a person or a host, but give no access."""
 KNOWN_VALUE: Final = "known-value"
 """The kind of a value that is secret only because it was recognised elsewhere."""
-_IN: Final = "-in-"
+_KIND_INFIX: Final = "-in-"
 _ENCODINGS: Final = ("base64", "hexadecimal", "percent-encoding")
-UNCERTAIN: Final = PERSONAL_NUMBERS | frozenset(
+UNCERTAIN_KINDS: Final = PERSONAL_NUMBER_KINDS | frozenset(
     {"host", "ip-address", "user-word", "card-number", "url-parameter", KNOWN_VALUE}
-    | {f"{KNOWN_VALUE}{_IN}{encoding}" for encoding in _ENCODINGS}
+    | {f"{KNOWN_VALUE}{_KIND_INFIX}{encoding}" for encoding in _ENCODINGS}
 )
-"""Kinds that are left alone in ids, cursors and other words of the protocol."""
+"""Kinds that are not replaced in ids, cursors and other values of the protocol."""
 
 
 def kind_in_encoding(kind: str, encoding: str) -> str:
-    """The kind of a secret that is encoded, such as `secret-in-base64`; of several encodings, it has the outermost."""
-    plain = kind.partition(_IN)[0]
-    if plain not in ("personal", KNOWN_VALUE):
-        plain = "personal" if plain in PERSONAL or plain == "card-number" else "secret"
-    return f"{plain}{_IN}{encoding}"
+    """Returns the kind of an encoded secret, such as `secret-in-base64`, with the outermost of several encodings."""
+    family = kind.partition(_KIND_INFIX)[0]
+    if family not in ("personal", KNOWN_VALUE):
+        family = "personal" if family in PERSONAL_KINDS or family == "card-number" else "secret"
+    return f"{family}{_KIND_INFIX}{encoding}"
 
 
 def is_known_value(kind: str) -> bool:
-    """Whether a kind is that of a value which was recognised elsewhere, encoded or not."""
+    """Whether a kind is that of a value that was recognised elsewhere, encoded or not."""
     return kind.startswith(KNOWN_VALUE)
 
 
 def is_encoded(kind: str) -> bool:
     """Whether a kind says that the secret is encoded."""
-    return _IN in kind
+    return _KIND_INFIX in kind

@@ -1,7 +1,7 @@
-"""Kingfisher's catalogue of secrets: the tokens, keys and passwords of hundreds of services, by the form that each has.
+"""Finds the tokens, keys and passwords of hundreds of services with Kingfisher's catalogue of rules.
 
-Its engine takes linear time for any text, opens no connection while it scans, and looks into base64 as well. The
-rules are compiled once (some 4 s) and then read from our cache directory (0.3 s).
+Its engine takes linear time for any text, opens no connection while it scans, and decodes base64 as well. The rules are
+compiled once (some 4 s), and then read from mcpproxy's cache directory (0.3 s).
 """
 
 import re
@@ -18,26 +18,26 @@ from mcpproxy.sharing.placeholders import is_placeholder
 
 _FOLDER: Final = "secret-rules"
 _PUNCTUATION: Final = bytes({*range(32), *range(127, 256)} - {*b"\n"}) + rb"""!"#$&'()*,;<>?@[\]^`{|}"""
-_BLANKED: Final = bytes.maketrans(_PUNCTUATION, b" " * len(_PUNCTUATION))
+_BLANK_PUNCTUATION: Final = bytes.maketrans(_PUNCTUATION, b" " * len(_PUNCTUATION))
 _ENDINGS: Final = tuple((mark + blank, b" " + blank) for mark in (b".", b"/") for blank in (b" ", b"\n", mark))
-"""Characters that may be part of a token, at the end of a word, and what replaces them there."""
+"""Characters that can be part of a token but may also end a word, and their replacements at the end of a word."""
 _COLON_AFTER_TOKEN: Final = re.compile(rb":(?=[ \n:])(?<=[A-Za-z0-9_+/=.-]{16}:)")
-"""After a shorter word, which is no token, a colon may be what a rule expects between a name and its token."""
+"""Matches a colon after a possible token. After a shorter word, the colon may belong between a name and its token."""
 _KEY_BEGINS: Final = b"-----BEGIN"
-_MAX_KEYS: Final = 100
-"""How many private keys of one text the rules search for: each beginning of one without an end takes them as long as
-the rest of the text. Those in `patterns` find keys, too, in linear time."""
+_MAX_PRIVATE_KEYS: Final = 100
+"""Private keys in one text that the rules search for. For each beginning of a key without an end, they scan the rest of
+the text. The patterns in `patterns` find keys, too, in linear time."""
 
-SCAN_S: Final = 10.0
-"""How long a text is searched at most; 16 MiB of ordinary text take a twentieth of a second."""
+MAX_SCAN_S: Final = 10.0
+"""The time limit for the search of a text. A search of 16 MiB of ordinary text takes a twentieth of a second."""
 
 
 class SearchLimitReached(ValueError):
-    """A text takes too long to search, or holds too many secrets, to be redacted piece by piece."""
+    """A text takes too long to search, or contains too many secrets, so that it must be replaced whole."""
 
 
 class PlainSecret(NamedTuple):
-    """A secret that is encoded, as it reads once it is decoded."""
+    """The decoded text of an encoded secret."""
 
     kind: str
     text: str
@@ -49,81 +49,81 @@ class Secret(NamedTuple):
     start: int
     end: int
     kind: str
-    """What it is, in a few words joined by hyphens."""
+    """A few words that describe the secret, joined by hyphens."""
     inner: PlainSecret | None = None
     """The secret that the stretch encodes, if it is encoded."""
 
 
 @cache
 def catalogue() -> "KingfisherScanner":
-    """The compiled rules, loaded once."""
+    """Returns the scanner with the compiled rules, which are loaded once."""
     return KingfisherScanner()
 
 
 class KingfisherScanner:
-    """The compiled rules."""
+    """Searches texts with the compiled rules."""
 
     def __init__(self) -> None:
-        below = cache_directory()
-        folder = Path(below, _FOLDER) if below is not None else None
-        # Rules of low confidence, too: a false alarm costs little here, and a shared secret cannot be recalled.
+        cache_folder = cache_directory()
+        folder = Path(cache_folder, _FOLDER) if cache_folder is not None else None
+        # Rules of low confidence are used, too: a false alarm costs little, and a shared secret cannot be recalled.
         rules = Rules(confidence="low", cache_dir=folder, cache=folder is not None)
         self._scanner = Scanner(rules)
 
     def secrets(self, text: str) -> list[Secret]:
-        """The secrets in a text, in no particular order; they may overlap.
+        """Returns the secrets in a text, in no particular order; they may overlap.
 
         Raises:
             SearchLimitReached: the search takes too long.
         """
         raw = text.encode("utf-8", "replace")  # a lone surrogate counts as one character in both
-        if raw.count(_KEY_BEGINS) > _MAX_KEYS:
+        if raw.count(_KEY_BEGINS) > _MAX_PRIVATE_KEYS:
             raw = raw.replace(_KEY_BEGINS, b" " * len(_KEY_BEGINS))
-        found = dict.fromkeys(chain(self._found(raw), self._found(_words(raw))))
-        if not found:
+        matches = dict.fromkeys(chain(self._scan_bytes(raw), self._scan_bytes(_blank_punctuation(raw))))
+        if not matches:
             return []
         is_ascii = len(raw) == len(text)
         secrets = []
-        for start, end, kind, _ in found:
+        for start, end, kind, _ in matches:
             if not is_ascii:
                 start, end = len(raw[:start].decode("utf-8", "replace")), len(raw[:end].decode("utf-8", "replace"))
             if not is_placeholder(text[start:end]):
                 secrets.append(Secret(start, end, kind))
         return secrets
 
-    def _found(self, raw: bytes) -> Iterator[Secret]:
-        """What one search finds, with positions in bytes.
+    def _scan_bytes(self, raw: bytes) -> Iterator[Secret]:
+        """Yields the secrets that one search finds, with positions in bytes.
 
         Raises:
-            SearchLimitReached: it takes too long.
+            SearchLimitReached: the search takes too long.
         """
         try:
-            findings = self._scanner.scan(raw, timeout=SCAN_S)
+            findings = self._scanner.scan(raw, timeout=MAX_SCAN_S)
         except TimeoutError as error:
-            raise SearchLimitReached(f"it takes more than {SCAN_S:.0f} s to search") from error
+            raise SearchLimitReached(f"it takes more than {MAX_SCAN_S:.0f} s to search") from error
         for finding in findings:
-            place = finding.location
-            yield Secret(place["start_offset"], place["end_offset"], kind_of(finding.rule_id))
+            location = finding.location
+            yield Secret(location["start_offset"], location["end_offset"], kind_of(finding.rule_id))
 
 
 def kind_of(rule: str) -> str:
-    """The kind of what a rule finds: its id without the catalogue that it is from, and the number of the variant."""
+    """Returns the kind of the secrets that a rule finds: its id without the catalogue and the number of the variant."""
     _, name, *_ = rule.split(".")
     return name.rpartition("/")[2]
 
 
-def _words(raw: bytes) -> bytes:
-    """A text with blanks in place of the punctuation between its words, so that each word stays at its position.
+def _blank_punctuation(raw: bytes) -> bytes:
+    """Replaces the punctuation between words with blanks, so that each word stays at its position.
 
-    Many rules want a token to end with its line, or before a blank, a quote or a semicolon; in prose, a comma or a
+    Many rules expect a token to end with its line, or before a blank, a quote or a semicolon. In prose, a comma or a
     bracket may follow it. (`re.sub` would take twenty times the memory of the text.)
     """
-    words = raw.translate(_BLANKED) + b"\n"
-    for ending, blanks in _ENDINGS:
-        words = words.replace(ending, blanks)
+    words = raw.translate(_BLANK_PUNCTUATION) + b"\n"
+    for mark, blanks in _ENDINGS:
+        words = words.replace(mark, blanks)
     if not _COLON_AFTER_TOKEN.search(words):
         return words
-    blanked = bytearray(words)
+    blanked_words = bytearray(words)
     for colon in _COLON_AFTER_TOKEN.finditer(words):
-        blanked[colon.start()] = ord(" ")
-    return bytes(blanked)
+        blanked_words[colon.start()] = ord(" ")
+    return bytes(blanked_words)

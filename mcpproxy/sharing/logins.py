@@ -1,6 +1,6 @@
-"""Logins as programs write them: `.netrc`, Oracle's `user/password@`, and passwords among the options of commands.
+"""Finds logins in the notations of programs: `.netrc`, Oracle's `user/password@`, and passwords in command options.
 
-Everything takes linear time.
+The time is linear in the text.
 """
 
 import re
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from mcpproxy.sharing.placeholders import is_placeholder
-from mcpproxy.sharing.word_lists import PROSE
+from mcpproxy.sharing.word_lists import PROSE_WORDS
 
 _NETRC: Final = re.compile(
     r"(?<![\w.-])(?:machine\s{1,9}+(?P<host>[\w.:-]{1,255}+)|default)"
@@ -22,7 +22,7 @@ _ORACLE: Final = re.compile(
     r"@(?://)?+(?P<host>[\w.-]{1,255}+)?+"
 )
 _SEPARATOR: Final = r"(?:\"?[ \t]{1,9}+|[\"'],[ \t]{0,4}+[\"']|\"\x1f\n(?:[^=\"\n]{0,60}+=\")?+)"
-"""Between the words of a command: also if it is a list in JSON, and if the words are the values of a document."""
+"""Separates the words of a command, which may also be items of a JSON list or values of a document."""
 _WORD: Final = r"(?:'(?!,)[^'\n]{0,200}+'|\"(?!,)[^\"\n\x1f]{0,200}+\"|[^\s'\"|;&<>`\x1f]{1,300}+){1,4}+"
 _COMMAND: Final = re.compile(
     r"(?<![\w.-])(?P<program>mysql(?:dump|admin|import|check|show|slap|binlog|pump|sh)?"
@@ -32,16 +32,16 @@ _COMMAND: Final = re.compile(
 _VALUE: Final = (
     r"['\"]?(?P<value>(?<=')[^'\n]{1,200}+(?=')|(?<=\")[^\"\n\x1f]{1,200}+(?=\")|[^\s'\"|;&<>`\x1f]{1,200}+)"
 )
-_ATTACHED: Final = re.compile(rf"(?<=[ \t\"'])-p{_VALUE}")
-_SEPARATE: Final = {
+_ATTACHED_PASSWORD: Final = re.compile(rf"(?<=[ \t\"'])-p{_VALUE}")
+_SEPARATE_PASSWORD: Final = {
     "sshpass": re.compile(rf"(?<=[ \t\"'])-p(?:{_SEPARATOR})?+{_VALUE}"),
     "redis-cli": re.compile(rf"(?<=[ \t\"'])(?:-a|--pass){_SEPARATOR}{_VALUE}"),
     "sqlcmd": re.compile(rf"(?<=[ \t\"'])-P(?:{_SEPARATOR})?+{_VALUE}"),
     "mongo": re.compile(rf"(?<=[ \t\"'])(?:-p|--password){_SEPARATOR}{_VALUE}"),
 }
-"""How the programs take a password that may be a word of its own; all others are MySQL's."""
+"""The options of programs that accept a password as a separate word. All other programs have MySQL's options."""
 _PORTS: Final = re.compile(r"[0-9.:]{1,40}(?:/tcp|/udp)?").fullmatch
-"""What follows `-p` if `mysql` is the name of a container: `-p3306:3306`."""
+"""Matches what follows `-p` if `mysql` is the name of a container: `-p3306:3306`."""
 
 
 _COMMAND_MARKS: Final = ("mysql", "mariadb", "mycli", "sshpass", "redis-cli", "sqlcmd", "mongo")
@@ -57,23 +57,23 @@ class LoginPart(NamedTuple):
     """`login` for a password, `login-user` or `host`."""
 
 
-def logins(text: str) -> Iterator[LoginPart]:
-    """The parts of the logins in a text, and the hosts of Oracle's addresses without a login."""
+def login_parts(text: str) -> Iterator[LoginPart]:
+    """Yields the parts of the logins in a text, and the hosts in Oracle addresses without a login."""
     if "password" in text and ("machine" in text or "default" in text):
-        yield from _netrc(text)
+        yield from _netrc_parts(text)
     if any(mark in text for mark in _ORACLE_MARKS):
-        yield from _oracle(text)
+        yield from _oracle_parts(text)
     if any(mark in text for mark in _COMMAND_MARKS):
         for command in _COMMAND.finditer(text):
-            yield from _in_command(command)
+            yield from _command_parts(command)
 
 
-def _netrc(text: str) -> Iterator[LoginPart]:
+def _netrc_parts(text: str) -> Iterator[LoginPart]:
     for entry in _NETRC.finditer(text):
         words = {word["name"]: word for word in _NETRC_WORD.finditer(text, *entry.span("words"))}
         password, user = words.get("password"), words.get("login")
-        is_prose = user is not None and user["value"] in PROSE
-        if password is None or is_prose or password["value"] in PROSE or is_placeholder(password["value"]):
+        is_prose = user is not None and user["value"] in PROSE_WORDS
+        if password is None or is_prose or password["value"] in PROSE_WORDS or is_placeholder(password["value"]):
             continue
         yield LoginPart(*password.span("value"), "login")
         if user:
@@ -82,7 +82,7 @@ def _netrc(text: str) -> Iterator[LoginPart]:
             yield LoginPart(*entry.span("host"), "host")
 
 
-def _oracle(text: str) -> Iterator[LoginPart]:
+def _oracle_parts(text: str) -> Iterator[LoginPart]:
     for match in _ORACLE.finditer(text):
         group = "quoted" if match["quoted"] else "bare"
         if match[group] and not is_placeholder(match[group]):
@@ -92,9 +92,9 @@ def _oracle(text: str) -> Iterator[LoginPart]:
             yield LoginPart(*match.span("host"), "host")
 
 
-def _in_command(command: re.Match[str]) -> Iterator[LoginPart]:
+def _command_parts(command: re.Match[str]) -> Iterator[LoginPart]:
     program = command["program"]
-    pattern = _SEPARATE.get("mongo" if program.startswith("mongo") else program, _ATTACHED)
+    pattern = _SEPARATE_PASSWORD.get("mongo" if program.startswith("mongo") else program, _ATTACHED_PASSWORD)
     for option in pattern.finditer(command.string, *command.span("words")):
         value = option["value"]
         if not is_placeholder(value) and value[0] not in "$%`\\" and not _PORTS(value):

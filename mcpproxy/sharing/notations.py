@@ -1,6 +1,6 @@
-"""Secrets that a notation reveals: options of commands, XML, SQL, `.pgpass`, environment variables, password hashes.
+"""Finds secrets by their notation: command options, XML, SQL, `.pgpass`, environment variables, password hashes.
 
-Every pattern takes linear time, and is tried only if a text has a mark without which it cannot match.
+Every pattern takes linear time, and is tried only if the text contains a mark that every match must have.
 """
 
 import re
@@ -11,7 +11,7 @@ from mcpproxy.sharing.kingfisher import Secret
 from mcpproxy.sharing.names import holds_secret, is_harmless
 from mcpproxy.sharing.passwords import is_random
 from mcpproxy.sharing.punctuation import end_of_word
-from mcpproxy.sharing.word_lists import NO_PASSWORDS
+from mcpproxy.sharing.word_lists import NON_PASSWORDS
 
 _MIN_VARIABLE_CHARS: Final = 12
 
@@ -20,15 +20,15 @@ class _Notation(NamedTuple):
     """A notation for secrets."""
 
     marks: tuple[str, ...]
-    """One of them is in every text in this notation."""
+    """Every text in this notation contains one of these."""
     pattern: re.Pattern[str]
-    """Its group `value` is the secret."""
-    holds: Callable[[re.Match[str]], bool]
-    """Whether a match is a secret."""
+    """The pattern whose group `value` matches the secret."""
+    is_secret: Callable[[re.Match[str]], bool]
+    """Returns whether a match is a secret."""
 
 
 def _value(match: re.Match[str]) -> str:
-    """The secret, without the punctuation of the sentence that ends with it."""
+    """Returns the value of a match, without the punctuation of a sentence that ends with it."""
     start, end = match.span("value")
     return match.string[start : end_of_word(match.string, start, end)]
 
@@ -45,17 +45,17 @@ def _is_under_name(match: re.Match[str]) -> bool:
 
 def _is_password(match: re.Match[str]) -> bool:
     value = _value(match)
-    return not is_harmless(value) and value.lower() not in NO_PASSWORDS
+    return not is_harmless(value) and value.lower() not in NON_PASSWORDS
 
 
 def _is_key(match: re.Match[str]) -> bool:
     value = _value(match)
-    has_both = any(char.isdigit() for char in value) and any(char.isalpha() for char in value)
+    has_digits_and_letters = any(char.isdigit() for char in value) and any(char.isalpha() for char in value)
     # `S3_SSE_KEY = "fs.s3.sse.enabled"` is the name of a setting.
-    return len(value) >= _MIN_VARIABLE_CHARS and has_both and "." not in value and is_random(value)
+    return len(value) >= _MIN_VARIABLE_CHARS and has_digits_and_letters and "." not in value and is_random(value)
 
 
-def _is_always(_match: re.Match[str]) -> bool:
+def _is_any(_match: re.Match[str]) -> bool:
     return True
 
 
@@ -124,19 +124,19 @@ _NOTATIONS: Final = (
             r"(?<![\w$])(?P<value>\$(?:2[abxy]?\$[0-9]{2}\$[./A-Za-z0-9]{53}"
             r"|(?:1|5|6|y|apr1|argon2(?:id|i|d))\$[./A-Za-z0-9$=,+-]{20,200}+))"
         ),
-        _is_always,
+        _is_any,
     ),
     # https://discord.com/api/webhooks/…/…, https://acme.webhook.office.com/webhookb2/…
     _Notation(
         ("/webhooks/", "/webhookb2/"),
         re.compile(r"/(?:webhooks/(?=[0-9]{15,21}/)|webhookb2/)(?P<value>[\w@/-]{60,400}+)"),
-        _is_always,
+        _is_any,
     ),
 )
 
 
-def noted(text: str) -> Iterator[Secret]:
-    """Yields the secrets that a notation reveals."""
+def notation_secrets(text: str) -> Iterator[Secret]:
+    """Yields the secrets that their notation reveals."""
     for marks, pattern, holds in _NOTATIONS:
         if any(mark in text for mark in marks):
             for match in pattern.finditer(text):

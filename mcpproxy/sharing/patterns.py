@@ -1,10 +1,10 @@
 """Finds credentials and personal data by their form: tokens, e-mail addresses, user and host names, card numbers.
 
-This complements the catalogue of services' tokens, which was made for source code: there, a token without a telling
-word next to it may be an example, and e-mail addresses and home directories are not leaks. Every pattern takes linear
-time: repetitions are bounded or possessive, and what follows a repetition cannot begin within it. Most patterns are
-tried only on a text that contains one of the literals without which they cannot match, as a search for a literal is a
-hundred times as fast.
+This complements the catalogue of service tokens, which was made for source code. In source code, a token without a
+keyword next to it may be an example, and e-mail addresses and home directories are not leaks. Every pattern takes
+linear time: repetitions are bounded or possessive, and the text after a repetition cannot begin within it. Most
+patterns have literals, one of which every match contains. They are tried only on texts with such a literal, because the
+search for a literal is a hundred times as fast.
 """
 
 import re
@@ -15,10 +15,10 @@ from urllib.parse import unquote
 
 from mcpproxy.sharing.card_numbers import card_numbers
 from mcpproxy.sharing.kingfisher import Secret
-from mcpproxy.sharing.logins import logins
-from mcpproxy.sharing.network_addresses import addresses, is_address, is_public_address
-from mcpproxy.sharing.notations import noted
-from mcpproxy.sharing.passwords import assigned
+from mcpproxy.sharing.logins import login_parts
+from mcpproxy.sharing.network_addresses import is_address, is_public_address, private_addresses
+from mcpproxy.sharing.notations import notation_secrets
+from mcpproxy.sharing.passwords import assigned_secrets
 from mcpproxy.sharing.placeholders import is_placeholder
 from mcpproxy.sharing.pseudonyms import PSEUDONYM
 from mcpproxy.sharing.punctuation import end_of_word
@@ -76,7 +76,7 @@ _CREDENTIAL_PATTERNS: Final = (
         r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY(?: BLOCK)?-----"
         r"(?:[^-\x1f]|-(?!----END)){0,100000}+(?:-----END [A-Z0-9 ]{1,80}-----)?+",
     ),
-    # A PuTTY key file states the number of lines of the private key before them, and their MAC after them.
+    # In a PuTTY key file, the private key comes after the number of its lines, and before its MAC.
     _pattern(
         "private-key",
         "Private-Lines:",
@@ -125,7 +125,7 @@ _SCHEME_CREDENTIAL: Final = re.compile(
 )
 _SCHEME_LITERALS: Final = ("bearer ", "basic ", "digest ", "dpop ", "negotiate ", "token ", "apikey ", "bearer\t")
 _match_challenge_parameter: Final = re.compile(r"[a-z_-]{3,30}=").match
-"""Matches a parameter after a scheme, as in the challenge of a server, which is not a credential."""
+"""Matches a parameter after a scheme, as in a server's challenge, which is not a credential."""
 _URL: Final = re.compile(
     r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{1,30}+://[^\s\"<>`^\\\x00-\x1f{}|]{1,8192}+", re.ASCII
 )
@@ -154,11 +154,11 @@ _INTERNAL_HOST: Final = re.compile(
 )
 _HOST_LITERALS: Final = (".internal", ".intranet", ".local", ".lan", ".corp", ".home", ".private")
 _AFTER_AUTHORITY: Final = re.compile(r"[\s/?#\"<>]").search
-"""Matches what cannot be in the user and the password of a URL."""
+"""Matches a character that cannot be in the user or the password of a URL."""
 _MAX_URL_PREFIX_CHARS: Final = 200
-"""The characters before an apparent e-mail address in which a URL may begin.
+"""The characters before an apparent e-mail address that are searched for the beginning of a URL.
 
-In `scheme://user:password@host`, the end looks like an address, but is a password and a host.
+The end of `scheme://user:password@host` looks like an e-mail address, but is a password and a host.
 """
 
 
@@ -175,10 +175,10 @@ def credentials(text: str) -> Iterator[Secret]:
         for match in _SCHEME_CREDENTIAL.finditer(lower_text):
             if not _match_challenge_parameter(match["value"]) and not is_placeholder(match["value"]):
                 yield Secret(*match.span("value"), "credential")
-    yield from assigned(text, lower_text)
-    yield from noted(text)
+    yield from assigned_secrets(text, lower_text)
+    yield from notation_secrets(text)
     yield from _url_credentials(text)
-    for start, end, kind in logins(text):
+    for start, end, kind in login_parts(text):
         if kind == "login":
             yield Secret(start, end, kind)
 
@@ -200,7 +200,7 @@ def personal_data(text: str) -> Iterator[Secret]:
         yield Secret(start, end, "user-name")
     yield from _hosts(text)
     yield from _login_data(text)
-    for start, end in addresses(text):
+    for start, end in private_addresses(text):
         yield Secret(start, end, "ip-address")
     for start, end in card_numbers(text):
         yield Secret(start, end, "card-number")
@@ -244,7 +244,7 @@ def _hosts(text: str) -> Iterator[Secret]:
 
 
 def _login_data(text: str) -> Iterator[Secret]:
-    for start, end, kind in logins(text):
+    for start, end, kind in login_parts(text):
         value = text[start:end]
         if kind == "host" and not is_harmless_host(value):
             yield Secret(start, end, "ip-address" if is_address(value) else "host")
@@ -254,15 +254,15 @@ def _login_data(text: str) -> Iterator[Secret]:
 
 def _urls(text: str) -> Iterator[tuple[int, str, re.Match[str]]]:
     """Yields each URL in a text, and each URL inside another one, as its start, its text and its authority."""
-    for url in _URL.finditer(text) if "://" in text else ():
-        whole = text[url.start() : end_of_word(text, *url.span())]
-        authority = _AUTHORITY.match(whole)
+    for match in _URL.finditer(text) if "://" in text else ():
+        url_text = text[match.start() : end_of_word(text, *match.span())]
+        authority = _AUTHORITY.match(url_text)
         if authority is not None:
-            yield url.start(), whole, authority
-            for inner in _INNER_URL.finditer(whole, authority.end()):
-                authority = _AUTHORITY.match(inner[0])
+            yield match.start(), url_text, authority
+            for inner_match in _INNER_URL.finditer(url_text, authority.end()):
+                authority = _AUTHORITY.match(inner_match[0])
                 if authority is not None:
-                    yield url.start() + inner.start(), inner[0], authority
+                    yield match.start() + inner_match.start(), inner_match[0], authority
 
 
 @lru_cache(4096)
@@ -278,14 +278,14 @@ def is_harmless_host(host: str) -> bool:
 
 def is_secret_parameter(name: str, value: str) -> bool:
     """Whether the value of a URL's parameter may be a secret."""
-    decoded = unquote(value)
-    is_word = decoded.replace(".", "").isalpha() and len(decoded) < 20
-    is_harmless = is_word or is_placeholder(decoded) or PSEUDONYM.fullmatch(decoded) is not None
-    return name.lower() not in PLAIN_PARAMETERS and len(decoded) >= 4 and not is_harmless
+    decoded_value = unquote(value)
+    is_word = decoded_value.replace(".", "").isalpha() and len(decoded_value) < 20
+    is_harmless = is_word or is_placeholder(decoded_value) or PSEUDONYM.fullmatch(decoded_value) is not None
+    return name.lower() not in PLAIN_PARAMETERS and len(decoded_value) >= 4 and not is_harmless
 
 
 def may_name_person(name: str) -> bool:
-    """Whether the user name in the path of a home directory, or in a login, may be that of a person."""
+    """Whether the user name in the path of a home directory, or in a login, may identify a person."""
     return name.lower() not in COMMON_USERS and bool(name.strip(".")) and not PSEUDONYM.fullmatch(name)
 
 

@@ -1,7 +1,7 @@
-"""Numbers that identify a person or a device: telephone numbers, bank accounts (IBAN), MAC addresses.
+"""Finds numbers that identify a person or a device: telephone numbers, bank accounts (IBAN), MAC addresses.
 
-Many harmless numbers look like telephone numbers, so these need the `+` of an international number, an unmistakable
-grouping, or a word such as `phone` before them. Everything takes linear time.
+Many harmless numbers look like telephone numbers. So a telephone number must have the `+` of an international number,
+an unmistakable grouping, or a word such as `phone` before it. The time is linear in the text.
 """
 
 import re
@@ -41,33 +41,33 @@ _PHONE_WORD: Final = re.compile(
     re.IGNORECASE,
 )
 _MAX_WORD_CHARS: Final = 40
-_TRAILING: Final = " \u00a0\u202f./-("
+_TRAILING_SEPARATORS: Final = " \u00a0\u202f./-("
 _DATE: Final = re.compile(
     r"(?:[0-9]{4}[./-][0-9]{1,2}[./-][0-9]{1,2}|[0-9]{1,2}[./-][0-9]{1,2}[./-][0-9]{2,4})(?![0-9])"
 ).match
 _DIGITS: Final = range(7, 16)
-"""How many digits a telephone number has (ITU-T E.164)."""
+"""The possible numbers of digits in a telephone number (ITU-T E.164)."""
 _INTERNATIONAL_DIGITS: Final = range(8, 16)
-_COUNTRY: Final = re.compile(
+_INTERNATIONAL_NUMBER: Final = re.compile(
     "1[2-9][0-9]{2}[2-9][0-9]{6}|7[3-9][0-9]{9}|(?:2[07]|3[0-469]|4[013-9]|5[1-8]|6[0-6]|8[1246]|9[0-58]"
     "|(?:2[1-689]|3[578]|42|5[09]|6[7-9]|8[0578]|9[679])[0-9])[0-9]+"
 ).fullmatch
-"""The digits of a number with an assigned country code (ITU-T E.164); those of zones 1 and 7 have a fixed length."""
+"""Matches the digits of a number with an assigned country code (ITU-T E.164). In zones 1 and 7, its length is fixed."""
 _MIN_DIGITS_IN_A_ROW: Final = 10
-"""How many digits a number without separators has at least: shorter ones are rather amounts."""
-_ROUND: Final = "000000"
-"""How the digits of a large amount end."""
+"""The digits of a telephone number without separators. A shorter number is more likely an amount."""
+_ROUND_ENDING: Final = "000000"
+"""The last digits of a number that is a large amount."""
 _IBAN_START: Final = re.compile(r"(?<![A-Za-z0-9])(?P<country>[A-Z]{2})[0-9]{2}(?=[ \u00a0\u202f-]?[A-Z0-9])")
 _MAC: Final = re.compile(
     r"(?<![0-9A-Za-z_])(?<![0-9A-Fa-f][:-])(?:[0-9A-Fa-f]{2}(?P<by>[:-])(?:[0-9A-Fa-f]{2}(?P=by)){4}[0-9A-Fa-f]{2}"
     r"|[0-9A-Fa-f]{4}\.[0-9A-Fa-f]{4}\.[0-9A-Fa-f]{4}(?!\.[0-9A-Za-z]))(?![0-9A-Za-z_]|[:-][0-9A-Fa-f])"
 )
-_MAX_OF_TIME: Final = 59
-_NO_DEVICES: Final = frozenset({"f" * 12, "0" * 12})
+_MAX_TIME_PART: Final = 59
+_RESERVED_MAC_DIGITS: Final = frozenset({"f" * 12, "0" * 12})
 
 
 def personal_numbers(text: str) -> Iterator[Secret]:
-    """Telephone numbers, bank accounts and MAC addresses in a text, but for pseudonyms."""
+    """Yields the telephone numbers, bank accounts and MAC addresses in a text, except pseudonyms."""
     yield from _phones(text)
     for start, end in _ibans(text):
         yield Secret(start, end, "iban")
@@ -77,7 +77,7 @@ def personal_numbers(text: str) -> Iterator[Secret]:
 
 
 def is_phone_number(digits: str) -> bool:
-    """Whether digits can be a telephone number, if their name says so."""
+    """Whether digits can be a telephone number if their name, or a word before them, says so."""
     return digits.isdigit() and len(digits) in _DIGITS and not _is_pseudonym(digits)
 
 
@@ -90,20 +90,23 @@ def is_iban(text: str) -> bool:
 
 
 def _phones(text: str) -> Iterator[Secret]:
-    # Where numbers end. A part of a number is not judged by itself: `(992) 803-0966` after `+9 ` is a pseudonym.
-    seen: set[int] = set()
+    # The ends of numbers. A part of a number is not judged by itself: `(992) 803-0966` after `+9 ` is a pseudonym.
+    seen_ends: set[int] = set()
     for pattern, is_phone in (
         (_INTERNATIONAL, _is_international),
         (_NATIONAL, _is_national),
         (_NUMBER, _is_after_phone_word),
     ):
         for match in pattern.finditer(text):
-            start, end = match.start("number"), match.start("number") + len(match["number"].rstrip(_TRAILING))
-            if end not in seen and is_phone(text, start, end):
+            start, end = (
+                match.start("number"),
+                match.start("number") + len(match["number"].rstrip(_TRAILING_SEPARATORS)),
+            )
+            if end not in seen_ends and is_phone(text, start, end):
                 yield Secret(start, end, "phone-number")
-                seen.add(end)
+                seen_ends.add(end)
             elif pattern is _INTERNATIONAL:
-                seen.add(end)
+                seen_ends.add(end)
 
 
 def _is_after_phone_word(text: str, start: int, end: int) -> bool:
@@ -135,9 +138,9 @@ def _is_international(text: str, start: int, end: int) -> bool:
 
 
 def _has_country(number: str, digits: str) -> bool:
-    """Whether a number after a `+` can be called, and is no amount as in `+5000000000 rows`."""
+    """Whether a number after a `+` has a country code, and is not an amount as in `+5000000000 rows`."""
     is_short = len(digits) < _MIN_DIGITS_IN_A_ROW and number == f"+{digits}"
-    return not is_short and _COUNTRY(digits) is not None and not digits.endswith(_ROUND)
+    return not is_short and _INTERNATIONAL_NUMBER(digits) is not None and not digits.endswith(_ROUND_ENDING)
 
 
 def _follows_phone_word(text: str, start: int) -> bool:
@@ -153,24 +156,24 @@ def _is_pseudonym(number: str) -> bool:
 
 
 def _ibans(text: str) -> Iterator[tuple[int, int]]:
-    for start in _IBAN_START.finditer(text):
-        length = IBAN_LENGTHS.get(start["country"])
-        match = _iban(length).match(text, start.start()) if length is not None else None
+    for start_match in _IBAN_START.finditer(text):
+        length = IBAN_LENGTHS.get(start_match["country"])
+        match = _iban_pattern(length).match(text, start_match.start()) if length is not None else None
         if match is not None and is_iban(re.sub("[^A-Z0-9]", "", match[0])):
             yield match.span()
 
 
 @cache
-def _iban(length: int) -> re.Pattern[str]:
-    """The form of a bank account of a country, with or without spaces."""
+def _iban_pattern(length: int) -> re.Pattern[str]:
+    """Returns a pattern for bank accounts with this many characters, with or without spaces."""
     return re.compile(rf"[A-Z]{{2}}[0-9]{{2}}(?:[ \u00a0\u202f-]?[A-Z0-9]){{{length - 4}}}(?![A-Za-z0-9])")
 
 
 def _is_device(address: str) -> bool:
-    """Whether what looks like a MAC address is one: not a date, a time, a word or a pseudonym."""
+    """Whether a text in the form of a MAC address is one, and not a date, a time, a word or a pseudonym."""
     digits = re.sub("[^0-9a-f]", "", address.lower())
-    if digits in _NO_DEVICES or digits.startswith(MAC_PSEUDONYM):
+    if digits in _RESERVED_MAC_DIGITS or digits.startswith(MAC_PSEUDONYM):
         return False
     if digits.isdigit():
-        return address[2] == ":" and any(int(pair) > _MAX_OF_TIME for pair in address.split(":"))
+        return address[2] == ":" and any(int(pair) > _MAX_TIME_PART for pair in address.split(":"))
     return not digits.isalpha() or address[2] == ":"

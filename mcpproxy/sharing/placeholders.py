@@ -1,4 +1,4 @@
-"""Placeholders: what stands where a secret belongs, such as `YOUR_API_KEY`, `<token>`, `${TOKEN}` and `sk-xxxx`."""
+"""Recognises placeholders for secrets, such as `YOUR_API_KEY`, `<token>`, `${TOKEN}` and `sk-xxxx`."""
 
 import re
 from typing import Final
@@ -16,14 +16,14 @@ _WORDS: Final = re.compile(r"[a-z]{1,30}(?:[_ -][a-z]{1,30}){0,5}").fullmatch
 
 
 def is_placeholder(value: str) -> bool:
-    """Whether a value stands for a secret that was removed, or has yet to be filled in."""
+    """Whether a value is a placeholder for a secret that was removed, or has yet to be filled in."""
     if len(value) > _MAX_CHARS:
         return not value.strip("xX*•. \t\r\n")
-    lower = value.lower()
-    if lower in PLACEHOLDERS or _FORM(value) is not None:
+    lower_value = value.lower()
+    if lower_value in PLACEHOLDERS or _FORM(value) is not None:
         return True
-    if not _WORDS(lower):
+    if not _WORDS(lower_value):
         return False
-    words = re.split("[_ -]", lower)
+    words = re.split("[_ -]", lower_value)
     # `your-acme-api-key`, `xoxb-your-token-here`, `insert_client_secret`, `replace-with-token`
     return words[-1] in PLACEHOLDER_NOUNS and ("your" in words[:2] or words[0] in PLACEHOLDER_VERBS)

@@ -1,9 +1,9 @@
 """Keyed pseudonyms, which replace the secrets in a redacted copy.
 
-The key is random, made for one share and thrown away with this object: the same secret has the same pseudonym within
-a share, and a different one in the next share, and guesses cannot be tried out. A pseudonym keeps the form that a
-reader or a schema expects: an address stays an address, a number stays a number with as many digits, base64 stays
-base64. None of them looks like a secret again.
+The random key is made for one share and discarded with this object. So a secret has the same pseudonym throughout a
+share, and a different one in the next share, and guesses cannot be tested. A pseudonym keeps the form that a reader or
+a schema expects: an address stays an address, a number stays a number with as many digits, base64 stays base64. No
+pseudonym looks like a secret.
 """
 
 import os
@@ -19,25 +19,25 @@ from captures.redact import PREFIX
 
 _KEY_BYTES: Final = 32
 _DOMAIN: Final = ".invalid"
-"""RFC 2606 reserves it: no such host can exist."""
+"""A domain reserved by RFC 2606, in which no host can exist."""
 
 PSEUDONYM: Final = re.compile(rf"{PREFIX}[0-9a-f]{{16}}|user-[0-9a-f]{{8}}|host-[0-9a-f]{{8}}\{_DOMAIN}")
-"""Everything that this module makes, apart from numbers, network addresses, ids and base64."""
+"""Matches every pseudonym apart from numbers, network addresses, ids and base64."""
 
 
 PHONE_PSEUDONYM: Final = "999"
-"""How the telephone numbers made here begin: no country and no area has this code."""
+"""The beginning of telephone numbers that are pseudonyms. No country and no area has this code."""
 MAC_PSEUDONYM: Final = "02005e"
-"""How the MAC addresses made here begin: the prefix of IANA, but assigned locally."""
+"""The beginning of MAC addresses that are pseudonyms: the prefix of IANA, with the bit for local assignment."""
 _IBAN_PSEUDONYM: Final = "XX00"
-"""How the bank accounts made here begin: no such country, and no such check digits."""
+"""The beginning of bank accounts that are pseudonyms. This country and these check digits do not exist."""
 
 
-class Pseudonyms:
-    """Makes the pseudonyms of one share."""
+class PseudonymGenerator:
+    """Computes the pseudonyms of one share."""
 
     def __init__(self, key: bytes | None = None) -> None:
-        """`key` is given only by tests."""
+        """Only tests pass a `key`; otherwise it is random."""
         self._key = key or os.urandom(_KEY_BYTES)
 
     def _digest(self, kind: str, secret: str, size: int) -> bytes:
@@ -45,92 +45,97 @@ class Pseudonyms:
         return blake2b(data, key=self._key, digest_size=size, person=kind.encode()).digest()
 
     def tag(self, secret: str) -> str:
-        """`hmac:` and 16 hexadecimal digits, as captures have for secrets everywhere."""
+        """Returns `hmac:` and 16 hexadecimal digits, the form of redacted secrets in all captures."""
         return PREFIX + self._digest("tag", secret, 8).hex()
 
-    def tag_of(self, secret: bytes) -> str:
-        """The same for bytes."""
+    def tag_of_bytes(self, secret: bytes) -> str:
+        """Returns the same as `tag`, for bytes."""
         return self.tag(secret.decode("utf-8", "surrogateescape"))
 
     def user(self, name: str) -> str:
-        """A user's name. Case is ignored, as on most systems."""
+        """Returns a user name. It is the same in upper and lower case, as on most systems."""
         return f"user-{self._digest('user', name.lower(), 4).hex()}"
 
     def host(self, name: str) -> str:
-        """A host's name, in a domain that cannot exist."""
+        """Returns a host name in a domain that cannot exist."""
         return f"host-{self._digest('host', name.lower(), 4).hex()}{_DOMAIN}"
 
     def email(self, address: str) -> str:
-        """An e-mail address."""
+        """Returns an e-mail address."""
         name, _, host = address.rpartition("@")
         return f"{self.user(name)}@{self.host(host)}"
 
     def ip_address(self, address: str) -> str:
-        """An IPv4 or IPv6 address; brackets around it stay."""
-        bare = address.strip("[]")
-        return address.replace(bare, self.ipv6(bare) if ":" in bare else self.ipv4(bare))
+        """Returns an IPv4 or IPv6 address, and keeps brackets around it."""
+        bare_address = address.strip("[]")
+        return address.replace(
+            bare_address, self.ipv6(bare_address) if ":" in bare_address else self.ipv4(bare_address)
+        )
 
     def ipv4(self, address: str) -> str:
-        """An IPv4 address out of 240.0.0.0/4, which is reserved and never routed (RFC 1112)."""
-        first, *rest = self._digest("ipv4", address, 4)
-        return ".".join(map(str, (240 | first & 7, *rest)))
+        """Returns an IPv4 address in 240.0.0.0/4, which is reserved and never routed (RFC 1112)."""
+        first_byte, *other_bytes = self._digest("ipv4", address, 4)
+        return ".".join(map(str, (240 | first_byte & 7, *other_bytes)))
 
     def ipv6(self, address: str) -> str:
-        """An IPv6 address out of 2001:db8::/32, which is reserved for documentation (RFC 3849); spelling is ignored."""
-        digits = self._digest("ipv6", _normal(address), 12).hex()
-        return "2001:db8:" + ":".join(digits[at : at + 4] for at in range(0, 24, 4))
+        """Returns an IPv6 address in 2001:db8::/32, which is reserved for documentation (RFC 3849).
+
+        All spellings of an address have the same pseudonym.
+        """
+        digits = self._digest("ipv6", _normal_address(address), 12).hex()
+        return "2001:db8:" + ":".join(digits[start : start + 4] for start in range(0, 24, 4))
 
     def number(self, digits: str) -> str:
-        """Anything written in digits: of the same length, with its other characters, and never a valid card number."""
+        """Returns other digits in the same places, with the other characters unchanged; never a valid card number."""
         stream = int.from_bytes(self._digest("number", re.sub("[^0-9]", "", digits), 32))
-        drawn = []
+        chars = []
         for char in digits:
             if char.isascii() and char.isdigit():
                 stream, value = divmod(stream, 9)
-                drawn.append(str(value + 1))  # never 0, with which a number in JSON cannot begin
+                chars.append(str(value + 1))  # never 0, with which a number in JSON cannot begin
             else:
-                drawn.append(char)
-        text = "".join(drawn)
+                chars.append(char)
+        text = "".join(chars)
         if passes_luhn(text):
-            last = max(at for at, char in enumerate(text) if char.isdigit())
-            text = text[:last] + str(int(text[last]) % 9 + 1) + text[last + 1 :]
+            last_digit_index = max(index for index, char in enumerate(text) if char.isdigit())
+            text = text[:last_digit_index] + str(int(text[last_digit_index]) % 9 + 1) + text[last_digit_index + 1 :]
         return text
 
     def phone(self, number: str) -> str:
-        """A telephone number that cannot exist, with as many digits and the other characters in their places."""
+        """Returns a telephone number that cannot exist, with as many digits, and the other characters unchanged."""
         digits = re.sub("[^0-9]", "", number)
         stream = int.from_bytes(self._digest("phone", digits, 32))
-        return _filled(number, str.isdigit, PHONE_PSEUDONYM + str(stream))
+        return _fill_characters(number, str.isdigit, PHONE_PSEUDONYM + str(stream))
 
     def iban(self, account: str) -> str:
-        """A bank account that cannot exist, with as many characters and the spaces in their places."""
+        """Returns a bank account that cannot exist, with the same length, and the spaces unchanged."""
         stream = int.from_bytes(self._digest("iban", re.sub("[^A-Z0-9]", "", account), 32))
-        return _filled(account, str.isalnum, _IBAN_PSEUDONYM + str(stream))
+        return _fill_characters(account, str.isalnum, _IBAN_PSEUDONYM + str(stream))
 
     def mac(self, address: str) -> str:
-        """A MAC address that is assigned locally, with the separators in their places."""
+        """Returns a locally assigned MAC address, with the separators unchanged."""
         digits = re.sub("[^0-9a-f]", "", address.lower())
-        return _filled(address, str.isalnum, MAC_PSEUDONYM + self._digest("mac", digits, 3).hex())
+        return _fill_characters(address, str.isalnum, MAC_PSEUDONYM + self._digest("mac", digits, 3).hex())
 
     def identifier(self, digits: str) -> str:
-        """Hexadecimal digits: as many, in the same places."""
+        """Returns other hexadecimal digits in the same places, with the other characters unchanged."""
         stream = self._digest("id", digits.lower(), 64).hex()
-        fresh = iter(stream * (len(digits) // len(stream) + 1))
-        return "".join(next(fresh) if char in "0123456789abcdefABCDEF" else char for char in digits)
+        new_digits = iter(stream * (len(digits) // len(stream) + 1))
+        return "".join(next(new_digits) if char in "0123456789abcdefABCDEF" else char for char in digits)
 
     def base64(self, data: str) -> str:
-        """Base64 of a tag."""
+        """Returns the base64 of a tag."""
         return b64encode(self.tag(data).encode()).decode()
 
 
-def _filled(text: str, is_replaced: Callable[[str], bool], fresh: str) -> str:
-    """A text with new characters in place of some, which begin again if they are too few."""
-    left = cycle(fresh)
-    return "".join(next(left) if is_replaced(char) else char for char in text)
+def _fill_characters(text: str, is_replaced: Callable[[str], bool], new_chars: str) -> str:
+    """Replaces some characters of a text with `new_chars`, in order, and from the start again after the last one."""
+    remaining_chars = cycle(new_chars)
+    return "".join(next(remaining_chars) if is_replaced(char) else char for char in text)
 
 
-def _normal(address: str) -> str:
-    """An IPv6 address in its shortest spelling, without a zone; any other text in lower case."""
+def _normal_address(address: str) -> str:
+    """Returns an IPv6 address in its shortest spelling, without a zone; any other text in lower case."""
     try:
         return str(IPv6Address(address.partition("%")[0]))
     except ValueError:
@@ -140,5 +145,5 @@ def _normal(address: str) -> str:
 def passes_luhn(text: str) -> bool:
     """Whether the digits in a text have a valid check digit (ISO/IEC 7812-1)."""
     digits = [int(char) for char in text if char.isascii() and char.isdigit()]
-    doubled = [value * 2 - 9 * (value > 4) for value in digits[-2::-2]]
-    return len(digits) > 1 and (sum(digits[::-2]) + sum(doubled)) % 10 == 0
+    doubled_digits = [value * 2 - 9 * (value > 4) for value in digits[-2::-2]]
+    return len(digits) > 1 and (sum(digits[::-2]) + sum(doubled_digits)) % 10 == 0

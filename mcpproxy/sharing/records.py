@@ -1,9 +1,8 @@
 """Redacts the records of a capture that are not frames: the header, HTTP heads and addresses, everything else.
 
-Their values are hashes already where the recorder met a secret (FORMAT.md, Privacy), but hashes by the user's lasting
-key, with which two shares could be compared; so they are hashed again. Names of environment variables,
-the directory and the parent processes are dropped; of the command, the launcher, the package and the names of options
-stay.
+The recorder has already hashed the secrets in them (FORMAT.md, Privacy), but with the user's lasting key, so that two
+shares could be compared. So these hashes are hashed again. Names of environment variables, the directory and the parent
+processes are replaced. Of the command, the launcher, the package and the names of options stay.
 """
 
 import re
@@ -20,19 +19,19 @@ from mcpproxy.sharing.redaction import Redactor, Replacement
 from mcpproxy.sharing.word_lists import LAUNCHERS
 
 _MAX_RECORD_DEPTH: Final = 50
-"""Levels of values in a record that are copied."""
+"""Levels of nesting in a record that are copied."""
 _HASH: Final = re.compile(rf"{PREFIX}[0-9a-f]{{16}}")
 _OPTION: Final = re.compile(r"--?[A-Za-z][A-Za-z0-9-]*")
-_ODD_IN_ADDRESS: Final = re.compile(rb"[\x00-\x20\"<>{}\\^`|]").search
-"""Characters that make an address invalid, and must stay."""
-_IDS: Final = frozenset({"mcp-session-id", "last-event-id"})
-"""They pair exchanges; a recorder has hashed the first already."""
+_INVALID_IN_ADDRESS: Final = re.compile(rb"[\x00-\x20\"<>{}\\^`|]").search
+"""Matches characters that make an address invalid. The address in the copy must be invalid, too."""
+_ID_HEADERS: Final = frozenset({"mcp-session-id", "last-event-id"})
+"""Headers that pair exchanges. A recorder has hashed the first one already."""
 _ADDRESS_MEMBERS: Final = frozenset({"upstream", "public", "via"})
-_FIXED: Final = frozenset({"seq", "rec", "t_ns", "crc"})
+_UNREDACTED_MEMBERS: Final = frozenset({"seq", "rec", "t_ns", "crc"})
 KNOWN_TYPES: Final = frozenset(
     {"header", "frame", "part", "exchange", "stream", "eof", "stderr", "process", "signal", "stall", "gap", "close"}
 )
-"""The types of records that this version knows; a record of any other type can hold anything."""
+"""The record types that this version knows. A record of any other type can contain anything."""
 REDACTIONS: Final = ("argv", "env", "cwd", "parents", "headers", "path", "query", "bodies", "stderr")
 
 
@@ -40,134 +39,142 @@ class RecordRedactor:
     """Redacts records for one share."""
 
     def __init__(self, redactor: Redactor, machine: tuple[str, bool] | None = None) -> None:
-        """Create a redactor.
+        """Creates a redactor.
 
         Args:
             redactor: redacts texts.
-            machine: the name for the machine in headers, and whether a user chose it; None if a chosen name stays and a
-                host name is replaced.
+            machine: the machine name for headers, and whether a user chose it. None keeps a chosen name and replaces a
+                host name.
         """
         self._redactor = redactor
         self._machine = machine
-        self.keeps_bodies = redactor.bodies
-        self._made: list[Replacement] = []
-        self._heads = FieldRedactor(self._hash, self._clean)
+        self.keeps_bodies = redactor.keeps_bodies
+        self._replacements: list[Replacement] = []
+        self._field_redactor = FieldRedactor(self._hash_secret, self._redact_address)
 
-    def members(self, values: dict[str, Any], made: list[Replacement]) -> dict[str, Any]:
-        """The members of a record to share, without number, type, stamp and checksum."""
-        self._made = made
-        own = {name: value for name, value in values.items() if name not in _FIXED}
+    def redact_members(self, values: dict[str, Any], replacements: list[Replacement]) -> dict[str, Any]:
+        """Returns the redacted members of a record, without number, type, stamp and checksum."""
+        self._replacements = replacements
+        redactable_values = {name: value for name, value in values.items() if name not in _UNREDACTED_MEMBERS}
         if values["rec"] not in KNOWN_TYPES and not self.keeps_bodies:
-            return {self._text(name): self._body(value) for name, value in own.items()}
-        handle = {"header": self._header, "exchange": self._exchange}.get(values["rec"], self._other)
-        return handle(own)
+            return {self._redact_text(name): self._replace_body(value) for name, value in redactable_values.items()}
+        redact = {"header": self._redact_header, "exchange": self._redact_exchange}.get(
+            values["rec"], self._redact_other
+        )
+        return redact(redactable_values)
 
-    def text(self, text: str, made: list[Replacement]) -> str:
-        """A text of a record, such as the id of an event."""
-        self._made = made
-        return self._text(text)
+    def redact_text(self, text: str, replacements: list[Replacement]) -> str:
+        """Redacts a text of a record, such as the id of an event."""
+        self._replacements = replacements
+        return self._redact_text(text)
 
     # --- pseudonyms
 
-    def _hash(self, secret: bytes) -> str:
+    def _hash_secret(self, secret: bytes) -> str:
         text = secret.decode("utf-8", "surrogateescape")
         pseudonym = self._redactor.pseudonyms.tag(text)
         if not _HASH.fullmatch(text):
-            self._made.append(Replacement("http", text, pseudonym, None))
+            self._replacements.append(Replacement("http", text, pseudonym, None))
         return pseudonym
 
-    def _clean(self, address: bytes) -> str:
-        """An address with its host, and everything that a recorder hashes, replaced."""
-        cleaned = self._text(clean_address(address, self._hash))
-        return cleaned + " " if _ODD_IN_ADDRESS(address) else cleaned
+    def _redact_address(self, address: bytes) -> str:
+        """Redacts an address: replaces its host, and everything that a recorder hashes."""
+        redacted_address = self._redact_text(clean_address(address, self._hash_secret))
+        return redacted_address + " " if _INVALID_IN_ADDRESS(address) else redacted_address
 
-    def _text(self, text: str) -> str:
-        """Any text: hashes are hashed again, secrets replaced."""
-        renewed = _HASH.sub(lambda match: self._redactor.pseudonyms.tag(match[0]), text)
-        return self._redactor.text(renewed, self._made)
+    def _redact_text(self, text: str) -> str:
+        """Redacts any text: hashes the hashes again, and replaces secrets."""
+        rehashed_text = _HASH.sub(lambda match: self._redactor.pseudonyms.tag(match[0]), text)
+        return self._redactor.redact_text(rehashed_text, self._replacements)
 
-    def _value(self, value: Any, depth: int = 0) -> Any:
-        """Any value of a record."""
+    def _redact_value(self, value: Any, depth: int = 0) -> Any:
+        """Redacts any value of a record."""
         if isinstance(value, str):
-            return self._text(value)
+            return self._redact_text(value)
         if depth > _MAX_RECORD_DEPTH:
             return None
         if isinstance(value, list):
-            return [self._value(item, depth + 1) for item in value]
+            return [self._redact_value(item, depth + 1) for item in value]
         if isinstance(value, dict):
-            return {self._text(str(name)): self._value(item, depth + 1) for name, item in value.items()}
+            return {self._redact_text(str(name)): self._redact_value(item, depth + 1) for name, item in value.items()}
         return value
 
-    def _body(self, value: Any, depth: int = 0) -> Any:
-        """Any value with all texts and numbers in it replaced, regardless of what they look like."""
+    def _replace_body(self, value: Any, depth: int = 0) -> Any:
+        """Replaces all texts and numbers in a value, whether or not they look like secrets."""
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, str):
-            return self._all("body", value)
+            return self._replace_whole("body", value)
         if depth > _MAX_RECORD_DEPTH:
             return None
         if isinstance(value, list):
-            return [self._body(item, depth + 1) for item in value]
+            return [self._replace_body(item, depth + 1) for item in value]
         if isinstance(value, dict):
-            return {self._text(str(name)): self._body(item, depth + 1) for name, item in value.items()}
-        self._made.append(Replacement("body", str(value), "0", None))
+            return {self._redact_text(str(name)): self._replace_body(item, depth + 1) for name, item in value.items()}
+        self._replacements.append(Replacement("body", str(value), "0", None))
         return type(value)()
 
     # --- records
 
-    def _header(self, own: dict[str, Any]) -> dict[str, Any]:
-        make = self._redactor.pseudonyms
-        changed: dict[str, Any] = {}
-        for name, value in own.items():
+    def _redact_header(self, values: dict[str, Any]) -> dict[str, Any]:
+        pseudonyms = self._redactor.pseudonyms
+        redacted_values: dict[str, Any] = {}
+        for name, value in values.items():
             if (name == "capture" and isinstance(value, str)) or (name == "boot_id" and isinstance(value, str)):
-                changed[name] = make.identifier(value)
+                redacted_values[name] = pseudonyms.identifier(value)
             elif name == "argv" and isinstance(value, list):
-                changed[name] = self._command([str(word) for word in value])
+                redacted_values[name] = self._redact_command([str(word) for word in value])
             elif name == "env" and isinstance(value, dict):
-                changed[name] = {
-                    self._all("environment", str(key)): self._hash(str(of).encode()) for key, of in value.items()
+                redacted_values[name] = {
+                    self._replace_whole("environment", str(key)): self._hash_secret(str(env_value).encode())
+                    for key, env_value in value.items()
                 }
             elif name == "cwd" and isinstance(value, str):
-                changed[name] = self._all("directory", value)
+                redacted_values[name] = self._replace_whole("directory", value)
             elif name == "parents" and isinstance(value, list):
-                changed[name] = [self._parent(parent) for parent in value if isinstance(parent, dict)]
+                redacted_values[name] = [self._redact_parent(parent) for parent in value if isinstance(parent, dict)]
             elif name == "name" and isinstance(value, str):
-                changed[name] = self._redactor.label(value, self._made)
+                redacted_values[name] = self._redactor.redact_label(value, self._replacements)
             elif name in _ADDRESS_MEMBERS and isinstance(value, str):
-                changed[name] = self._clean(value.encode("utf-8", "surrogateescape"))
+                redacted_values[name] = self._redact_address(value.encode("utf-8", "surrogateescape"))
             elif name == "machine" and isinstance(value, str):
-                changed[name] = value if own.get("machine_chosen") is True else self._all("host", value)
+                redacted_values[name] = (
+                    value if values.get("machine_chosen") is True else self._replace_whole("host", value)
+                )
             elif name in ("redactions", "opt_outs", "tool", "transport"):
-                changed[name] = value
+                redacted_values[name] = value
             else:
-                changed[name] = self._value(value)
+                redacted_values[name] = self._redact_value(value)
         if self._machine is not None:
-            changed["machine"], is_chosen = self._machine
-            changed |= {"machine_chosen": True} if is_chosen else {}
-        known = changed.get("redactions")
-        known = [str(word) for word in known if word != "key-not-kept"] if isinstance(known, list) else []
-        changed["redactions"] = list(dict.fromkeys([*known, *REDACTIONS, "key-not-kept"]))
-        changed["redacted_by"] = f"mcpproxy {__version__}"
-        return changed
+            redacted_values["machine"], is_chosen = self._machine
+            redacted_values |= {"machine_chosen": True} if is_chosen else {}
+        redactions = redacted_values.get("redactions")
+        redactions = (
+            [str(word) for word in redactions if word != "key-not-kept"] if isinstance(redactions, list) else []
+        )
+        redacted_values["redactions"] = list(dict.fromkeys([*redactions, *REDACTIONS, "key-not-kept"]))
+        redacted_values["redacted_by"] = f"mcpproxy {__version__}"
+        return redacted_values
 
-    def _all(self, kind: str, text: str) -> str:
-        return self._redactor.replaced(text, [Secret(0, len(text), kind)], self._made)
+    def _replace_whole(self, kind: str, text: str) -> str:
+        return self._redactor.replace_secrets(text, [Secret(0, len(text), kind)], self._replacements)
 
-    def _parent(self, parent: dict[str, Any]) -> dict[str, Any]:
+    def _redact_parent(self, parent: dict[str, Any]) -> dict[str, Any]:
         return {
-            name: self._all("process", value) if isinstance(value, str) else value for name, value in parent.items()
+            name: self._replace_whole("process", value) if isinstance(value, str) else value
+            for name, value in parent.items()
         }
 
-    def _command(self, argv: list[str]) -> list[str]:
+    def _redact_command(self, argv: list[str]) -> list[str]:
         package = package_index([word.encode("utf-8", "surrogateescape") for word in argv])
-        return [self._word(word, index, package) for index, word in enumerate(argv)]
+        return [self._redact_word(word, index, package) for index, word in enumerate(argv)]
 
-    def _word(self, word: str, index: int, package: int | None) -> str:
+    def _redact_word(self, word: str, index: int, package: int | None) -> str:
         if _HASH.fullmatch(word):
             return self._redactor.pseudonyms.tag(word)
         if index == 0:
             name = word.replace("\\", "/").rpartition("/")[2]
-            return name if re.sub(r"[0-9.]+$|\.exe$", "", name) in LAUNCHERS else self._all("command", word)
+            return name if re.sub(r"[0-9.]+$|\.exe$", "", name) in LAUNCHERS else self._replace_whole("command", word)
         is_path = "/" in word and not word.startswith("@")
         if package is not None and index <= package and not (index == package and (is_path or "\\" in word)):
             return word
@@ -175,74 +182,86 @@ class RecordRedactor:
         if word in ("", "-", "--") or _OPTION.fullmatch(word):
             return word
         if equals and _OPTION.fullmatch(name):
-            return f"{name}={self._all('command', word[len(name) + 1 :])}"
-        return self._all("command", word)
+            return f"{name}={self._replace_whole('command', word[len(name) + 1 :])}"
+        return self._replace_whole("command", word)
 
-    def _exchange(self, own: dict[str, Any]) -> dict[str, Any]:
-        changed = dict(own)
+    def _redact_exchange(self, values: dict[str, Any]) -> dict[str, Any]:
+        redacted_values = dict(values)
         for side in ("request", "response"):
-            if isinstance(own.get(side), dict):
-                changed[side] = self._head(own[side])
-        if isinstance(own.get("metadata"), str):
-            changed["metadata"] = self._metadata(own["metadata"])
-        if isinstance(own.get("endpoints"), list):
-            changed["endpoints"] = [self._clean(str(address).encode()) for address in own["endpoints"]]
-        if isinstance(own.get("rewritten"), dict):
-            changed["rewritten"] = {
-                self._text(str(place)): self._clean(str(address).encode("utf-8", "surrogateescape"))
-                for place, address in own["rewritten"].items()
+            if isinstance(values.get(side), dict):
+                redacted_values[side] = self._redact_head(values[side])
+        if isinstance(values.get("metadata"), str):
+            redacted_values["metadata"] = self._redact_metadata(values["metadata"])
+        if isinstance(values.get("endpoints"), list):
+            redacted_values["endpoints"] = [
+                self._redact_address(str(address).encode()) for address in values["endpoints"]
+            ]
+        if isinstance(values.get("rewritten"), dict):
+            redacted_values["rewritten"] = {
+                self._redact_text(str(place)): self._redact_address(str(address).encode("utf-8", "surrogateescape"))
+                for place, address in values["rewritten"].items()
             }
-        if isinstance(own.get("uri_key"), str):
-            changed["uri_key"] = self._redactor.pseudonyms.tag(own["uri_key"])
-        if isinstance(own.get("body_hash"), dict):
+        if isinstance(values.get("uri_key"), str):
+            redacted_values["uri_key"] = self._redactor.pseudonyms.tag(values["uri_key"])
+        if isinstance(values.get("body_hash"), dict):
             # The original hash could be used to test guesses at a short body.
-            changed["body_hash"] = {side: self._body_hash(value) for side, value in own["body_hash"].items()}
-        # Members of an unexpected type are still unchanged.
-        return {name: self._value(value) if value is own[name] else value for name, value in changed.items()}
+            redacted_values["body_hash"] = {
+                side: self._redact_body_hash(value) for side, value in values["body_hash"].items()
+            }
+        # Members of an unexpected type are unchanged so far.
+        return {
+            name: self._redact_value(value) if value is values[name] else value
+            for name, value in redacted_values.items()
+        }
 
-    def _body_hash(self, value: Any) -> Any:
+    def _redact_body_hash(self, value: Any) -> Any:
         if not isinstance(value, dict):
             return None
-        make = self._redactor.pseudonyms
-        return {name: make.identifier(of) if isinstance(of, str) else of for name, of in value.items()}
+        pseudonyms = self._redactor.pseudonyms
+        return {
+            name: pseudonyms.identifier(digest) if isinstance(digest, str) else digest for name, digest in value.items()
+        }
 
-    def _head(self, head: dict[str, Any]) -> dict[str, Any]:
-        changed: dict[str, Any] = {}
+    def _redact_head(self, head: dict[str, Any]) -> dict[str, Any]:
+        redacted_values: dict[str, Any] = {}
         for name, value in head.items():
             if name == "target" and isinstance(value, str):
-                changed[name] = self._clean(value.encode("utf-8", "surrogateescape"))
+                redacted_values[name] = self._redact_address(value.encode("utf-8", "surrogateescape"))
             elif name == "headers" and isinstance(value, list):
-                changed[name] = self._fields(value)
+                redacted_values[name] = self._redact_fields(value)
             else:
-                changed[name] = self._value(value)
-        return changed
+                redacted_values[name] = self._redact_value(value)
+        return redacted_values
 
-    def _fields(self, fields: list[Any]) -> list[Any]:
+    def _redact_fields(self, fields: list[Any]) -> list[Any]:
         pairs = [
             (str(field[0]).encode("utf-8", "surrogateescape"), str(field[1]).encode("utf-8", "surrogateescape"))
             for field in fields
             if isinstance(field, list) and len(field) == 2
         ]
         return [
-            [name, self._field(name.lower(), value, before.decode("utf-8", "surrogateescape"))]
-            for (name, value), (_, before) in zip(loads(self._heads(pairs)), pairs, strict=True)
+            [name, self._redact_field(name.lower(), value, raw_value.decode("utf-8", "surrogateescape"))]
+            for (name, value), (_, raw_value) in zip(loads(self._field_redactor(pairs)), pairs, strict=True)
         ]
 
-    def _field(self, name: str, value: str, before: str) -> str:
-        if name in _IDS:
-            return self._text(before)
+    def _redact_field(self, name: str, value: str, original: str) -> str:
+        if name in _ID_HEADERS:
+            return self._redact_text(original)
         if name == "host":
-            return self._redactor.text(f"http://{value}", self._made).removeprefix("http://")
-        return self._redactor.text(value, self._made)
+            return self._redactor.redact_text(f"http://{value}", self._replacements).removeprefix("http://")
+        return self._redactor.redact_text(value, self._replacements)
 
-    def _metadata(self, text: str) -> str:
+    def _redact_metadata(self, text: str) -> str:
         try:
             document = loads(text)
         except ValueError:
-            return self._all("unparsed", text)
-        cleaned = clean_document(document, self._clean)
-        return dumps(self._value(cleaned)).decode()
+            return self._replace_whole("unparsed", text)
+        redacted_document = clean_document(document, self._redact_address)
+        return dumps(self._redact_value(redacted_document)).decode()
 
-    def _other(self, own: dict[str, Any]) -> dict[str, Any]:
-        """A record whose texts are names and ids: only what is certainly a secret is replaced."""
-        return {name if name.isidentifier() else self._text(name): self._value(value) for name, value in own.items()}
+    def _redact_other(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Redacts a record whose texts are names and ids: replaces only certain secrets."""
+        return {
+            name if name.isidentifier() else self._redact_text(name): self._redact_value(value)
+            for name, value in values.items()
+        }

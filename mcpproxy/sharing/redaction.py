@@ -1,7 +1,8 @@
-"""Redaction: finds the secrets in a text or in a JSON document, and replaces them byte by byte.
+"""Redaction: finds the secrets in a text or in a JSON document, and replaces exactly their bytes.
 
-What is not a secret keeps its place and its spelling. JSON and base64 inside strings are decoded. Nothing here raises
-because of a text, except that `document` rejects a text that is not JSON; the time is linear in the text.
+Everything else keeps its place and its spelling. JSON and base64 inside strings are decoded. No text raises an
+exception, except that `redact_document` rejects a text that is not JSON or reaches a limit. The time is linear in the
+text.
 """
 
 import re
@@ -14,8 +15,8 @@ from typing import Final, NamedTuple, Protocol
 
 from mcpproxy.sharing.card_numbers import is_card_number
 from mcpproxy.sharing.encodings import decoded_base64
-from mcpproxy.sharing.json_places import Edit, JsonToken, NotJson, Path, edited, tokens, within
-from mcpproxy.sharing.kinds import UNCERTAIN, is_known_value
+from mcpproxy.sharing.json_places import Edit, JsonToken, NotJson, Path, apply_edits, edits_in_json, tokens
+from mcpproxy.sharing.kinds import UNCERTAIN_KINDS, is_known_value
 from mcpproxy.sharing.kingfisher import KingfisherScanner, SearchLimitReached, Secret
 from mcpproxy.sharing.known_values import KnownValueSearch
 from mcpproxy.sharing.names import (
@@ -29,18 +30,18 @@ from mcpproxy.sharing.names import (
     is_protocol,
 )
 from mcpproxy.sharing.personal_numbers import is_phone_number
-from mcpproxy.sharing.pseudonyms import PSEUDONYM, Pseudonyms
-from mcpproxy.sharing.search import ChosenText, SecretSearch
-from mcpproxy.sharing.word_lists import META, PROTOCOL
+from mcpproxy.sharing.pseudonyms import PSEUDONYM, PseudonymGenerator
+from mcpproxy.sharing.search import SecretSearch, TextChooser
+from mcpproxy.sharing.word_lists import META_MEMBERS, PROTOCOL_MEMBERS
 
 MAX_JSON_TOKENS: Final = 1_000_000
-"""The most values and names in one frame, those of JSON in strings among them: each takes some 150 bytes of memory."""
+"""Values and names in one frame, including those of JSON in strings. Each takes some 150 bytes of memory."""
 MAX_NESTED_JSON_DEPTH: Final = 8
-"""How many levels of JSON inside strings are parsed; below that, it is searched as plain text."""
+"""Levels of JSON inside strings that are parsed. Deeper levels are searched as plain text."""
 MAX_CLEAN_NAMES: Final = 20_000
-"""How many names of members without a secret are remembered."""
+"""Names of members without a secret that are remembered."""
 
-_BLOBS: Final = frozenset({"data", "blob"})
+_BLOB_NAMES: Final = frozenset({"data", "blob"})
 _BLOB: Final = re.compile(r"[A-Za-z0-9+/\r\n]{64,}+={0,2}\s*").fullmatch
 _LABEL_WORD: Final = re.compile(r"[A-Za-z0-9]++")
 _SCHEME: Final = re.compile(r"(?i)(?:bearer|basic|digest|dpop|negotiate|token)[ \t]++(?=\S)").match
@@ -56,90 +57,90 @@ class Replacement(NamedTuple):
     """The path to it in a JSON document."""
 
 
-class RedactionChoices(ChosenText, Protocol):
-    """The user's additions to what is replaced by default, and exceptions to it."""
+class RedactionChoices(TextChooser, Protocol):
+    """The user's choice of texts to replace in addition to the default, and of texts to keep."""
 
     @property
     def unmatched(self) -> list[str]:
-        """The user's patterns of what is replaced that have matched nothing so far."""
+        """The user's patterns of texts to replace that have matched nothing so far."""
 
     def redacts(self, path: Path) -> bool:
-        """Whether a value is replaced whole."""
+        """Whether a value must be replaced whole."""
 
     def keeps(self, kind: str, secret: str, path: Path) -> bool:
-        """Whether something stays although it looks like a secret."""
+        """Returns whether a text stays although it looks like a secret. May ask the user."""
 
     def unreviewed(self) -> "RedactionChoices":
-        """The same choices, except that the user is not asked."""
+        """Returns the same choices without the review."""
 
 
-class _PlaceKind(IntEnum):
-    """What a place of a document is."""
+class _PlaceMark(IntEnum):
+    """How a place in a document is searched."""
 
     PLAIN = 0
     """Not searched: a number, or a name that is known to be clean."""
     LEAF = 1
-    """A text that is searched."""
+    """Searched as a text."""
     INNER = 2
-    """A string that spells a document, whose places follow."""
+    """A string that contains a document. The places of that document follow."""
 
 
 class _DocumentPlaces:
-    """What was read of a document and of those in its strings: what to search, and then the secrets found.
+    """Collects the texts to search in a document and in the documents in its strings, and then the secrets found.
 
-    It does not keep the places: a million of them take 350 MB. They are read again if anything is to be replaced.
+    It does not keep the places, because a million of them take 350 MB. They are read again if a text must be replaced.
     """
 
     def __init__(self) -> None:
         self.marks = bytearray()
-        """A `_PlaceKind` for each place, in order."""
+        """The `_PlaceMark` of each place, in order."""
         self.starts = array("Q")
-        """Where the text of each leaf begins in the searched text."""
+        """The offset of each leaf's text in the searched text."""
         self.ends = array("Q")
         self.names: list[str] = []
         """The leaves that are names."""
-        self.is_touched = False
-        """Whether something is replaced regardless of what the search finds."""
+        self.has_forced_replacement = False
+        """Whether any value is replaced regardless of the search."""
         self.secrets: dict[int, list[Secret]] = {}
-        """The secrets by number of the leaf, with positions in its text."""
+        """The secrets by the number of their leaf, with positions in its text."""
         self._texts: list[str] = []
         self._size = 0
 
-    def add(self, place: JsonToken) -> None:
-        """Add a leaf."""
-        # The name next to the value, as in a file of settings, because many rules look for both.
-        front = "" if place.is_name or place.name in _OWN_NAMES else f'{place.name}="'
-        start = self._size + len(front)
-        end = start + len(place.text)
-        self.marks.append(_PlaceKind.LEAF)
+    def add_leaf(self, token: JsonToken) -> None:
+        """Adds a leaf."""
+        # The name comes before the value, as in a settings file, because many rules look for both.
+        prefix = "" if token.is_name or token.name in _PROTOCOL_NAMES else f'{token.name}="'
+        start = self._size + len(prefix)
+        end = start + len(token.text)
+        self.marks.append(_PlaceMark.LEAF)
         self.starts.append(start)
         self.ends.append(end)
-        self._texts += front, place.text, _BEHIND
-        self._size = end + len(_BEHIND)
-        if place.is_name:
-            self.names.append(place.text)
+        self._texts += prefix, token.text, _LEAF_SEPARATOR
+        self._size = end + len(_LEAF_SEPARATOR)
+        if token.is_name:
+            self.names.append(token.text)
 
     @property
     def state(self) -> tuple[int, int, int, int]:
-        """How far it is read: places, leaves, names, characters to search."""
+        """The numbers of places, leaves, names and characters to search so far."""
         return len(self.marks), len(self.starts), len(self.names), self._size
 
-    def back(self, state: tuple[int, int, int, int]) -> None:
-        """Return to an earlier state: forget what was read since."""
+    def restore(self, state: tuple[int, int, int, int]) -> None:
+        """Returns to an earlier state, and forgets everything read since."""
         marks, leaves, names, self._size = state
         del self.marks[marks:], self.starts[leaves:], self.ends[leaves:], self.names[names:], self._texts[3 * leaves :]
 
-    def searched(self, search: Callable[[str], Iterable[Secret]]) -> None:
-        """Search all leaves together, once."""
-        whole = "".join(self._texts)
+    def search_leaves(self, search: Callable[[str], Iterable[Secret]]) -> None:
+        """Searches all leaves together, once."""
+        text = "".join(self._texts)
         self._texts = []
-        for start, end, kind, inner in search(whole) if whole else ():
+        for start, end, kind, inner in search(text) if text else ():
             index = max(0, bisect_right(self.starts, start) - 1)
             while index < len(self.starts) and self.starts[index] < end:
-                begin = self.starts[index]
-                first, last = max(0, start - begin), min(self.ends[index], end) - begin
-                if first < last:
-                    self.secrets.setdefault(index, []).append(Secret(first, last, kind, inner))
+                leaf_start = self.starts[index]
+                secret_start, secret_end = max(0, start - leaf_start), min(self.ends[index], end) - leaf_start
+                if secret_start < secret_end:
+                    self.secrets.setdefault(index, []).append(Secret(secret_start, secret_end, kind, inner))
                 index += 1
 
 
@@ -148,7 +149,7 @@ class Redactor:
 
     def __init__(
         self,
-        pseudonyms: Pseudonyms,
+        pseudonyms: PseudonymGenerator,
         catalogue: KingfisherScanner,
         choices: RedactionChoices,
         *,
@@ -158,7 +159,7 @@ class Redactor:
         known: KnownValueSearch | None = None,
         on_secret: Callable[[Secret, str], None] | None = None,
     ) -> None:
-        """Create a redactor.
+        """Creates a redactor.
 
         Args:
             pseudonyms: the pseudonyms of the share.
@@ -167,129 +168,139 @@ class Redactor:
             bodies: whether values in bodies stay if they are not secret.
             unparsed: whether binary data stays, although it cannot be searched.
             personal: whether telephone numbers, bank accounts and MAC addresses are replaced.
-            known: the values, and the names of users, that were recognised in the capture.
-            on_secret: called with each secret that the user does not keep, and the text that it is in.
+            known: the values and user names that were recognised in the capture.
+            on_secret: called with each secret that the user does not keep, and the text around it.
         """
         self.pseudonyms = pseudonyms
         self.search = SecretSearch(catalogue, choices, known, blobs=not unparsed, personal=personal)
         """Finds the secrets in texts."""
         self._on_secret = on_secret
         self._choices = choices
-        self.bodies = bodies
+        self.keeps_bodies = bodies
         """Whether values in bodies stay if they are not secret."""
-        self._unparsed = unparsed
-        self._personal = personal
+        self._keeps_unparsed = unparsed
+        self._replaces_personal_numbers = personal
         self._clean_names: set[str] = set()
         self._places_left = MAX_JSON_TOKENS
-        self.renamed: dict[str, str] = {}
-        """Names of members, and their pseudonyms."""
+        self.renamed_members: dict[str, str] = {}
+        """The pseudonyms of members' names, by name."""
 
-    def text(self, text: str, made: list[Replacement], path: Path = None) -> str:
-        """A text with its secrets replaced, or all of it; the replacements are added to `made`."""
+    def redact_text(self, text: str, replacements: list[Replacement], path: Path = None) -> str:
+        """Returns a text with its secrets replaced, or all of it; adds each replacement to `replacements`."""
         try:
             secrets = self.search.secrets(text)
         except SearchLimitReached:
             secrets = [Secret(0, len(text), "unparsed")]
-        return edited(text, self._edits(text, secrets, made, path))
+        return apply_edits(text, self._edits(text, secrets, replacements, path))
 
-    def label(self, text: str, made: list[Replacement], path: Path = None) -> str:
-        """The name of a server or a file, redacted like a text; in `anna-notes`, a user's name is a word too."""
-        kept = self.text(text, made, path)
+    def redact_label(self, text: str, replacements: list[Replacement], path: Path = None) -> str:
+        """Redacts the name of a server or a file like a text, and also replaces user names, as in `anna-notes`."""
+        redacted_text = self.redact_text(text, replacements, path)
         words = [
-            Secret(*word.span(), "user-word") for word in _LABEL_WORD.finditer(kept) if self.search.is_user(word[0])
+            Secret(*word.span(), "user-word")
+            for word in _LABEL_WORD.finditer(redacted_text)
+            if self.search.is_user(word[0])
         ]
-        return self.replaced(kept, words, made, path)
+        return self.replace_secrets(redacted_text, words, replacements, path)
 
-    def document(self, text: str, made: list[Replacement]) -> str:
-        """A JSON text with its secrets replaced; the replacements are added to `made`.
+    def redact_document(self, text: str, replacements: list[Replacement]) -> str:
+        """Returns a JSON text with its secrets replaced; adds each replacement to `replacements`.
 
         Raises:
-            NotJson: it is not JSON.
-            SearchLimitReached: it takes too long to search, or holds too many secrets.
+            NotJson: the text is not JSON.
+            SearchLimitReached: the text takes too long to search, or contains too many secrets or values.
         """
-        reading = _DocumentPlaces()
+        places = _DocumentPlaces()
         self._places_left = MAX_JSON_TOKENS
         self.search.has_decoded = False
-        self._read(text, None, 0, reading)
-        reading.searched(self.search.secrets)
-        if not reading.secrets and not reading.is_touched:
+        self._read_document(text, None, 0, places)
+        places.search_leaves(self.search.secrets)
+        if not places.secrets and not places.has_forced_replacement:
             if not self.search.has_decoded:
-                self._clean_names.update(islice(reading.names, max(0, MAX_CLEAN_NAMES - len(self._clean_names))))
+                self._clean_names.update(islice(places.names, max(0, MAX_CLEAN_NAMES - len(self._clean_names))))
             return text
-        return edited(text, self._document_edits(text, None, iter(reading.marks), count(), reading.secrets, made))
+        return apply_edits(
+            text, self._document_edits(text, None, iter(places.marks), count(), places.secrets, replacements)
+        )
 
-    def replaced(self, text: str, secrets: Iterable[Secret], made: list[Replacement], path: Path = None) -> str:
-        """A text with given secrets replaced, unless the user keeps them."""
-        return edited(text, self._edits(text, secrets, made, path))
+    def replace_secrets(
+        self, text: str, secrets: Iterable[Secret], replacements: list[Replacement], path: Path = None
+    ) -> str:
+        """Replaces given secrets in a text, unless the user keeps them; adds each replacement to `replacements`."""
+        return apply_edits(text, self._edits(text, secrets, replacements, path))
 
     def pseudonym(self, kind: str, secret: str) -> str:
-        """The pseudonym for a secret of a kind."""
-        if kind in _DIGITS and "\\" in secret:  # they are spelt as escapes
+        """Returns the pseudonym for a secret of a kind."""
+        if kind in _DIGIT_KINDS and "\\" in secret:  # the digits are written as escapes
             return self.pseudonyms.tag(secret)
-        if kind == "known-value" and self.search.known.is_host(secret):
+        if kind == "known-value" and self.search.known_value_search.is_host(secret):
             return self.pseudonyms.host(secret)
         return self._pseudonym_in_form(kind, secret)
 
     def _pseudonym_in_form(self, kind: str, secret: str) -> str:
-        """A pseudonym that looks like a secret of the kind."""
-        make = self.pseudonyms
+        """Returns a pseudonym in the form that secrets of the kind have."""
+        pseudonyms = self.pseudonyms
         match kind:
             case "email":
-                return make.email(secret)
+                return pseudonyms.email(secret)
             case "user-name" | "user-word" | "login-user":
-                return make.user(secret)
+                return pseudonyms.user(secret)
             case "host":
-                return make.host(secret)
+                return pseudonyms.host(secret)
             case "card-number" | "number":
-                return make.number(secret)
+                return pseudonyms.number(secret)
             case "phone-number":
-                return make.phone(secret)
+                return pseudonyms.phone(secret)
             case "iban":
-                return make.iban(secret)
+                return pseudonyms.iban(secret)
             case "mac-address":
-                return make.mac(secret)
+                return pseudonyms.mac(secret)
             case "ip-address":
-                return make.ip_address(secret)
+                return pseudonyms.ip_address(secret)
             case "secret-in-hexadecimal" | "personal-in-hexadecimal" | "known-value-in-hexadecimal":
-                return make.identifier(secret)
+                return pseudonyms.identifier(secret)
             case "blob" | "secret-in-base64" | "personal-in-base64" | "known-value-in-base64":
-                return make.base64(secret)
-        return make.tag(secret)
+                return pseudonyms.base64(secret)
+        return pseudonyms.tag(secret)
 
-    def _read(self, text: str, base: Path, depth: int, reading: _DocumentPlaces) -> None:
-        """Read a document and those in its strings.
+    def _read_document(self, text: str, base: Path, depth: int, places: _DocumentPlaces) -> None:
+        """Reads a document and the documents in its strings.
 
         Raises:
-            NotJson: it is not JSON.
+            NotJson: the text is not JSON.
             SearchLimitReached: the frame has too many values.
         """
         has_meta = _may_have_meta(text)
-        for place in tokens(text, base):
+        for token in tokens(text, base):
             self._places_left -= 1
             if self._places_left < 0:
                 raise SearchLimitReached(f"it holds more than {MAX_JSON_TOKENS:,} values")
-            if not place.is_string:
-                reading.marks.append(_PlaceKind.PLAIN)
-                reading.is_touched = reading.is_touched or self._kind_of_number(place) is not None
-            elif place.is_name and place.text in self._clean_names:
-                reading.marks.append(_PlaceKind.PLAIN)
-            elif place.is_name or not self._is_inner(place, depth, reading):
-                reading.add(place)
-                if not place.is_name and not reading.is_touched:
-                    reading.is_touched = self._kind_of_all(place, has_meta=has_meta) is not None
+            if not token.is_string:
+                places.marks.append(_PlaceMark.PLAIN)
+                places.has_forced_replacement = places.has_forced_replacement or self._kind_of_number(token) is not None
+            elif token.is_name and token.text in self._clean_names:
+                places.marks.append(_PlaceMark.PLAIN)
+            elif token.is_name or not self._read_inner_document(token, depth, places):
+                places.add_leaf(token)
+                if not token.is_name and not places.has_forced_replacement:
+                    places.has_forced_replacement = self._kind_of_all(token, has_meta=has_meta) is not None
 
-    def _is_inner(self, place: JsonToken, depth: int, reading: _DocumentPlaces) -> bool:
-        """Read a string as a document if it spells one; returns whether it does."""
-        if place.text[:1] not in _OPENING or depth >= MAX_NESTED_JSON_DEPTH or self._choices.redacts(place.path):
+    def _read_inner_document(self, token: JsonToken, depth: int, places: _DocumentPlaces) -> bool:
+        """Reads a string as a document if it contains one; returns whether it does."""
+        if (
+            token.text[:1] not in _DOCUMENT_STARTS
+            or depth >= MAX_NESTED_JSON_DEPTH
+            or self._choices.redacts(token.path)
+        ):
             return False
-        if place.text.lstrip(" \t\r\n")[:1] not in ("{", "[", '"'):
+        if token.text.lstrip(" \t\r\n")[:1] not in ("{", "[", '"'):
             return False
-        state = reading.state
-        reading.marks.append(_PlaceKind.INNER)
+        state = places.state
+        places.marks.append(_PlaceMark.INNER)
         try:
-            self._read(place.text, place.path, depth + 1, reading)
+            self._read_document(token.text, token.path, depth + 1, places)
         except NotJson:
-            reading.back(state)
+            places.restore(state)
             return False
         return True
 
@@ -302,142 +313,147 @@ class Redactor:
         marks: Iterator[int],
         leaves: Iterator[int],
         secrets: Mapping[int, Sequence[Secret]],
-        made: list[Replacement],
+        replacements: list[Replacement],
     ) -> list[Edit]:
-        """The edits of a document, read a second time; `marks` and `leaves` continue with those in its strings."""
+        """Reads a document again; returns its edits. `marks` and `leaves` include the documents in its strings."""
         edits: list[Edit] = []
         has_meta = _may_have_meta(text)
-        for place in tokens(text, base):
+        for token in tokens(text, base):
             mark = next(marks)
-            own: list[Edit] = []
-            if not place.is_string:
-                pseudonym = self._number(place, made)
+            string_edits: list[Edit] = []
+            if not token.is_string:
+                pseudonym = self._number_pseudonym(token, replacements)
                 if pseudonym is not None:
-                    edits.append(Edit(place.start, place.end, pseudonym))
-            elif mark == _PlaceKind.INNER:
-                own = self._document_edits(place.text, place.path, marks, leaves, secrets, made)
-            elif mark == _PlaceKind.LEAF:
-                own = self._string_edits(place, secrets.get(next(leaves), ()), made, has_meta=has_meta)
-            if own:
-                edits += within(text[place.start : place.end], own, place.start)
+                    edits.append(Edit(token.start, token.end, pseudonym))
+            elif mark == _PlaceMark.INNER:
+                string_edits = self._document_edits(token.text, token.path, marks, leaves, secrets, replacements)
+            elif mark == _PlaceMark.LEAF:
+                string_edits = self._string_edits(token, secrets.get(next(leaves), ()), replacements, has_meta=has_meta)
+            if string_edits:
+                edits += edits_in_json(text[token.start : token.end], string_edits, token.start)
         return edits
 
     def _string_edits(
-        self, place: JsonToken, secrets: Sequence[Secret], made: list[Replacement], *, has_meta: bool
+        self, token: JsonToken, secrets: Sequence[Secret], replacements: list[Replacement], *, has_meta: bool
     ) -> list[Edit]:
-        """The edits of a string's text."""
-        text, path = place.text, place.path
-        if place.is_name:
+        """Returns the edits of a string's text."""
+        text, path = token.text, token.path
+        if token.is_name:
             if not secrets and not self.search.has_decoded and len(self._clean_names) < MAX_CLEAN_NAMES:
                 self._clean_names.add(text)
             if is_definition(path, is_name=True):
                 secrets = [secret for secret in secrets if not is_known_value(secret.kind)]
-            edits = self._edits(text, secrets, made, path)
-            if edits and len(self.renamed) < MAX_CLEAN_NAMES:
-                self.renamed[text] = edited(text, edits)
+            edits = self._edits(text, secrets, replacements, path)
+            if edits and len(self.renamed_members) < MAX_CLEAN_NAMES:
+                self.renamed_members[text] = apply_edits(text, edits)
             return edits
-        kind = self._kind_of_all(place, has_meta=has_meta)
-        if kind is None and not secrets:  # nearly all: what follows takes longer
+        kind = self._kind_of_all(token, has_meta=has_meta)
+        if kind is None and not secrets:  # nearly all strings; the rest of the function takes longer
             return []
         if is_protocol(path):
-            secrets = [secret for secret in secrets if secret.kind not in UNCERTAIN]
+            secrets = [secret for secret in secrets if secret.kind not in UNCERTAIN_KINDS]
         elif kind is not None:
-            self._report(text, secrets, path)
-            secrets = [Secret(*_after_scheme(text), kind)]
+            self._report_secrets(text, secrets, path)
+            secrets = [Secret(*_credential_span(text), kind)]
         elif is_definition(path):
             secrets = [secret for secret in secrets if not is_known_value(secret.kind)]
-        return self._edits(text, secrets, made, path)
+        return self._edits(text, secrets, replacements, path)
 
-    def _kind_of_all(self, place: JsonToken, *, has_meta: bool) -> str | None:
-        """The reason for replacing a string whole, or None. `has_meta` is false if the document has no `_meta`."""
-        if self._choices.redacts(place.path):
+    def _kind_of_all(self, token: JsonToken, *, has_meta: bool) -> str | None:
+        """Returns the reason for replacing a string whole, or None. `has_meta` is false if there is no `_meta`."""
+        if self._choices.redacts(token.path):
             return "chosen"
-        if holds_secret(place.name) and not is_harmless(place.text):
+        if holds_secret(token.name) and not is_harmless(token.text):
             return "named-secret"
-        if has_meta and is_client_metadata(place.path):
+        if has_meta and is_client_metadata(token.path):
             return "client-metadata"
-        if place.name in _BLOBS and _BLOB(place.text) and not self._unparsed and decoded_base64(place.text) is None:
+        if (
+            token.name in _BLOB_NAMES
+            and _BLOB(token.text)
+            and not self._keeps_unparsed
+            and decoded_base64(token.text) is None
+        ):
             return "blob"
-        return None if self.bodies or not is_payload(place.path) else "body"
+        return None if self.keeps_bodies or not is_payload(token.path) else "body"
 
-    def _kind_of_number(self, place: JsonToken) -> str | None:
-        """The reason for replacing a number, or None."""
-        if is_protocol(place.path):
+    def _kind_of_number(self, token: JsonToken) -> str | None:
+        """Returns the reason for replacing a number, or None."""
+        if is_protocol(token.path):
             return None
-        if self._choices.redacts(place.path):
+        if self._choices.redacts(token.path):
             return "chosen"
-        if holds_secret_number(place.name):
+        if holds_secret_number(token.name):
             return "named-secret"
-        if is_card_number(place.text):
+        if is_card_number(token.text):
             return "card-number"
-        if self._personal and holds_phone_number(place.name) and is_phone_number(place.text):
+        if self._replaces_personal_numbers and holds_phone_number(token.name) and is_phone_number(token.text):
             return "phone-number"
-        return None if self.bodies or not is_payload(place.path) else "body"
+        return None if self.keeps_bodies or not is_payload(token.path) else "body"
 
-    def _number(self, place: JsonToken, made: list[Replacement]) -> str | None:
-        """The pseudonym for a number, or None if it stays."""
-        kind = self._kind_of_number(place)
-        if kind is None or self._choices.keeps(kind, place.text, place.path):
+    def _number_pseudonym(self, token: JsonToken, replacements: list[Replacement]) -> str | None:
+        """Returns the pseudonym for a number, or None if the number stays."""
+        kind = self._kind_of_number(token)
+        if kind is None or self._choices.keeps(kind, token.text, token.path):
             return None
-        pseudonym = self.pseudonym(kind if kind == "phone-number" else "number", place.text)
-        made.append(Replacement(kind, place.text, pseudonym, place.path))
+        pseudonym = self.pseudonym(kind if kind == "phone-number" else "number", token.text)
+        replacements.append(Replacement(kind, token.text, pseudonym, token.path))
         return pseudonym
 
-    def _edits(self, text: str, secrets: Iterable[Secret], made: list[Replacement], path: Path) -> list[Edit]:
-        """The edits for secrets; overlapping secrets are replaced together."""
+    def _edits(self, text: str, secrets: Iterable[Secret], replacements: list[Replacement], path: Path) -> list[Edit]:
+        """Returns the edits that replace secrets. Overlapping secrets are replaced together."""
         edits: list[Edit] = []
         secrets = list(secrets)
-        self._report(text, secrets, path)
-        for start, end, kind, _ in _apart(secrets):
+        self._report_secrets(text, secrets, path)
+        for start, end, kind, _ in _merge_overlapping(secrets):
             secret = text[start:end]
             if not secret or PSEUDONYM.fullmatch(secret) or self._choices.keeps(kind, secret, path):
                 continue
             pseudonym = self.pseudonym(kind, secret)
             edits.append(Edit(start, end, pseudonym))
-            made.append(Replacement(kind, secret, pseudonym, path))
+            replacements.append(Replacement(kind, secret, pseudonym, path))
         return edits
 
-    def _report(self, text: str, secrets: Iterable[Secret], path: Path) -> None:
-        """Call `on_secret` with the secrets that the user does not keep."""
+    def _report_secrets(self, text: str, secrets: Iterable[Secret], path: Path) -> None:
+        """Calls `on_secret` with the secrets that the user does not keep."""
         if self._on_secret is not None:
             for secret in secrets:
                 if not self._choices.keeps(secret.kind, text[secret.start : secret.end], path):
                     self._on_secret(secret, text)
 
 
-_OWN_NAMES: Final = PROTOCOL | META
+_PROTOCOL_NAMES: Final = PROTOCOL_MEMBERS | META_MEMBERS
 """Names that sound like those of secrets, but whose values are harmless."""
-_DIGITS: Final = frozenset({"card-number", "phone-number", "iban", "mac-address", "ip-address"})
+_DIGIT_KINDS: Final = frozenset({"card-number", "phone-number", "iban", "mac-address", "ip-address"})
 """Kinds whose pseudonyms have other digits in the same places."""
-_OPENING: Final = frozenset('{[" \t\r\n')
-_BEHIND: Final = '"\x1f\n'
-"""The separator of leaves in the searched text."""
+_DOCUMENT_STARTS: Final = frozenset('{[" \t\r\n')
+_LEAF_SEPARATOR: Final = '"\x1f\n'
+"""Separates leaves in the searched text."""
 
 
 def _may_have_meta(text: str) -> bool:
-    """Whether a document may have a member `_meta`, which can be spelt with escapes."""
+    """Whether a document may have a member `_meta`, whose name may be written with escapes."""
     return "_meta" in text or "\\u" in text
 
 
-def _apart(secrets: Iterable[Secret]) -> Iterator[Secret]:
-    """Secrets in order; of several that overlap, one that covers them all and has the kind of the longest."""
-    kept: Secret | None = None
-    longest = 0
+def _merge_overlapping(secrets: Iterable[Secret]) -> Iterator[Secret]:
+    """Yields secrets in order, and one secret in place of several that overlap, with the kind of the longest."""
+    merged_secret: Secret | None = None
+    longest_size = 0
     for secret in sorted(secrets, key=lambda secret: (secret.start, -secret.end)):
         size = secret.end - secret.start
-        if kept is None or secret.start >= kept.end:
-            if kept is not None:
-                yield kept
-            kept, longest = secret, size
-        elif secret.end > kept.end:
-            # An address that contains a user's name, say, would no longer be one with two pseudonyms in it.
-            kind = secret.kind if size > longest else kept.kind
-            kept, longest = Secret(kept.start, secret.end, kind), max(size, longest)
-    if kept is not None:
-        yield kept
+        if merged_secret is None or secret.start >= merged_secret.end:
+            if merged_secret is not None:
+                yield merged_secret
+            merged_secret, longest_size = secret, size
+        elif secret.end > merged_secret.end:
+            # With a pseudonym for each, an address that contains a user name, say, would no longer be an address.
+            kind = secret.kind if size > longest_size else merged_secret.kind
+            merged_secret, longest_size = Secret(merged_secret.start, secret.end, kind), max(size, longest_size)
+    if merged_secret is not None:
+        yield merged_secret
 
 
-def _after_scheme(text: str) -> tuple[int, int]:
-    """The credential in the value of an Authorization header, or all of any other text."""
-    scheme = _SCHEME(text)
-    return (scheme.end() if scheme else 0), len(text)
+def _credential_span(text: str) -> tuple[int, int]:
+    """Returns the start and end of the credential after a scheme, or of the whole text if it has no scheme."""
+    match = _SCHEME(text)
+    return (match.end() if match else 0), len(text)

@@ -1,4 +1,4 @@
-"""Scans a capture for likely secrets: credentials, by default, as the redaction finds them; nothing is changed."""
+"""Scans a capture for likely secrets, with the same search as redaction, without changing anything."""
 
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
@@ -10,14 +10,14 @@ from mcpproxy.sharing.capture_search import searched_items
 from mcpproxy.sharing.choices import ShareChoices
 from mcpproxy.sharing.first_pass import FirstPass
 from mcpproxy.sharing.json_places import pointer_of
-from mcpproxy.sharing.kinds import KNOWN_VALUE, PERSONAL
+from mcpproxy.sharing.kinds import KNOWN_VALUE, PERSONAL_KINDS
 from mcpproxy.sharing.kingfisher import Secret, catalogue
 from mcpproxy.sharing.known_values import KnownValueSearch
-from mcpproxy.sharing.pseudonyms import Pseudonyms
+from mcpproxy.sharing.pseudonyms import PseudonymGenerator
 from mcpproxy.sharing.redaction import Redactor
 
-_SHOWN: Final = 4
-_UNLIKELY: Final = frozenset({"url-parameter", "client-metadata"})
+_MAX_SHOWN_CHARS: Final = 4
+_PRECAUTION_KINDS: Final = frozenset({"url-parameter", "client-metadata"})
 """Kinds that are replaced only as a precaution."""
 
 
@@ -25,33 +25,34 @@ class LikelySecret(NamedTuple):
     """A likely secret."""
 
     seq: int
-    """Number of the record that holds it."""
+    """The number of the record that contains it."""
     rec: str
-    """Type of the record."""
+    """The type of that record."""
     pointer: str
-    """Where it is in the message of a frame; empty for a text. Untrusted text."""
+    """The JSON Pointer to it in the message of a frame; empty outside of JSON. Untrusted text."""
     kind: str
     masked: str
     """Its first characters. Untrusted text."""
     size: int
     """Its length in characters."""
     secret: str
-    """The whole secret, to recognise it again: never for output."""
+    """The whole secret, to recognise it elsewhere. It must never be printed."""
     is_personal: bool
     """Whether it identifies a person or a host, but gives no access."""
 
 
-def masked(secret: str) -> str:
-    """The beginning of a secret: at most four characters, and at most a quarter."""
-    return secret[: min(_SHOWN, len(secret) // 4)] + "…"
+def masked_secret(secret: str) -> str:
+    """Returns the beginning of a secret: at most four characters, and at most a quarter of it."""
+    return secret[: min(_MAX_SHOWN_CHARS, len(secret) // 4)] + "…"
 
 
 def likely_secrets(capture: Capture, *, personal: bool = False) -> Iterator[LikelySecret | Damage]:
-    """The likely secrets of a capture, and the damage in which there could be more, in order.
+    """Yields the likely secrets of a capture in order, and the damage, which could contain more.
 
     Args:
         capture: the capture.
-        personal: whether e-mail addresses, users, hosts, telephone numbers, bank accounts and MAC addresses count.
+        personal: whether to include e-mail addresses, users, hosts, telephone numbers, bank accounts and MAC addresses;
+            otherwise only credentials are reported.
     """
     first_pass = FirstPass()
 
@@ -59,7 +60,7 @@ def likely_secrets(capture: Capture, *, personal: bool = False) -> Iterator[Like
         known: KnownValueSearch | None = None, on_secret: Callable[[Secret, str], None] | None = None
     ) -> Redactor:
         return Redactor(
-            Pseudonyms(),
+            PseudonymGenerator(),
             catalogue(),
             ShareChoices(),
             bodies=True,
@@ -70,20 +71,21 @@ def likely_secrets(capture: Capture, *, personal: bool = False) -> Iterator[Like
         )
 
     first_pass.read(capture, redactor(on_secret=first_pass.values.add), lambda _: None)
-    known = first_pass.known
+    known = first_pass.known_value_search
     is_copy = "redacted_by" in capture.header.members
-    for searched in searched_items(capture, redactor(known=known), first_pass.is_unchanged):
-        if isinstance(searched, Damage):
-            if searched.cause != "torn":  # a kill leaves an unfinished line, which is not damage to what was recorded
-                yield searched
+    for searched_item in searched_items(capture, redactor(known=known), first_pass.is_unchanged):
+        if isinstance(searched_item, Damage):
+            # A kill leaves an unfinished line, which does not damage other records.
+            if searched_item.cause != "torn":
+                yield searched_item
             continue
-        item = searched.item
+        item = searched_item.item
         rec = "frame" if isinstance(item, Frame) else item.rec
-        for kind, secret, _, path in searched.replacements:
+        for kind, secret, _, path in searched_item.replacements:
             if is_copy and kind == "named-secret" and secret.isdigit():
                 continue  # the pseudonym of a number looks like any number
-            is_personal = kind in PERSONAL or (kind == KNOWN_VALUE and known.is_host(secret))
-            if kind not in _UNLIKELY and (personal or not is_personal):
+            is_personal = kind in PERSONAL_KINDS or (kind == KNOWN_VALUE and known.is_host(secret))
+            if kind not in _PRECAUTION_KINDS and (personal or not is_personal):
                 yield LikelySecret(
-                    item.seq, rec, pointer_of(path), kind, masked(secret), len(secret), secret, is_personal
+                    item.seq, rec, pointer_of(path), kind, masked_secret(secret), len(secret), secret, is_personal
                 )

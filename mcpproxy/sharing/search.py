@@ -1,7 +1,7 @@
-"""Searches a text for secrets: what it says, what it encodes, and what that encodes.
+"""Searches a text for secrets, including text that is encoded in it, on several levels.
 
-Every command that finds or replaces secrets searches with this, and looks at decoded text as it looks at plain text.
-The time is linear in the text.
+Every command that finds or replaces secrets uses this search, which treats decoded text like plain text. The time is
+linear in the text.
 """
 
 import re
@@ -20,24 +20,24 @@ from mcpproxy.sharing.pseudonyms import PSEUDONYM
 from mcpproxy.sharing.punctuation import end_of_word
 
 MAX_FRAME_SECRETS: Final = 100_000
-"""The most secrets in one text. A text with more is a list of them, and replaced whole."""
+"""Secrets in one text. A text with more is a list of secrets, and is replaced whole."""
 MAX_DECODINGS: Final = 3
-"""How many encodings are decoded, one inside the other."""
+"""Levels of encodings, one inside the other, that are decoded."""
 MAX_DECODED_TIMES: Final = 8
-"""How many times the size of a text is decoded; a text of ordinary size in three encodings takes twice its size."""
-_ALWAYS_DECODED: Final = 1 << 16
-"""Characters that are decoded even if the text is short."""
+"""The size of all decoded text, as a multiple of the text's size. Text in three encodings takes twice its size."""
+_MIN_DECODED_CHARS: Final = 1 << 16
+"""The number of characters that are decoded even if the text is short."""
 _DATA_URI: Final = re.compile(r"(?i)\bdata:[^,\s\x1f]{0,200};base64,(?P<data>[A-Za-z0-9+/_%-]{16,}+=*)")
 _USER_WORD: Final = re.compile(r"[A-Za-z0-9_]++(?:[.-][A-Za-z0-9_]++)*+")
-_WITH_PUNCTUATION: Final = frozenset({"ip-address", "url-user"})
+_KINDS_WITH_PUNCTUATION: Final = frozenset({"ip-address", "url-user"})
 """Kinds that can end with punctuation: `fe80::`, `[::1]`, and a password before `@`."""
 
 
-class ChosenText(Protocol):
-    """The user's expressions for what is replaced."""
+class TextChooser(Protocol):
+    """The user's regular expressions for texts to replace."""
 
     def matches(self, text: str) -> Iterable[Secret]:
-        """Further stretches of a text to replace."""
+        """Yields further stretches of a text to replace."""
 
 
 class SecretSearch:
@@ -46,87 +46,87 @@ class SecretSearch:
     def __init__(
         self,
         catalogue: KingfisherScanner,
-        choices: ChosenText,
+        choices: TextChooser,
         known: KnownValueSearch | None = None,
         *,
         blobs: bool,
         personal: bool = False,
     ) -> None:
-        """Create a search.
+        """Creates a search.
 
         Args:
             catalogue: the rules for secrets.
             choices: the user's choices.
-            known: the values, and the names of users, that were recognised in the capture.
+            known: the values and user names that were recognised in the capture.
             blobs: whether data URIs are reported, although they cannot be searched.
             personal: whether telephone numbers, bank accounts and MAC addresses are found.
         """
-        self.known = known or KnownValueSearch()
+        self.known_value_search = known or KnownValueSearch()
         """Finds the values that were recognised in the capture."""
         self.has_decoded = False
-        """Whether more than escapes has been decoded since this was last reset."""
+        """Whether anything other than escapes was decoded since this was last reset."""
         self._catalogue = catalogue
         self._choices = choices
-        self._blobs = blobs
-        self._personal = personal
+        self._finds_blobs = blobs
+        self._finds_personal_numbers = personal
 
     def secrets(self, text: str) -> list[Secret]:
-        """The secrets in a text, in no particular order; they may overlap.
+        """Returns the secrets in a text, in no particular order; they may overlap.
 
         Raises:
-            SearchLimitReached: there are too many, or the search takes too long.
+            SearchLimitReached: the text has too many secrets, or the search takes too long.
         """
-        return self._searched(text, MAX_DECODINGS, _DecodingLimit(len(text)))
+        return self._search_levels(text, MAX_DECODINGS, _DecodingLimit(len(text)))
 
     def is_user(self, word: str) -> bool:
-        """Whether a word is a user's name."""
-        return word.lower() in self.known.users
+        """Whether a word is the name of a known user."""
+        return word.lower() in self.known_value_search.users
 
-    def _searched(self, text: str, depth: int, limit: "_DecodingLimit") -> list[Secret]:
-        secrets = list(islice(self._found(text), MAX_FRAME_SECRETS + 1))
-        # The text itself is searched as well: what seems an escape may be a folder, as in `C:\Users\nina`.
+    def _search_levels(self, text: str, depth: int, limit: "_DecodingLimit") -> list[Secret]:
+        secrets = list(islice(self._plain_secrets(text), MAX_FRAME_SECRETS + 1))
+        # The text itself is searched as well: an apparent escape may be a folder, as in `C:\Users\nina`.
         for view in views(text) if depth else ():
-            limit.spend(len(view.text))
+            limit.count_decoded(len(view.text))
             self.has_decoded = self.has_decoded or view.is_encoded
-            secrets += view.original(self._searched(view.text, depth - 1, limit))
+            secrets += view.original_secrets(self._search_levels(view.text, depth - 1, limit))
         if len(secrets) > MAX_FRAME_SECRETS:
             raise SearchLimitReached(f"it holds more than {MAX_FRAME_SECRETS:,} secrets")
-        return _not_ours(text, secrets) if secrets else secrets
+        return _without_pseudonyms(text, secrets) if secrets else secrets
 
-    def _found(self, text: str) -> Iterator[Secret]:
-        """What a text says."""
+    def _plain_secrets(self, text: str) -> Iterator[Secret]:
+        """Yields the secrets in a text, without decoding it."""
         return chain(
             _without_punctuation(text, chain(self._catalogue.secrets(text), credentials(text), personal_data(text))),
-            personal_numbers(text) if self._personal else (),
+            personal_numbers(text) if self._finds_personal_numbers else (),
             self._data_uris(text),
-            self._users_in(text),
+            self._user_words(text),
             self._choices.matches(text),
-            self.known.secrets(text),
+            self.known_value_search.secrets(text),
         )
 
     def _data_uris(self, text: str) -> Iterator[Secret]:
-        if self._blobs:
+        if self._finds_blobs:
             for uri in _DATA_URI.finditer(text):
                 yield Secret(*uri.span("data"), "blob")
 
-    def _users_in(self, text: str) -> Iterator[Secret]:
-        lower = text.lower()
-        if not any(user in lower for user in self.known.users):
+    def _user_words(self, text: str) -> Iterator[Secret]:
+        lower_text = text.lower()
+        if not any(user in lower_text for user in self.known_value_search.users):
             return
         for word in _USER_WORD.finditer(text):
-            plain = word[0].strip("_")
+            name = word[0].strip("_")
             if self.is_user(word[0]):
                 yield Secret(*word.span(), "user-word")
-            elif self.is_user(plain):
-                start = word.start() + word[0].index(plain)
-                yield Secret(start, start + len(plain), "user-word")
+            elif self.is_user(name):
+                start = word.start() + word[0].index(name)
+                yield Secret(start, start + len(name), "user-word")
 
 
 def _without_punctuation(text: str, secrets: Iterable[Secret]) -> Iterator[Secret]:
-    """Secrets without the punctuation of the sentences that end with them."""
+    """Yields secrets without the punctuation of sentences that end with them."""
     for secret in secrets:
         end = secret.end
-        if secret.kind not in _WITH_PUNCTUATION:
+        if secret.kind not in _KINDS_WITH_PUNCTUATION:
             end = end_of_word(text, secret.start, end)
         if end == secret.end:
             yield secret
@@ -135,31 +135,31 @@ def _without_punctuation(text: str, secrets: Iterable[Secret]) -> Iterator[Secre
 
 
 class _DecodingLimit:
-    """Bounds what is decoded of one text."""
+    """Limits the number of characters that are decoded for one text."""
 
     def __init__(self, size: int) -> None:
-        self._left = MAX_DECODED_TIMES * size + _ALWAYS_DECODED
+        self._remaining_chars = MAX_DECODED_TIMES * size + _MIN_DECODED_CHARS
 
-    def spend(self, size: int) -> None:
-        """Count decoded characters.
+    def count_decoded(self, size: int) -> None:
+        """Counts decoded characters.
 
         Raises:
-            SearchLimitReached: they are too many.
+            SearchLimitReached: there are too many.
         """
-        self._left -= size
-        if self._left < 0:
+        self._remaining_chars -= size
+        if self._remaining_chars < 0:
             raise SearchLimitReached(f"it encodes more than {MAX_DECODED_TIMES} times its size")
 
 
-def _not_ours(text: str, secrets: list[Secret]) -> list[Secret]:
-    """The secrets that are not pseudonyms or parts of them: a capture may be shared again."""
-    ours = [match.span() for match in PSEUDONYM.finditer(text)]
-    if not ours:
+def _without_pseudonyms(text: str, secrets: list[Secret]) -> list[Secret]:
+    """Returns the secrets that are not pseudonyms or parts of them, because a redacted copy may be shared again."""
+    pseudonyms = [match.span() for match in PSEUDONYM.finditer(text)]
+    if not pseudonyms:
         return secrets
-    starts = [start for start, _ in ours]
+    starts = [start for start, _ in pseudonyms]
 
-    def is_ours(secret: Secret) -> bool:
+    def is_in_pseudonym(secret: Secret) -> bool:
         index = bisect_right(starts, secret.start) - 1
-        return index >= 0 and secret.end <= ours[index][1]
+        return index >= 0 and secret.end <= pseudonyms[index][1]
 
-    return [secret for secret in secrets if not is_ours(secret)]
+    return [secret for secret in secrets if not is_in_pseudonym(secret)]

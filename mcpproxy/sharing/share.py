@@ -1,7 +1,7 @@
 """Writes the redacted copy of a capture.
 
-The copy gets its name when it is complete, and is readable only by its owner. On request, it replaces an earlier copy,
-and never anything else.
+The copy gets its name when it is complete, and only its owner can read it. On request, it replaces an earlier copy, but
+never any other file.
 """
 
 import os
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from analysis.checking.checker import Rules
+from analysis.checking.checker import RuleSelection
 from analysis.filter import Filter
 from analysis.reading import Reading
 from captures.file import CaptureFile, choose_path, sync, unlock_and_close
@@ -30,131 +30,133 @@ from mcpproxy.sharing.excerpt import Excerpt, excerpt
 from mcpproxy.sharing.first_pass import FirstPass
 from mcpproxy.sharing.frames import FrameRedactor
 from mcpproxy.sharing.kingfisher import catalogue
-from mcpproxy.sharing.pseudonyms import Pseudonyms
+from mcpproxy.sharing.pseudonyms import PseudonymGenerator
 from mcpproxy.sharing.records import RecordRedactor
 from mcpproxy.sharing.redaction import RedactionChoices, Redactor
-from mcpproxy.sharing.spool import unchanging
+from mcpproxy.sharing.spool import unchanging_capture
 
-BATCH: Final = 1 << 20
+BATCH_BYTES: Final = 1 << 20
 _MAX_SEGMENT_NUMBER: Final = 100_000_000
 """Readers accept no greater number in the name of a file."""
 
 
 @dataclass
 class ShareOptions:
-    """How to redact; by default, as `share` does without options."""
+    """How to redact. The defaults are those of the command `share`."""
 
     choices: RedactionChoices = field(default_factory=ShareChoices)
-    bodies: bool = True
+    keeps_bodies: bool = True
     """Whether the values in bodies stay if they are not secret."""
-    keep_unparsed: bool = False
-    """Whether what cannot be parsed is searched as text instead of being replaced whole."""
-    personal: bool = False
+    keeps_unparsed: bool = False
+    """Whether text that cannot be parsed is searched as plain text instead of being replaced whole."""
+    replaces_personal_numbers: bool = False
     """Whether telephone numbers, bank accounts and MAC addresses are replaced."""
-    only: Filter | None = None
+    message_filter: Filter | None = None
     """Selects the messages of the copy; None for all."""
     last_ns: int | None = None
-    """How long before the end of the capture the copy begins; None for all."""
+    """How long before the end of the capture the copy begins; None for the whole capture."""
     renames: bool = False
-    """Whether the copy, in the given folder, gets the name of the original, redacted."""
+    """Whether the destination is a folder, in which the copy gets the redacted name of the original."""
     machine: tuple[str, bool] | None = None
-    """The machine name in the copy, and whether a user chose it; None if a chosen name stays and a host name is
-    replaced."""
+    """The machine name in the copy, and whether a user chose it. None keeps a chosen name and replaces a host name."""
     replaces: bool = False
-    """Whether an earlier redacted copy of that name is replaced."""
+    """Whether the copy may replace an earlier redacted copy with the same name."""
     compares: bool = True
     """Whether the findings of the copy are compared with those of the original."""
     progress: Callable[[int, int], None] = lambda _done, _all: None
     """Called with the number of bytes read so far, and their total."""
 
 
-def redacted_copy(source: Path, destination: Path, wanted: ShareOptions | None = None) -> RedactionAccount:
-    """Write a redacted copy of a capture.
+def redacted_copy(source: Path, destination: Path, options: ShareOptions | None = None) -> RedactionAccount:
+    """Writes a redacted copy of a capture.
 
     Args:
-        source: one of its files.
-        destination: the copy, a new file that ends in `.mcpcap`, or a folder.
-        wanted: how to redact; by default as `share` does without options.
+        source: one of the files of the capture.
+        destination: a new file that ends in `.mcpcap`, or a folder.
+        options: how to redact; by default as `share` does without options.
 
     Returns:
-        What was replaced, where and why.
+        The account of what was replaced, where and why.
 
     Raises:
-        CannotCreate: the copy cannot be created or written, or something of that name exists.
+        CannotCreate: the copy cannot be created or written, or its name already exists.
         CaptureError: the original cannot be read.
     """
-    wanted = wanted or ShareOptions()
+    options = options or ShareOptions()
     use_orjson()
-    with unchanging(Capture(source)) as capture:
-        return _copied(capture, source, destination, wanted)
+    with unchanging_capture(Capture(source)) as capture:
+        return _write_copy(capture, source, destination, options)
 
 
-def _copied(capture: Capture, source: Path, destination: Path, wanted: ShareOptions) -> RedactionAccount:
+def _write_copy(capture: Capture, source: Path, destination: Path, options: ShareOptions) -> RedactionAccount:
     first_pass = FirstPass()
-    pseudonyms, size = Pseudonyms(), capture.size
-    collecting = Redactor(
+    pseudonyms, size = PseudonymGenerator(), capture.size
+    collector = Redactor(
         pseudonyms,
         catalogue(),
-        wanted.choices.unreviewed(),
-        bodies=wanted.bodies,
-        unparsed=wanted.keep_unparsed,
-        personal=wanted.personal,
+        options.choices.unreviewed(),
+        bodies=options.keeps_bodies,
+        unparsed=options.keeps_unparsed,
+        personal=options.replaces_personal_numbers,
         on_secret=first_pass.values.add,
     )
-    first_pass.read(capture, collecting, lambda done: wanted.progress(done, 2 * size))
+    first_pass.read(capture, collector, lambda done: options.progress(done, 2 * size))
     redactor = Redactor(
         pseudonyms,
         catalogue(),
-        wanted.choices,
-        bodies=wanted.bodies,
-        unparsed=wanted.keep_unparsed,
-        personal=wanted.personal,
-        known=first_pass.known,
+        options.choices,
+        bodies=options.keeps_bodies,
+        unparsed=options.keeps_unparsed,
+        personal=options.replaces_personal_numbers,
+        known=first_pass.known_value_search,
     )
-    if wanted.renames:
+    if options.renames:
         stem = first_segment(source).name.removesuffix(SUFFIX)
-        destination /= file_name(redactor.label(stem, []))
-    target = Path(choose_path(os.fspath(destination), "", time.time_ns(), replaces=wanted.replaces))
+        destination /= file_name(redactor.redact_label(stem, []))
+    target = Path(choose_path(os.fspath(destination), "", time.time_ns(), replaces=options.replaces))
     account = RedactionAccount(
         path=target,
-        renamed=redactor.renamed,
+        renamed_members=redactor.renamed_members,
         left_out_values=first_pass.values.left_out,
-        keeps_unparsed=wanted.keep_unparsed,
+        keeps_unparsed=options.keeps_unparsed,
     )
     copier = Copier(
-        FrameRedactor(redactor, keep_unparsed=wanted.keep_unparsed),
-        RecordRedactor(redactor, wanted.machine),
+        FrameRedactor(redactor, keep_unparsed=options.keeps_unparsed),
+        RecordRedactor(redactor, options.machine),
         account,
-        Reading(rules=Rules() if wanted.compares else None),
-        staying=None if wanted.personal else account.staying,
+        Reading(rules=RuleSelection() if options.compares else None),
+        staying=None if options.replaces_personal_numbers else account.personal_numbers,
         is_unchanged=first_pass.is_unchanged,
     )
-    with new_capture(target, replace=wanted.replaces) as file:
-        _write(file, copier.lines(_records(capture, wanted, account)))
-        if wanted.compares:
+    with new_capture(target, replace=options.replaces) as file:
+        _write(file, copier.lines(_records(capture, options, account)))
+        if options.compares:
             compare(copier.findings, Path(file.path), account)
-    account.unmatched = wanted.choices.unmatched
+    account.unmatched_patterns = options.choices.unmatched
     return account
 
 
-def _records(capture: Capture, wanted: ShareOptions, account: RedactionAccount) -> Iterator[Record]:
-    """The records to redact, with progress shown; the first pass was the first half."""
-    size = done = capture.size
-    chosen: Excerpt | None = None
+def _records(capture: Capture, options: ShareOptions, account: RedactionAccount) -> Iterator[Record]:
+    """Yields the records to redact, and reports progress. The first pass counts as the first half."""
+    size = done_bytes = capture.size
+    selection: Excerpt | None = None
     inspection = inspect(capture)
     account.is_damaged = inspection.state == "damaged"
-    whole = WholeRecords(capture, inspection)
-    records: Iterable[Record] = whole
-    if wanted.only is not None or wanted.last_ns is not None:
-        chosen = excerpt(capture, wanted.only, wanted.last_ns)
-        records = chosen(records)
+    whole_records = WholeRecords(capture, inspection)
+    records: Iterable[Record] = whole_records
+    if options.message_filter is not None or options.last_ns is not None:
+        selection = excerpt(capture, options.message_filter, options.last_ns)
+        records = selection(records)
     for record in records:
-        done += len(record.line) + 1
-        wanted.progress(done, 2 * size)
+        done_bytes += len(record.line) + 1
+        options.progress(done_bytes, 2 * size)
         yield record
-    account.out_of_order = whole.dropped
-    if chosen is not None:
-        account.left_out, account.unknown_left_out = chosen.left_out, chosen.unknown_left_out
+    account.out_of_order_records = whole_records.dropped_count
+    if selection is not None:
+        account.left_out_records, account.left_out_unknown_records = (
+            selection.left_out_count,
+            selection.left_out_unknown_count,
+        )
 
 
 def _write(file: CaptureFile, lines: Iterable[tuple[Record, bytes]]) -> None:
@@ -167,14 +169,14 @@ def _write(file: CaptureFile, lines: Iterable[tuple[Record, bytes]]) -> None:
             if file.size or batch:
                 file.segment = max(file.segment, number - 1)
                 sync(file.fd)
-                unlock_and_close(file.next_segment(b"".join(batch)))
+                unlock_and_close(file.begin_next_segment(b"".join(batch)))
                 batch, size = [], 0
             else:
-                # The ring may have deleted segments before: the first file has the name of the capture all the same.
+                # Even if the ring deleted earlier segments, the first file of the copy has the name of the capture.
                 file.segment = number
         batch.append(line)
         size += len(line)
-        if size >= BATCH:
+        if size >= BATCH_BYTES:
             file.append(b"".join(batch))
             batch, size = [], 0
     file.append(b"".join(batch))

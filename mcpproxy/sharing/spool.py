@@ -1,7 +1,7 @@
-"""A capture that does not change while it is read twice.
+"""Provides a capture that does not change between two passes.
 
-What a recorder adds between two passes would be in the copy without having been searched in the first. So a capture
-that is being recorded is copied, as far as it goes, to a private folder first.
+Records that a recorder adds between the passes would be in the copy, although the first pass did not search them. So a
+capture that is still being recorded is first copied, up to its current end, to a private folder.
 """
 
 import os
@@ -17,12 +17,14 @@ from captures.private_folder import private_folder
 from captures.reader import Capture, open_capture
 from captures.stale_files import lock_temporary
 
-_CHUNK: Final = 1 << 20
+_CHUNK_BYTES: Final = 1 << 20
 
 
 @contextmanager
-def unchanging(capture: Capture) -> Iterator[Capture]:
-    """The capture itself, or a copy of what is there now if it is being recorded, deleted at the end of the block.
+def unchanging_capture(capture: Capture) -> Iterator[Capture]:
+    """Yields the capture, or, while it is being recorded, a copy of its current content.
+
+    The copy is deleted at the end of the block.
 
     Raises:
         CannotCreate: the copy cannot be written.
@@ -38,7 +40,7 @@ def unchanging(capture: Capture) -> Iterator[Capture]:
                 is_growing = is_live(segment)
                 _copy(segment, folder / segment.name)
                 if is_growing:
-                    # So that readers know that its end is not the end of the session.
+                    # The lock shows readers that the end of the copy is not the end of the session.
                     stack.callback(os.close, lock_temporary(folder / segment.name))
         except OSError as error:
             raise CannotCreate(
@@ -49,12 +51,12 @@ def unchanging(capture: Capture) -> Iterator[Capture]:
 
 
 def _copy(segment: Path, target: Path) -> None:
-    """Copy the bytes that a file has now, as it may grow faster than it is copied."""
+    """Copies only the bytes that a file has now, because it may grow faster than it is copied."""
     with (
         open_capture(segment) as file,
         open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as copy,
     ):
         size = os.fstat(file.fileno()).st_size
-        while size > 0 and (chunk := file.read(min(_CHUNK, size))):
+        while size > 0 and (chunk := file.read(min(_CHUNK_BYTES, size))):
             copy.write(chunk)
             size -= len(chunk)

@@ -1,6 +1,6 @@
-"""Words that decide what is redacted: names of members, users, hosts, launchers, URL parameters and schemes.
+"""Lists of words for redaction: names of members, users, hosts, launchers, URL parameters and schemes.
 
-A list errs on the side of its purpose: many names count as holding secrets, few as identifying no person.
+In doubt, a list favours redaction: many names count as names of secrets, and few as names that identify no person.
 """
 
 from typing import Final
@@ -25,31 +25,31 @@ SECRET_ENDINGS: Final = tuple(
     githubtoken privatekey secretkey accesskey accesskeyid connectionstring
 """)
 )
-"""Endings of such names."""
+"""Endings of names of members whose values are secrets, in the same form."""
 
 SECRET_NUMBERS: Final = _words("password pin otp cvv cvc ssn passcode")
 """Names of members whose values are secrets even if they are numbers."""
 
-HARMLESS: Final = _words("""
+HARMLESS_VALUES: Final = _words("""
     none true false null required optional include omit same-origin basic bearer oauth oauth2 string number yes no
     enabled disabled auto default header query api_key apikey token password secret
 """)
-"""Values that are not secret even under such a name."""
+"""Values that are not secret even under the name of a secret."""
 
 PLACEHOLDERS: Final = _words("""
     changeme change_me change-me replaceme replace_me replace-me fixme todo tbd placeholder dummy your_password_here
 """)
-"""Words that stand where a secret belongs."""
+"""Placeholders for secrets."""
 
 PLACEHOLDER_NOUNS: Final = _words("""
     key keys token tokens secret password passwd pass passphrase credential credentials here id value me it
 """)
-"""Words with which such a placeholder ends: `YOUR_API_KEY`, `your-token-here`."""
+"""The last words of placeholders, as in `YOUR_API_KEY` and `your-token-here`."""
 
 PLACEHOLDER_VERBS: Final = _words("insert replace enter paste")
-"""Words with which one begins that tells what to do: `INSERT_CLIENT_SECRET`."""
+"""The first words of placeholders with an instruction, as in `INSERT_CLIENT_SECRET`."""
 
-NO_PASSWORDS: Final = HARMLESS | _words("""
+NON_PASSWORDS: Final = HARMLESS_VALUES | _words("""
     mandatory needed missing empty unset set invalid incorrect wrong changed expired unknown undefined nil given
     provided specified unspecified secure insecure encrypted hashed plain plaintext weak strong ok failed denied
     accepted supported unsupported deprecated sensitive masked hidden redacted removed placeholder
@@ -59,50 +59,50 @@ NO_PASSWORDS: Final = HARMLESS | _words("""
 """)
 """Values that are not passwords even after `password:` in a text."""
 
-PROSE: Final = _words("""
+PROSE_WORDS: Final = _words("""
     a an the of for to is are was be must may can should will your you our their its his her this that these which
     with without when if and or not used from in on by at as has have contains protects required optional
 """)
-"""Words that show that a text is a sentence and not a password."""
+"""Words that show a text to be a sentence, not a password."""
 
-OBJECTS: Final = _words("""
+OBJECT_NAMES: Final = _words("""
     self this os process config settings args options opts req request env environ environment ctx context user params
     cfg body form data credentials creds secrets session state props input event values
 """)
-"""Objects from which code takes a password."""
+"""Objects from which code reads a password."""
 
 COOKIE_ATTRIBUTES: Final = _words("path domain expires max-age samesite version priority")
 """The attributes that may follow the value in a `Set-Cookie` header (RFC 6265, section 4.1)."""
 
-ENVELOPE: Final = _words("params result error")
+ENVELOPE_MEMBERS: Final = _words("params result error")
 
-SKELETON: Final = _words("""
+SKELETON_WORDS: Final = _words("""
     jsonrpc 2.0 id method params result error code message data _meta name arguments content type text capabilities
     clientInfo serverInfo protocolVersion version
 """)
-"""Words of a message that stay if it is torn."""
+"""Words that are kept in a torn message."""
 
-PROTOCOL: Final = _words("""
+PROTOCOL_MEMBERS: Final = _words("""
     name cursor nextCursor progressToken requestId protocolVersion code level taskId status resultType requestState
     stopReason role model mode action type elicitationId
 """)
-"""Members of `params`, `result` and `error` that pair messages, or for whose values a specification has a list."""
+"""Members of `params`, `result` and `error` that pair messages, or whose values a specification lists."""
 
-PAYLOAD: Final = _words("""
+PAYLOAD_MEMBERS: Final = _words("""
     arguments argument content contents structuredContent messages message data systemPrompt inputResponses values
 """)
-"""Members of params, results and errors that hold what users and models say."""
+"""Members of params, results and errors that contain the texts of users and models."""
 
-PAYLOAD_FORM: Final = _words("type mimeType role uri")
-"""Members of these that describe the form of the content."""
+PAYLOAD_FORM_MEMBERS: Final = _words("type mimeType role uri")
+"""Members of the payload that describe the form of the content."""
 
-META: Final = _words("progressToken traceparent tracestate baggage")
+META_MEMBERS: Final = _words("progressToken traceparent tracestate baggage")
 """Members of `_meta` that the specification defines."""
 
 COMMON_USERS: Final = _words("user username you me shared public default runner root node app name")
 """Names in paths of home directories that identify no person."""
 
-ACCOUNTS: Final = _words("""
+COMMON_ACCOUNTS: Final = _words("""
     admin administrator agent api apps azureuser backup bin bitnami build builder centos ci circleci claude cloud code
     codespace coder config core cursor data debian default demo deploy dev developer dist docker docs ec2-user etc
     example fedora file files folder ftp git github gitpod guest home http internal jenkins jovyan lib local mcp media
@@ -110,7 +110,7 @@ ACCOUNTS: Final = _words("""
     service share shared site src ssh staff system temp test tester tmp tool tools ubuntu unknown user username users
     usr vagrant var vscode web work worker workspace www you your yourname
 """)
-"""Names of accounts that are also words: replacing them everywhere would make texts unreadable."""
+"""Names of accounts that are also words. Replacing them everywhere would make texts unreadable."""
 
 SPEC_HOSTS: Final = tuple(
     _words("""
@@ -118,7 +118,7 @@ SPEC_HOSTS: Final = tuple(
     example.com example.org example.net
 """)
 )
-"""Hosts that specifications and examples name, with everything below them."""
+"""Hosts in specifications and examples, including their subdomains."""
 
 PUBLIC_HOSTS: Final = _words("""
     localhost github.com raw.githubusercontent.com gist.github.com api.github.com docs.github.com gitlab.com npmjs.com
@@ -134,7 +134,7 @@ NETWORK_SCHEMES: Final = _words("""
     http https ws wss ftp ssh git postgres postgresql mysql mariadb mongodb mongodb+srv redis rediss amqp amqps nats
     kafka smtp smtps imap imaps ldap ldaps
 """)
-"""Schemes of URLs in which a host stands even if it has no dot."""
+"""Schemes of URLs that contain a host even if it has no dot."""
 
 PLAIN_PARAMETERS: Final = _words("""
     q query search page per_page limit offset size count sort order lang hl format v version type mode tab view width
@@ -146,7 +146,7 @@ PLAIN_PARAMETERS: Final = _words("""
 LAUNCHERS: Final = _words("""
     npx npm bunx bun uvx uv pipx pnpm yarn python python3 node deno docker podman sh bash zsh java dotnet go ruby
 """)
-"""Programs so common that their name says nothing."""
+"""Programs so common that their names reveal nothing."""
 
 IBAN_LENGTHS: Final = {
     word[:2]: int(word[2:])
@@ -158,20 +158,20 @@ IBAN_LENGTHS: Final = {
     YE30
     """)
 }
-"""Country → how many characters a bank account has there, in the IBAN registry of SWIFT."""
+"""The number of characters in a bank account, by country, from the IBAN registry of SWIFT."""
 
 PHONE_NAMES: Final = _words("""
     phone phonenumber phoneno telephone telephonenumber tel telefon telefonnummer telefono telefone mobile mobilephone
     mobilenumber mobil handy handynummer cell cellphone celular cellulare movil fax faxnumber whatsapp msisdn sms gsm
     homephone workphone contactphone
 """)
-"""Names of members whose values are telephone numbers, in the form of `SECRET_NAMES`."""
+"""Names of members whose values are telephone numbers, in the same form as `SECRET_NAMES`."""
 
 FILE_ENDINGS: Final = _words("""
     app bat c cc cfg conf cpp css csv env go h html ini java js json lock log md mjs php pl ps py rb rs sh so sql svg
     toml ts tsx txt xml yaml yml zip
 """)
-"""Endings of files, some of which are top-level domains as well."""
+"""File extensions, some of which are top-level domains as well."""
 
 FAMOUS_HOSTS: Final = _words("""
     amazon.com anthropic.com apache.org apple.com bing.com bitbucket.org cdn.jsdelivr.net cloudflare.com codecov.io
@@ -187,4 +187,4 @@ FAMOUS_HOSTS: Final = _words("""
     travis-ci.org twitter.com typescriptlang.org ubuntu.com unicode.org unpkg.com vercel.com vuejs.org web.dev
     whatwg.org wikipedia.org x.com yahoo.com yaml.org yarnpkg.com youtube.com youtu.be zoom.us
 """)
-"""Hosts that stay where they stand without a URL, also after `www.`: prose and code are full of them."""
+"""Hosts, with or without `www.`, that stay outside of URLs, because they are common in prose and code."""

@@ -14,27 +14,33 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from mcpproxy.shipping.destination import MAX_SMALL_FILE_BYTES, CannotShip, StoredContent, StoredObject, unusable
+from mcpproxy.shipping.destination import (
+    MAX_SMALL_FILE_BYTES,
+    CannotShip,
+    StoredContent,
+    StoredObject,
+    unusable_file_error,
+)
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
-PART: Final = 8 << 20
-"""The size of a part, in bytes. S3 accepts 10,000 parts, so a file can have 80 GB."""
-AT_ONCE: Final = 3
-"""How many parts are in flight, and so in memory."""
-REQUEST: Final = timedelta(minutes=5)
+PART_BYTES: Final = 8 << 20
+"""The size of a part, in bytes. S3 accepts 10,000 parts, so a file can be 80 GB large."""
+MAX_PARTS_IN_FLIGHT: Final = 3
+"""The maximum number of parts that are in flight, and so in memory."""
+REQUEST_TIMEOUT: Final = timedelta(minutes=5)
 """The time limit of a request: enough for a part of 8 MiB at 30 kB/s."""
-_RETRIED: Final = timedelta(minutes=3)
-_CHUNK: Final = 1 << 20
-_METADATA: Final = "http://169.254.169.254"
+_RETRY_TIMEOUT: Final = timedelta(minutes=3)
+_CHUNK_BYTES: Final = 1 << 20
+_METADATA_ADDRESS: Final = "http://169.254.169.254"
 """The address from which machines of a cloud get credentials; it is tried last."""
 _NO_CREDENTIALS: Final = "no credentials were found, neither in the environment nor in files; set them and try again"
 _QUERY: Final = re.compile(r"\?[^\s\"')>]+")
-_TRIED: Final = re.compile(r"^Generic .{1,20} error: .* after ([0-9]+) retries, .*? - ")
+_RETRY_PREFIX: Final = re.compile(r"^Generic .{1,20} error: .* after ([0-9]+) retries, .*? - ")
 _CODE: Final = re.compile(r"<Code>([A-Za-z0-9]{1,64})</Code>")
 _STATUS: Final = re.compile(r"status(?: code)?:? ([45][0-9]{2}[A-Za-z \t]{0,40})")
-_FROM_ENVIRONMENT: Final = (
+_CREDENTIAL_VARIABLES: Final = (
     "AWS_ACCESS_KEY_ID",
     "AWS_WEB_IDENTITY_TOKEN_FILE",
     "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
@@ -43,8 +49,8 @@ _FROM_ENVIRONMENT: Final = (
 )
 
 
-class NoLibrary(CannotShip):
-    """The extra is not installed."""
+class MissingLibrary(CannotShip):
+    """The extra `ship` is not installed."""
 
 
 class Bucket:
@@ -61,19 +67,19 @@ class Bucket:
             import obstore
             from obstore import exceptions, store
         except ImportError as error:
-            raise NoLibrary(
+            raise MissingLibrary(
                 "an object store needs obstore, which is not installed; in your clone of mcpproxy, run: "
                 "pip install '.[ship]'"
             ) from error
-        self.shown = url
+        self.display_name = url
         self._obstore = obstore
         self._exceptions = exceptions
         with self._translated_errors("use", ""):
-            make: Any = store.from_url  # its overloads know no options that depend on the URL
-            self._store: ObjectStore = make(
+            from_url: Any = store.from_url  # its overloads know no options that depend on the URL
+            self._store: ObjectStore = from_url(
                 url,
                 client_options=_client_options(url),
-                retry_config={"retry_timeout": _RETRIED},
+                retry_config={"retry_timeout": _RETRY_TIMEOUT},
                 **_credentials(url),
             )
 
@@ -83,40 +89,40 @@ class Bucket:
     def put(self, name: str, file: Path) -> None:
         """Put a local file under a name, in parts if it is large."""
         with self._translated_errors("write", name):
-            self._obstore.put(self._store, name, file, chunk_size=PART, max_concurrency=AT_ONCE)
+            self._obstore.put(self._store, name, file, chunk_size=PART_BYTES, max_concurrency=MAX_PARTS_IN_FLIGHT)
 
     def write(self, name: str, data: bytes) -> None:
         """Put a small file under a name, in place of the file that has it."""
         with self._translated_errors("write", name):
             self._obstore.put(self._store, name, data, use_multipart=False)
 
-    def replace(self, name: str, data: bytes, before: StoredContent | None) -> bool:
-        """Put a small file if the name still has the content read before, by a conditional request."""
-        mode: Any = "create" if before is None else before.version
+    def replace(self, name: str, data: bytes, expected: StoredContent | None) -> bool:
+        """Put a small file by a conditional request, if the name still has this content; returns whether it was put."""
+        mode: Any = "create" if expected is None else expected.version
         with self._translated_errors("write", name):
             try:
                 self._obstore.put(self._store, name, data, mode=mode, use_multipart=False)
             except (self._exceptions.AlreadyExistsError, self._exceptions.PreconditionError):
                 # The response to an earlier attempt may have been lost.
-                now = self.read(name)
-                return now is not None and now.data == data
+                current = self.read(name)
+                return current is not None and current.data == data
             return True
 
     def read(self, name: str) -> StoredContent | None:
-        """A small file, or None if there is no file of this name."""
+        """Returns a small file, or None if there is no file of this name."""
         with self._translated_errors("read", name):
             try:
-                got = self._obstore.get(self._store, name)
-                if got.meta["size"] > MAX_SMALL_FILE_BYTES:
-                    raise unusable(f"{self.shown}/{name}", "larger than any manifest")
-                given = {"e_tag": got.meta["e_tag"], "version": got.meta["version"]}
-                version = {name: value for name, value in given.items() if value is not None}
-                return StoredContent(bytes(got.bytes()), version)
+                response = self._obstore.get(self._store, name)
+                if response.meta["size"] > MAX_SMALL_FILE_BYTES:
+                    raise unusable_file_error(f"{self.display_name}/{name}", "larger than any manifest")
+                version_fields = {"e_tag": response.meta["e_tag"], "version": response.meta["version"]}
+                version = {name: value for name, value in version_fields.items() if value is not None}
+                return StoredContent(bytes(response.bytes()), version)
             except (self._exceptions.NotFoundError, FileNotFoundError):
                 return None
 
     def fetch(self, name: str, file: Path, size: int | None = None) -> bool:
-        """Copy a file to a new local one, a piece at a time; returns whether there is one of this name and size.
+        """Copy a file to a new local one, piece by piece; returns whether there is a file of this name and size.
 
         Args:
             name: the name of the file.
@@ -125,16 +131,16 @@ class Bucket:
         """
         with self._translated_errors("read", name), file.open("wb") as target:
             try:
-                got = self._obstore.get(self._store, name)
+                response = self._obstore.get(self._store, name)
             except (self._exceptions.NotFoundError, FileNotFoundError):
                 return False
-            if size not in (None, got.meta["size"]):
+            if size not in (None, response.meta["size"]):
                 return False
-            for chunk in got.stream(min_chunk_size=_CHUNK):
+            for chunk in response.stream(min_chunk_size=_CHUNK_BYTES):
                 target.write(chunk)
             return True
 
-    def head(self, name: str, count: int) -> bytes | None:
+    def read_start(self, name: str, count: int) -> bytes | None:
         """The first bytes of a file, by a range request, or None if there is no file of this name."""
         with self._translated_errors("read", name):
             try:
@@ -153,8 +159,8 @@ class Bucket:
     def entries(self, folder: str) -> Iterator[StoredObject]:
         """The files below a folder."""
         with self._translated_errors("list", folder):
-            for some in self._obstore.list(self._store, folder, chunk_size=1000):
-                for meta in some:
+            for page in self._obstore.list(self._store, folder, chunk_size=1000):
+                for meta in page:
                     yield StoredObject(meta["path"], meta["size"], meta["last_modified"].timestamp(), meta["e_tag"])
 
     def delete(self, name: str) -> None:
@@ -170,35 +176,38 @@ class Bucket:
         try:
             yield
         except (self._exceptions.BaseError, OSError, ValueError) as error:
-            where = f"{self.shown}/{name}" if name else self.shown
-            raise CannotShip(f"cannot {what} {where}: {_reason(error)}") from None
+            location = f"{self.display_name}/{name}" if name else self.display_name
+            raise CannotShip(f"cannot {what} {location}: {_reason(error)}") from None
 
 
 def _reason(error: Exception) -> str:
     """What went wrong, in one line, without signed addresses and response bodies."""
     text = str(error)
-    if _METADATA in text:
+    if _METADATA_ADDRESS in text:
         return _NO_CREDENTIALS
     if code := _CODE.search(text):
         return f"the store answered {code[1]}"
     if status := _STATUS.search(text):
         return f"the store answered {status[1]}"
-    first = _TRIED.sub(r"no answer after \1 retries: ", text.partition("\n")[0]).removesuffix(":").strip()
-    return _QUERY.sub("?…", first)[:300] or type(error).__name__
+    first_line = _RETRY_PREFIX.sub(r"no answer after \1 retries: ", text.partition("\n")[0]).removesuffix(":").strip()
+    return _QUERY.sub("?…", first_line)[:300] or type(error).__name__
 
 
 def _client_options(url: str) -> dict[str, Any]:
-    options: dict[str, Any] = {"timeout": REQUEST}
+    options: dict[str, Any] = {"timeout": REQUEST_TIMEOUT}
     # An endpoint without TLS is named on purpose: a store on the same machine, or in a test.
-    named = [os.environ.get(name, "") for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")]
-    if url.startswith("s3:") and next(filter(None, named), "").startswith("http://"):
+    endpoints = [os.environ.get(name, "") for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")]
+    if url.startswith("s3:") and next(filter(None, endpoints), "").startswith("http://"):
         options["allow_http"] = True
     return options
 
 
 def _credentials(url: str) -> dict[str, Any]:
-    """Returns boto3's search for credentials, if installed and the environment has none; it knows profiles and SSO."""
-    if not url.startswith("s3:") or any(os.environ.get(name) for name in _FROM_ENVIRONMENT):
+    """Returns options for boto3's search for credentials, which supports profiles and SSO.
+
+    Returns no options if the environment has credentials, or boto3 is not installed.
+    """
+    if not url.startswith("s3:") or any(os.environ.get(name) for name in _CREDENTIAL_VARIABLES):
         return {}
     try:
         from obstore.auth.boto3 import Boto3CredentialProvider
@@ -208,10 +217,10 @@ def _credentials(url: str) -> dict[str, Any]:
                 f"cannot use the AWS profile {profile}: boto3 reads profiles, and is not installed: pip install boto3"
             ) from None
         return {}
-    failures: Any = import_module("botocore.exceptions")
+    exceptions: Any = import_module("botocore.exceptions")
     try:
         return {"credential_provider": Boto3CredentialProvider()}
     except ValueError:
         raise CannotShip(f"cannot use {url}: {_NO_CREDENTIALS}") from None
-    except failures.BotoCoreError as error:
+    except exceptions.BotoCoreError as error:
         raise CannotShip(f"cannot use {url}: {error}") from None

@@ -6,8 +6,8 @@ deleted last. A kill in between leaves files that no manifest names; a later com
 old.
 
 A capture that is shipped again after the compaction of its day has new files, and a manifest that does not count yet.
-`withdraw` then rewrites the files of the day without that capture, and the day's new manifest switches it back to its
-own files.
+`withdraw_capture` then rewrites the files of the day without that capture, and the day's new manifest switches it back
+to its own files.
 """
 
 import hashlib
@@ -19,36 +19,38 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from analysis.store.parquet_merge import CannotMerge, merge
-from analysis.store.table_export import NO_DAY
+from analysis.store.table_export import UNKNOWN_DAY
 from analysis.store.tables import TABLE_NAMES
 from mcpproxy.shipping.destination import BrokenFile, CannotShip, Destination, StoredContent
 from mcpproxy.shipping.manifest import (
-    CAPTURES,
-    COMPACT,
+    CAPTURES_TABLE,
+    COMPACT_PREFIX,
     MAX_COMPACTED_CAPTURES,
     RAW,
-    Day,
-    File,
+    DayManifest,
     Manifest,
-    day_at,
+    ShippedFile,
     day_name,
-    manifest_at,
-    name_of,
+    parse_name,
+    read_day_manifest,
+    read_manifest,
 )
 
-LEAST: Final = 4
-"""How many captures must have files of their own before a day is rewritten: each rewrite copies the whole day."""
-LEFT_S: Final = 86_400
-"""The age from which a file that no manifest names counts as left by a kill; a younger one may be named soon."""
-_TRIES: Final = 5
+MIN_SINGLE_CAPTURES: Final = 4
+"""The minimum number of captures with files of their own for a rewrite of their day, which copies the whole day."""
+MIN_LEFTOVER_AGE_S: Final = 86_400
+"""The age, in seconds, from which a file that no manifest names counts as left by a kill; a younger file may be named
+soon."""
+_MAX_TRIES: Final = 5
 
 
 class CompactionResult(NamedTuple):
     """What a compaction did to a day."""
 
-    before: int
-    """How many files there were before."""
-    after: int
+    files_before: int
+    """The number of files before the compaction."""
+    files_after: int
+    """The number of files after the compaction."""
 
 
 def sha256_of(file: Path) -> str:
@@ -57,194 +59,215 @@ def sha256_of(file: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def days_to_compact(before: str, to: Destination) -> list[str]:
-    """The days older than `before` that may need compaction, oldest first; not the unknown day.
+def days_to_compact(before: str, destination: Destination) -> list[str]:
+    """The days older than `files_before` that may need compaction, the oldest first, without the unknown day.
 
     Every capture has a file of the table `captures`, which is deleted after its other files. So this table shows which
-    days have many files of their own, and which have leftovers.
+    days have many captures with files of their own, and which have leftovers.
     """
-    singles: Counter[str] = Counter()
-    compact_files: Counter[str] = Counter()
-    for entry in to.entries(CAPTURES):
-        name = name_of(entry.name)
-        if name is not None and name.day != NO_DAY and name.day < before:
-            (compact_files if name.capture is None else singles)[name.day] += 1
+    single_counts: Counter[str] = Counter()
+    compact_counts: Counter[str] = Counter()
+    for entry in destination.entries(CAPTURES_TABLE):
+        name = parse_name(entry.name)
+        if name is not None and name.day != UNKNOWN_DAY and name.day < before:
+            (compact_counts if name.capture is None else single_counts)[name.day] += 1
     return sorted(
         day
-        for day in singles | compact_files
-        if singles[day] >= LEAST or compact_files[day] > 1 or (compact_files[day] and singles[day])
+        for day in single_counts | compact_counts
+        if single_counts[day] >= MIN_SINGLE_CAPTURES
+        or compact_counts[day] > 1
+        or (compact_counts[day] and single_counts[day])
     )
 
 
-def compact(
-    day: str, to: Destination, room: Path, tell: Callable[[str], object] = lambda _: None
+def compact_day(
+    day: str, destination: Destination, folder: Path, report: Callable[[str], object] = lambda _: None
 ) -> CompactionResult | None:
     """Rewrite the files of a day; returns None if there is too little to do, or another machine has changed it.
 
     Args:
         day: as in the names of its files.
-        to: the destination.
-        room: a private folder for copies of the files.
-        tell: called with a message if a capture's manifest is wrong; that capture keeps its own files.
+        destination: the destination.
+        folder: a private folder for copies of the files.
+        report: called with a message if a capture's manifest is wrong; that capture keeps its own files.
 
     Raises:
         CannotShip: the destination cannot be read or written.
         BrokenFile: the manifest of the day is broken, or not mcpproxy's, or a file of the day cannot be read.
         CannotExport: the disk is full.
     """
-    known, stored = day_at(day, to)
-    held = known.captures if known is not None else {}
-    manifests = _single(day, to, tell)
-    _delete_leftovers(day, known, manifests, to)
-    added = [manifest for manifest in manifests if manifest.capture not in held and _has_files(manifest, to)]
-    added = added[: MAX_COMPACTED_CAPTURES - len(held)] if len(held) < MAX_COMPACTED_CAPTURES else []
-    if len(added) < LEAST:
+    day_manifest, stored_content = read_day_manifest(day, destination)
+    old_shipments = day_manifest.captures if day_manifest is not None else {}
+    manifests = _single_manifests(day, destination, report)
+    _delete_leftovers(day, day_manifest, manifests, destination)
+    added_manifests = [
+        manifest
+        for manifest in manifests
+        if manifest.capture not in old_shipments and _has_files(manifest, destination)
+    ]
+    added_manifests = (
+        added_manifests[: MAX_COMPACTED_CAPTURES - len(old_shipments)]
+        if len(old_shipments) < MAX_COMPACTED_CAPTURES
+        else []
+    )
+    if len(added_manifests) < MIN_SINGLE_CAPTURES:
         return None
-    singles = [file for manifest in added for file in manifest.files if file.table != RAW]
-    old = list(known.files) if known is not None else []
-    captures = {**held, **{manifest.capture: manifest.shipment for manifest in added}}
-    new = _rewrite(day, captures, [*old, *singles], [], to, stored, room)
-    if new is None:
+    single_files = [file for manifest in added_manifests for file in manifest.files if file.table != RAW]
+    old_files = list(day_manifest.files) if day_manifest is not None else []
+    shipments = {**old_shipments, **{manifest.capture: manifest.shipment for manifest in added_manifests}}
+    new_manifest = _rewrite_day(day, shipments, [*old_files, *single_files], [], destination, stored_content, folder)
+    if new_manifest is None:
         return None
-    _delete([*singles, *(file for file in old if file not in new.files)], to)
-    return CompactionResult(len(old) + len(singles), len(new.files))
+    _delete_files([*single_files, *(file for file in old_files if file not in new_manifest.files)], destination)
+    return CompactionResult(len(old_files) + len(single_files), len(new_manifest.files))
 
 
-def withdraw(day: str, capture: str, shipment: str, to: Destination, room: Path) -> bool:
-    """Take a capture out of the files of its day if they hold another shipment of it; returns whether they did.
+def withdraw_capture(day: str, capture: str, shipment: str, destination: Destination, folder: Path) -> bool:
+    """Remove a capture from the files of its day if they contain another shipment of it; returns whether they did.
 
     Raises:
         CannotShip: the destination cannot be read or written.
         BrokenFile: the manifest of the day is broken, or not mcpproxy's, or a file of the day cannot be read.
         CannotExport: the disk is full.
     """
-    for _ in range(_TRIES):
-        known, stored = day_at(day, to)
-        if known is None or not known.has_another(capture, shipment):
+    for _ in range(_MAX_TRIES):
+        day_manifest, stored_content = read_day_manifest(day, destination)
+        if day_manifest is None or not day_manifest.has_other_shipment(capture, shipment):
             return False
-        captures = {id_: of for id_, of in known.captures.items() if id_ != capture}
-        new = _rewrite(day, captures, known.files, [capture], to, stored, room)
-        if new is not None:
-            _delete([file for file in known.files if file not in new.files], to)
+        shipments = {id_: other_shipment for id_, other_shipment in day_manifest.captures.items() if id_ != capture}
+        new_manifest = _rewrite_day(day, shipments, day_manifest.files, [capture], destination, stored_content, folder)
+        if new_manifest is not None:
+            _delete_files([file for file in day_manifest.files if file not in new_manifest.files], destination)
             return True
-    raise CannotShip(f"cannot write {to.shown}/{day_name(day)}: other machines keep changing it; try again")
+    raise CannotShip(
+        f"cannot write {destination.display_name}/{day_name(day)}: other machines keep changing it; try again"
+    )
 
 
-def _rewrite(
+def _rewrite_day(
     day: str,
-    captures: dict[str, str],
-    files: Iterable[File],
-    without: list[str],
-    to: Destination,
-    stored: StoredContent | None,
-    room: Path,
-) -> Day | None:
+    shipments: dict[str, str],
+    files: Iterable[ShippedFile],
+    excluded_captures: list[str],
+    destination: Destination,
+    stored_content: StoredContent | None,
+    folder: Path,
+) -> DayManifest | None:
     """Put new files for a day, and its manifest; returns None if a file or the manifest has changed since."""
     files = list(files)
-    new: list[File] = []
-    # Another machine may be deleting a file with the same rows, which an earlier manifest named.
-    held = "".join(f"{capture} {captures[capture]}\n" for capture in sorted(captures))
+    new_files: list[ShippedFile] = []
+    # Names depend on the shipments, as another machine may be deleting a file with the same rows, which an earlier
+    # manifest named.
+    shipment_lines = "".join(f"{capture} {shipments[capture]}\n" for capture in sorted(shipments))
     for table in dict.fromkeys(file.table for file in files):
-        with tempfile.TemporaryDirectory(prefix=COMPACT, dir=room) as folder:
-            fetched = _fetched([file for file in files if file.table == table], to, Path(folder))
-            if fetched is None:
+        with tempfile.TemporaryDirectory(prefix=COMPACT_PREFIX, dir=folder) as table_folder:
+            copies = _fetch_copies([file for file in files if file.table == table], destination, Path(table_folder))
+            if copies is None:
                 return None
-            local, lost = fetched
-            # Still listed, so that the machines of its captures see that it is gone, and ship them again.
-            new += lost if captures else []
-            target = Path(folder, "compact.parquet")
-            rows = _merged(local, target, without, to) if local else 0
+            local_files, lost_files = copies
+            # Lost files stay in the manifest, so that the machines of their captures ship the captures again.
+            new_files += lost_files if shipments else []
+            target = Path(table_folder, "compact.parquet")
+            rows = _merge_copies(local_files, target, excluded_captures, destination) if local_files else 0
             if rows:
                 sha256 = sha256_of(target)
-                digest = hashlib.sha256(f"{sha256}\n{held}".encode()).hexdigest()[:32]
-                name = f"{table}/day={day}/{COMPACT}{digest}.parquet"
-                new.append(File(table, name, target.stat().st_size, rows, sha256))
-                to.put(name, target)
-    manifest = Day(day, captures, tuple(new))
-    return manifest if to.replace(day_name(day), manifest.encoded(), stored) else None
+                digest = hashlib.sha256(f"{sha256}\n{shipment_lines}".encode()).hexdigest()[:32]
+                name = f"{table}/day={day}/{COMPACT_PREFIX}{digest}.parquet"
+                new_files.append(ShippedFile(table, name, target.stat().st_size, rows, sha256))
+                destination.put(name, target)
+    manifest = DayManifest(day, shipments, tuple(new_files))
+    return manifest if destination.replace(day_name(day), manifest.encoded(), stored_content) else None
 
 
-def _has_files(manifest: Manifest, to: Destination) -> bool:
-    """Whether a capture's own files are there; otherwise its machine ships it again."""
-    return all(to.size(file.name) == file.size for file in manifest.files if file.table != RAW)
+def _has_files(manifest: Manifest, destination: Destination) -> bool:
+    """Whether a capture's own files exist; if not, its machine ships the capture again."""
+    return all(destination.size(file.name) == file.size for file in manifest.files if file.table != RAW)
 
 
-def _merged(local: dict[Path, File], target: Path, without: list[str], to: Destination) -> int:
+def _merge_copies(
+    local_files: dict[Path, ShippedFile], target: Path, excluded_captures: list[str], destination: Destination
+) -> int:
     """Write the rows of local copies into one file; returns the number of rows.
 
     Raises:
-        BrokenFile: a file is at fault, or all of them are.
+        BrokenFile: a file cannot be read, or the files cannot be merged.
     """
     try:
-        return merge([*local], target, without)
+        return merge([*local_files], target, excluded_captures)
     except CannotMerge as error:
-        for path, file in local.items():
+        for path, file in local_files.items():
             try:
                 merge([path], target)
-            except CannotMerge as alone:
-                where = f"{to.shown}/{file.name}"
-                reason = str(alone).replace(str(path), where)
-                raise BrokenFile(f"cannot compact {where}: {reason}; move it away, and ship again") from error
-        folder = next(iter(local.values())).name.rpartition("/")[0]
-        raise BrokenFile(f"cannot compact {to.shown}/{folder}: its files do not go together: {error}") from error
+            except CannotMerge as file_error:
+                location = f"{destination.display_name}/{file.name}"
+                reason = str(file_error).replace(str(path), location)
+                raise BrokenFile(f"cannot compact {location}: {reason}; move it away, and ship again") from error
+        folder = next(iter(local_files.values())).name.rpartition("/")[0]
+        raise BrokenFile(
+            f"cannot compact {destination.display_name}/{folder}: its files do not go together: {error}"
+        ) from error
 
 
-def _fetched(files: list[File], to: Destination, folder: Path) -> tuple[dict[Path, File], list[File]] | None:
+def _fetch_copies(
+    files: list[ShippedFile], destination: Destination, folder: Path
+) -> tuple[dict[Path, ShippedFile], list[ShippedFile]] | None:
     """Returns local copies of files, and the compacted files that are gone or broken, which no machine replaces.
 
-    Returns None if another file does not match its manifest: it is being replaced, or deleted.
+    Returns None if another file does not match its manifest, because it is being replaced or deleted.
     """
-    local: dict[Path, File] = {}
-    lost = []
+    local_files: dict[Path, ShippedFile] = {}
+    lost_files = []
     for number, file in enumerate(files):
         path = folder / f"{number}.parquet"
-        if to.fetch(file.name, path, file.size) and sha256_of(path) == file.sha256:
-            local[path] = file
-        elif f"/{COMPACT}" in file.name:
-            lost.append(file)
+        if destination.fetch(file.name, path, file.size) and sha256_of(path) == file.sha256:
+            local_files[path] = file
+        elif f"/{COMPACT_PREFIX}" in file.name:
+            lost_files.append(file)
         else:
             return None
-    return local, lost
+    return local_files, lost_files
 
 
-def _delete(files: Iterable[File], to: Destination) -> None:
-    """Delete files, the files of the table `captures` last, because they show what a kill has left."""
-    for file in sorted(files, key=lambda file: file.table == CAPTURES):
-        to.delete(file.name)
+def _delete_files(files: Iterable[ShippedFile], destination: Destination) -> None:
+    """Delete files, those of the table `captures` last, because they show which files a kill has left."""
+    for file in sorted(files, key=lambda file: file.table == CAPTURES_TABLE):
+        destination.delete(file.name)
 
 
-def _delete_leftovers(day: str, known: Day | None, manifests: list[Manifest], to: Destination) -> None:
-    """Delete files that a killed compaction left: files that no manifest named yet, or that it had just replaced."""
-    named = {file.name for file in known.files} if known is not None else set()
-    held = known.captures if known is not None else {}
-    replaced = {
+def _delete_leftovers(
+    day: str, day_manifest: DayManifest | None, manifests: list[Manifest], destination: Destination
+) -> None:
+    """Delete files that a killed compaction left, because no manifest named them yet or it had just replaced them."""
+    named_files = {file.name for file in day_manifest.files} if day_manifest is not None else set()
+    shipments = day_manifest.captures if day_manifest is not None else {}
+    replaced_files = {
         file.name
         for manifest in manifests
-        if held.get(manifest.capture) == manifest.shipment
+        if shipments.get(manifest.capture) == manifest.shipment
         for file in manifest.files
         if file.table != RAW
     }
-    left = [
+    leftovers = [
         entry.name
-        for table in sorted(TABLE_NAMES, key=lambda table: table == CAPTURES)
-        for entry in to.entries(f"{table}/day={day}")
-        if entry.modified_s < time.time() - LEFT_S
-        and (entry.name in replaced or name_of(entry.name) == (table, day, None))
-        and entry.name not in named
+        for table in sorted(TABLE_NAMES, key=lambda table: table == CAPTURES_TABLE)
+        for entry in destination.entries(f"{table}/day={day}")
+        if entry.modified_s < time.time() - MIN_LEFTOVER_AGE_S
+        and (entry.name in replaced_files or parse_name(entry.name) == (table, day, None))
+        and entry.name not in named_files
     ]
-    for name in left:
-        to.delete(name)
+    for name in leftovers:
+        destination.delete(name)
 
 
-def _single(day: str, to: Destination, tell: Callable[[str], object]) -> list[Manifest]:
+def _single_manifests(day: str, destination: Destination, report: Callable[[str], object]) -> list[Manifest]:
     """The manifests of the captures that have files of their own on a day, in the order of their ids."""
-    names = [name_of(entry.name) for entry in to.entries(f"{CAPTURES}/day={day}")]
+    names = [parse_name(entry.name) for entry in destination.entries(f"{CAPTURES_TABLE}/day={day}")]
     manifests = []
     for id_ in sorted({name.capture for name in names if name is not None and name.capture is not None}):
         try:
-            manifest = manifest_at(id_, to)
+            manifest = read_manifest(id_, destination)
         except BrokenFile as error:
-            tell(str(error))
+            report(str(error))
             continue
         if manifest is not None and manifest.day == day:
             manifests.append(manifest)

@@ -14,16 +14,16 @@ MAX_SMALL_FILE_BYTES: Final = 16 << 20
 
 
 class CannotShip(CannotCreate):
-    """The destination cannot be read or written; the text says what was tried, and never holds a credential."""
+    """The destination cannot be read or written; the text says what was tried, and never contains a credential."""
 
 
 class BrokenFile(CaptureError):
-    """A file at the destination is broken, or not mcpproxy's; only what depends on it fails. The text names it."""
+    """A file at the destination is broken, or not mcpproxy's; only work that needs it fails. The text names it."""
 
 
-def unusable(where: object, what: str) -> BrokenFile:
-    """The error for something that `ship` would not put there."""
-    return BrokenFile(f"cannot use {where}: it is {what}; move it away, and ship again")
+def unusable_file_error(location: object, problem: str) -> BrokenFile:
+    """Returns the error for a file that `ship` would not have put there."""
+    return BrokenFile(f"cannot use {location}: it is {problem}; move it away, and ship again")
 
 
 class StoredObject(NamedTuple):
@@ -32,7 +32,7 @@ class StoredObject(NamedTuple):
     name: str
     size: int
     modified_s: float
-    """When it was written, in seconds since 1970."""
+    """When the file was written, in seconds since 1970."""
     tag: str | None = None
     """Files with the same tag have the same content; None if the destination has no tags."""
 
@@ -42,7 +42,7 @@ class StoredContent(NamedTuple):
 
     data: bytes
     version: object
-    """Distinguishes this content from a later one; only the destination that returned it knows its form."""
+    """A value that distinguishes this content from a later one; only the destination that returned it interprets it."""
 
 
 class Destination(Protocol):
@@ -52,8 +52,8 @@ class Destination(Protocol):
     of this name cannot be read or written.
     """
 
-    shown: str
-    """Its name in messages."""
+    display_name: str
+    """The name of the destination in messages."""
 
     def put(self, name: str, file: Path) -> None:
         """Put a local file under a name, in place of the file that has it."""
@@ -61,20 +61,23 @@ class Destination(Protocol):
     def write(self, name: str, data: bytes) -> None:
         """Put a small file under a name, in place of the file that has it."""
 
-    def replace(self, name: str, data: bytes, before: StoredContent | None) -> bool:
+    def replace(self, name: str, data: bytes, expected: StoredContent | None) -> bool:
         """Put a small file if the name still has this content (None: no file); returns whether it was put."""
 
     def read(self, name: str) -> StoredContent | None:
-        """A small file, or None if there is none of this name. One above `MAX_SMALL_FILE_BYTES` counts as broken."""
+        """Returns a small file, or None if there is no file of this name.
+
+        A file above `MAX_SMALL_FILE_BYTES` counts as broken.
+        """
 
     def fetch(self, name: str, file: Path, size: int) -> bool:
-        """Copy a file to a new local one; returns whether there is one of this name and size."""
+        """Copy a file to a new local one; returns whether there is a file of this name and size."""
 
     def size(self, name: str) -> int | None:
         """The size of a file in bytes, or None if there is no file of this name."""
 
     def entries(self, folder: str) -> Iterator[StoredObject]:
-        """The files in a folder and in the folders there, in any order; none if the folder does not exist."""
+        """Yields the files in a folder and its subfolders, in any order; none if the folder does not exist."""
 
     def delete(self, name: str) -> None:
         """Delete a file, if it exists."""

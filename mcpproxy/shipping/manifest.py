@@ -4,8 +4,8 @@
 day's captures. A capture that a day's manifest lists is read from the files of the day, and from its own manifest only
 `raw`. The underscore hides both folders from readers that know Hive's layout.
 
-Others may write at the destination too. So a manifest counts only if `ship` could have written it: it names files of
-its own capture or day, among them its rows of the table `captures`.
+Others may write at the destination too. So a manifest counts only if `ship` could have written it: it names only files
+of its own capture or day, including the file with its rows of the table `captures`.
 """
 
 import json
@@ -13,29 +13,29 @@ import re
 from dataclasses import asdict, dataclass
 from typing import Any, Final, NamedTuple
 
-from analysis.store.table_export import NO_DAY
+from analysis.store.table_export import UNKNOWN_DAY
 from mcpproxy.shipping.destination import BrokenFile, Destination, StoredContent
 
-FORMAT: Final = 1
+FORMAT_VERSION: Final = 1
 RAW: Final = "raw"
 """The name in manifests, in place of a table's, for the files of the captures themselves."""
-DAYS: Final = "_days"
-CAPTURES: Final = "captures"
+DAYS_FOLDER: Final = "_days"
+CAPTURES_TABLE: Final = "captures"
 """The table in which every capture has a row."""
-COMPACT: Final = "compact-"
+COMPACT_PREFIX: Final = "compact-"
 """The prefix of the names of a compacted day's files."""
 MAX_COMPACTED_CAPTURES: Final = 100_000
 """The maximum number of captures in a compacted day, so that its manifest stays far below `MAX_SMALL_FILE_BYTES`."""
 _ID: Final = "[0-9a-f]{32}"
 _SHIPMENT: Final = "[0-9a-f]{16}"
-_DAY: Final = rf"[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}|{NO_DAY}"
+_DAY: Final = rf"[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}|{UNKNOWN_DAY}"
 _NAME: Final = re.compile(
     rf"(?P<table>[a-z_]{{1,40}})/day=(?P<day>{_DAY})/"
-    rf"((?P<capture>{_ID})(-{_SHIPMENT})?((?P<raw>(\.[0-9]{{1,9}})?\.mcpcap)|\.parquet)|{COMPACT}{_ID}\.parquet)"
+    rf"((?P<capture>{_ID})(-{_SHIPMENT})?((?P<raw>(\.[0-9]{{1,9}})?\.mcpcap)|\.parquet)|{COMPACT_PREFIX}{_ID}\.parquet)"
 )
 
 
-class Name(NamedTuple):
+class FileName(NamedTuple):
     """The parts of a file's name."""
 
     table: str
@@ -45,15 +45,15 @@ class Name(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class ShippedFile:
     """A file of the data set."""
 
     table: str
-    """Its table; `raw` for a segment of the capture itself."""
+    """The table of the file; `raw` for a segment of the capture itself."""
     name: str
     size: int
     rows: int | None
-    """The number of its rows; None for `raw`."""
+    """The number of rows; None for `raw`."""
     sha256: str
 
 
@@ -64,7 +64,7 @@ class ShippedState:
     segments: tuple[tuple[int, int], ...]
     """The number of each segment, and its size in bytes."""
     last: int | None
-    """Number of the last record; None if the end of the capture is not a record."""
+    """The number of the last record; None if the end of the capture is not a record."""
     redacted: bool
     findings: bool
     raw: bool
@@ -78,47 +78,52 @@ class Manifest:
 
     capture: str
     shipment: str
-    """Distinguishes the shipments of a capture, so that a day's manifest can say which one it holds."""
+    """An id that distinguishes the shipments of a capture, so that a day's manifest can say which one it contains."""
     day: str
     state: ShippedState
     is_damaged: bool
-    """Whether the capture is damaged, so that the files hold only its intact part."""
-    files: tuple[File, ...]
+    """Whether the capture is damaged, and the files contain only its intact part."""
+    files: tuple[ShippedFile, ...]
     replaced: tuple[str, ...] = ()
     """The names of an earlier shipment's files that may still be there."""
 
     def encoded(self) -> bytes:
         """The text of the manifest."""
-        return _encoded({"format": FORMAT, **asdict(self)})
+        return _encoded({"format": FORMAT_VERSION, **asdict(self)})
 
 
 @dataclass(frozen=True, slots=True)
-class Day:
+class DayManifest:
     """The captures of one day, together in one file for each table."""
 
     day: str
     captures: dict[str, str]
     """The shipment of each capture in the files, by its id."""
-    files: tuple[File, ...]
+    files: tuple[ShippedFile, ...]
 
-    def has_another(self, capture: str, shipment: str) -> bool:
-        """Whether the files hold a different shipment of a capture."""
+    def has_other_shipment(self, capture: str, shipment: str) -> bool:
+        """Whether the files contain a different shipment of a capture."""
         return self.captures.get(capture, shipment) != shipment
 
     def encoded(self) -> bytes:
         """The text of the manifest."""
-        held = [{"capture": capture, "shipment": self.captures[capture]} for capture in sorted(self.captures)]
+        shipments = [{"capture": capture, "shipment": self.captures[capture]} for capture in sorted(self.captures)]
         return _encoded(
-            {"format": FORMAT, "day": self.day, "captures": held, "files": [asdict(file) for file in self.files]}
+            {
+                "format": FORMAT_VERSION,
+                "day": self.day,
+                "captures": shipments,
+                "files": [asdict(file) for file in self.files],
+            }
         )
 
 
-def name_of(text: str) -> Name | None:
+def parse_name(text: str) -> FileName | None:
     """The parts of a file's name, or None if `ship` gives no file such a name."""
     name = _NAME.fullmatch(text)
     if name is None or (name["table"] == RAW) != (name["raw"] is not None):
         return None
-    return Name(name["table"], name["day"], name["capture"])
+    return FileName(name["table"], name["day"], name["capture"])
 
 
 def manifest_name(capture: str) -> str:
@@ -128,36 +133,44 @@ def manifest_name(capture: str) -> str:
 
 def day_name(day: str) -> str:
     """The name of a day's manifest."""
-    return f"{DAYS}/{day}.json"
+    return f"{DAYS_FOLDER}/{day}.json"
 
 
-def manifest_at(capture: str, to: Destination) -> Manifest | None:
+def read_manifest(capture: str, destination: Destination) -> Manifest | None:
     """The manifest of a capture at a destination, if there is one.
 
     Raises:
-        BrokenFile: it cannot be read, or is not a manifest of this capture, of a known version.
+        BrokenFile: it cannot be read, or is not a manifest of this capture in a known version.
     """
-    stored = to.read(manifest_name(capture))
-    return None if stored is None else manifest_of(stored.data, capture, f"{to.shown}/{manifest_name(capture)}")
+    stored_content = destination.read(manifest_name(capture))
+    return (
+        None
+        if stored_content is None
+        else parse_manifest(stored_content.data, capture, f"{destination.display_name}/{manifest_name(capture)}")
+    )
 
 
-def day_at(day: str, to: Destination) -> tuple[Day | None, StoredContent | None]:
+def read_day_manifest(day: str, destination: Destination) -> tuple[DayManifest | None, StoredContent | None]:
     """The manifest of a day at a destination, if there is one, and its content as read, for `replace`.
 
     Raises:
-        BrokenFile: it cannot be read, or is not a manifest of this day, of a known version.
+        BrokenFile: it cannot be read, or is not a manifest of this day in a known version.
     """
-    stored = to.read(day_name(day))
-    return (None if stored is None else day_of(stored.data, day, f"{to.shown}/{day_name(day)}")), stored
+    stored_content = destination.read(day_name(day))
+    return (
+        None
+        if stored_content is None
+        else parse_day_manifest(stored_content.data, day, f"{destination.display_name}/{day_name(day)}")
+    ), stored_content
 
 
-def manifest_of(data: bytes, capture: str, where: str) -> Manifest:
-    """Parse the manifest of a capture; `where` is what an error calls it.
+def parse_manifest(data: bytes, capture: str, location: str) -> Manifest:
+    """Parse the manifest of a capture; `location` names it in errors.
 
     Raises:
-        BrokenFile: it is not a manifest of this capture, of a known version.
+        BrokenFile: it is not a manifest of this capture in a known version.
     """
-    values = _decoded(data, where)
+    values = _decoded(data, location)
     try:
         day = _text(values["day"], _DAY)
         state = _state(values["state"])
@@ -166,38 +179,38 @@ def manifest_of(data: bytes, capture: str, where: str) -> Manifest:
         names = [file.name for file in files]
         if (
             _text(values["capture"], _ID) != capture
-            or any(name_of(name) != (file.table, day, capture) for name, file in zip(names, files, strict=True))
-            or any((name := name_of(text)) is None or name.capture != capture for text in replaced)
+            or any(parse_name(name) != (file.table, day, capture) for name, file in zip(names, files, strict=True))
+            or any((name := parse_name(text)) is None or name.capture != capture for text in replaced)
             or not {*names}.isdisjoint(replaced)
             or any(file.table == RAW for file in files) != state.raw
-            or all(file.table != CAPTURES for file in files)
+            or all(file.table != CAPTURES_TABLE for file in files)
         ):
             raise ValueError
         shipment = _text(values["shipment"], _SHIPMENT)
         return Manifest(capture, shipment, day, state, _flag(values["is_damaged"]), files, replaced)
     except (KeyError, TypeError, ValueError) as error:
-        raise _unknown(where) from error
+        raise _unknown_manifest_error(location) from error
 
 
-def day_of(data: bytes, day: str, where: str) -> Day:
-    """Parse the manifest of a day; `where` is what an error calls it.
+def parse_day_manifest(data: bytes, day: str, location: str) -> DayManifest:
+    """Parse the manifest of a day; `location` names it in errors.
 
     Raises:
-        BrokenFile: it is not a manifest of this day, of a known version.
+        BrokenFile: it is not a manifest of this day in a known version.
     """
-    values = _decoded(data, where)
+    values = _decoded(data, location)
     try:
-        captures = {_text(held["capture"], _ID): _text(held["shipment"], _SHIPMENT) for held in values["captures"]}
+        captures = {_text(entry["capture"], _ID): _text(entry["shipment"], _SHIPMENT) for entry in values["captures"]}
         files = _files(values["files"])
         if (
             _text(values["day"], _DAY) != day
-            or any(name_of(file.name) != (file.table, day, None) for file in files)
-            or (captures and all(file.table != CAPTURES for file in files))
+            or any(parse_name(file.name) != (file.table, day, None) for file in files)
+            or (captures and all(file.table != CAPTURES_TABLE for file in files))
         ):
             raise ValueError
-        return Day(day, captures, files)
+        return DayManifest(day, captures, files)
     except (KeyError, TypeError, ValueError) as error:
-        raise _unknown(where) from error
+        raise _unknown_manifest_error(location) from error
 
 
 def _state(values: dict[str, Any]) -> ShippedState:
@@ -211,9 +224,9 @@ def _state(values: dict[str, Any]) -> ShippedState:
     )
 
 
-def _files(values: list[dict[str, Any]]) -> tuple[File, ...]:
+def _files(values: list[dict[str, Any]]) -> tuple[ShippedFile, ...]:
     return tuple(
-        File(
+        ShippedFile(
             table=_text(file["table"]),
             name=_text(file["name"]),
             size=_count(file["size"]),
@@ -224,8 +237,8 @@ def _files(values: list[dict[str, Any]]) -> tuple[File, ...]:
     )
 
 
-def _text(value: object, form: str = "(?s:.*)") -> str:
-    if not isinstance(value, str) or not re.fullmatch(form, value):
+def _text(value: object, pattern: str = "(?s:.*)") -> str:
+    if not isinstance(value, str) or not re.fullmatch(pattern, value):
         raise ValueError
     return value
 
@@ -246,17 +259,17 @@ def _encoded(values: dict[str, Any]) -> bytes:
     return json.dumps(values, indent=1).encode() + b"\n"
 
 
-def _decoded(data: bytes, where: str) -> dict[str, Any]:
+def _decoded(data: bytes, location: str) -> dict[str, Any]:
     try:
         values = json.loads(data)
     except (ValueError, RecursionError):
-        raise _unknown(where) from None
+        raise _unknown_manifest_error(location) from None
     if not isinstance(values, dict) or type(values.get("format")) is not int:
-        raise _unknown(where)
-    if values["format"] > FORMAT:
-        raise BrokenFile(f"cannot read {where}: a later version of mcpproxy wrote it; update mcpproxy")
+        raise _unknown_manifest_error(location)
+    if values["format"] > FORMAT_VERSION:
+        raise BrokenFile(f"cannot read {location}: a later version of mcpproxy wrote it; update mcpproxy")
     return values
 
 
-def _unknown(where: str) -> BrokenFile:
-    return BrokenFile(f"cannot read {where}: it is not a manifest of mcpproxy; move it away, and ship again")
+def _unknown_manifest_error(location: str) -> BrokenFile:
+    return BrokenFile(f"cannot read {location}: it is not a manifest of mcpproxy; move it away, and ship again")

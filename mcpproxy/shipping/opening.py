@@ -1,4 +1,4 @@
-"""Opens destinations by what users type: a directory or a URL."""
+"""Opens the destination that a user has typed: a directory or a URL."""
 
 import fcntl
 import os
@@ -14,11 +14,11 @@ from mcpproxy.shipping.destination import CannotShip, Destination
 
 SCHEMES: Final = ("s3", "gs", "az")
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
-_PLACE: Final = re.compile(r"[A-Za-z0-9._-]+(/[^/?#@]+)*/?")
+_BUCKET_PATH: Final = re.compile(r"[A-Za-z0-9._-]+(/[^/?#@]+)*/?")
 
 
 def problem_of(text: str) -> str | None:
-    """Returns why a text cannot be a destination, or None; quotes the text only where it cannot hold a credential."""
+    """Returns why a text cannot be a destination, or None; quotes the text only if it cannot contain a credential."""
     if not text:
         return "DEST is empty: name a directory, or s3://BUCKET/PREFIX, gs:// or az://"
     url = _URL.fullmatch(text)
@@ -32,17 +32,17 @@ def problem_of(text: str) -> str | None:
         return (
             f"DEST begins with {url[1]}://, which is unknown: name a directory, or s3://BUCKET/PREFIX, gs:// or az://"
         )
-    if not _PLACE.fullmatch(url[2]):
+    if not _BUCKET_PATH.fullmatch(url[2]):
         return f"DEST is not {url[1]}://BUCKET/PREFIX; credentials and other settings come from the environment"
     return None
 
 
 @contextmanager
-def opened(text: str) -> Iterator[Destination]:
-    """A destination, for as long as the context lasts.
+def opened_destination(text: str) -> Iterator[Destination]:
+    """Yields a destination, and closes it afterwards.
 
     Raises:
-        CannotShip: it cannot be used.
+        CannotShip: the destination cannot be used.
     """
     if _URL.fullmatch(text):
         from mcpproxy.shipping.bucket import Bucket  # the extra is loaded for URLs only
@@ -59,7 +59,7 @@ def opened(text: str) -> Iterator[Destination]:
 
 
 @contextmanager
-def alone(text: str, state: Path) -> Iterator[None]:
+def exclusive_lock(text: str, state: Path) -> Iterator[None]:
     """Keep other processes of this user from shipping to the same destination.
 
     Args:
@@ -69,8 +69,8 @@ def alone(text: str, state: Path) -> Iterator[None]:
     Raises:
         CannotShip: another process is shipping there, or the lock cannot be created.
     """
-    named = text if _URL.fullmatch(text) else os.path.realpath(text)
-    path = state / f"ship-{sha256(os.fsencode(named)).hexdigest()[:16]}.lock"
+    lock_name = text if _URL.fullmatch(text) else os.path.realpath(text)
+    path = state / f"ship-{sha256(os.fsencode(lock_name)).hexdigest()[:16]}.lock"
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:

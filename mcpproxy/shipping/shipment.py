@@ -1,11 +1,11 @@
-"""Ships one capture: a redacted copy, its tables as Parquet, the files to their names, and the manifest last.
+"""Ships one capture: writes a redacted copy and its tables as Parquet, puts the files, and puts the manifest last.
 
-Everything is made in a private folder first, so the destination sees only complete files, and memory does not grow with
-the capture.
+Everything is written to a private folder first, so the destination receives only complete files, and memory does not
+grow with the capture.
 
-The first shipment of a capture names its files after the capture. A later one, made because the options have changed,
-uses other names, and the same ones again after a kill. So the files of the earlier shipment match their manifest until
-the new manifest replaces it; the new one lists them until they are deleted.
+The first shipment of a capture names its files after the capture. A later shipment, which follows a change of the
+options, uses other names, and the same names again after a kill. So the files of the earlier shipment match their
+manifest until the new manifest replaces it; the new manifest lists them until they are deleted.
 """
 
 import hashlib
@@ -25,13 +25,21 @@ from captures.listing import segment_number, segments
 from captures.paths import SUFFIX, segment_path
 from captures.reader import Capture
 from mcpproxy.sharing import ShareOptions, redacted_copy
-from mcpproxy.shipping.compaction import sha256_of, withdraw
+from mcpproxy.shipping.compaction import sha256_of, withdraw_capture
 from mcpproxy.shipping.destination import Destination
-from mcpproxy.shipping.manifest import RAW, File, Manifest, ShippedState, day_at, manifest_at, manifest_name
+from mcpproxy.shipping.manifest import (
+    RAW,
+    Manifest,
+    ShippedFile,
+    ShippedState,
+    manifest_name,
+    read_day_manifest,
+    read_manifest,
+)
 
-_TAIL: Final = 1 << 20
-"""How many bytes at the end of a capture are searched for its last record."""
-_LAST: Final = re.compile(rb'(?:^|\n)\{"seq":([0-9]{1,18}),[^\n]*\n\Z')
+_TAIL_BYTES: Final = 1 << 20
+"""The number of bytes at the end of a capture that are searched for its last record."""
+_LAST_RECORD: Final = re.compile(rb'(?:^|\n)\{"seq":([0-9]{1,18}),[^\n]*\n\Z')
 
 
 class CaptureChanged(CaptureError):
@@ -40,12 +48,12 @@ class CaptureChanged(CaptureError):
 
 @dataclass(frozen=True, slots=True)
 class ShipOptions:
-    """What is shipped."""
+    """The options of a shipment."""
 
     redacted: bool = True
     """Whether secrets are replaced first."""
     findings: bool = False
-    """Whether the rules run, too."""
+    """Whether the rules run, and their findings are shipped."""
     raw: bool = False
     """Whether the captures themselves are shipped, too."""
     machine: str = ""
@@ -55,196 +63,208 @@ class ShipOptions:
 
 
 class ShipmentResult(NamedTuple):
-    """What `ship` did with a capture."""
+    """What `ship_capture` did with a capture."""
 
     manifest: Manifest
-    put: tuple[File, ...]
+    put_files: tuple[ShippedFile, ...]
     """The files that were put; empty if the destination already had this state."""
 
 
 class ShippedListing:
     """The sizes of the files at a destination, listed folder by folder."""
 
-    def __init__(self, to: Destination) -> None:
-        self._to = to
+    def __init__(self, destination: Destination) -> None:
+        self._destination = destination
         self._sizes: dict[str, dict[str, int]] = {}
 
     def size(self, name: str) -> int | None:
         """The size of a file in bytes when its folder was listed, or None if it was not there."""
         folder = name.rpartition("/")[0]
         if folder not in self._sizes:
-            self._sizes[folder] = {entry.name: entry.size for entry in self._to.entries(folder)}
+            self._sizes[folder] = {entry.name: entry.size for entry in self._destination.entries(folder)}
         return self._sizes[folder].get(name)
 
     def forget(self) -> None:
-        """Forget the listed sizes, because files have changed."""
+        """Forget the listed sizes, as files have changed."""
         self._sizes.clear()
 
 
-def ship(
-    path: Path, id_: str, choices: ShipOptions, to: Destination, room: Path, there: ShippedListing | None = None
+def ship_capture(
+    path: Path,
+    id_: str,
+    options: ShipOptions,
+    destination: Destination,
+    folder: Path,
+    listing: ShippedListing | None = None,
 ) -> ShipmentResult | None:
     """Ship a capture, unless the destination has it in this state, with all of its files.
 
     Args:
         path: one of the capture's files.
         id_: the capture's id.
-        choices: what to ship.
-        to: the destination.
-        room: a private folder, empty before and after.
-        there: a listing of the destination, which many captures can share; None to look for this capture alone.
+        options: what to ship.
+        destination: the destination.
+        folder: a private folder, empty before and after.
+        listing: a listing of the destination, which many captures can share; None to list it for this capture alone.
 
     Returns:
-        What is at the destination now; None if the capture is being recorded.
+        The shipment that is at the destination now; None if the capture is being recorded.
 
     Raises:
-        CannotShip: the destination or the room cannot be written.
-        BrokenFile: something of this capture at the destination is broken, or not mcpproxy's.
+        CannotShip: the destination or the folder cannot be written.
+        BrokenFile: a file of this capture at the destination is broken, or not mcpproxy's.
         CaptureError: the capture cannot be read.
     """
     files = segments(path)
     if any(map(is_live, files)):
         return None
-    there = there or ShippedListing(to)
-    state = state_of(files, choices)
-    known = manifest_at(id_, to)
-    if known is not None and known.state == state and is_current(known, to) and _is_there(known, to, there):
-        return ShipmentResult(_tidy(known, to, there), ())
+    listing = listing or ShippedListing(destination)
+    state = state_of(files, options)
+    old_manifest = read_manifest(id_, destination)
+    if (
+        old_manifest is not None
+        and old_manifest.state == state
+        and is_current(old_manifest, destination)
+        and _is_complete_now(old_manifest, destination, listing)
+    ):
+        return ShipmentResult(_delete_replaced(old_manifest, destination, listing), ())
     try:
-        manifest, local = _made(path, id_, state, choices, known, room)
-        if state_of(segments(path), choices) != state:
+        manifest, local_files = _write_files(path, id_, state, options, old_manifest, folder)
+        if state_of(segments(path), options) != state:
             raise CaptureChanged(f"{path} changed while it was read; the next run ships it")
-        there.forget()
-        for name, file in local.items():
-            to.put(name, file)
-        to.write(manifest_name(id_), manifest.encoded())
-        withdraw(manifest.day, id_, manifest.shipment, to, room)
-        return ShipmentResult(_tidy(manifest, to, there), manifest.files)
+        listing.forget()
+        for name, file in local_files.items():
+            destination.put(name, file)
+        destination.write(manifest_name(id_), manifest.encoded())
+        withdraw_capture(manifest.day, id_, manifest.shipment, destination, folder)
+        return ShipmentResult(_delete_replaced(manifest, destination, listing), manifest.files)
     finally:
-        for left in room.iterdir():
-            shutil.rmtree(left, ignore_errors=True)
+        for leftover in folder.iterdir():
+            shutil.rmtree(leftover, ignore_errors=True)
 
 
-def state_of(files: Iterable[Path], choices: ShipOptions) -> ShippedState:
+def state_of(files: Iterable[Path], options: ShipOptions) -> ShippedState:
     """The state of a capture that is not being recorded.
 
     Raises:
         CaptureError: a file cannot be read.
     """
-    sizes, last = [], None
+    sizes, last_seq = [], None
     for file in files:
         try:
             with file.open("rb") as stream:
                 size = stream.seek(0, os.SEEK_END)
-                stream.seek(max(0, size - _TAIL))
-                end = _LAST.search(stream.read(_TAIL))
+                stream.seek(max(0, size - _TAIL_BYTES))
+                match = _LAST_RECORD.search(stream.read(_TAIL_BYTES))
         except OSError as error:
             raise CaptureError(f"cannot read {file}: {error.strerror}") from error
         sizes.append((segment_number(file), size))
-        last = int(end[1]) if end else None
-    return ShippedState(tuple(sizes), last, choices.redacted, choices.findings, choices.raw, choices.machine or None)
+        last_seq = int(match[1]) if match else None
+    return ShippedState(
+        tuple(sizes), last_seq, options.redacted, options.findings, options.raw, options.machine or None
+    )
 
 
-def is_current(manifest: Manifest, to: Destination) -> bool:
+def is_current(manifest: Manifest, destination: Destination) -> bool:
     """Whether readers see this shipment: a kill can leave the day's manifest with an older one."""
-    day, _ = day_at(manifest.day, to)
-    return day is None or not day.has_another(manifest.capture, manifest.shipment)
+    day, _ = read_day_manifest(manifest.day, destination)
+    return day is None or not day.has_other_shipment(manifest.capture, manifest.shipment)
 
 
-def _is_there(manifest: Manifest, to: Destination, there: ShippedListing) -> bool:
-    """As `is_complete`, but checks single files only if the listing lacks one, as another machine may have put it."""
-    return is_complete(manifest, to, there.size) or is_complete(manifest, to)
+def _is_complete_now(manifest: Manifest, destination: Destination, listing: ShippedListing) -> bool:
+    """As `is_complete`, but looks up single files only if the listing lacks one, as another machine may have put it."""
+    return is_complete(manifest, destination, listing.size) or is_complete(manifest, destination)
 
 
-def is_complete(manifest: Manifest, to: Destination, size: Callable[[str], int | None] | None = None) -> bool:
+def is_complete(manifest: Manifest, destination: Destination, size: Callable[[str], int | None] | None = None) -> bool:
     """Whether the destination has every file of a shipment, or of its compacted day, in the right size.
 
     Args:
         manifest: the manifest of the shipment.
-        to: the destination.
+        destination: the destination.
         size: returns the size of a file in bytes; by default, the destination is asked.
     """
-    size = size or to.size
-    day, _ = day_at(manifest.day, to)
+    size = size or destination.size
+    day, _ = read_day_manifest(manifest.day, destination)
     files = manifest.files
     if day is not None and manifest.capture in day.captures:
-        if day.has_another(manifest.capture, manifest.shipment):
+        if day.has_other_shipment(manifest.capture, manifest.shipment):
             return False
         files = (*day.files, *(file for file in files if file.table == RAW))
     return all(size(file.name) == file.size for file in files)
 
 
-def _made(
-    path: Path, id_: str, state: ShippedState, choices: ShipOptions, known: Manifest | None, room: Path
+def _write_files(
+    path: Path, id_: str, state: ShippedState, options: ShipOptions, old_manifest: Manifest | None, folder: Path
 ) -> tuple[Manifest, dict[str, Path]]:
-    """The manifest, and the local file of each name."""
+    """Write the files of a shipment; returns its manifest, and the local file of each name."""
     source, is_damaged = path, False
     if state.redacted:
-        copies = room / "copy"
-        create_directory(str(copies))
+        copy_folder = folder / "copy"
+        create_directory(str(copy_folder))
         account = redacted_copy(
-            path, copies, ShareOptions(compares=False, renames=True, machine=_machine(path, choices))
+            path, copy_folder, ShareOptions(compares=False, renames=True, machine=_machine(path, options))
         )
         source, is_damaged = account.path, account.is_damaged
-    tables = room / "tables"
+    tables_folder = folder / "tables"
     try:
-        done = export(
+        export_result = export(
             [Source(source, id_, None)],
             "parquet",
-            tables,
+            tables_folder,
             findings=state.findings,
             names_only=state.redacted,
-            machine=choices.machine,
+            machine=options.machine,
         )
     except TooLarge as error:
         raise CaptureError(
             f"cannot ship {path}: its frames are so large that their table needs too much memory"
         ) from error
-    for _, refusal in done.refused:
+    for _, refusal in export_result.refused:
         raise refusal
-    is_damaged = is_damaged or any(loss.damage for loss in done.losses)
-    day = done.files[0].path.parent.name.partition("=")[2]
-    shipment = _shipment(id_, state, known)
-    stem = id_ if known is None else f"{id_}-{shipment}"
-    local = {f"{file.table}/day={day}/{stem}.parquet": file.path for file in done.files}
-    rows = {file.path: file.rows for file in done.files}
+    is_damaged = is_damaged or any(loss.damage for loss in export_result.losses)
+    day = export_result.files[0].path.parent.name.partition("=")[2]
+    shipment = _shipment_id(id_, state, old_manifest)
+    stem = id_ if old_manifest is None else f"{id_}-{shipment}"
+    local_files = {f"{file.table}/day={day}/{stem}.parquet": file.path for file in export_result.files}
+    rows = {file.path: file.rows for file in export_result.files}
     if state.raw:
         for segment in segments(source):
-            local[segment_path(f"{RAW}/day={day}/{stem}{SUFFIX}", segment_number(segment))] = segment
+            local_files[segment_path(f"{RAW}/day={day}/{stem}{SUFFIX}", segment_number(segment))] = segment
     files = tuple(
-        File(name.partition("/")[0], name, file.stat().st_size, rows.get(file), sha256_of(file))
-        for name, file in local.items()
+        ShippedFile(name.partition("/")[0], name, file.stat().st_size, rows.get(file), sha256_of(file))
+        for name, file in local_files.items()
     )
-    replaced = () if known is None else (*known.replaced, *(file.name for file in known.files))
-    return Manifest(id_, shipment, day, state, is_damaged, files, replaced), local
+    replaced = () if old_manifest is None else (*old_manifest.replaced, *(file.name for file in old_manifest.files))
+    return Manifest(id_, shipment, day, state, is_damaged, files, replaced), local_files
 
 
-def _machine(path: Path, choices: ShipOptions) -> tuple[str, bool] | None:
+def _machine(path: Path, options: ShipOptions) -> tuple[str, bool] | None:
     """Returns the machine name for a copy of a capture, and whether it was chosen; None to leave that to the copy."""
-    if choices.machine:
-        return choices.machine, True
+    if options.machine:
+        return options.machine, True
     header = Capture(path).header.members
     name = header.get("machine")
     if not isinstance(name, str) or header.get("machine_chosen") is True:
         return None
-    tag = choices.tag(name)
+    tag = options.tag(name)
     return None if tag is None else (tag, False)
 
 
-def _shipment(id_: str, state: ShippedState, known: Manifest | None) -> str:
-    """Returns a number for a shipment: the same for the next try, and different from all completed ones."""
-    if known is None:
+def _shipment_id(id_: str, state: ShippedState, old_manifest: Manifest | None) -> str:
+    """Returns an id for a shipment: the same for each try, and different from the ids of all completed shipments."""
+    if old_manifest is None:
         return os.urandom(8).hex()
-    return hashlib.sha256(f"{id_} {known.shipment} {state}".encode()).hexdigest()[:16]
+    return hashlib.sha256(f"{id_} {old_manifest.shipment} {state}".encode()).hexdigest()[:16]
 
 
-def _tidy(manifest: Manifest, to: Destination, there: ShippedListing) -> Manifest:
-    """Delete the files of the earlier shipment, and record that they are gone."""
+def _delete_replaced(manifest: Manifest, destination: Destination, listing: ShippedListing) -> Manifest:
+    """Delete the files of the earlier shipment; returns the manifest that no longer lists them, which is put, too."""
     if not manifest.replaced:
         return manifest
     for name in manifest.replaced:
-        to.delete(name)
-    there.forget()
-    tidy = replace(manifest, replaced=())
-    to.write(manifest_name(manifest.capture), tidy.encoded())
-    return tidy
+        destination.delete(name)
+    listing.forget()
+    tidy_manifest = replace(manifest, replaced=())
+    destination.write(manifest_name(manifest.capture), tidy_manifest.encoded())
+    return tidy_manifest

@@ -1,4 +1,4 @@
-"""Captures on Apache Spark 4.1 or newer: a data source that reads them where they are, and the views of `query`.
+"""Captures on Apache Spark 4.1 or newer: a data source that reads captures in place, and the views of `query`.
 
     from mcpproxy.spark import create_views
     create_views(spark, captures="s3://bucket/captures")
@@ -52,5 +52,7 @@ def create_views(
     if (captures is None) == (data_set is None):
         raise TypeError("create_views takes either captures=PLACE or data_set=PLACE")
     register(spark)
-    tables = views.of_captures(spark, captures) if captures is not None else views.of_data_set(spark, str(data_set))
-    return views.create(spark, {name: table.cache() if cached else table for name, table in tables.items()})
+    tables = (
+        views.capture_tables(spark, captures) if captures is not None else views.data_set_tables(spark, str(data_set))
+    )
+    return views.create_all(spark, {name: table.cache() if cached else table for name, table in tables.items()})

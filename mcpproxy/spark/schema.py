@@ -19,12 +19,12 @@ from pyspark.sql.types import (
 
 from analysis.store.columns import TABLES as STORED
 
-ERRORS: Final = "errors"
+ERRORS_TABLE: Final = "errors"
 """The table of captures that cannot be read."""
-TABLES: Final = (*STORED, ERRORS)
-ADDED: Final = (("day", "DATE"), ("server", "VARCHAR"))
-"""The columns that each table has in addition, unless it already has them: the UTC day on which the capture opened, and
-the name of the captured server."""
+TABLES: Final = (*STORED, ERRORS_TABLE)
+ADDED_COLUMNS: Final = (("day", "DATE"), ("server", "VARCHAR"))
+"""The columns that are added to each table, unless it already has them: the UTC day on which the capture was opened,
+and the name of the captured server."""
 
 _TYPES: Final[dict[str, DataType]] = {
     "BIGINT": LongType(),
@@ -37,7 +37,7 @@ _TYPES: Final[dict[str, DataType]] = {
     "TIMESTAMP": TimestampNTZType(),
     "VARCHAR": StringType(),
 }
-_ERRORS: Final = (("path", "VARCHAR"), ("capture", "VARCHAR"), ("error", "VARCHAR"))
+_ERRORS_COLUMNS: Final = (("path", "VARCHAR"), ("capture", "VARCHAR"), ("error", "VARCHAR"))
 
 
 def columns(table: str) -> tuple[tuple[str, str], ...]:
@@ -46,9 +46,13 @@ def columns(table: str) -> tuple[tuple[str, str], ...]:
     Args:
         table: one of `TABLES`.
     """
-    own = _ERRORS if table == ERRORS else [(column.name, column.portable) for column in STORED[table].columns]
-    names = {name for name, _ in own}
-    return (*own, *(column for column in ADDED if column[0] not in names))
+    own_columns = (
+        _ERRORS_COLUMNS
+        if table == ERRORS_TABLE
+        else [(column.name, column.portable) for column in STORED[table].columns]
+    )
+    names = {name for name, _ in own_columns}
+    return (*own_columns, *(column for column in ADDED_COLUMNS if column[0] not in names))
 
 
 def schema(table: str) -> StructType:

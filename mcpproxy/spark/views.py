@@ -3,18 +3,18 @@
 import re
 from typing import TYPE_CHECKING, Final
 
-from analysis.store.columns import RENAMED, TABLES
+from analysis.store.columns import RENAMED_COLUMNS, TABLES
 from analysis.store.dialects import spark_views
-from mcpproxy.spark.schema import ERRORS, schema
+from mcpproxy.spark.schema import ERRORS_TABLE, schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-UNREADABLE: Final = "unreadable"
-"""The view's name for the source's table `errors`, because the view `errors` is about calls."""
+UNREADABLE_VIEW: Final = "unreadable"
+"""The name of the view on the source's table `errors`, because the view `errors` is about calls."""
 
 
-def create(spark: "SparkSession", tables: "dict[str, DataFrame]") -> list[str]:
+def create_all(spark: "SparkSession", tables: "dict[str, DataFrame]") -> list[str]:
     """Create the tables, and every view that needs no other tables.
 
     Args:
@@ -24,33 +24,35 @@ def create(spark: "SparkSession", tables: "dict[str, DataFrame]") -> list[str]:
     Returns:
         The names of all tables and views that were created.
     """
-    made = []
+    names = []
     for name, frame in tables.items():
         frame.createOrReplaceTempView(name)
-        made.append(name)
-    left_out = set(TABLES) - set(tables)
+        names.append(name)
+    missing_tables = set(TABLES) - set(tables)
     for name, text in spark_views().items():
-        _, _, statement = text.partition("\n")  # the first line is about its rows
-        if not left_out.intersection(re.findall(r"\w+", statement)):
+        _, _, statement = text.partition("\n")  # the first line describes the rows
+        if not missing_tables.intersection(re.findall(r"\w+", statement)):
             spark.sql(text)
-            made.append(name)
-    return made
+            names.append(name)
+    return names
 
 
-def of_captures(spark: "SparkSession", path: str) -> "dict[str, DataFrame]":
-    """All tables of the captures at a place.
+def capture_tables(spark: "SparkSession", path: str) -> "dict[str, DataFrame]":
+    """All tables of the captures at a location.
 
     Args:
         spark: a session that knows the source.
         path: as for the source.
     """
-    frames = {name: spark.read.format("mcpcap").option("table", name).load(path) for name in (*TABLES, ERRORS)}
-    frames[UNREADABLE] = frames.pop(ERRORS)
+    frames = {name: spark.read.format("mcpcap").option("table", name).load(path) for name in (*TABLES, ERRORS_TABLE)}
+    frames[UNREADABLE_VIEW] = frames.pop(ERRORS_TABLE)
     return frames
 
 
-def of_data_set(spark: "SparkSession", path: str) -> "dict[str, DataFrame]":
-    """All tables of a shipped data set. A set without findings gets no table `findings`: an empty one would look clean.
+def data_set_tables(spark: "SparkSession", path: str) -> "dict[str, DataFrame]":
+    """All tables of a shipped data set.
+
+    A set without findings gets no table `findings`, because an empty table would look as if no rule was broken.
 
     Columns have their current names even in rows from files that were shipped with older names.
 
@@ -67,16 +69,16 @@ def of_data_set(spark: "SparkSession", path: str) -> "dict[str, DataFrame]":
 
     frames: dict[str, DataFrame] = {}
     for name, table in TABLES.items():
-        own = {"day", *(column.name for column in table.columns)}
-        columns = StructType([field for field in schema(name) if field.name in own])
-        former = {new: old for (of, old), new in RENAMED.items() if of == name}
-        wanted = [*columns, *(StructField(old, columns[new].dataType) for new, old in former.items())]
+        stored_names = {"day", *(column.name for column in table.columns)}
+        columns = StructType([field for field in schema(name) if field.name in stored_names])
+        old_names = {new: old for (renamed_table, old), new in RENAMED_COLUMNS.items() if renamed_table == name}
+        read_fields = [*columns, *(StructField(old, columns[new].dataType) for new, old in old_names.items())]
         try:
-            # Columns that a file of another version lacks are NULL, without reading the footers of all files first.
-            read = spark.read.schema(StructType(wanted)).parquet(f"{path.rstrip('/')}/{name}")
-            for new, old in former.items():
-                read = read.withColumn(new, coalesce(new, old))
-            frames[name] = read.drop(*former.values())
+            # With a schema, Spark need not read the footers of all files first: columns that a file lacks are NULL.
+            frame = spark.read.schema(StructType(read_fields)).parquet(f"{path.rstrip('/')}/{name}")
+            for new_name, old_name in old_names.items():
+                frame = frame.withColumn(new_name, coalesce(new_name, old_name))
+            frames[name] = frame.drop(*old_names.values())
         except AnalysisException as error:
             if error.getCondition() != "PATH_NOT_FOUND":
                 raise

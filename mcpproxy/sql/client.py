@@ -1,8 +1,8 @@
 """SqlClient: sends SQL from the screens to the worker process; a thread receives its replies.
 
 The app has one SqlClient. Its process (`mcpproxy.sql.worker`) starts with the first query and ends with the app, even
-if the app is killed. If the process dies, that is reported, and the next query starts another. No database is loaded
-here.
+if the app is killed. If the process dies, the client reports that, and the next query starts another. The client loads
+no database.
 """
 
 import os
@@ -30,16 +30,16 @@ class Relation(NamedTuple):
     """What a row represents."""
     example: str
     columns: Sequence[tuple[str, str, str]]
-    """Name, type, meaning."""
+    """The name, the type and the meaning of each column."""
 
 
 class ResultTable(NamedTuple):
     """The rows of a query, as text."""
 
     columns: Sequence[tuple[str, bool]]
-    """Name, and whether it holds numbers."""
+    """The name of each column, and whether it contains numbers."""
     rows: Sequence[Sequence[str | None]]
-    """None is NULL."""
+    """The cells of each row; None is NULL."""
     is_cut: bool
     """Whether there are more rows than these."""
     took_s: float
@@ -58,25 +58,25 @@ class WrittenResult(NamedTuple):
 
 
 class SqlClient:
-    """Runs one query at a time. Its attributes hold the state and the result; `on_change` reports a change."""
+    """Runs one query at a time. Attributes contain the state and the result; `on_change` reports a change."""
 
     def __init__(self) -> None:
         self.on_change: Callable[[], None] | None = None
-        """Called from another thread."""
+        """Called from another thread when an attribute has changed."""
         self.relations: Sequence[Relation] = ()
         self.keywords: Sequence[str] = ()
         self.is_busy = False
         self.progress: tuple[int, int] | None = None
-        """Bytes loaded, and the total."""
+        """The number of bytes loaded so far, and the total."""
         self.notes: list[str] = []
         """Messages about what is missing from the results."""
-        self.answer: ResultTable | None = None
-        self.written: WrittenResult | None = None
+        self.result: ResultTable | None = None
+        self.written_result: WrittenResult | None = None
         """The last result that was written; None until then."""
         self.error: Sequence[str] = ()
         self._process: PythonChild | None = None
         self._turn = 0
-        self._killed = 0
+        self._killed_turn = 0
         """The last turn that did not stop on request."""
 
     def start(self) -> None:
@@ -84,43 +84,43 @@ class SqlClient:
         if self._process is not None and self._process.is_alive:
             return
         self._process = process = PythonChild("mcpproxy.sql.worker", longest=MAX_WORKER_MESSAGE_BYTES)
-        process.listen(self._take, lambda _status, _fault: self._ended(process))
+        process.listen(self._on_message, lambda _status, _fault: self._on_end(process))
 
-    def ask(self, paths: Sequence[Path], sql: str, *, anew: bool = False) -> None:
+    def run_query(self, paths: Sequence[Path], sql: str, *, anew: bool = False) -> None:
         """Run a query, and stop the one that is running.
 
         Args:
             paths: the captures.
-            sql: the statements; the result is that of the last one.
-            anew: reload captures that have grown, however long that takes.
+            sql: the statements; the last one determines the result.
+            anew: whether to reload captures that have grown, even if that takes long.
         """
         self.stop()
-        self.answer = None
+        self.result = None
         self._send(paths, {"sql": sql, "anew": anew})
 
-    def write(self, paths: Sequence[Path], sql: str, form: str, place: Path | None, most: int) -> None:
+    def write_result(self, paths: Sequence[Path], sql: str, form: str, path: Path | None, max_bytes: int) -> None:
         """Run a query again and write its result, without the limit on rows that results on the screen have.
 
         Args:
             paths: the captures.
-            sql: as for `ask`.
+            sql: as for `run_query`.
             form: `csv` or `json`.
-            place: the file to create, which must not exist; None to return the lines as text.
-            most: the maximum size of the text, in bytes; rows that do not fit are left out.
+            path: the file to create, which must not exist; None to return the lines as text.
+            max_bytes: the maximum size of the text, in bytes; rows that do not fit are left out.
         """
         self.stop()
-        self.written = None
-        write = {"form": form, "most": most, "place": None if place is None else os.path.abspath(place)}
-        self._send(paths, {"sql": sql, "write": write})
+        self.written_result = None
+        options = {"form": form, "most": max_bytes, "place": None if path is None else os.path.abspath(path)}
+        self._send(paths, {"sql": sql, "write": options})
 
-    def _send(self, paths: Sequence[Path], question: dict[str, object]) -> None:
+    def _send(self, paths: Sequence[Path], request: dict[str, object]) -> None:
         self._turn += 1
         self.is_busy, self.progress, self.error, self.notes = True, None, (), []
         try:
             self.start()
             assert self._process is not None
-            places = [os.path.abspath(path) for path in paths]
-            self._process.send(as_json({"turn": self._turn, "paths": places, **question}))
+            absolute_paths = [os.path.abspath(path) for path in paths]
+            self._process.send(as_json({"turn": self._turn, "paths": absolute_paths, **request}))
         except OSError as error:
             self._fail(f"cannot run the query: {error}")
 
@@ -130,13 +130,13 @@ class SqlClient:
         if not self.is_busy or process is None or not process.is_alive:
             return False
 
-        def insist() -> None:
+        def kill_if_busy() -> None:
             if self.is_busy and self._turn == turn:
-                self._killed = turn
+                self._killed_turn = turn
                 process.kill()
 
         process.send(as_json({"stop": turn}))
-        timer = threading.Timer(GRACE_S, insist)
+        timer = threading.Timer(GRACE_S, kill_if_busy)
         timer.daemon = True
         timer.start()
         return True
@@ -150,44 +150,44 @@ class SqlClient:
 
     # ---- in a thread
 
-    def _ended(self, process: PythonChild) -> None:
+    def _on_end(self, process: PythonChild) -> None:
         if process is self._process and self.is_busy:
-            has_died = self._killed != self._turn
+            has_died = self._killed_turn != self._turn
             self._fail(
                 "the process that runs queries has ended; query again to start another" if has_died else "stopped"
             )
-            self._tell()
+            self._report_change()
 
-    def _tell(self) -> None:
-        hear = self.on_change
-        if hear is not None:
-            hear()
+    def _report_change(self) -> None:
+        on_change = self.on_change
+        if on_change is not None:
+            on_change()
 
     def _fail(self, reason: str) -> None:
         self.error, self.is_busy = (reason,), False
 
-    def _take(self, data: bytes) -> None:
+    def _on_message(self, data: bytes) -> None:
         message = orjson.loads(data)
         if "relations" in message:
             self.relations = [
-                Relation(**{**relation, "columns": [tuple(c) for c in relation["columns"]]})
+                Relation(**{**relation, "columns": [tuple(column) for column in relation["columns"]]})
                 for relation in message["relations"]
             ]
             self.keywords = message["keywords"]
         elif message["turn"] != self._turn:
             return
         elif "progress" in message:
-            done, total = message["progress"]
-            self.progress = done, total
+            loaded, total = message["progress"]
+            self.progress = loaded, total
         elif "note" in message:
             self.notes.append(message["note"])
         elif "error" in message:
             self.error, self.is_busy = message["error"], False
         elif "written" in message:
-            self.written, self.is_busy = WrittenResult(**message["written"]), False
+            self.written_result, self.is_busy = WrittenResult(**message["written"]), False
         else:
-            answer = message["answer"]
-            columns = [(name, right) for name, right in answer["columns"]]
-            self.answer = ResultTable(columns, answer["rows"], answer["more"], answer["took_s"], answer["grown"])
+            result = message["answer"]
+            columns = [(name, is_number) for name, is_number in result["columns"]]
+            self.result = ResultTable(columns, result["rows"], result["more"], result["took_s"], result["grown"])
             self.is_busy = False
-        self._tell()
+        self._report_change()

@@ -1,4 +1,4 @@
-"""A new file for a result: it gets its name once it is complete, and never replaces another by accident."""
+"""A new file for a result, which gets its name once it is complete, and never replaces another file by accident."""
 
 import os
 import stat
@@ -9,35 +9,35 @@ from pathlib import Path
 from typing import Final
 
 from captures.errors import CannotCreate
-from captures.stale_files import lock_temporary, sweep
+from captures.stale_files import lock_temporary, remove_stale
 
 _PREFIX: Final = ".mcpproxy-file-"
 
 
 @contextmanager
 def new_file(target: Path, *, replace: bool = False, advice: str = "") -> Iterator[Path]:
-    """A temporary file that takes the target's name once it is complete, and is deleted otherwise.
+    """Yields a temporary file, which is renamed to the target once it is complete, and deleted otherwise.
 
-    After a kill, the next command that writes a file into that folder deletes it.
+    After a kill, the next command that writes a file into the same folder deletes the temporary file.
 
     Args:
         target: the file, which only its owner can read.
-        replace: whether a file of that name is replaced.
-        advice: follows the message that the file exists.
+        replace: whether an existing file of that name is replaced.
+        advice: a text to append to the message that the file exists.
 
     Raises:
-        CannotCreate: it cannot be created or written, or the target exists and may not be replaced.
+        CannotCreate: the file cannot be created or written, or the target exists and may not be replaced.
     """
     try:
         if replace and os.path.lexists(target) and not stat.S_ISREG(target.lstat().st_mode):
             raise CannotCreate(f"cannot write {target}: it is not a regular file")
-        sweep(target.parent, _PREFIX)
-        handle, name = tempfile.mkstemp(prefix=_PREFIX, dir=target.parent)
+        remove_stale(target.parent, _PREFIX)
+        fd, name = tempfile.mkstemp(prefix=_PREFIX, dir=target.parent)
     except OSError as error:
         raise CannotCreate(f"cannot write {target}: {error.strerror}") from error
-    os.close(handle)
+    os.close(fd)
     path = Path(name)
-    lock = lock_temporary(path)
+    lock_fd = lock_temporary(path)
     try:
         yield path
         with path.open("rb") as file:
@@ -54,4 +54,4 @@ def new_file(target: Path, *, replace: bool = False, advice: str = "") -> Iterat
     finally:
         with suppress(FileNotFoundError):
             path.unlink()
-        os.close(lock)
+        os.close(lock_fd)

@@ -19,37 +19,37 @@ import orjson
 
 from analysis.store.sandbox.protocol import Column, Value
 from mcpproxy.sanitise import sanitise, sanitise_bytes
-from mcpproxy.sql.stamps import TimestampPaths, inside_of, stamp, stamped
+from mcpproxy.sql.stamps import TimestampPaths, json_timestamp, timestamp_paths, with_json_timestamps
 from mcpproxy.wording.cells import cells, fit, fit_ends
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.spans import Span, Style
 from mcpproxy.wording.units import ms_figure, ms_text, nanoseconds
 from mcpproxy.wording.wrapping import wrapped
 
-PROBE: Final = 1000
-"""How many rows decide the widths of a table's columns."""
-PROBED: Final = 1_000_000
+MAX_PROBE_ROWS: Final = 1000
+"""The maximum number of rows that determine the widths of a table's columns."""
+MAX_PROBE_CELLS: Final = 1_000_000
 """The maximum number of cells in these rows, which are in memory at the same time."""
-NARROWEST: Final = 12
-"""The least width, in cells, of a text or column name next to others."""
-FEW: Final = 2
-"""Up to this many rows are written as lists of values if a table has no room for all columns."""
-NAMED: Final = 50
-"""How many columns are named below a table; nobody would read a list of thousands."""
+MIN_COLUMN_WIDTH: Final = 12
+"""The minimum width of a text or a column name next to others, in cells."""
+MAX_LISTED_ROWS: Final = 2
+"""The maximum number of rows that are written as lists of values if a table has no room for all columns."""
+MAX_NAMED_COLUMNS: Final = 50
+"""The maximum number of columns that are named below a table; a list of thousands would be unreadable."""
 
 _DROPPED_FIRST: Final = ("capture", "session", "at_ms", "response", "time")
 """Columns that say where a row comes from: if there is no room for all, they are dropped first, in this order."""
-_MOST_MISSED: Final = "text"
+_DROPPED_LAST: Final = "text"
 """The column that is dropped last."""
 _HASH: Final = re.compile(r"[0-9a-f]{32,128}")
 _HASH_CELLS: Final = 8
 _PATH: Final = re.compile(r"[^\s{\[]\S*/\S*|/\S*")
 """A file, a URI, or a method."""
 
-_NUMBERS: Final = ("decimal", "float", "integer")
+_NUMBER_KINDS: Final = ("decimal", "float", "integer")
 _GAP: Final = 2
-_CELL: Final = 200
-"""How many characters of a cell a table may show, however wide the terminal is."""
+_MAX_CELL_CHARS: Final = 200
+"""The maximum number of characters of a cell that a table shows, regardless of the terminal's width."""
 
 
 def names_of(columns: Iterable[Column]) -> list[str]:
@@ -57,10 +57,10 @@ def names_of(columns: Iterable[Column]) -> list[str]:
     names: dict[str, str] = {}
     counts: dict[str, int] = {}
     for column in columns:
-        name, first = column.name, column.name.casefold()
+        name, folded_name = column.name, column.name.casefold()
         while name.casefold() in names:
-            counts[first] = counts.get(first, 1) + 1
-            name = f"{column.name}_{counts[first]}"
+            counts[folded_name] = counts.get(folded_name, 1) + 1
+            name = f"{column.name}_{counts[folded_name]}"
         names[name.casefold()] = name
     return list(names.values())
 
@@ -68,229 +68,261 @@ def names_of(columns: Iterable[Column]) -> list[str]:
 # ---- for people
 
 
-def table(columns: Sequence[Column], rows: Iterable[Sequence[Value]], width: int, style: Style) -> Iterator[str]:
-    """The lines of a table that fits, with left-out columns named below; few wide rows get a line per value."""
-    write = [cell_formatter(column) for column in columns]
-    shown = ([to(cell) for to, cell in zip(write, row, strict=True)] for row in rows)
-    probe = list(islice(shown, _most_probed(columns)))
-    head = [Span(sanitise(column.name, _CELL), "dim") for column in columns]
-    layout = _laid_out(columns, head, probe, width)
+def table_lines(columns: Sequence[Column], rows: Iterable[Sequence[Value]], width: int, style: Style) -> Iterator[str]:
+    """Yields the lines of a table that fits, and the names of left-out columns; few wide rows get a line per value."""
+    formatters = [cell_formatter(column) for column in columns]
+    shown_rows = ([format_cell(cell) for format_cell, cell in zip(formatters, row, strict=True)] for row in rows)
+    probe = list(islice(shown_rows, _max_probe_rows(columns)))
+    head = [Span(sanitise(column.name, _MAX_CELL_CHARS), "dim") for column in columns]
+    layout = _layout_of(columns, head, probe, width)
     count = 0
-    is_list = len(layout.widths) < len(columns) and 0 < len(probe) <= FEW
+    is_list = len(layout.widths) < len(columns) and 0 < len(probe) <= MAX_LISTED_ROWS
     if is_list:
-        for row in _all(probe, shown):
+        for row in _all_rows(probe, shown_rows):
             count += 1
             yield style.paint([Span(f"row {count}", "accent")])
-            yield from _listed(head, row, layout, width, style)
+            yield from _list_lines(head, row, layout, width, style)
     else:
-        yield _line(head, layout, style, is_head=True)
-        for row in _all(probe, shown):
+        yield _row_line(head, layout, style, is_head=True)
+        for row in _all_rows(probe, shown_rows):
             count += 1
-            yield _line(row, layout, style)
+            yield _row_line(row, layout, style)
     yield style.paint([Span(count_text(count, "row"), "dim")])
     if not is_list:
         for note in layout.notes:
             yield from (style.paint([Span(line, "dim")]) for line in wrapped(note, width))
 
 
-def reference(columns: Sequence[Column], rows: Iterable[Sequence[Value]], width: int, style: Style) -> Iterator[str]:
-    """Lines of an aligned table of mcpproxy's own words, whose last column has as many lines as it needs."""
-    every = [[column.name for column in columns], *([str(cell) for cell in row] for row in rows)]
-    *widths, _ = (max(map(len, column)) for column in zip(*every, strict=True))
+def reference_lines(
+    columns: Sequence[Column], rows: Iterable[Sequence[Value]], width: int, style: Style
+) -> Iterator[str]:
+    """Yields the lines of an aligned table of mcpproxy's own words, whose last column is wrapped."""
+    all_rows = [[column.name for column in columns], *([str(cell) for cell in row] for row in rows)]
+    *widths, _ = (max(map(len, column)) for column in zip(*all_rows, strict=True))
     margin = sum(size + _GAP for size in widths)
-    for number, (*names, words) in enumerate(every):
-        begun = "".join(name.ljust(size + _GAP) for name, size in zip(names, widths, strict=True))
-        for line in wrapped(words, max(2 * NARROWEST, width - margin)):
-            yield style.paint([Span(begun + line, "plain" if number else "dim")])
-            begun = " " * margin
+    for number, (*names, text) in enumerate(all_rows):
+        prefix = "".join(name.ljust(size + _GAP) for name, size in zip(names, widths, strict=True))
+        for line in wrapped(text, max(2 * MIN_COLUMN_WIDTH, width - margin)):
+            yield style.paint([Span(prefix + line, "plain" if number else "dim")])
+            prefix = " " * margin
 
 
-def _most_probed(columns: Sequence[Column]) -> int:
+def _max_probe_rows(columns: Sequence[Column]) -> int:
     """The maximum number of rows to examine."""
-    return min(PROBE, max(FEW + 1, PROBED // max(1, len(columns))))
+    return min(MAX_PROBE_ROWS, max(MAX_LISTED_ROWS + 1, MAX_PROBE_CELLS // max(1, len(columns))))
 
 
-class _Layout(NamedTuple):
-    """Which columns a table shows, and how wide."""
+class _TableLayout(NamedTuple):
+    """Which columns a table shows, and how wide they are."""
 
     widths: dict[int, int]
     """The width of each shown column in cells, by its position in the result."""
-    right: set[int]
-    """Right-aligned columns: numbers, which are never cut; their names may be."""
-    short: dict[int, Callable[[str], str]]
-    """How to shorten a value, for the columns that do not fit."""
+    right_aligned: set[int]
+    """The right-aligned columns, which contain numbers. Numbers are never cut, but the columns' names may be."""
+    shorteners: dict[int, Callable[[str], str]]
+    """The functions that shorten values of columns that do not fit."""
     notes: list[str]
     """Remarks on what was left out."""
 
 
-def _all(probe: list[list[Span]], rest: Iterator[list[Span]]) -> Iterator[list[Span]]:
+def _all_rows(probe: list[list[Span]], remaining_rows: Iterator[list[Span]]) -> Iterator[list[Span]]:
     yield from probe
     probe.clear()
-    yield from rest
+    yield from remaining_rows
 
 
-def _laid_out(columns: Sequence[Column], head: list[Span], probe: list[list[Span]], width: int) -> _Layout:
-    """The layout with all columns, if necessary with shortened times and hashes, or with the most important ones.
+def _layout_of(columns: Sequence[Column], head: list[Span], probe: list[list[Span]], width: int) -> _TableLayout:
+    """The layout with all columns, if necessary with shortened times and hashes, or with the most important columns.
 
     A value that is the same in all rows goes below the table, where dropped columns are named as well.
     """
-    places = list(range(len(columns)))
-    right = {at for at in places if columns[at].kind in _NUMBERS}
-    natural = {at: max(cells(row[at].text) for row in [head, *probe]) for at in places}
-    short: dict[int, Callable[[str], str]] = {}
-    wanted = sum(natural.values()) + _GAP * (len(places) - 1)
-    for at, shorten in _shortenings(columns, probe):
-        if wanted > width:
-            short[at] = shorten
-            wanted -= natural[at]
-            natural[at] = max(cells(head[at].text), *(cells(shorten(row[at].text)) for row in probe))
-            wanted += natural[at]
+    positions = list(range(len(columns)))
+    right_aligned = {position for position in positions if columns[position].kind in _NUMBER_KINDS}
+    natural_widths = {position: max(cells(row[position].text) for row in [head, *probe]) for position in positions}
+    shorteners: dict[int, Callable[[str], str]] = {}
+    total_width = sum(natural_widths.values()) + _GAP * (len(positions) - 1)
+    for position, shorten in _shorteners(columns, probe):
+        if total_width > width:
+            shorteners[position] = shorten
+            total_width -= natural_widths[position]
+            natural_widths[position] = max(
+                cells(head[position].text), *(cells(shorten(row[position].text)) for row in probe)
+            )
+            total_width += natural_widths[position]
     # Column names are untrusted, and may be longer than any value: without an alias, the name is the whole expression.
     # A list has more room for them than a table.
-    is_list_better = 0 < len(probe) <= FEW and len(places) > 1
-    firm = {at: natural[at] for at in short if natural[at] <= 2 * NARROWEST}
-    for at in right:
-        firm[at] = natural[at] if is_list_better else max((cells(row[at].text) for row in probe), default=0)
-    least = {at: min(natural[at], max(firm.get(at, 0), NARROWEST)) for at in places}
+    is_list_better = 0 < len(probe) <= MAX_LISTED_ROWS and len(positions) > 1
+    firm_widths = {
+        position: natural_widths[position]
+        for position in shorteners
+        if natural_widths[position] <= 2 * MIN_COLUMN_WIDTH
+    }
+    for position in right_aligned:
+        firm_widths[position] = (
+            natural_widths[position] if is_list_better else max((cells(row[position].text) for row in probe), default=0)
+        )
+    min_widths = {
+        position: min(natural_widths[position], max(firm_widths.get(position, 0), MIN_COLUMN_WIDTH))
+        for position in positions
+    }
     notes: list[str] = []
-    if _excess(places, least, width) > 0 and FEW < len(probe) < _most_probed(columns):
-        same = {at for at in places if len({row[at].text for row in probe}) == 1}
-        if same and len(same) < len(places):
-            places = [at for at in places if at not in same]
-            constants = [f"{head[at].text} {fit(probe[0][at].text, 40)}" for at in sorted(same)]
-            notes.append(f"in all rows: {_some(constants)}")
-    left_out = _left_out(places, least, head, width)
-    if left_out:
-        places = [at for at in places if at not in left_out]
-        columns_text = count_text(len(left_out), "more column")
-        names = _some([head[at].text for at in sorted(left_out)])
+    if _excess(positions, min_widths, width) > 0 and MAX_LISTED_ROWS < len(probe) < _max_probe_rows(columns):
+        constant_columns = {position for position in positions if len({row[position].text for row in probe}) == 1}
+        if constant_columns and len(constant_columns) < len(positions):
+            positions = [position for position in positions if position not in constant_columns]
+            constant_texts = [
+                f"{head[position].text} {fit(probe[0][position].text, 40)}" for position in sorted(constant_columns)
+            ]
+            notes.append(f"in all rows: {_joined_names(constant_texts)}")
+    dropped_columns = _columns_to_drop(positions, min_widths, head, width)
+    if dropped_columns:
+        positions = [position for position in positions if position not in dropped_columns]
+        columns_text = count_text(len(dropped_columns), "more column")
+        names = _joined_names([head[position].text for position in sorted(dropped_columns)])
         notes.append(f"{columns_text} did not fit; --format json has them: {names}")
-    return _Layout(_squeezed(places, natural, firm, width), right, short, notes)
+    return _TableLayout(_column_widths(positions, natural_widths, firm_widths, width), right_aligned, shorteners, notes)
 
 
-def _some(words: Sequence[str]) -> str:
-    """The words, joined, or the first of them and the number of the rest."""
-    more = len(words) - NAMED
-    return ", ".join(words[:NAMED]) + (f" and {more:,} more" if more > 0 else "")
+def _joined_names(words: Sequence[str]) -> str:
+    """Joins words; of too many, only the first, followed by the number of the others."""
+    omitted_count = len(words) - MAX_NAMED_COLUMNS
+    return ", ".join(words[:MAX_NAMED_COLUMNS]) + (f" and {omitted_count:,} more" if omitted_count > 0 else "")
 
 
-def _shortenings(columns: Sequence[Column], probe: list[list[Span]]) -> Iterator[tuple[int, Callable[[str], str]]]:
-    """The columns whose values can be shortened, and how: times without fractions, the beginning of hashes."""
-    for at, column in enumerate(columns):
+def _shorteners(columns: Sequence[Column], probe: list[list[Span]]) -> Iterator[tuple[int, Callable[[str], str]]]:
+    """Yields the columns whose values can be shortened, and how: times lose their fractions, hashes their ends."""
+    for position, column in enumerate(columns):
         if column.kind == "time" and column.type.startswith("TIMESTAMP") and probe:
-            yield at, _to_the_second
-    for at, column in enumerate(columns):
+            yield position, _without_fraction
+    for position, column in enumerate(columns):
         # A column that is shortened is no longer squeezed, so no long text may be among the hashes.
-        if column.kind == "text" and probe and all(_HASH.fullmatch(row[at].text) or _is_null(row[at]) for row in probe):
-            yield at, _beginning
+        if (
+            column.kind == "text"
+            and probe
+            and all(_HASH.fullmatch(row[position].text) or _is_null(row[position]) for row in probe)
+        ):
+            yield position, _start_of_hash
 
 
 def _is_null(cell: Span) -> bool:
     return cell == Span("NULL", "dim")
 
 
-def _to_the_second(text: str) -> str:
+def _without_fraction(text: str) -> str:
     return re.sub(r"\.\d+", "", text, count=1)
 
 
-def _beginning(text: str) -> str:
+def _start_of_hash(text: str) -> str:
     return text[:_HASH_CELLS] if _HASH.fullmatch(text) else text
 
 
-def _importance(name: str, at: int) -> tuple[int, int]:
+def _importance(name: str, position: int) -> tuple[int, int]:
     """How important a column is, as a sort key: later columns are less important than earlier ones."""
     if name in _DROPPED_FIRST:
         return 0, _DROPPED_FIRST.index(name)
-    return 2 if name == _MOST_MISSED else 1, -at
+    return 2 if name == _DROPPED_LAST else 1, -position
 
 
-def _left_out(places: list[int], least: dict[int, int], head: list[Span], width: int) -> set[int]:
+def _columns_to_drop(positions: list[int], min_widths: dict[int, int], head: list[Span], width: int) -> set[int]:
     """The least important columns, for which there is no room; one always stays."""
-    excess = _excess(places, least, width)
-    left_out: set[int] = set()
-    for at in sorted(places, key=lambda at: _importance(head[at].text, at))[:-1]:
+    excess = _excess(positions, min_widths, width)
+    dropped_columns: set[int] = set()
+    for position in sorted(positions, key=lambda position: _importance(head[position].text, position))[:-1]:
         if excess <= 0:
             break
-        excess -= least[at] + _GAP
-        left_out.add(at)
-    return left_out
+        excess -= min_widths[position] + _GAP
+        dropped_columns.add(position)
+    return dropped_columns
 
 
-def _excess(places: list[int], least: dict[int, int], width: int) -> int:
-    """How many cells too wide the columns are."""
-    return sum(least[at] for at in places) + _GAP * (len(places) - 1) - width
+def _excess(positions: list[int], min_widths: dict[int, int], width: int) -> int:
+    """The number of cells by which the columns are too wide."""
+    return sum(min_widths[position] for position in positions) + _GAP * (len(positions) - 1) - width
 
 
-def _squeezed(places: list[int], natural: dict[int, int], firm: dict[int, int], width: int) -> dict[int, int]:
+def _column_widths(
+    positions: list[int], natural_widths: dict[int, int], firm_widths: dict[int, int], width: int
+) -> dict[int, int]:
     """The width of each column.
 
-    Narrow columns get what they need, the others share what is left. The firm part of a column is not shared.
+    Narrow columns get the width that they need, and the others share the rest. The firm part of a column is not shared.
     """
-    room = width - _GAP * (len(places) - 1)
+    room = width - _GAP * (len(positions) - 1)
 
-    def shared(level: int) -> dict[int, int]:
-        return {at: max(1, min(natural[at], max(firm.get(at, 0), level))) for at in places}
+    def widths_at(level: int) -> dict[int, int]:
+        return {
+            position: max(1, min(natural_widths[position], max(firm_widths.get(position, 0), level)))
+            for position in positions
+        }
 
-    level = bisect_right(range(width + 1), room, key=lambda level: sum(shared(level).values())) - 1
-    widths, wider = shared(level), shared(level + 1)
-    rest = [at for at in sorted(places, key=lambda at: natural[at]) if wider[at] > widths[at]]
-    # Less than one cell for each of them is left.
-    for at in rest[len(rest) - max(0, room - sum(widths.values())) :]:
-        widths[at] += 1
+    level = bisect_right(range(width + 1), room, key=lambda level: sum(widths_at(level).values())) - 1
+    widths, wider_widths = widths_at(level), widths_at(level + 1)
+    growing = [
+        position
+        for position in sorted(positions, key=lambda position: natural_widths[position])
+        if wider_widths[position] > widths[position]
+    ]
+    # Less than one cell is left for each of these columns.
+    for position in growing[len(growing) - max(0, room - sum(widths.values())) :]:
+        widths[position] += 1
     return widths
 
 
-def _listed(head: list[Span], row: list[Span], layout: _Layout, width: int, style: Style) -> Iterator[str]:
-    """One row, a line for each value."""
-    margin = min(max(cells(name.text) for name in head), max(NARROWEST, width // 2))
-    beside = width - 2 * _GAP - max((cells(row[at].text) for at in layout.right), default=0)
-    if beside > 0:
-        margin = min(margin, beside)
-    for at, (name, value) in enumerate(zip(head, row, strict=True)):
+def _list_lines(head: list[Span], row: list[Span], layout: _TableLayout, width: int, style: Style) -> Iterator[str]:
+    """Yields the lines of one row, a line for each value."""
+    margin = min(max(cells(name.text) for name in head), max(MIN_COLUMN_WIDTH, width // 2))
+    label_room = width - 2 * _GAP - max((cells(row[position].text) for position in layout.right_aligned), default=0)
+    if label_room > 0:
+        margin = min(margin, label_room)
+    for position, (name, value) in enumerate(zip(head, row, strict=True)):
         label = fit(name.text, margin)
-        text = value.text if at in layout.right else _cut(value.text, max(1, width - margin - 2 * _GAP), None)
+        text = (
+            value.text
+            if position in layout.right_aligned
+            else _cut(value.text, max(1, width - margin - 2 * _GAP), None)
+        )
         blanks = " " * (margin - cells(label) + _GAP)
         yield style.paint([Span("  "), Span(label, "dim"), Span(blanks), Span(text, value.role)]).rstrip()
 
 
-def _line(row: list[Span], layout: _Layout, style: Style, *, is_head: bool = False) -> str:
+def _row_line(row: list[Span], layout: _TableLayout, style: Style, *, is_head: bool = False) -> str:
     spans: list[Span] = []
-    for at, width in layout.widths.items():
-        is_right, text = at in layout.right, row[at].text
+    for position, width in layout.widths.items():
+        is_right, text = position in layout.right_aligned, row[position].text
         if is_head or not is_right:
-            text = _cut(text, width, None if is_head else layout.short.get(at))
-        cell, blanks = Span(text, row[at].role), Span(" " * (width - cells(text)))
+            text = _cut(text, width, None if is_head else layout.shorteners.get(position))
+        cell, blanks = Span(text, row[position].role), Span(" " * (width - cells(text)))
         spans += [Span(" " * _GAP), *((blanks, cell) if is_right else (cell, blanks))]
     return style.paint(spans[1:]).rstrip()
 
 
 def _cut(text: str, width: int, shorten: Callable[[str], str] | None) -> str:
-    """As much of a text as fits; paths, URIs and methods keep their end."""
+    """Returns as much of a text as fits; paths, URIs and methods keep their end."""
     if shorten is not None:
         text = shorten(text)
     return fit_ends(text, width) if _PATH.fullmatch(text) else fit(text, width)
 
 
-def cell_formatter(column: Column, limit: int = _CELL) -> Callable[[Value], Span]:
-    """How to write a value of a column for people; text and bytes in at most `limit` characters."""
-    text: Callable[..., str] = _blob if column.kind == "blob" else _foreign
-    write: Callable[[Any], str] = _TABLE.get(column.kind) or partial(text, limit=limit)
+def cell_formatter(column: Column, limit: int = _MAX_CELL_CHARS) -> Callable[[Value], Span]:
+    """Returns a function that writes a value of a column for people; text and bytes in at most `limit` characters."""
+    format_text: Callable[..., str] = _blob_cell if column.kind == "blob" else _text_cell
+    format_value: Callable[[Any], str] = _TABLE_FORMATTERS.get(column.kind) or partial(format_text, limit=limit)
     if column.kind == "integer" and column.name.endswith("_ns"):
-        write = ms_text
+        format_value = ms_text
     elif column.kind == "float" and column.name.endswith("_ms"):
-        write = _milliseconds
+        format_value = _milliseconds
 
-    def show(value: Value) -> Span:
-        return Span("NULL", "dim") if value is None else Span(write(value))
+    def format_cell(value: Value) -> Span:
+        return Span("NULL", "dim") if value is None else Span(format_value(value))
 
-    return show
+    return format_cell
 
 
-def _foreign(value: Any, limit: int) -> str:
+def _text_cell(value: Any, limit: int) -> str:
     return sanitise(str(value), limit)
 
 
-def _blob(value: bytes, limit: int) -> str:
+def _blob_cell(value: bytes, limit: int) -> str:
     return sanitise_bytes(value, limit)
 
 
@@ -298,8 +330,8 @@ def _boolean(value: Any) -> str:
     return "true" if value else "false"
 
 
-def number(value: float) -> str:
-    """A number with six significant digits, and an exponent only where it is very large or small."""
+def number_text(value: float) -> str:
+    """Returns a number with six significant digits, and with an exponent only if it is very large or small."""
     if not isfinite(value) or value == 0 or not 1e-6 <= abs(value) < 1e15:
         return f"{value:g}"
     digits = max(0, 5 - floor(log10(abs(value))))
@@ -312,49 +344,55 @@ def _milliseconds(value: float) -> str:
 
 
 _MAX_PLAIN_MS: Final = 1e15
-"""From here on, milliseconds are written with an exponent."""
-_TABLE: Final[Mapping[str, Callable[[Any], str]]] = {"boolean": _boolean, "float": number}
+"""The number of milliseconds from which an exponent is used."""
+_TABLE_FORMATTERS: Final[Mapping[str, Callable[[Any], str]]] = {"boolean": _boolean, "float": number_text}
 
 
 # ---- JSON
 
 
 def json_lines(columns: Sequence[Column], rows: Iterable[Sequence[Value]]) -> Iterator[str]:
-    """One object per line.
+    """Yields one object per line.
 
     BLOBs are base64, timestamps are UTC and end in Z, decimals and large integers are numbers with all their digits,
-    NaN and infinities are null. JSON, lists, structs and maps are JSON unchanged, except for the timestamps in them.
+    NaN and infinities are null. JSON, lists, structs and maps are written as JSON, unchanged except for timestamps.
     """
     names = names_of(columns)
-    turned = [(at, to) for at, column in enumerate(columns) if (to := _json_turner(column)) is not None]
-    wide = [(at, _json_number) for at, column in enumerate(columns) if column.kind == "integer"]
+    conversions = [
+        (position, convert)
+        for position, column in enumerate(columns)
+        if (convert := _json_conversion(column)) is not None
+    ]
+    integer_conversions = [
+        (position, _json_number) for position, column in enumerate(columns) if column.kind == "integer"
+    ]
     for row in rows:
-        cells = _turned(row, turned)
+        cells = _converted(row, conversions)
         try:
             line = orjson.dumps(dict(zip(names, cells, strict=True)))
         except orjson.JSONEncodeError:
-            # An integer of more than 64 bits.
-            line = orjson.dumps(dict(zip(names, _turned(cells, wide), strict=True)))
+            # A value is an integer of more than 64 bits.
+            line = orjson.dumps(dict(zip(names, _converted(cells, integer_conversions), strict=True)))
         yield line.decode()
 
 
-def _turned(row: Sequence[Any], turn: Sequence[tuple[int, Callable[[Any], Any]]]) -> Sequence[Any]:
-    if not turn:
+def _converted(row: Sequence[Any], conversions: Sequence[tuple[int, Callable[[Any], Any]]]) -> Sequence[Any]:
+    if not conversions:
         return row
     cells = list(row)
-    for at, to in turn:
-        if cells[at] is not None:
-            cells[at] = to(cells[at])
+    for position, convert in conversions:
+        if cells[position] is not None:
+            cells[position] = convert(cells[position])
     return cells
 
 
-def _json_turner(column: Column) -> Callable[[Any], Any] | None:
+def _json_conversion(column: Column) -> Callable[[Any], Any] | None:
     """The conversion that a value needs before orjson writes it, or None if it needs none."""
     if column.kind == "time" and column.type.startswith("TIMESTAMP"):
-        return stamp
-    if column.kind == "json" and (inside := inside_of(column.type)) is not None:
+        return json_timestamp
+    if column.kind == "json" and (inside := timestamp_paths(column.type)) is not None:
         return partial(_json_stamped, inside=inside)
-    return _JSON.get(column.kind)
+    return _JSON_CONVERSIONS.get(column.kind)
 
 
 def _json_blob(value: Any) -> str:
@@ -366,7 +404,7 @@ def _json_number(value: Any) -> orjson.Fragment | None:
 
 
 def _json_nested(value: Any) -> Any:
-    """JSON text unchanged if every reader accepts it; else with null for NaN, and as a string if it is not JSON."""
+    """Returns JSON text unchanged if every reader accepts it, else with null for NaN; other text becomes a string."""
     try:
         orjson.loads(value)
     except orjson.JSONDecodeError:
@@ -374,43 +412,52 @@ def _json_nested(value: Any) -> Any:
             return orjson.Fragment(json.dumps(json.loads(value, parse_constant=lambda _: None)))
         except (ValueError, RecursionError):
             return value
-    # Outside strings they are whitespace, and inside strings they cannot occur.
+    # CR and LF are whitespace outside strings, and cannot occur inside strings.
     return orjson.Fragment(value.replace("\r", " ").replace("\n", " "))
 
 
 def _json_stamped(value: Any, inside: TimestampPaths) -> Any:
-    return _json_nested(stamped(value, inside))
+    return _json_nested(with_json_timestamps(value, inside))
 
 
-_JSON: Final[Mapping[str, Callable[[Any], Any]]] = {"blob": _json_blob, "decimal": _json_number, "json": _json_nested}
+_JSON_CONVERSIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "blob": _json_blob,
+    "decimal": _json_number,
+    "json": _json_nested,
+}
 
 
 # ---- CSV
 
-_ACTIVE: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
-"""A cell of text that begins with one of these is a formula to some spreadsheet, or becomes one when it is split."""
+_FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+"""The beginnings of a cell of text that some spreadsheet runs as a formula, at once or after splitting the cell."""
 
 
 def csv_lines(columns: Sequence[Column], rows: Iterable[Sequence[Value]]) -> Iterator[str]:
-    """RFC 4180, each line with its CRLF: NULL is an empty cell, empty text is `""`, BLOBs are hexadecimal."""
+    """Yields lines of RFC 4180 with their CRLF: NULL is an empty cell, empty text is `""`, BLOBs are hexadecimal."""
     yield ",".join(csv_text(name) for name in names_of(columns)) + "\r\n"
-    write = [_CSV.get(column.kind, csv_text) for column in columns]
+    formatters = [_CSV_FORMATTERS.get(column.kind, csv_text) for column in columns]
     for row in rows:
-        yield ",".join("" if cell is None else to(cell) for to, cell in zip(write, row, strict=True)) + "\r\n"
+        yield (
+            ",".join(
+                "" if cell is None else format_cell(cell) for format_cell, cell in zip(formatters, row, strict=True)
+            )
+            + "\r\n"
+        )
 
 
 def csv_text(value: Any) -> str:
-    """A text cell that no spreadsheet treats as a formula: a leading quote prevents that."""
+    """Returns a text cell that no spreadsheet treats as a formula: a leading quote prevents that."""
     text = str(value)
-    if text.startswith(_ACTIVE):
+    if text.startswith(_FORMULA_STARTS):
         text = f"'{text}"
-    # A quoted cell is also a single cell for a program that splits at other characters, if it is the first on its line.
-    # The documentation warns about the others.
+    # A program that splits lines at other characters keeps a quoted cell whole only if it is the first on its line. The
+    # documentation warns about the other cells.
     return '"' + text.replace('"', '""') + '"' if not text or re.search(r"[^\w.:/ -]|^\s|\s$", text) else text
 
 
-# Not base64, which may begin with a `+`.
-_CSV: Final[Mapping[str, Callable[[Any], str]]] = {
+# BLOBs are not written as base64, which may begin with a `+`.
+_CSV_FORMATTERS: Final[Mapping[str, Callable[[Any], str]]] = {
     "blob": bytes.hex,
     "boolean": _boolean,
     "decimal": str,
@@ -422,19 +469,22 @@ _CSV: Final[Mapping[str, Callable[[Any], str]]] = {
 # ---- Markdown
 
 
-def markdown(columns: Sequence[Column], rows: Iterable[Sequence[Value]]) -> Iterator[str]:
-    """A GitHub Markdown table whose cells contain no active markup; NULL is an empty cell."""
+def markdown_lines(columns: Sequence[Column], rows: Iterable[Sequence[Value]]) -> Iterator[str]:
+    """Yields the lines of a GitHub Markdown table whose cells contain no active markup; NULL is an empty cell."""
     yield f"| {' | '.join(markdown_text(column.name) for column in columns)} |"
-    yield f"|{'|'.join('---:' if column.kind in _NUMBERS else '---' for column in columns)}|"
-    write = [cell_formatter(column) for column in columns]
+    yield f"|{'|'.join('---:' if column.kind in _NUMBER_KINDS else '---' for column in columns)}|"
+    formatters = [cell_formatter(column) for column in columns]
     for row in rows:
-        shown = ("" if cell is None else markdown_text(to(cell).text) for to, cell in zip(write, row, strict=True))
-        yield f"| {' | '.join(shown)} |"
+        cell_texts = (
+            "" if cell is None else markdown_text(format_cell(cell).text)
+            for format_cell, cell in zip(formatters, row, strict=True)
+        )
+        yield f"| {' | '.join(cell_texts)} |"
 
 
 def markdown_text(text: str) -> str:
-    """Untrusted text, escaped so that nothing in it is markup, a link or a mention."""
-    plain = re.sub(r"([\\`*_\[\]<>|~&$#!{}()])", r"\\\1", sanitise(text, None))
+    """Returns untrusted text, escaped so that nothing in it is markup, a link or a mention."""
+    escaped = re.sub(r"([\\`*_\[\]<>|~&$#!{}()])", r"\\\1", sanitise(text, None))
     # GitHub turns bare addresses into links, and what follows an @ into mentions.
-    plain = re.sub(r"(?i)\b(www)\.", r"\1&#46;", plain.replace("://", "&#58;//"))
-    return plain.replace("@", "&#64;<!-- -->")
+    escaped = re.sub(r"(?i)\b(www)\.", r"\1&#46;", escaped.replace("://", "&#58;//"))
+    return escaped.replace("@", "&#64;<!-- -->")

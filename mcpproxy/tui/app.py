@@ -1,4 +1,4 @@
-"""The app: `mcpproxy tui`. It only reads capture files, so it may be opened and killed at any time.
+"""The app: `mcpproxy tui`. It only reads capture files, so it can be opened and killed at any time.
 
 To add a screen, write a module in `mcpproxy/tui/screens/` with a `Screen` and an `ENTRY`; nothing else has to change:
 
@@ -8,16 +8,17 @@ To add a screen, write a module in `mcpproxy/tui/screens/` with a `Screen` and a
     ENTRY = ScreenEntry("F", "findings", FindingsScreen, help="violations of the protocol's rules")
 
 The key then appears in the footers, in `?` and in the palette. `capture.reading` has the `index` (the position of each
-entry), the `conversation` (its two sides, what is lost) and the `calls` (latency and outcome, as columns). A thread
-extends it and posts `CaptureGrown` to the screen; a process supplies the rest, and `Checked` announces new findings.
-Work of more than a few milliseconds belongs in a thread: `StepThread` runs steps, and `messages.py` holds the messages
-it posts. `app.show(row)` shows the traffic at a row, `app.select(text)` only the rows that a filter selects; `host.py`
-has everything that screens may use of the app.
+entry), the `conversation` (its two sides and its losses) and the `calls` (latency and outcome, as columns). A thread
+extends it and posts `CaptureGrown` to the screen; a worker process supplies the rest, and `Checked` announces new
+findings.
+Work of more than a few milliseconds belongs in a thread: `StepThread` runs steps, and `messages.py` has the messages
+it posts. `app.show(row)` shows the traffic at a row, and `app.select(text)` shows only the rows that a filter selects.
+`host.py` declares everything in the app that screens may use.
 
-A widget binds the keys for what it does while it has the focus: `Table`, `Pane`, `Reader`, `Split`, the boxes. A screen
-binds all other keys, in one list, and has a method for each action, which may hand it to a part of the screen, a widget
-or an object such as `Marking`. The screen makes its parts, and gives them all that they need of it; they are not base
-classes.
+Widgets (`Table`, `Pane`, `Reader`, `Split`, the boxes) bind the keys that work only while they have the focus. A screen
+binds all other keys in one list, and has a method for each action. The method may delegate to a part of the screen: a
+widget, or an object such as `Marking`. A screen creates its parts and passes them everything they need; they are not
+base classes.
 
 Text reaches the screen only through `mcpproxy.tui.safe_text` (`SafeText`, `notify`, or `Table` and `Pane` with
 `Span`s), which sanitises it; `tests/mcpproxy/tui/test_boundary.py` searches the sources for any other way.
@@ -37,33 +38,33 @@ from textual.command import CommandList, CommandPalette, SearchIcon
 from textual.screen import Screen
 from textual.theme import Theme
 
-from analysis.garbage import spare_collections
+from analysis.garbage import make_collections_rare
 from analysis.rules.finding import Finding
 from captures.errors import CaptureError
 from mcpproxy.clients.overview import RoutedServer
 from mcpproxy.sql.client import SqlClient
 from mcpproxy.tui.data.capture_list import CaptureList
-from mcpproxy.tui.data.checking import Checking
+from mcpproxy.tui.data.checking import CaptureChecker
 from mcpproxy.tui.data.findings import Findings
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.step_thread import StepThread
 from mcpproxy.tui.host import Host
 from mcpproxy.tui.keys import bindings
 from mcpproxy.tui.keys.queue import KeyQueue
-from mcpproxy.tui.layout_state import keep_theme, kept_theme
+from mcpproxy.tui.layout_state import save_theme, saved_theme
 from mcpproxy.tui.messages import CaptureGrown, CaptureUnreadable, Checked, OpenRequested
 from mcpproxy.tui.safe_text import notify
 from mcpproxy.tui.screen_entries import OpenCapture, entries, word_of
-from mcpproxy.tui.screens.help import HelpScreen, help_of
+from mcpproxy.tui.screens.help import HelpScreen, help_text
 from mcpproxy.tui.screens.list_screen import ListScreen
 from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.screens.titled_screen import TitledScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
 
 
-def _scroll_bar(ground: str) -> dict[str, str]:
-    """The colours of the track of a scroll bar; Textual's own are darker than the screen."""
-    return dict.fromkeys(("scrollbar-background", "scrollbar-background-hover", "scrollbar-background-active"), ground)
+def _scroll_bar(colour: str) -> dict[str, str]:
+    """The colours of a scroll bar's track; Textual's own are darker than the screen."""
+    return dict.fromkeys(("scrollbar-background", "scrollbar-background-hover", "scrollbar-background-active"), colour)
 
 
 DARK: Final = Theme(
@@ -96,11 +97,11 @@ LIGHT: Final = Theme(
 )
 MAX_SCREEN_DEPTH: Final = 12
 """The maximum depth of the stack of screens; at this depth, all screens above the list of sessions are closed first."""
-MOVES: Final = frozenset({"up", "down", "page-up", "page-down", "first", "last"})
+MOVEMENT_IDS: Final = frozenset({"up", "down", "page-up", "page-down", "first", "last"})
 """The keys that the palette does not list."""
-ELSEWHERE: Final = ("app.", "palette")
+GLOBAL_ACTION_PREFIXES: Final = ("app.", "palette")
 """Prefixes of the actions that the palette always lists."""
-SWITCH_S: Final = 0.001
+SWITCH_INTERVAL_S: Final = 0.001
 """How long a reading thread may hold the interpreter before the drawing thread gets it."""
 
 
@@ -112,7 +113,7 @@ class Palette(CommandPalette):
         self.query_one(SearchIcon).icon = "/"
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Select no command if the terminal has no room to show one: Textual fails on a list without a visible row."""
+        """Disable the list of commands if the terminal has no room for it: Textual fails if no row of it is visible."""
         if action == "command_list" and not self.query_one(CommandList).scrollable_content_region:
             return False
         return super().check_action(action, parameters)
@@ -139,50 +140,50 @@ class TuiApp(Host):
 
     def __init__(
         self,
-        find: Callable[[], list[Path]],
-        nothing: str,
-        first: Path | None = None,
-        routed: Callable[[], Sequence[RoutedServer]] | None = None,
+        find_captures: Callable[[], list[Path]],
+        empty_text: str,
+        first_path: Path | None = None,
+        routed_servers: Callable[[], Sequence[RoutedServer]] | None = None,
     ) -> None:
         """Create the app.
 
         Args:
-            find: returns the captures to list, newest first.
-            nothing: the text to show if there are none.
-            first: a capture to open at once.
-            routed: returns the servers that clients route through mcpproxy; None to ignore them.
+            find_captures: returns the captures to list, newest first.
+            empty_text: the text to show if there are none.
+            first_path: a capture to open at once.
+            routed_servers: returns the servers that clients route through mcpproxy; None to ignore them.
         """
         # If colours are off, Textual would draw in greys on its own background.
         super().__init__(ansi_color=True if os.environ.get("NO_COLOR") else None)
-        self.capture_list = CaptureList(find, routed)
+        self.capture_list = CaptureList(find_captures, routed_servers)
         self.sql = SqlClient()
-        self.keys = bindings.Keys({})
+        self.keys = bindings.KeyBindings({})
         self.key_queue = KeyQueue(self, super().on_event)
-        self.checking = Checking(self._report_checked)
-        self._nothing, self._first = nothing, first
+        self.checking = CaptureChecker(self._report_checked)
+        self._empty_text, self._first_path = empty_text, first_path
         self._opened: tuple[Reading, StepThread] | None = None
         self._return_to: tuple[Path, Callable[[OpenCapture], Screen[None]]] | None = None
         """The capture and screen to return to from another capture."""
-        self.came_by = ()
+        self.return_crumbs = ()
         self.register_theme(DARK)
         self.register_theme(LIGHT)
-        self.theme = LIGHT.name if kept_theme() == LIGHT.name else DARK.name
+        self.theme = LIGHT.name if saved_theme() == LIGHT.name else DARK.name
 
     def on_mount(self) -> None:
         """Show the sessions, or the capture named on the command line."""
-        sys.setswitchinterval(SWITCH_S)
-        spare_collections()  # each of these holds the interpreter, and so the screen
-        self.keys = bindings.read()
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
+        make_collections_rare()  # each collection blocks the interpreter, and so the screen
+        self.keys = bindings.read_keys()
         self.set_keymap(dict(self.keys.keymap))
-        self.push_screen(SessionsScreen(self.capture_list, self._nothing))
-        if self._first is not None:
-            self.open(self._first)
-        if self.keys.wrong:
-            notify(self, self.keys.wrong, bad=True)
+        self.push_screen(SessionsScreen(self.capture_list, self._empty_text))
+        if self._first_path is not None:
+            self.open(self._first_path)
+        if self.keys.errors:
+            notify(self, self.keys.errors, bad=True)
 
     def on_unmount(self) -> None:
         """Stop reading."""
-        self._close()
+        self._close_open_capture()
         self.sql.close()
         self.checking.close()
 
@@ -202,7 +203,7 @@ class TuiApp(Host):
         """Start reading a capture; returns None, and notifies the user, if it cannot be read."""
         if self._opened is not None and self._opened[0].path == path:
             return OpenCapture(self._opened[0])
-        self._close()
+        self._close_open_capture()
         try:
             reading = Reading(path)
         except CaptureError as error:
@@ -210,7 +211,7 @@ class TuiApp(Host):
             return None
         self._opened = (
             reading,
-            StepThread(reading.follow, self._report_growth, lambda why: self._report_failure(path, why)),
+            StepThread(reading.follow, self._report_growth, lambda reason: self._report_failure(path, reason)),
         )
         self.checking.read(reading)
         return OpenCapture(reading)
@@ -220,11 +221,17 @@ class TuiApp(Host):
     ) -> None:
         """Show the traffic with the cursor on an entry of the open capture, or of another capture."""
         if path is not None and (self._opened is None or self._opened[0].path != path):
-            point, way = self._return_point(), self.screen.way() if isinstance(self.screen, TitledScreen) else []
+            return_point, crumbs = (
+                self._return_point(),
+                self.screen.breadcrumb() if isinstance(self.screen, TitledScreen) else [],
+            )
             self._pop_to(SessionsScreen)
             capture = self.open_capture(path)
             if capture is not None:
-                self._return_to, self.came_by = point, [crumb.text for crumb in way[1:]] if point is not None else []
+                self._return_to, self.return_crumbs = (
+                    return_point,
+                    [crumb.text for crumb in crumbs[1:]] if return_point is not None else [],
+                )
                 self.push_screen(TrafficScreen(OpenCapture(capture.reading, row, is_detailed=is_detailed)))
         elif self._opened is not None:
             self._push_traffic(OpenCapture(self._opened[0], row, is_detailed=is_detailed, finding=finding))
@@ -238,17 +245,17 @@ class TuiApp(Host):
     def select(self, text: str) -> None:
         """Show the traffic of the open capture, filtered by an expression."""
         if self._opened is not None:
-            self._push_traffic(OpenCapture(self._opened[0], only=text))
+            self._push_traffic(OpenCapture(self._opened[0], filter_text=text))
 
     def leave(self) -> None:
         """Go back to the screen below, or to the capture from which this one was opened."""
         self.pop_screen()
         if self._return_to is not None and isinstance(self.screen, SessionsScreen):
-            path, make = self._return_to
-            self._return_to, self.came_by = None, ()
+            path, make_screen = self._return_to
+            self._return_to, self.return_crumbs = None, ()
             capture = self.open_capture(path)
             if capture is not None:
-                self.push_screen(make(capture))
+                self.push_screen(make_screen(capture))
 
     def return_to(self, target: Screen[None]) -> None:
         """Go back to a screen below; if it is on top already, close its detail."""
@@ -257,7 +264,7 @@ class TuiApp(Host):
             target.table.focus()
             target.show_title()
         if isinstance(target, SessionsScreen):
-            self._return_to, self.came_by = None, ()
+            self._return_to, self.return_crumbs = None, ()
         while target in self.screen_stack and self.screen is not target:
             self.pop_screen()
 
@@ -268,11 +275,11 @@ class TuiApp(Host):
         self.push_screen(TrafficScreen(capture))
 
     def _return_point(self) -> tuple[Path, Callable[[OpenCapture], Screen[None]]] | None:
-        """The capture and the screen to return to from another capture."""
+        """Returns the open capture and how to create the current screen again, or None if no entry creates it."""
         if self._opened is None:
             return None
         screen_name = type(self.screen).__name__
-        makers = [entry.make for entry in entries() if getattr(entry.make, "__name__", "") == screen_name]
+        makers = [entry.create for entry in entries() if getattr(entry.create, "__name__", "") == screen_name]
         return (self._opened[0].path, makers[0]) if makers else None
 
     def _pop_to(self, *kinds: type[Screen[None]]) -> None:
@@ -280,7 +287,7 @@ class TuiApp(Host):
         while not isinstance(self.screen, kinds):
             self.pop_screen()
 
-    def _close(self) -> None:
+    def _close_open_capture(self) -> None:
         if self._opened is not None:
             reading, step_thread = self._opened
             self.checking.drop(reading.findings)
@@ -301,16 +308,16 @@ class TuiApp(Host):
             screen.post_message(Checked())
 
     def close_capture(self, path: Path) -> None:
-        """Stop reading a capture, if it is the open one; no screen of it may be shown."""
+        """Stop reading a capture if it is the open one; none of its screens may be shown."""
         if self._opened is not None and self._opened[0].path == path:
-            self._close()
+            self._close_open_capture()
 
     def findings(self, path: Path) -> Findings | None:
         """The findings of a capture, or None unless it is the open one."""
         return self._opened[0].findings if self._opened is not None and self._opened[0].path == path else None
 
     def check_again(self) -> None:
-        """Read and check the open capture again from its beginning, after the process that did so has died."""
+        """Read and check the open capture again from its beginning, after the worker process has died."""
         if self._opened is not None:
             reading = self._opened[0]
             self.checking.drop(reading.findings)
@@ -323,7 +330,7 @@ class TuiApp(Host):
     # ---- keys
 
     async def on_event(self, event: events.Event) -> None:
-        """Queue what is typed; handle all other events at once."""
+        """Queue keys and pasted text; handle all other events at once."""
         if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
             await self.key_queue.enqueue(event)
         else:
@@ -341,28 +348,28 @@ class TuiApp(Host):
             self.push_screen(HelpScreen(word_of(self.screen)))
 
     def push_screen(self, *arguments: Any, **options: Any) -> Any:
-        """Show a screen, as Textual's own method does, without messages: they would cover a prompt for choices."""
+        """Show a screen, and clear all notifications first: they would cover a prompt for choices."""
         self.clear_notifications()
         return super().push_screen(*arguments, **options)
 
     def action_enter(self, key: str) -> None:
         """Open a screen for the open capture, or for the one at the cursor."""
         entry = next((candidate for candidate in entries() if candidate.key == key), None)
-        if entry is not None and entry.of_all is not None and isinstance(self.screen, SessionsScreen):
-            self.push_screen(entry.of_all([capture.path for capture in self.screen.captures]))
+        if entry is not None and entry.create_for_all is not None and isinstance(self.screen, SessionsScreen):
+            self.push_screen(entry.create_for_all([capture.path for capture in self.screen.captures]))
             return
-        current = self._current()
+        current = self._open_current()
         if entry is not None and current is not None:
-            self.push_screen(entry.make(current))
+            self.push_screen(entry.create(current))
 
     def action_switch(self, key: str) -> None:
         """Show another screen of the open capture instead of this one."""
         entry = next((candidate for candidate in entries() if candidate.key == key), None)
-        capture = self._current()
+        capture = self._open_current()
         if entry is not None and capture is not None:
-            self.switch_screen(entry.make(capture))
+            self.switch_screen(entry.create(capture))
 
-    def _current(self) -> OpenCapture | None:
+    def _open_current(self) -> OpenCapture | None:
         screen = self.screen
         if isinstance(screen, SessionsScreen):
             capture = screen.selected
@@ -378,15 +385,15 @@ class TuiApp(Host):
             self.push_screen(Palette(id="--command-palette"))
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """The palette's commands: those of the screen below, then the others; no text in them is from a capture."""
-        word, named = word_of(screen), set[str]()
+        """The palette's commands: those of the screen below, then the others. None of their text is from a capture."""
+        word, listed_actions = word_of(screen), set[str]()
         for node, binding, is_enabled, _ in screen.active_bindings.values():
-            if is_enabled and binding.id and binding.id not in MOVES and binding.action not in named:
-                named.add(binding.action)
-                if not binding.action.startswith(ELSEWHERE):
+            if is_enabled and binding.id and binding.id not in MOVEMENT_IDS and binding.action not in listed_actions:
+                listed_actions.add(binding.action)
+                if not binding.action.startswith(GLOBAL_ACTION_PREFIXES):
                     title = f"{binding.description.capitalize()}  {self.get_key_display(binding)}"
-                    about = help_of(binding.id, word, binding.key) or f"on this screen ({word})"
-                    yield SystemCommand(title, about, partial(self.run_action, binding.action, node))
+                    description = help_text(binding.id, word, binding.key) or f"on this screen ({word})"
+                    yield SystemCommand(title, description, partial(self.run_action, binding.action, node))
         yield SystemCommand("Light", "dark text on a light background", lambda: self._set_theme(LIGHT))
         yield SystemCommand("Dark", "light text on a dark background", lambda: self._set_theme(DARK))
         yield SystemCommand("Help  ?", "every key", self.action_help)
@@ -399,4 +406,4 @@ class TuiApp(Host):
 
     def _set_theme(self, theme: Theme) -> None:
         self.theme = theme.name
-        self.run_worker(partial(keep_theme, theme.name), thread=True)
+        self.run_worker(partial(save_theme, theme.name), thread=True)

@@ -8,52 +8,58 @@ from mcpproxy.wording.cells import cells, fit
 from mcpproxy.wording.spans import Span
 
 SEPARATOR: Final = " › "
-LEFT_OUT: Final = "…"
-LEAST: Final = 12
-"""How many cells a name keeps before a crumb is left out instead."""
+ELLIPSIS: Final = "…"
+MIN_NAME_CELLS: Final = 12
+"""The minimum width of a cut name, in cells; if there is less room, a crumb is left out instead."""
 
 
 class Crumb(NamedTuple):
-    """A place on the way to where the user is."""
+    """One step of the breadcrumb."""
 
     text: str
     """The sanitised text."""
     target: object = None
-    """Where a click on it leads; None if nowhere."""
+    """What a click on it opens; None for nothing."""
     is_name: bool = False
     """Whether it is a name from a capture, which may be cut."""
     after: str = ""
-    """What follows the name, which is not cut."""
+    """The text after the name, which is never cut."""
 
 
-def fitted(crumbs: Sequence[Crumb], room: int) -> list[Piece]:
-    """The crumbs in at most `room` cells.
+def fitted_pieces(crumbs: Sequence[Crumb], width: int) -> list[Piece]:
+    """Returns the crumbs in at most `width` cells.
 
     If there is not enough room, the first crumb is left out, then the name is cut, then the crumbs after the name are
-    left out, and then the name; the last one stays.
+    left out, and then the name itself; the last crumb stays.
     """
     for number, candidate in enumerate(_candidates(crumbs)):
-        others = sum(cells(crumb.after if crumb.is_name else crumb.text) for crumb in candidate)
-        others += cells(SEPARATOR) * (len(candidate) - 1)
-        names = [cells(crumb.text) for crumb in candidate if crumb.is_name]
-        if others + sum(names if number == 0 else (min(size, LEAST) for size in names)) <= room:
+        other_cells = sum(cells(crumb.after if crumb.is_name else crumb.text) for crumb in candidate)
+        other_cells += cells(SEPARATOR) * (len(candidate) - 1)
+        name_cells = [cells(crumb.text) for crumb in candidate if crumb.is_name]
+        if (
+            other_cells + sum(name_cells if number == 0 else (min(size, MIN_NAME_CELLS) for size in name_cells))
+            <= width
+        ):
             return _pieces(
-                [crumb._replace(text=fit(crumb.text, room - others)) if crumb.is_name else crumb for crumb in candidate]
+                [
+                    crumb._replace(text=fit(crumb.text, width - other_cells)) if crumb.is_name else crumb
+                    for crumb in candidate
+                ]
             )
-    return _pieces([crumb._replace(text=fit(crumb.text, room)) for crumb in crumbs[-1:]])
+    return _pieces([crumb._replace(text=fit(crumb.text, width)) for crumb in crumbs[-1:]])
 
 
 def _candidates(crumbs: Sequence[Crumb]) -> list[list[Crumb]]:
-    """The crumbs, then fewer and fewer of them."""
-    left_out: Crumb = Crumb(LEFT_OUT)
-    name = next((number for number, crumb in enumerate(crumbs) if crumb.is_name), 0)
+    """Returns the ways to show the crumbs, from all of them to only the last."""
+    ellipsis: Crumb = Crumb(ELLIPSIS)
+    name_at = next((number for number, crumb in enumerate(crumbs) if crumb.is_name), 0)
     candidates = [list(crumbs)]
     if len(crumbs) > 2:
-        candidates.append([left_out, *crumbs[max(1, name) :]])
-    if 0 < name < len(crumbs) - 2:
-        candidates.append([left_out, crumbs[name], left_out, crumbs[-1]])
+        candidates.append([ellipsis, *crumbs[max(1, name_at) :]])
+    if 0 < name_at < len(crumbs) - 2:
+        candidates.append([ellipsis, crumbs[name_at], ellipsis, crumbs[-1]])
     if len(crumbs) > 1:
-        candidates.append([left_out, crumbs[-1]])
+        candidates.append([ellipsis, crumbs[-1]])
     return candidates
 
 

@@ -18,8 +18,8 @@ VALUES: Final = {
 """The values of the filter keys that accept only a few."""
 
 _TERMS: Final = re.compile(r'[\s()]++|(?:[^\s()"]|"(?:[^"\\]|\\.)*+"?+)++', re.DOTALL)
-_KEYED: Final = re.compile(r"([a-z]+)([:=]|[<>]=?)(.*)", re.DOTALL)
-_BARE: Final = re.compile(r"[\w./:@+-]+")
+_KEYED_TERM: Final = re.compile(r"([a-z]+)([:=]|[<>]=?)(.*)", re.DOTALL)
+_BARE_WORD: Final = re.compile(r"[\w./:@+-]+")
 
 
 class Completion(NamedTuple):
@@ -34,46 +34,46 @@ class Completion(NamedTuple):
 def completion_of(word: str, candidates: Iterable[str]) -> Completion | None:
     """Complete a word, ignoring case; returns None if nothing matches, or nothing is left to complete."""
     prefix = word.casefold()
-    fitting = list(dict.fromkeys(candidate for candidate in candidates if candidate.casefold().startswith(prefix)))[
+    matches = list(dict.fromkeys(candidate for candidate in candidates if candidate.casefold().startswith(prefix)))[
         :MAX_COMPLETIONS
     ]
-    if not fitting:
+    if not matches:
         return None
-    if len(fitting) == 1:
-        return None if fitting[0] == word else Completion(fitting[0], ())
-    least, most = min(fitting), max(fitting)
-    size = next((at for at, char in enumerate(least) if most[at] != char), len(least))
-    common = least[:size]
-    return Completion(common if len(common) > len(word) else word, tuple(fitting))
+    if len(matches) == 1:
+        return None if matches[0] == word else Completion(matches[0], ())
+    lowest, highest = min(matches), max(matches)
+    size = next((position for position, char in enumerate(lowest) if highest[position] != char), len(lowest))
+    common = lowest[:size]
+    return Completion(common if len(common) > len(word) else word, tuple(matches))
 
 
-def filter_completion(before: str, calls: Iterable[CallKind]) -> tuple[str, Completion | None]:
+def filter_completion(text: str, kinds: Iterable[CallKind]) -> tuple[str, Completion | None]:
     """Complete the last term of a filter.
 
     Args:
-        before: the text up to the cursor.
-        calls: the kinds of requests so far; their methods and names are the candidates.
+        text: the text up to the cursor.
+        kinds: the kinds of requests so far; their methods and names are the candidates.
 
     Returns:
         The term, and its completion.
     """
-    term = ["", *_TERMS.findall(before)][-1].lstrip(" \t()")
-    keyed = _KEYED.fullmatch(term)
-    if keyed is None:
+    term = ["", *_TERMS.findall(text)][-1].lstrip(" \t()")
+    match = _KEYED_TERM.fullmatch(term)
+    if match is None:
         keys = [f"{key}{'>' if KEYS[key].is_ordered and key != 'level' else ':'}" for key in KEYS]
         return term, completion_of(term, [*keys, "and", "or", "not"])
-    key, operator = keyed[1], keyed[2]
+    key, operator = match[1], match[2]
     if key == "method":
-        values = [_written(call.method) for call in calls if not call.is_rest]
+        values = [_filter_literal(kind.method) for kind in kinds if not kind.is_catch_all]
     elif key == "name":
-        values = [_written(call.name) for call in calls if call.name is not None]
+        values = [_filter_literal(kind.name) for kind in kinds if kind.name is not None]
     else:
         values = list(VALUES.get(key, ()))
     return term, completion_of(term, [f"{key}{operator}{value}" for value in sorted(set(values)) if value])
 
 
-def _written(text: str) -> str:
-    """A name as it is written in a filter; an empty text if it cannot be typed."""
-    if _BARE.fullmatch(text):
+def _filter_literal(text: str) -> str:
+    """Returns a name as it is written in a filter, or an empty text if it cannot be typed."""
+    if _BARE_WORD.fullmatch(text):
         return text
     return '"' + re.sub(r'(["\\])', r"\\\1", text) + '"' if text and sanitise(text) == text else ""

@@ -13,9 +13,9 @@ from textual.screen import Screen
 from analysis.rules.finding import Finding
 from mcpproxy.sql.client import SqlClient
 from mcpproxy.tui.data.capture_list import CaptureList
-from mcpproxy.tui.data.checking import Checking
+from mcpproxy.tui.data.checking import CaptureChecker
 from mcpproxy.tui.data.findings import Findings
-from mcpproxy.tui.keys.bindings import Keys
+from mcpproxy.tui.keys.bindings import KeyBindings
 from mcpproxy.tui.keys.queue import KeyQueue
 
 
@@ -24,10 +24,10 @@ class Host(App[None]):
 
     capture_list: CaptureList
     sql: SqlClient
-    keys: Keys
+    keys: KeyBindings
     key_queue: KeyQueue
-    checking: Checking
-    came_by: Sequence[str]
+    checking: CaptureChecker
+    return_crumbs: Sequence[str]
     """The breadcrumb of the screen to return to from another capture, without the list of sessions."""
 
     @abstractmethod
@@ -61,7 +61,7 @@ class Host(App[None]):
 
     @abstractmethod
     def close_capture(self, path: Path) -> None:
-        """Stop reading a capture, if it is the open one; no screen of it may be shown."""
+        """Stop reading a capture if it is the open one; none of its screens may be shown."""
 
     @abstractmethod
     def findings(self, path: Path) -> Findings | None:
@@ -69,4 +69,4 @@ class Host(App[None]):
 
     @abstractmethod
     def check_again(self) -> None:
-        """Check the open capture again from its beginning, after the checking process has died."""
+        """Check the open capture again from its beginning, after the worker process has died."""

@@ -1,7 +1,7 @@
 """The user's layout: the size of the detail, and the theme, kept for the next start.
 
-A line for each of them, in a file in the state directory that only the user can read. It is a convenience: damaged
-lines are ignored, and if the file cannot be written, the screens continue without it.
+Each has a line in a file in the state directory that only the user can read. The file is a convenience: damaged lines
+are ignored, and if it cannot be written, the screens continue without it.
 """
 
 from collections.abc import Mapping
@@ -9,65 +9,67 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Final
 
-from mcpproxy.history import history_path, lines_of, write_lines
+from mcpproxy.history import history_path, read_lines, write_lines
 
-SMALLEST: Final = 20
+MIN_DETAIL_PERCENT: Final = 20
 MAX_DETAIL_PERCENT: Final = 80
-STEP: Final = 5
+RESIZE_PERCENT: Final = 5
 """By how many percent of the screen a key resizes the detail."""
 
 _FILE: Final = "tui_layout"
 _NAMES: Final = ("below", "beside", "full", "theme")
-_writing: Final = Lock()
-"""Held while the file is read and written, as several threads keep parts of it."""
+_file_lock: Final = Lock()
+"""Held while the file is read and written, because several threads change parts of it."""
 
 
 @dataclass(frozen=True)
 class Layout:
     """The size of the detail."""
 
-    below: int = 45
+    below_percent: int = 45
     """Its share of the height if it is below the list, in percent."""
-    beside: int = 50
+    beside_percent: int = 50
     """Its share of the width if it is next to the list, in percent."""
     is_full: bool = False
     """Whether it fills the whole screen."""
 
 
-def kept_layout() -> Layout:
-    """The layout kept from the last run."""
-    kept, default = _kept(), Layout()
+def saved_layout() -> Layout:
+    """Returns the layout kept from the last run."""
+    values, default = _saved_values(), Layout()
     return Layout(
-        within(_percent(kept.get("below", ""), default.below)),
-        within(_percent(kept.get("beside", ""), default.beside)),
-        kept.get("full") == "1",
+        clamped(_percent(values.get("below", ""), default.below_percent)),
+        clamped(_percent(values.get("beside", ""), default.beside_percent)),
+        values.get("full") == "1",
     )
 
 
-def keep_layout(layout: Layout) -> None:
+def save_layout(layout: Layout) -> None:
     """Keep the layout for the next run, if possible."""
-    _keep({"below": str(layout.below), "beside": str(layout.beside), "full": str(int(layout.is_full))})
+    _save_values(
+        {"below": str(layout.below_percent), "beside": str(layout.beside_percent), "full": str(int(layout.is_full))}
+    )
 
 
-def kept_theme() -> str:
-    """The name of the theme that was chosen last, or an empty text if there is none. The file may contain any text."""
-    return _kept().get("theme", "")
+def saved_theme() -> str:
+    """Returns the name of the last chosen theme, or an empty text if there is none. The file may contain any text."""
+    return _saved_values().get("theme", "")
 
 
-def keep_theme(name: str) -> None:
+def save_theme(name: str) -> None:
     """Keep the theme for the next run, if possible."""
-    _keep({"theme": name})
+    _save_values({"theme": name})
 
 
-def _kept() -> dict[str, str]:
-    parts = (line.partition(" ") for line in lines_of(history_path(_FILE)))
+def _saved_values() -> dict[str, str]:
+    parts = (line.partition(" ") for line in read_lines(history_path(_FILE)))
     return {name: value for name, _, value in parts if name in _NAMES}
 
 
-def _keep(changes: Mapping[str, str]) -> None:
+def _save_values(changes: Mapping[str, str]) -> None:
     """Replace some of the lines."""
-    with _writing:
-        values = {**_kept(), **changes}
+    with _file_lock:
+        values = {**_saved_values(), **changes}
         write_lines(history_path(_FILE), [f"{name} {values[name]}" for name in _NAMES if name in values])
 
 
@@ -75,11 +77,11 @@ def _percent(value: str, default: int) -> int:
     return int(value) if value.isascii() and value.isdecimal() and len(value) < 4 else default
 
 
-def within(percent: int) -> int:
-    """The nearest size that is allowed."""
-    return max(SMALLEST, min(percent, MAX_DETAIL_PERCENT))
+def clamped(percent: int) -> int:
+    """Returns the nearest allowed size."""
+    return max(MIN_DETAIL_PERCENT, min(percent, MAX_DETAIL_PERCENT))
 
 
 def resized(percent: int, by: int) -> int:
-    """The next larger or smaller size."""
-    return within(percent + by * STEP)
+    """Returns the next larger or smaller size."""
+    return clamped(percent + by * RESIZE_PERCENT)

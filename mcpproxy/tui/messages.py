@@ -9,7 +9,7 @@ from mcpproxy.wording.spans import Span
 
 
 class CaptureGrown(Message):
-    """An open capture has more entries, or more of its entries are understood. Only the newest counts."""
+    """An open capture has more entries, or more of its entries have been interpreted. Only the newest counts."""
 
     bubble = True
 
@@ -19,7 +19,7 @@ class CaptureGrown(Message):
 
 
 class Checked(Message):
-    """There are more findings, or more rows are checked. Only the newest counts."""
+    """There are more findings, or more rows have been checked. Only the newest counts."""
 
     bubble = True
 
@@ -53,7 +53,7 @@ class RowsRead(Message):
 
 
 class Sorted(Message):
-    """The thread that sorts rows has got further, or has finished."""
+    """The thread that sorts rows has sorted more of them, or has finished."""
 
     def can_replace(self, message: Message) -> bool:
         """Whether another message may replace this one: a burst becomes one message."""
@@ -101,8 +101,8 @@ class ProofRead(Message):
 
 
 class PeersRead(Message):
-    """What the sides say about themselves has been read."""
+    """The introductions of the two sides have been read."""
 
-    def __init__(self, said: Sequence[object]) -> None:
+    def __init__(self, introductions: Sequence[object]) -> None:
         super().__init__()
-        self.said = said
+        self.introductions = introductions

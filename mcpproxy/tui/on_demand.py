@@ -1,4 +1,4 @@
-"""Sequences whose items are made on demand: lines to draw, rows to list."""
+"""Sequences whose items are created on demand: lines to draw, rows to list."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -7,19 +7,19 @@ from typing import TypeVar, overload
 T = TypeVar("T")
 
 
-class OnDemand(Sequence[T]):
+class OnDemandSequence(Sequence[T]):
     """A sequence that needs to know only its length and one item at a time."""
 
     @abstractmethod
     def item(self, at: int) -> T:
-        """The item at a place, which exists."""
+        """Returns the item at a valid index."""
 
     @overload
     def __getitem__(self, at: int) -> T: ...
     @overload
     def __getitem__(self, at: slice) -> Sequence[T]: ...
     def __getitem__(self, at: int | slice) -> T | Sequence[T]:
-        """One item, or those of a slice, as a list."""
+        """Returns one item, or the items of a slice as a list."""
         if isinstance(at, slice):
             return [self.item(number) for number in range(*at.indices(len(self)))]
         if at < 0:

@@ -31,48 +31,48 @@ STYLES: Final[dict[Role, str]] = {
 
 
 def content(spans: str | Iterable[Span], limit: int = MAX_CELL_CHARS) -> Content:
-    """Text with roles, for widgets that take content; line feeds in the text become `\\n`."""
+    """Text with roles, for widgets that accept content; line feeds in the text become `\\n`."""
     parts = [Span(spans)] if isinstance(spans, str) else list(spans)
     return Content.assemble(*((sanitise(part.text, limit), STYLES[part.role]) for part in parts))
 
 
 def lines(rows: Iterable[str | Iterable[Span]]) -> Content:
-    """Several rows below each other."""
+    """Several rows, one below the other."""
     return Content("\n").join([content(row) for row in rows])
 
 
 def segments(spans: Iterable[Span], width: int, styles: dict[Role, Style], *, right: bool = False) -> list[Segment]:
     """Spans in exactly `width` cells, clipped and padded."""
     parts: list[Segment] = []
-    left = width
+    cells_left = width
     for span in spans:
-        if left <= 0:
+        if cells_left <= 0:
             break
-        whole = sanitise(span.text)
-        text = fit(whole, left)
+        full_text = sanitise(span.text)
+        text = fit(full_text, cells_left)
         size = cell_len(text)
-        while size > left and text:
+        while size > cells_left and text:
             # Terminals disagree about a few symbols; text that is too wide by Textual's table must not move a border.
             text = text[:-1]
             size = cell_len(text)
-        left -= size
+        cells_left -= size
         parts.append(Segment(text, styles[span.role]))
-        if text != whole:
+        if text != full_text:
             # A wide character that was cut may leave a cell empty, which the next span must not use.
             break
-    if left > 0:
-        pad = Segment(" " * left, styles["plain"])
-        parts = [pad, *parts] if right else [*parts, pad]
+    if cells_left > 0:
+        padding = Segment(" " * cells_left, styles["plain"])
+        parts = [padding, *parts] if right else [*parts, padding]
     return parts
 
 
 def strip(parts: Sequence[Segment], width: int) -> Strip:
-    """Segments of this module as a line; joins neighbours of one style, as each costs some twenty bytes to draw."""
+    """Returns segments of this module as a line; joins neighbours of the same style, as each costs about 20 bytes."""
     return Strip(Segment.simplify(parts), width)
 
 
 def marked_strip(line: Strip, text: str, marks: Iterable[tuple[int, int, Style]]) -> Strip:
-    """A drawn line with other styles on parts of it.
+    """Returns a drawn line with other styles on parts of it.
 
     Args:
         line: the line.
@@ -80,17 +80,17 @@ def marked_strip(line: Strip, text: str, marks: Iterable[tuple[int, int, Style]]
         marks: the first character in the text, the one after the last, and the style; ascending.
     """
     parts: list[Segment] = []
-    at = 0
+    position = 0
     for start, end, style in marks:
-        first, last = cell_len(text[:start]), min(cell_len(text[:end]), line.cell_length)
-        if at <= first < last:
-            parts += line.crop(at, first)
+        first_cell, end_cell = cell_len(text[:start]), min(cell_len(text[:end]), line.cell_length)
+        if position <= first_cell < end_cell:
+            parts += line.crop(position, first_cell)
             parts += (
                 segment._replace(style=segment.style + style if segment.style is not None else style)
-                for segment in line.crop(first, last)
+                for segment in line.crop(first_cell, end_cell)
             )
-            at = last
-    return strip([*parts, *line.crop(at)], line.cell_length) if parts else line
+            position = end_cell
+    return strip([*parts, *line.crop(position)], line.cell_length) if parts else line
 
 
 def notify(app: App[None], text: str, *, bad: bool = False) -> None:
@@ -99,7 +99,7 @@ def notify(app: App[None], text: str, *, bad: bool = False) -> None:
 
 
 def to_clipboard(app: App[None], text: str) -> None:
-    """Put text into the clipboard, by OSC 52: base64, so nothing in it acts on the terminal."""
+    """Copy text to the clipboard with OSC 52. The text is sent as base64, so nothing in it acts on the terminal."""
     app.copy_to_clipboard(text)
 
 
@@ -108,18 +108,18 @@ class SafeText(Static):
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__("", markup=False, id=id, classes=classes)
-        self._drawn = content("")
+        self._drawn_content = content("")
 
     def show(self, spans: str | Iterable[Span]) -> None:
         """Show one line."""
         self._draw(content(spans))
 
     def show_lines(self, rows: Iterable[str | Iterable[Span]]) -> None:
-        """Show several."""
+        """Show several lines."""
         self._draw(lines(rows))
 
     def _draw(self, text: Content) -> None:
-        """Draw it, unless already drawn; lay out the screen again only if its size depends on its text."""
-        if not text.is_same(self._drawn):
-            self._drawn = text
+        """Draw a text that is not drawn already; lay out the screen again only if the widget's size depends on it."""
+        if not text.is_same(self._drawn_content):
+            self._drawn_content = text
             self.update(text, layout=self.styles.auto_dimensions)

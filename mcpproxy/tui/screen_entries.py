@@ -1,4 +1,4 @@
-"""Entries: how each screen is opened: its name, its key, and the capture that it gets."""
+"""Entries: how each screen is opened: its name, its key, and the capture that it shows."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,15 +22,15 @@ class OpenCapture:
     """A capture that is open, and where the user is in it."""
 
     reading: Reading
-    """The reading of the capture. A thread continues it while it is shown; screens must not close it."""
+    """The reading of the capture. A thread continues it while the capture is open; screens must not close it."""
     row: int | None = None
     """The entry at the cursor."""
-    only: str | None = None
-    """The filter to show it with."""
+    filter_text: str | None = None
+    """The filter with which the traffic is opened."""
     frame: int | None = None
     """The number of the record to go to, if its entry is not known yet."""
     is_detailed: bool = False
-    """Whether the detail is open at once."""
+    """Whether the detail is opened at once."""
     finding: Finding | None = None
     """The finding in the row; its place is selected when the detail is opened."""
 
@@ -50,29 +50,29 @@ class ScreenEntry:
     """The key that opens it; a capital letter if the screen is about a whole capture."""
     word: str
     """Its name in the footer and the palette."""
-    make: Callable[[OpenCapture], Screen[None]]
-    """Creates the screen. From the list of sessions, it gets the capture at the cursor."""
+    create: Callable[[OpenCapture], Screen[None]]
+    """Creates the screen. From the list of sessions, the capture at the cursor is passed."""
     opener: Opener = "both"
     """The main screens from which it opens."""
     help: str = ""
     """One line for `?`."""
-    of_all: Callable[[Sequence[Path]], Screen[None]] | None = None
-    """Creates the screen for all listed captures; None if it shows only one."""
+    create_for_all: Callable[[Sequence[Path]], Screen[None]] | None = None
+    """Creates the screen for all listed captures; None if the screen can show only one."""
 
 
 @cache
 def entries() -> tuple[ScreenEntry, ...]:
     """The entries of all modules in `mcpproxy.tui.screens`, ordered by key."""
-    return tuple(sorted(_defined(), key=lambda entry: entry.key.lower()))
+    return tuple(sorted(_defined_entries(), key=lambda entry: entry.key.lower()))
 
 
 def word_of(screen: Screen[Any]) -> str:
     """The word of a screen, such as `traffic` or `findings`; the name of its module if it has no entry."""
     module = type(screen).__module__
-    return next((entry.word for entry in entries() if entry.make.__module__ == module), module.rpartition(".")[2])
+    return next((entry.word for entry in entries() if entry.create.__module__ == module), module.rpartition(".")[2])
 
 
-def _defined() -> Iterator[ScreenEntry]:
+def _defined_entries() -> Iterator[ScreenEntry]:
     package = import_module("mcpproxy.tui.screens")
     for module in iter_modules(package.__path__):
         entry = getattr(import_module(f"{package.__name__}.{module.name}"), "ENTRY", None)
@@ -81,18 +81,18 @@ def _defined() -> Iterator[ScreenEntry]:
 
 
 def entries_of(opener: Opener) -> Iterator[ScreenEntry]:
-    """The entries that open from a screen."""
+    """The entries of the screens that can be opened from a main screen."""
     return (entry for entry in entries() if entry.opener in (opener, "both"))
 
 
-def bind(bindings: BindingsMap, opener: Opener) -> None:
+def bind_screens(bindings: BindingsMap, opener: Opener) -> None:
     """Add the keys that open screens."""
     _bind(bindings, entries_of(opener), "enter")
 
 
-def bind_switches(bindings: BindingsMap, own: str) -> None:
-    """Add the keys that lead from a screen, given by its word, to the other screens of its capture."""
-    _bind(bindings, (entry for entry in entries_of("traffic") if entry.word != own), "switch")
+def bind_switches(bindings: BindingsMap, word: str) -> None:
+    """Add the keys that lead from a screen, which `word` names, to the other screens of its capture."""
+    _bind(bindings, (entry for entry in entries_of("traffic") if entry.word != word), "switch")
 
 
 def _bind(bindings: BindingsMap, screen_entries: Iterable[ScreenEntry], action: str) -> None:

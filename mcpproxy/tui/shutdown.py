@@ -18,7 +18,7 @@ from types import FrameType
 from typing import Any, Final
 
 SIGNALS: Final = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
-CODES: Final = frozenset(128 + number for number in SIGNALS)
+EXIT_CODES: Final = frozenset(128 + number for number in SIGNALS)
 GRACE_S: Final = 3.0
 """How long the app may take to end."""
 
@@ -30,18 +30,18 @@ def exit_on_signals(leave: Callable[[int], None]) -> Iterator[None]:
     Args:
         leave: called in the loop, with the exit code.
     """
-    watcher = _ExitWatch(leave)
-    before = {number: signal.getsignal(number) for number in SIGNALS}
-    for number, handler in before.items():
+    exit_watch = _ExitWatch(leave)
+    previous_handlers = {number: signal.getsignal(number) for number in SIGNALS}
+    for number, handler in previous_handlers.items():
         # A signal that the parent process ignored (nohup) stays ignored.
         if handler is not signal.SIG_IGN:
-            signal.signal(number, watcher.on_signal)
-    threading.Thread(target=watcher.watch, name="terminal", daemon=True).start()
+            signal.signal(number, exit_watch.on_signal)
+    threading.Thread(target=exit_watch.watch_terminal, name="terminal", daemon=True).start()
     try:
         yield
     finally:
-        watcher.has_left.set()
-        for number, handler in before.items():
+        exit_watch.has_left.set()
+        for number, handler in previous_handlers.items():
             signal.signal(number, handler)
 
 
@@ -56,28 +56,28 @@ class _ExitWatch:
             self._modes = termios.tcgetattr(self._stdin)
 
     def on_signal(self, number: int, _frame: FrameType | None) -> None:
-        self._tell(128 + number)
+        self._request_exit(128 + number)
 
-    def watch(self) -> None:
+    def watch_terminal(self) -> None:
         """Wait until the other end of the terminal is closed."""
-        ended = select.poll()
-        ended.register(self._stdin, 0)
+        poller = select.poll()
+        poller.register(self._stdin, 0)
         while not self.has_left.is_set():
-            events = ended.poll(1000)
+            events = poller.poll(1000)
             if events and events[0][1] & select.POLLHUP:
-                self._tell(128 + signal.SIGHUP)
+                self._request_exit(128 + signal.SIGHUP)
                 return
             if events:
                 # This system cannot poll terminals.
                 return
 
-    def _tell(self, code: int) -> None:
-        threading.Thread(target=self._insist, args=(code,), daemon=True).start()
+    def _request_exit(self, code: int) -> None:
+        threading.Thread(target=self._exit_after_grace, args=(code,), daemon=True).start()
         with suppress(RuntimeError):
             # RuntimeError: the loop is closed, and the app is ending already.
             self._loop.call_soon_threadsafe(self._leave, code)
 
-    def _insist(self, code: int) -> None:
+    def _exit_after_grace(self, code: int) -> None:
         if not self.has_left.wait(GRACE_S):
             if self._modes is not None:
                 with suppress(termios.error):

@@ -1,1 +1,1 @@
-"""From bytes to frames: what delimits a frame on each transport. Nothing here parses JSON."""
+"""Splits bytes into frames, as each transport delimits them. No module here parses JSON."""

@@ -1,9 +1,9 @@
-"""Content codings: decodes the recorded copy of a body as it arrives, within limits; forwarded bytes are untouched.
+"""Decodes content codings in the recorded copy of a body as it arrives, within limits; forwarded bytes are untouched.
 
-The sender of the body decides what decoding costs: a megabyte of gzip can expand to a gigabyte, and contain gzip again.
-So output is produced slice by slice and counted, separately for each coding in the chain, and decoding ends if it gets
-out of proportion. Members without output, such as empty files of gzip, count as well. Time is linear in the input and
-output.
+The sender of a body determines the cost of decoding: a megabyte of gzip can expand to a gigabyte, and contain gzip
+again. So output is produced slice by slice and counted, separately for each coding in the chain, and decoding ends if
+the output gets out of proportion. Members without output, such as empty gzip files, count as well. The time is linear
+in the input and the output.
 
 The libraries for `br` and `zstd` are loaded when the first such body arrives.
 """
@@ -16,25 +16,28 @@ from io import BytesIO
 from typing import Any, Final, NamedTuple, Protocol
 
 MAX_DECODED_BYTES: Final = 64 << 20
-"""The maximum total output in bytes."""
+"""The maximum total output, in bytes."""
 MAX_RATIO: Final = 100
 """The maximum number of output bytes per input byte."""
-FLOOR: Final = 1 << 20
-"""Output bytes allowed for any input: a short body may well be a run of spaces."""
-MEMBER_COST: Final = 1 << 10
-"""Output bytes counted for each member after the first, in addition to its own: beginning one takes time, too."""
+MIN_OUTPUT_LIMIT_BYTES: Final = 1 << 20
+"""The number of output bytes allowed for any input, because a short body may well be a run of spaces."""
+MEMBER_COST_BYTES: Final = 1 << 10
+"""The number of output bytes counted for each member after the first, in addition to its own, because a new member
+takes time, too.
+"""
 MAX_CODINGS: Final = 4
-"""The longest chain of codings. More would serve only to waste time."""
+"""The maximum length of a chain of codings; a longer one could only waste time."""
 
-_SLICE: Final = 32 << 10
-"""Bytes to consume, and to produce, at once. zlib copies unused input once for each gzip member, and a member may have
-20 bytes: with larger slices that would be the main cost."""
+_SLICE_BYTES: Final = 32 << 10
+"""The number of bytes to read, and to produce, at once. zlib copies unused input once for each gzip member, and a
+member may have 20 bytes, so with larger slices, copying would be the main cost.
+"""
 _WINDOW_LOG: Final = 23
-"""The window of zstd: 8 MiB, the most that RFC 9659 lets a sender require."""
+"""The window of zstd: 8 MiB, the largest that RFC 9659 lets a sender require."""
 
 
 class Undecodable(Exception):
-    """The rest of the body stays encoded; earlier output is valid."""
+    """The rest of the body cannot be decoded; earlier output is valid."""
 
 
 class Corrupt(Undecodable):
@@ -42,36 +45,36 @@ class Corrupt(Undecodable):
 
 
 class OutputLimitReached(Undecodable):
-    """A limit has been reached."""
+    """The output has reached a limit."""
 
 
 class _Engine(Protocol):
-    """Decodes one member: one gzip file, one zstd frame."""
+    """Decodes one member, such as a gzip file or a zstd frame."""
 
     @property
-    def done(self) -> bool:
+    def is_done(self) -> bool:
         """Whether the member is complete, and all its output has been returned."""
 
     @property
     def unused_data(self) -> bytes:
-        """What was fed after the end of the member."""
+        """The input after the end of the member."""
 
-    def more(self, data: bytes) -> bytes:
-        """Returns at most about a slice of output; empty once the input so far is exhausted."""
+    def decode(self, data: bytes) -> bytes:
+        """Returns about one slice of output at most, or no bytes when the input so far is used up."""
 
 
 class _Coding(NamedTuple):
-    """How a coding is decoded."""
+    """A coding, with the engine that decodes it."""
 
-    engine: Callable[[], _Engine]
+    new_engine: Callable[[], _Engine]
     errors: tuple[type[Exception], ...]
-    """What the engine raises for data that is not in the coding."""
-    again: bytes = b""
-    """The first bytes that begin another member. Anything else is not data: clients skip it as well."""
+    """The exceptions that the engine raises for data that is not in this coding."""
+    next_member_bytes: bytes = b""
+    """The bytes that can begin another member. Data that begins with any other byte is skipped, as clients do."""
 
 
 class _Stage:
-    """One coding in the body's chain."""
+    """Decodes one coding in the chain of a body."""
 
     def __init__(self, name: str, coding: _Coding) -> None:
         self._name = name
@@ -79,212 +82,216 @@ class _Stage:
         self._engine: _Engine | None = None
         """The engine of the current member."""
         self._members = 0
-        self._over = False
-        """Whether something other than a member followed."""
+        self._is_over = False
+        """Whether the last member was followed by anything other than a member."""
 
     @property
-    def complete(self) -> bool:
-        """Whether the data may end here; no data at all is fine, as a response to HEAD has none."""
+    def is_complete(self) -> bool:
+        """Whether the data may end here; it may also be empty, because a response to HEAD has no content."""
         return self._engine is None
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Decode the bytes, in slices, with an empty one at the end of each member after the first.
+        """Yields the decoded bytes in slices, with an empty one at the end of each member after the first.
 
         Raises:
-            Corrupt: they cannot be decoded.
+            Corrupt: the bytes cannot be decoded.
         """
         try:
-            while not self._over:
+            while not self._is_over:
                 if self._engine is None:
                     data = self._next_member(data)
                     if not data:
                         return
-                    self._engine = self._coding.engine()
-                decoded = self._engine.more(data)
+                    self._engine = self._coding.new_engine()
+                output = self._engine.decode(data)
                 data = b""
-                if decoded:
-                    yield decoded
-                if self._engine.done:
+                if output:
+                    yield output
+                if self._engine.is_done:
                     data, self._engine = self._engine.unused_data, None
                     self._members += 1
                     if self._members > 1:
                         yield b""
-                elif not decoded:
+                elif not output:
                     return
         except self._coding.errors as error:
             raise Corrupt(f"not {self._name}: {error}") from None
 
     def _next_member(self, data: bytes) -> bytes:
-        """The bytes from the start of a member; empty if none has begun. NUL bytes between members are padding."""
+        """Returns the bytes from the start of the next member, without NUL padding; empty if no member has begun."""
         if self._members:
             data = data.lstrip(b"\0")
-            self._over = data != b"" and data[0] not in self._coding.again
-        return b"" if self._over else data
+            self._is_over = data != b"" and data[0] not in self._coding.next_member_bytes
+        return b"" if self._is_over else data
 
 
 class Decoder:
     """Removes the content codings of one body.
 
-    It returns output as soon as the bytes for it have arrived, so an event stream can be followed through it.
+    It returns output as soon as the necessary bytes have arrived, so the events of a stream are not delayed.
     """
 
     def __init__(self, stages: Sequence[_Stage], max_total: int = MAX_DECODED_BYTES) -> None:
         self._stages = stages
-        self._made = [0] * len(stages)
-        self._taken = 0
+        self._output_sizes = [0] * len(stages)
+        self._input_size = 0
         self._max_total = max_total
         self._failure: Undecodable | None = None
 
     def feed(self, data: bytes) -> bytes:
-        """Decode the bytes.
+        """Decodes the bytes; returns the output.
 
         Raises:
             Undecodable: in this call and all later ones; the output of this call is lost.
         """
-        self._check()
-        output = BytesIO()  # it returns its buffer without a copy
-        for decoded in self.slices(data):
-            output.write(decoded)
+        self._raise_failure()
+        output = BytesIO()  # `getvalue` returns the buffer without a copy
+        for slice_output in self.decode_slices(data):
+            output.write(slice_output)
         return output.getvalue()
 
-    def slices(self, data: bytes) -> Iterator[bytes]:
-        """The same in slices, decoded on demand; consume them all before feeding more.
+    def decode_slices(self, data: bytes) -> Iterator[bytes]:
+        """Yields the output in slices, decoded on demand; consume all of them before feeding more.
 
-        Some are empty: no step takes much longer than the decoding of a slice.
+        Some slices are empty, so that no step takes much longer than decoding one slice.
 
         Raises:
-            Undecodable: as above; the slices before it are valid.
+            Undecodable: in this call and all later ones; the slices before it are valid.
         """
-        self._check()
+        self._raise_failure()
         if not self._stages:
             yield data
             return
         try:
-            for at in range(0, len(data), _SLICE):
-                piece = data[at : at + _SLICE]
-                self._taken += len(piece)
-                yield from self._through(0, piece)
+            for start in range(0, len(data), _SLICE_BYTES):
+                piece = data[start : start + _SLICE_BYTES]
+                self._input_size += len(piece)
+                yield from self._output_from(0, piece)
         except Undecodable as failure:
             self._fail(failure)
             raise
 
     def finish(self) -> bytes:
-        """Check that the body may end here; returns the remaining output, which is empty with these codings.
+        """Checks that the body may end here; returns the remaining output, which is empty for all supported codings.
 
         Raises:
-            Undecodable: it may not, or decoding had failed before.
+            Undecodable: the body must not end here, or decoding failed earlier.
         """
-        self._check()
+        self._raise_failure()
         for stage in self._stages:
-            if not stage.complete:
+            if not stage.is_complete:
                 self._fail(Corrupt("the body ends within its coding"))
-        self._check()
+        self._raise_failure()
         return b""
 
-    def _through(self, index: int, data: bytes) -> Iterator[bytes]:
-        """The output of the last stage for input to stage `index`."""
+    def _output_from(self, index: int, data: bytes) -> Iterator[bytes]:
+        """Yields the output of the last stage for input to stage `index`."""
         if index == len(self._stages):
             yield data
             return
-        for decoded in self._stages[index].feed(data):
-            self._made[index] += len(decoded) or MEMBER_COST
-            if self._made[index] > min(self._max_total, max(FLOOR, self._taken * MAX_RATIO)):
-                raise OutputLimitReached(f"{self._taken:,} bytes stand for {self._made[index]:,}, if not more")
-            if decoded:
-                yield from self._through(index + 1, decoded)
+        for output in self._stages[index].feed(data):
+            self._output_sizes[index] += len(output) or MEMBER_COST_BYTES
+            if self._output_sizes[index] > min(
+                self._max_total, max(MIN_OUTPUT_LIMIT_BYTES, self._input_size * MAX_RATIO)
+            ):
+                raise OutputLimitReached(
+                    f"{self._input_size:,} bytes stand for {self._output_sizes[index]:,}, if not more"
+                )
+            if output:
+                yield from self._output_from(index + 1, output)
             else:
                 yield b""
 
     def _fail(self, failure: Undecodable) -> None:
-        """Stop for good, and keep neither the stages nor, in a traceback, the data."""
+        """Stops decoding for good, and releases the stages, and the data that a traceback refers to."""
         self._failure = type(failure)(*failure.args)
         self._stages = ()
 
-    def _check(self) -> None:
+    def _raise_failure(self) -> None:
         if self._failure is not None:
             raise self._failure.with_traceback(None)
 
 
-def decoder(codings: Sequence[bytes], max_total: int = MAX_DECODED_BYTES) -> Decoder | None:
-    """Returns a decoder for a body, or None if it has to stay encoded, as a coding is unknown or there are too many.
+def new_decoder(codings: Sequence[bytes], max_total: int = MAX_DECODED_BYTES) -> Decoder | None:
+    """Returns a decoder for a body, or None if a coding is unknown or the chain of codings is too long.
 
     Args:
         codings: the values of the `Content-Encoding` fields, in the order of the header list; each may be a list.
-        max_total: the maximum total output in bytes.
+        max_total: the maximum total output, in bytes.
     """
     names = [name.strip(b" \t").lower() for name in b",".join(codings).split(b",")]
     stages: list[_Stage] = []
     for name in names:
         if name in {b"", b"identity"}:
             continue
-        coding = _coding(name)
+        coding = _coding_by_name(name)
         if coding is None or len(stages) == MAX_CODINGS:
             return None
         stages.append(_Stage(name.decode("ascii"), coding))
-    # They are listed in the order of encoding, so the last one is decoded first.
+    # Codings are listed in the order of encoding, so the last one is decoded first.
     return Decoder(stages[::-1], max_total)
 
 
 # ---- the codings
 
 
-def _coding(name: bytes) -> _Coding | None:
-    """A coding by its name in lower case, or None if it cannot be decoded here."""
+def _coding_by_name(name: bytes) -> _Coding | None:
+    """Returns a coding by its name in lower case, or None if it cannot be decoded here."""
     match name:
         case b"gzip" | b"x-gzip":
             return _GZIP
         case b"deflate":
             return _DEFLATE
         case b"br":
-            return _br()
+            return _brotli_coding()
         case b"zstd":
-            return _zstd()
+            return _zstd_coding()
     return None
 
 
-class _Zlib:
-    """A member of gzip, or deflate."""
+class _ZlibEngine:
+    """Decodes a member of gzip, or deflate."""
 
     def __init__(self, wbits: int | None) -> None:
-        """Begin a member.
+        """Begins a member.
 
         Args:
-            wbits: as `zlib` expects it; None for `deflate`, where the data decides.
+            wbits: the window bits as `zlib` expects them; None for `deflate`, for which they depend on the data.
         """
         self._inflate: Any = None if wbits is None else zlib.decompressobj(wbits)
         self._unused = b""
 
     @property
-    def done(self) -> bool:
+    def is_done(self) -> bool:
         return self._inflate is not None and self._inflate.eof
 
     @property
     def unused_data(self) -> bytes:
         return bytes(self._inflate.unused_data)
 
-    def more(self, data: bytes) -> bytes:
+    def decode(self, data: bytes) -> bytes:
         data = self._unused + data
         if self._inflate is None:
             if len(data) < 2:
                 self._unused = data
                 return b""
             self._inflate = zlib.decompressobj(_deflate_wbits(data))
-        decoded = self._inflate.decompress(data, _SLICE)
+        output = self._inflate.decompress(data, _SLICE_BYTES)
         self._unused = self._inflate.unconsumed_tail
-        return bytes(decoded)
+        return bytes(output)
 
 
 def _deflate_wbits(data: bytes) -> int:
-    """The window bits for data with a zlib header, as RFC 9110 requires, or without one.
+    """Returns the window bits for data with a zlib header, as RFC 9110 requires, or without one.
 
-    Many senders omit it, and all readers accept that.
+    Many senders omit the header, and all readers accept that.
     """
     has_header = data[0] & 0x0F == zlib.DEFLATED and data[0] >> 4 <= 7 and (data[0] << 8 | data[1]) % 31 == 0
     return zlib.MAX_WBITS if has_header else -zlib.MAX_WBITS
 
 
-class _Brotli:
-    """A stream of br."""
+class _BrotliEngine:
+    """Decodes a stream of br."""
 
     unused_data = b""
 
@@ -292,51 +299,51 @@ class _Brotli:
         self._brotli = library.Decompressor()
 
     @property
-    def done(self) -> bool:
+    def is_done(self) -> bool:
         return bool(self._brotli.is_finished())
 
-    def more(self, data: bytes) -> bytes:
-        return bytes(self._brotli.process(data, output_buffer_limit=_SLICE))
+    def decode(self, data: bytes) -> bytes:
+        return bytes(self._brotli.process(data, output_buffer_limit=_SLICE_BYTES))
 
 
-class _Zstd:
-    """A frame of zstd, by the standard library's module or its backport."""
+class _ZstdEngine:
+    """Decodes a frame of zstd, with the standard library's module or its backport."""
 
     def __init__(self, library: Any) -> None:
         self._zstd = library.ZstdDecompressor(options={library.DecompressionParameter.window_log_max: _WINDOW_LOG})
 
     @property
-    def done(self) -> bool:
+    def is_done(self) -> bool:
         return bool(self._zstd.eof)
 
     @property
     def unused_data(self) -> bytes:
         return bytes(self._zstd.unused_data)
 
-    def more(self, data: bytes) -> bytes:
-        return bytes(self._zstd.decompress(data, _SLICE))
+    def decode(self, data: bytes) -> bytes:
+        return bytes(self._zstd.decompress(data, _SLICE_BYTES))
 
 
-_GZIP: Final = _Coding(partial(_Zlib, zlib.MAX_WBITS | 16), (zlib.error,), again=b"\x1f")
-_DEFLATE: Final = _Coding(partial(_Zlib, None), (zlib.error,))
-_ZSTD_AGAIN: Final = bytes([0x28, *range(0x50, 0x60)])
-"""A frame, and the sixteen kinds of skippable frames."""
-
-
-@cache
-def _br() -> _Coding | None:
-    library = _installed("brotli")
-    return None if library is None else _Coding(partial(_Brotli, library), (library.error,))
+_GZIP: Final = _Coding(partial(_ZlibEngine, zlib.MAX_WBITS | 16), (zlib.error,), next_member_bytes=b"\x1f")
+_DEFLATE: Final = _Coding(partial(_ZlibEngine, None), (zlib.error,))
+_ZSTD_FIRST_BYTES: Final = bytes([0x28, *range(0x50, 0x60)])
+"""The first bytes of a frame, and of the sixteen kinds of skippable frames."""
 
 
 @cache
-def _zstd() -> _Coding | None:
-    library = _installed("compression.zstd") or _installed("backports.zstd")
-    return None if library is None else _Coding(partial(_Zstd, library), (library.ZstdError,), _ZSTD_AGAIN)
+def _brotli_coding() -> _Coding | None:
+    library = _import_library("brotli")
+    return None if library is None else _Coding(partial(_BrotliEngine, library), (library.error,))
 
 
-def _installed(name: str) -> Any:
-    """A library, or None if it cannot be imported, so that a broken one affects only the bodies that need it."""
+@cache
+def _zstd_coding() -> _Coding | None:
+    library = _import_library("compression.zstd") or _import_library("backports.zstd")
+    return None if library is None else _Coding(partial(_ZstdEngine, library), (library.ZstdError,), _ZSTD_FIRST_BYTES)
+
+
+def _import_library(name: str) -> Any:
+    """Returns a library, or None if it cannot be imported: a broken one affects only the bodies that need it."""
     try:
         return import_module(name)
     except ImportError:

@@ -1,7 +1,7 @@
-"""The address of a client, as the proxies between it and us report it.
+"""Finds the address of a client in the header fields in which proxies report it.
 
-What a client itself writes into these fields comes first, and each proxy appends the address of its own client. So the
-last address that is not one of an internal network is the client's, as far as the nearest proxies can be believed.
+Values that the client itself sends come first, and each proxy appends the address of its own client. So the last
+address that does not belong to an internal network is the client's, if the nearest proxies can be trusted.
 """
 
 import ipaddress
@@ -13,30 +13,30 @@ from mcpproxy.wire.framing import Fields
 _Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 MAX_FORWARDED_BYTES: Final = 4096
-"""How much of the end of a field is read; it grows by one address with each proxy."""
+"""The maximum number of bytes that are read, from the end of a field; each proxy adds one address to it."""
 
-_FOR: Final = re.compile(r'(?i)(?:^|[;,\s])for=(?:"([^"]*)"|([^\s;,"]+))').findall
+_FOR_PARAMETER: Final = re.compile(r'(?i)(?:^|[;,\s])for=(?:"([^"]*)"|([^\s;,"]+))').findall
 
 
 def client_address(fields: Fields) -> str | None:
     """Returns the address that `X-Forwarded-For`, or else `Forwarded` (RFC 7239), names; None if neither names one."""
-    listed = _joined(fields, b"x-forwarded-for").split(",")
-    addresses = [address for text in listed if (address := _address(text)) is not None]
+    listed_texts = _field_text(fields, b"x-forwarded-for").split(",")
+    addresses = [address for text in listed_texts if (address := _parsed_address(text)) is not None]
     if not addresses:
-        named = [quoted or plain for quoted, plain in _FOR(_joined(fields, b"forwarded"))]
-        addresses = [address for text in named if (address := _address(text)) is not None]
+        named_texts = [quoted or plain for quoted, plain in _FOR_PARAMETER(_field_text(fields, b"forwarded"))]
+        addresses = [address for text in named_texts if (address := _parsed_address(text)) is not None]
     if not addresses:
         return None
-    public = [address for address in addresses if address.is_global]
-    return str(public[-1] if public else addresses[0])
+    public_addresses = [address for address in addresses if address.is_global]
+    return str(public_addresses[-1] if public_addresses else addresses[0])
 
 
-def _joined(fields: Fields, name: bytes) -> str:
+def _field_text(fields: Fields, name: bytes) -> str:
     return b",".join(fields.values_of(name))[-MAX_FORWARDED_BYTES:].decode("latin-1")
 
 
-def _address(text: str) -> _Address | None:
-    """Read an address with or without a port, IPv6 with or without brackets."""
+def _parsed_address(text: str) -> _Address | None:
+    """Returns the address in a text with or without a port, IPv6 with or without brackets, or None if it has none."""
     text = text.strip()
     if text.startswith("["):
         text = text[1:].partition("]")[0]
@@ -44,5 +44,5 @@ def _address(text: str) -> _Address | None:
         text = text.partition(":")[0]
     try:
         return ipaddress.ip_address(text)
-    except ValueError:  # `unknown`, and names that hide the address
+    except ValueError:  # `unknown`, or a name that hides the address
         return None

@@ -1,70 +1,81 @@
-"""HTTP/1.1 requests: chunks in, heads and bodies out, and nothing that two servers could interpret differently.
+"""Parses HTTP/1.1 requests into heads and bodies, and refuses anything that two servers could interpret differently.
 
-This is the only reader of requests in the relay. It decides where a message ends for the bytes that go upstream and for
-the record alike, so the two cannot disagree. Request smuggling exploits disagreement with a third reader, the server:
-whatever RFC 9112 leaves open, forgives or forbids is refused here, and no byte of a head, of a chunk size or of a
-trailer section is returned before all of it has been judged. What passes is forwarded as it was sent.
+This is the only parser of requests in the relay. It decides where a message ends both for the bytes that go upstream
+and for the record, so the two cannot disagree. Request smuggling exploits disagreement with a third parser, the
+server's. So anything that RFC 9112 leaves open, tolerates or forbids is refused here, and no byte of a head, of a chunk
+size or of a trailer section is returned before all of it has been checked. Accepted bytes are forwarded as they were
+sent.
 
-However the input is split, the events are the same except for the boundaries of `Body`; time is linear in the bytes,
-and at most one head, one chunk size or one trailer section is held, each of them bounded.
+The events do not depend on how the input is split, except for the boundaries of `Body`. The time is linear in the
+number of bytes. At most one head, one chunk size or one trailer section is held, and the size of each is limited.
 
-A request that offers to upgrade the connection (RFC 9110, 7.8) is read only if the splitter is told to; nothing after
-it is, before the server has answered: if it accepts, what follows is no longer HTTP.
+A request that offers to upgrade the connection (RFC 9110, 7.8) is accepted only if the splitter is created for that.
+Nothing after it is parsed before the server has responded, because if the server accepts, the rest is no longer HTTP.
 
-Dot segments (`/a/../b`) and percent-encodings pass untouched: there is only one upstream, so no path can lead
-elsewhere, and normalising them would change what the server sees.
+Dot segments (`/a/../b`) and percent-encodings pass unchanged: with a single upstream, no path can lead elsewhere, and
+normalising it would change what the server sees.
 """
 
 import re
 from collections.abc import Callable
 from typing import Final, NamedTuple, TypeAlias
 
-from mcpproxy.wire.framing import MAX_FIELDS, TOKEN, Body, Chunks, End, Fields, Lines, Malformed, field_of
+from mcpproxy.wire.framing import (
+    MAX_FIELDS,
+    TOKEN,
+    Body,
+    ChunkedBodyReader,
+    Fields,
+    LineReader,
+    Malformed,
+    MessageEnd,
+    parse_field,
+)
 
 MAX_REQUEST_HEAD_BYTES: Final = 64 << 10
-"""Bytes of a request line and its header lines, line ends included."""
+"""The maximum size of a request line and its header lines, line ends included."""
 MAX_TARGET_BYTES: Final = 16 << 10
-"""Bytes of a request target."""
+"""The maximum length of a request target."""
 
 
-class Head(NamedTuple):
+class RequestHead(NamedTuple):
     """A request line and the header fields."""
 
     method: bytes
     target: bytes
-    """As sent: begins with a slash, or is `*`."""
+    """The target as sent, which begins with a slash or is `*`."""
     version: bytes
     """`b"HTTP/1.1"` or `b"HTTP/1.0"`."""
     headers: Fields
-    length: int | None
-    """Bytes of content that follow; None if they are chunked."""
+    content_length: int | None
+    """The number of bytes of content that follow; None if they are chunked."""
     wire: bytes
     """The bytes as sent, up to and including the empty line."""
     offers_upgrade: bool = False
-    """Whether the connection becomes something other than HTTP if the server accepts."""
+    """Whether the request offers to upgrade the connection to another protocol."""
 
 
 class Refusal(NamedTuple):
-    """The message must not be forwarded any further, and nothing after it can be read."""
+    """The rest of the message must not be forwarded, and nothing after it can be parsed."""
 
     status: int
     """The status of the response to send."""
     reason: str
-    """The reason, only in our own words."""
+    """The reason, without any text from the request."""
     method: bytes = b""
     """The method of the request; empty if the request line itself is at fault."""
 
 
-Event: TypeAlias = Head | Body | End | Refusal
+RequestEvent: TypeAlias = RequestHead | Body | MessageEnd | Refusal
 
 
 _NOT_IN_TARGET: Final = re.compile(rb"[^\x21-\x7e]|[#\\]").search
 _VERSION: Final = re.compile(rb"HTTP/[0-9]\.[0-9]").fullmatch
 _AUTHORITY: Final = re.compile(rb"(?:[A-Za-z0-9._~-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?").fullmatch
 _LENGTH: Final = re.compile(rb"0|[1-9][0-9]{0,17}").fullmatch  # below 2**63, which every server can count to
-# These match valid heads within one chunk, as nearly all are, at a fifth of the cost; what they do not match goes
-# through the slow path, which gives the reason. Possessive, so that a value of 60,000 spaces is read once. No
-# underscores, no tabs: these need a closer look.
+# These patterns match valid heads within one chunk, which nearly all are, at a fifth of the cost. Other heads go
+# through the slow path, which gives the reason for a refusal. The quantifiers are possessive, so a value of 60,000
+# spaces is read only once. Names with underscores and values with tabs do not match, because they need a closer look.
 _PLAIN_NAME: Final = rb"([!#$%&'*+.^`|~0-9A-Za-z-]++)"
 _PLAIN_VALUE: Final = rb": *+([\x20-\x7e\x80-\xff]*+)\r\n"
 _PLAIN_HEAD: Final = re.compile(rb"([!-~ ]++)\r\n((?:" + _PLAIN_NAME + _PLAIN_VALUE + rb")*+)\r\n").match
@@ -72,202 +83,214 @@ _PLAIN_FIELDS: Final = re.compile(_PLAIN_NAME + _PLAIN_VALUE).findall
 
 _HOST_LINE: Final = re.compile(rb"(?i)\r\nhost:[ \t]*+").search
 
-_FRAMING: Final = frozenset({b"content-length", b"transfer-encoding", b"host"})
-"""The fields that decide where a message ends and who gets it."""
-_NOTED: Final = _FRAMING | {b"connection", b"upgrade"}
-_NOT_IN_TRAILERS: Final = _NOTED | {b"expect", b"keep-alive", b"proxy-connection", b"te", b"trailer"}
+_FRAMING_FIELDS: Final = frozenset({b"content-length", b"transfer-encoding", b"host"})
+"""The fields that decide where a message ends and which server receives it."""
+_CONNECTION_FIELDS: Final = _FRAMING_FIELDS | {b"connection", b"upgrade"}
+_FORBIDDEN_TRAILERS: Final = _CONNECTION_FIELDS | {b"expect", b"keep-alive", b"proxy-connection", b"te", b"trailer"}
 
-_OF_ONE_HOP: Final = frozenset({b"proxy-connection", b"upgrade", b"http2-settings"})
+_HOP_FIELDS: Final = frozenset({b"proxy-connection", b"upgrade", b"http2-settings"})
 
-_OLDEST: Final = b"HTTP/1.0"
-_NEWEST: Final = b"HTTP/1.1"
+_OLDEST_VERSION: Final = b"HTTP/1.0"
+_NEWEST_VERSION: Final = b"HTTP/1.1"
 _TLS_HANDSHAKE: Final = 0x16
-_AROUND_TARGET: Final = 64  # bytes for a method and a version
+_MAX_METHOD_AND_VERSION_BYTES: Final = 64  # the maximum number of bytes for the method and the version
 
 
 class RequestSplitter:
     """Splits the client's side of a connection into requests."""
 
     def __init__(self, *, accepts_upgrades: bool = False) -> None:
-        """Create a splitter for a new connection.
+        """Creates a splitter for a new connection.
 
         Args:
-            accepts_upgrades: whether offers to upgrade the connection are events like any other; else only those to
-                h2c are, which a server may ignore, and all others are refused.
+            accepts_upgrades: whether requests may offer to upgrade the connection; otherwise, offers of h2c, which a
+                server may ignore, are ignored, and all others are refused.
         """
         self._accepts_upgrades = accepts_upgrades
-        self._lines = Lines()
-        self._events: list[Event] = []
-        self._refused = False
-        self.awaits_answer = False
-        """Whether nothing more can be read before the server has answered an offer to upgrade."""
+        self._lines = LineReader()
+        self._events: list[RequestEvent] = []
+        self._has_refused = False
+        self.awaits_response = False
+        """Whether parsing must wait until the server has responded to an offer to upgrade."""
         self._unread = bytearray()
-        """What has arrived since then."""
+        """The bytes that have arrived since the offer."""
         self._offers_upgrade = False
         self._begin()
 
     def _begin(self) -> None:
-        """Wait for the next request line."""
-        self._head: list[bytes] = []
-        self._size = 0
-        self._blank = False  # whether the one empty line allowed before a request line has been read
+        """Prepares for the next request line."""
+        self._head_lines: list[bytes] = []
+        self._head_size = 0
+        self._has_read_empty_line = False  # whether the one empty line allowed before a request line has been read
         self._fields: list[tuple[bytes, bytes]] = []
-        self._left = 0
-        self._chunks: Chunks | None = None
-        self._step: Callable[[bytes, int], int] = self._in_request_line
+        self._missing_bytes = 0
+        self._chunks: ChunkedBodyReader | None = None
+        self._read_step: Callable[[bytes, int], int] = self._read_request_line
 
-    def feed(self, data: bytes) -> list[Event]:
-        """Returns the events that a chunk of the stream completes; none after a `Refusal`."""
-        at = 0
+    def feed(self, data: bytes) -> list[RequestEvent]:
+        """Returns the events that a chunk of the stream completes, and none after a `Refusal`."""
+        position = 0
         try:
-            while at < len(data) and not self._refused and not self.awaits_answer:
-                at = self._step(data, at)
+            while position < len(data) and not self._has_refused and not self.awaits_response:
+                position = self._read_step(data, position)
         except Malformed as error:
-            self._refused = True
-            method = self._head[0].partition(b" ")[0] if self._head else b""
+            self._has_refused = True
+            method = self._head_lines[0].partition(b" ")[0] if self._head_lines else b""
             self._begin()
             self._lines.pending.clear()
             self._events.append(Refusal(error.status, error.reason, method))
-        if self.awaits_answer:
-            self._unread += data[at:]
-        events, self._events = self._events, []  # an idle connection holds no body
+        if self.awaits_response:
+            self._unread += data[position:]
+        events, self._events = self._events, []  # so that an idle connection keeps no body in memory
         return events
 
-    def decline_upgrade(self) -> list[Event]:
-        """The server has answered without upgrading; returns the events of what has arrived since the offer."""
-        self.awaits_answer = False
-        unread, self._unread = bytes(self._unread), bytearray()
-        return self.feed(unread)
+    def decline_upgrade(self) -> list[RequestEvent]:
+        """Continues with HTTP, because the server declined the offer; returns the events that have arrived since."""
+        self.awaits_response = False
+        unread_data, self._unread = bytes(self._unread), bytearray()
+        return self.feed(unread_data)
 
     def take_unread(self) -> bytes:
-        """The server has upgraded the connection; returns what has arrived since the offer, which is not HTTP."""
-        unread, self._unread = bytes(self._unread), bytearray()
-        return unread
+        """Returns the bytes since the offer, which are not HTTP, because the server has upgraded the connection."""
+        unread_data, self._unread = bytes(self._unread), bytearray()
+        return unread_data
 
     @property
     def unread_bytes(self) -> int:
-        """How many bytes have arrived since an offer that the server has not answered yet."""
+        """The number of bytes that have arrived since an offer to which the server has not responded yet."""
         return len(self._unread)
 
     @property
-    def in_head(self) -> bool:
+    def is_in_head(self) -> bool:
         """Whether a head has begun and is not complete."""
-        return bool(self._head or self._lines.pending)
+        return bool(self._head_lines or self._lines.pending)
 
     @property
-    def under_way(self) -> bool:
+    def is_in_message(self) -> bool:
         """Whether a message has begun and is not complete."""
-        return self.in_head or self._left > 0 or self._chunks is not None
+        return self.is_in_head or self._missing_bytes > 0 or self._chunks is not None
 
-    def _in_request_line(self, data: bytes, at: int) -> int:
-        """Read a request line, or the one empty line allowed before it (RFC 9112, 2.2)."""
-        if data[at] == _TLS_HANDSHAKE and not self._lines.pending:
+    def _read_request_line(self, data: bytes, position: int) -> int:
+        """Reads a request line, or the one empty line that is allowed before it (RFC 9112, 2.2)."""
+        if data[position] == _TLS_HANDSHAKE and not self._lines.pending:
             raise Malformed("TLS is not spoken here: use http, not https, to reach this proxy")
-        if not self._lines.pending and (plain := _PLAIN_HEAD(data, at, at + MAX_REQUEST_HEAD_BYTES)):
-            line, block = plain[1], plain[2]
-            fields = Fields(_PLAIN_FIELDS(block))
-            if len(line) <= MAX_TARGET_BYTES + _AROUND_TARGET and len(fields) <= MAX_FIELDS and b" \r\n" not in block:
+        if not self._lines.pending and (match := _PLAIN_HEAD(data, position, position + MAX_REQUEST_HEAD_BYTES)):
+            line, header_lines = match[1], match[2]
+            fields = Fields(_PLAIN_FIELDS(header_lines))
+            if (
+                len(line) <= MAX_TARGET_BYTES + _MAX_METHOD_AND_VERSION_BYTES
+                and len(fields) <= MAX_FIELDS
+                and b" \r\n" not in header_lines
+            ):
                 _judge_request_line(line)
-                self._head = [line]
-                self._complete(line, fields, plain[0])
-                return plain.end()
-        line, at = self._lines.read_line(data, at, MAX_TARGET_BYTES + _AROUND_TARGET, _target_too_long)
+                self._head_lines = [line]
+                self._complete_head(line, fields, match[0])
+                return match.end()
+        line, position = self._lines.read_line(
+            data, position, MAX_TARGET_BYTES + _MAX_METHOD_AND_VERSION_BYTES, _target_too_long_error
+        )
         if line:
             _judge_request_line(line)
-            self._head.append(line + b"\r\n")
-            self._size = len(line) + 2
-            self._step = self._in_fields
+            self._head_lines.append(line + b"\r\n")
+            self._head_size = len(line) + 2
+            self._read_step = self._read_fields
         elif line is not None:
-            if self._blank:
+            if self._has_read_empty_line:
                 raise Malformed("empty lines stand before a request line")
-            self._blank = True
-        return at
+            self._has_read_empty_line = True
+        return position
 
-    def _in_fields(self, data: bytes, at: int) -> int:
-        """Read header lines, and the empty line after them."""
-        while at < len(data):
-            line, at = self._lines.read_line(data, at, MAX_REQUEST_HEAD_BYTES - self._size - 2, _head_too_long)
+    def _read_fields(self, data: bytes, position: int) -> int:
+        """Reads header lines, and the empty line after them."""
+        while position < len(data):
+            line, position = self._lines.read_line(
+                data, position, MAX_REQUEST_HEAD_BYTES - self._head_size - 2, _head_too_long_error
+            )
             if line is None:
                 break
-            self._head.append(line + b"\r\n")
-            self._size += len(line) + 2
+            self._head_lines.append(line + b"\r\n")
+            self._head_size += len(line) + 2
             if not line:
-                self._complete(self._head[0][:-2], Fields(self._fields), b"".join(self._head))
+                self._complete_head(self._head_lines[0][:-2], Fields(self._fields), b"".join(self._head_lines))
                 break
-            self._field(*field_of(line), line)
-        return at
+            self._add_field(*parse_field(line), line)
+        return position
 
-    def _field(self, name: bytes, value: bytes, line: bytes) -> None:
+    def _add_field(self, name: bytes, value: bytes, line: bytes) -> None:
         if len(self._fields) == MAX_FIELDS:
-            raise _head_too_long()
-        lower = name.lower()
-        if lower in _FRAMING and b"\t" in line:
-            # llhttp, for example, does not accept `chunked` followed by a tab as chunked.
+            raise _head_too_long_error()
+        lower_name = name.lower()
+        if lower_name in _FRAMING_FIELDS and b"\t" in line:
+            # llhttp, for example, does not recognise `chunked` if a tab follows it.
             raise Malformed("a tab stands in a framing field")
-        if b"_" in lower and lower.replace(b"_", b"-") in _FRAMING:
+        if b"_" in lower_name and lower_name.replace(b"_", b"-") in _FRAMING_FIELDS:
             # Gateways in the CGI tradition treat `Content_Length` as `Content-Length`.
             raise Malformed("a header name passes for a framing field where _ and - are the same")
         self._fields.append((name, value))
 
-    def _complete(self, line: bytes, fields: Fields, wire: bytes) -> None:
-        """Judge a head as a whole, and turn to its body."""
+    def _complete_head(self, line: bytes, fields: Fields, wire: bytes) -> None:
+        """Checks a head as a whole, and prepares for its body."""
         method, target, version = line.split(b" ")
-        named = fields.named
-        _judge_host(named.get(b"host", []), version)
-        offered = _offered_upgrades(named, version) if b"connection" in named else frozenset()
-        if offered and not self._accepts_upgrades:
-            # An offer of h2c may be ignored (RFC 9110, 7.8), and Java's client makes it by default.
-            if offered - {b"h2c"}:
+        values_by_name = fields.values_by_name
+        _judge_host(values_by_name.get(b"host", []), version)
+        offered_protocols = (
+            _offered_upgrades(values_by_name, version) if b"connection" in values_by_name else frozenset()
+        )
+        if offered_protocols and not self._accepts_upgrades:
+            # An offer of h2c can be ignored (RFC 9110, 7.8), and Java's client makes one by default.
+            if offered_protocols - {b"h2c"}:
                 raise Malformed("upgrades, such as to WebSocket, are not relayed: ask without Upgrade", 501)
-            offered = frozenset()
-        length = _content_length(named, version)
-        self._events.append(Head(method, target, version, fields, length, wire, offers_upgrade=bool(offered)))
+            offered_protocols = frozenset()
+        length = _content_length(values_by_name, version)
+        self._events.append(
+            RequestHead(method, target, version, fields, length, wire, offers_upgrade=bool(offered_protocols))
+        )
         self._begin()
-        self._offers_upgrade = bool(offered)
+        self._offers_upgrade = bool(offered_protocols)
         if length is None:
-            self._chunks = Chunks(_NOT_IN_TRAILERS)
-            self._step = self._in_chunks
+            self._chunks = ChunkedBodyReader(_FORBIDDEN_TRAILERS)
+            self._read_step = self._read_chunks
         elif length:
-            self._left = length
-            self._step = self._in_content
+            self._missing_bytes = length
+            self._read_step = self._read_content
         else:
-            self._events.append(End(b""))
+            self._events.append(MessageEnd(b""))
             self._end_message()
 
-    def _in_content(self, data: bytes, at: int) -> int:
-        piece = data[at : at + self._left]
-        self._left -= len(piece)
+    def _read_content(self, data: bytes, position: int) -> int:
+        piece = data[position : position + self._missing_bytes]
+        self._missing_bytes -= len(piece)
         self._events.append(Body(piece, piece))
-        if not self._left:
-            self._events.append(End(b""))
+        if not self._missing_bytes:
+            self._events.append(MessageEnd(b""))
             self._end_message()
-        return at + len(piece)
+        return position + len(piece)
 
-    def _in_chunks(self, data: bytes, at: int) -> int:
+    def _read_chunks(self, data: bytes, position: int) -> int:
         assert self._chunks
-        at = self._chunks.feed(data, at, self._events.append)
-        if self._chunks.done:
+        position = self._chunks.feed(data, position, self._events.append)
+        if self._chunks.is_done:
             self._end_message()
-        return at
+        return position
 
     def _end_message(self) -> None:
-        self.awaits_answer, self._offers_upgrade = self._offers_upgrade, False
+        self.awaits_response, self._offers_upgrade = self._offers_upgrade, False
         self._begin()
 
 
-def forwarded(head: Head, host: bytes) -> bytes:
-    """The head for the upstream: as sent, except for the value of Host and without the fields meant for us alone.
+def forwarded_head(head: RequestHead, host: bytes) -> bytes:
+    """Returns the head for the upstream: as sent, except for the value of Host, and without fields that end here.
 
-    Connection and Keep-Alive stay: each client connection has its own upstream connection, so what they say of one
-    holds for the other.
+    Connection and Keep-Alive stay, because each client connection has its own upstream connection, to which they apply
+    as well.
     """
-    named, wire = head.headers.named, head.wire
-    if not _OF_ONE_HOP.isdisjoint(named):
+    values_by_name, wire = head.headers.values_by_name, head.wire
+    if not _HOP_FIELDS.isdisjoint(values_by_name):
         request_line, *lines = wire.split(b"\r\n")[:-2]
-        kept = [line for line in lines if line.partition(b":")[0].lower() not in _OF_ONE_HOP]
-        wire = b"\r\n".join((request_line, *kept, b"", b""))
+        forwarded_lines = [line for line in lines if line.partition(b":")[0].lower() not in _HOP_FIELDS]
+        wire = b"\r\n".join((request_line, *forwarded_lines, b"", b""))
     if host_line := _HOST_LINE(wire):
-        wire = wire[: host_line.end()] + host + wire[host_line.end() + len(named[b"host"][0]) :]
+        wire = wire[: host_line.end()] + host + wire[host_line.end() + len(values_by_name[b"host"][0]) :]
     return wire
 
 
@@ -282,7 +305,7 @@ def _judge_request_line(line: bytes) -> None:
         raise Malformed("the request line does not end in an HTTP version")
     if method == b"PRI" and version == b"HTTP/2.0":
         raise Malformed("HTTP/2 is not spoken here: speak HTTP/1.1", 505)
-    if version not in (_NEWEST, _OLDEST):
+    if version not in (_NEWEST_VERSION, _OLDEST_VERSION):
         raise Malformed("this version of HTTP is not spoken here: speak HTTP/1.1", 505)
     if method == b"CONNECT":
         raise Malformed("CONNECT is not served: there is one upstream, fixed at the start", 501)
@@ -290,9 +313,9 @@ def _judge_request_line(line: bytes) -> None:
 
 
 def _judge_target(target: bytes, method: bytes) -> None:
-    """Accept only a path on the one upstream, or in OPTIONS the upstream itself (RFC 9112, 3.2)."""
+    """Accepts only a path on the upstream or, in OPTIONS, the upstream itself (RFC 9112, 3.2)."""
     if len(target) > MAX_TARGET_BYTES:
-        raise _target_too_long()
+        raise _target_too_long_error()
     if target == b"*":
         if method != b"OPTIONS":
             raise Malformed("the target * is for OPTIONS alone")
@@ -306,7 +329,7 @@ def _judge_target(target: bytes, method: bytes) -> None:
     if target.startswith(b"//"):
         raise Malformed("the target begins with two slashes, which some servers take for the name of a host")
     if _NOT_IN_TARGET(target):
-        # This is not a formality: Python's http.server splits the request line at the bytes 85 and A0, too.
+        # Such bytes matter: Python's http.server splits the request line at the bytes 85 and A0, too.
         raise Malformed("the target holds a control character, #, \\ or a byte outside ASCII")
 
 
@@ -314,30 +337,34 @@ def _judge_host(hosts: list[bytes], version: bytes) -> None:
     if len(hosts) > 1:
         raise Malformed("there is more than one Host")
     if not hosts:
-        if version == _NEWEST:
+        if version == _NEWEST_VERSION:
             raise Malformed("there is no Host")
     elif not _AUTHORITY(hosts[0]):
         raise Malformed("Host is not the name or address of one host, with or without a port")
 
 
-def _offered_upgrades(named: dict[bytes, list[bytes]], version: bytes) -> frozenset[bytes]:
-    """Judge what concerns one connection; returns the protocols to which a request offers to upgrade it."""
-    options = {option.strip(b" \t").lower() for value in named.get(b"connection", []) for option in value.split(b",")}
-    if options & _FRAMING:
-        # The next proxy would remove the field, and read a different message.
+def _offered_upgrades(values_by_name: dict[bytes, list[bytes]], version: bytes) -> frozenset[bytes]:
+    """Checks the fields that concern the connection; returns the protocols to which it offers to upgrade."""
+    options = {
+        option.strip(b" \t").lower() for value in values_by_name.get(b"connection", []) for option in value.split(b",")
+    }
+    if options & _FRAMING_FIELDS:
+        # The next proxy would remove the framing field, and so interpret the message differently.
         raise Malformed("Connection names a framing field")
-    if b"upgrade" not in options or version != _NEWEST:  # HTTP/1.0 has no upgrades
+    if b"upgrade" not in options or version != _NEWEST_VERSION:  # HTTP/1.0 has no upgrades
         return frozenset()
-    return frozenset(word.strip(b" \t").lower() for value in named.get(b"upgrade", []) for word in value.split(b","))
+    return frozenset(
+        word.strip(b" \t").lower() for value in values_by_name.get(b"upgrade", []) for word in value.split(b",")
+    )
 
 
-def _content_length(named: dict[bytes, list[bytes]], version: bytes) -> int | None:
-    """Bytes of content, or None if it is chunked (RFC 9112, 6.3, without its leniencies)."""
-    lengths = named.get(b"content-length", [])
-    if codings := named.get(b"transfer-encoding"):
+def _content_length(values_by_name: dict[bytes, list[bytes]], version: bytes) -> int | None:
+    """Returns the number of bytes of content, or None if it is chunked (RFC 9112, 6.3, without its exceptions)."""
+    lengths = values_by_name.get(b"content-length", [])
+    if codings := values_by_name.get(b"transfer-encoding"):
         if lengths:
             raise Malformed("there are both Content-Length and Transfer-Encoding")
-        if version == _OLDEST:
+        if version == _OLDEST_VERSION:
             raise Malformed("there is Transfer-Encoding in HTTP/1.0")
         if len(codings) > 1:
             raise Malformed("there is more than one Transfer-Encoding")
@@ -353,15 +380,15 @@ def _content_length(named: dict[bytes, list[bytes]], version: bytes) -> int | No
 def _judge_coding(coding: bytes) -> None:
     if coding == b"chunked":
         return
-    names = {name.strip(b" \t") for name in coding.split(b",")}
-    if names == {b"chunked"} or not all(map(TOKEN, names)):
+    coding_names = {name.strip(b" \t") for name in coding.split(b",")}
+    if coding_names == {b"chunked"} or not all(map(TOKEN, coding_names)):
         raise Malformed("Transfer-Encoding is not one plain chunked")
     raise Malformed("only the transfer coding chunked is relayed", 501)
 
 
-def _target_too_long() -> Malformed:
+def _target_too_long_error() -> Malformed:
     return Malformed(f"the request target is longer than {MAX_TARGET_BYTES} bytes", 414)
 
 
-def _head_too_long() -> Malformed:
+def _head_too_long_error() -> Malformed:
     return Malformed(f"the request head has more than {MAX_REQUEST_HEAD_BYTES} bytes or {MAX_FIELDS} lines", 431)

@@ -1,1 +1,1 @@
-"""Wording: what a message, a call, a record, an exchange or a rule says, worded once for every command and screen."""
+"""Wording: the texts about messages, calls, records, exchanges and rules, in one place for all commands and screens."""

@@ -1,4 +1,4 @@
-"""Numbers drawn on one line as blocks of eight heights: distributions, and values over time."""
+"""Draws numbers on one line as blocks of eight heights: distributions, and values over time."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -7,40 +7,41 @@ from typing import Final
 BLOCKS: Final = "▁▂▃▄▅▆▇█"
 
 
-def shape(octaves: Mapping[int, int], cells: int, axis: tuple[int, int] | None = None) -> str:
+def distribution_text(octaves: Mapping[int, int], cells: int, axis: tuple[int, int] | None = None) -> str:
     """A distribution as blocks; several octaves share a cell if there are many.
 
     Args:
         octaves: counts by octave.
         cells: the most blocks.
-        axis: the first and last octave that are drawn, which include all; None for the lowest and highest that occur.
+        axis: the first and last octaves to draw, with all others between them; None for the lowest and highest.
     """
     if not octaves:
         return ""
     low, high = axis if axis is not None else (min(octaves), max(octaves))
-    share = -(-(high - low + 1) // cells)
-    counts = [0] * ((high - low) // share + 1)
+    octaves_per_cell = -(-(high - low + 1) // cells)
+    counts = [0] * ((high - low) // octaves_per_cell + 1)
     for octave, count in octaves.items():
-        counts[(octave - low) // share] += count
+        counts[(octave - low) // octaves_per_cell] += count
     return blocks(counts)
 
 
-def blocks(values: Sequence[int | None], most: int = 0) -> str:
+def blocks(values: Sequence[int | None], full_value: int = 0) -> str:
     """Values as blocks of eight heights; any nonzero value is visible.
 
     Args:
-        values: 0 or None for nothing.
-        most: the value of a full block; 0 for the greatest of them.
+        values: the values; 0 and None are blank.
+        full_value: the value of a full block; 0 for the greatest of the values.
     """
-    most = most or max((value or 0 for value in values), default=0)
-    return "".join(BLOCKS[min(7, max(0, -(-8 * value // most) - 1))] if value else " " for value in values)
+    full_value = full_value or max((value or 0 for value in values), default=0)
+    return "".join(BLOCKS[min(7, max(0, -(-8 * value // full_value) - 1))] if value else " " for value in values)
 
 
-def stretched(values: Sequence[int | None], width: int) -> list[int | None]:
-    """Values in at most `width` places; where several share one, the greatest of them."""
+def compress(values: Sequence[int | None], width: int) -> list[int | None]:
+    """Values in at most `width` places; if several share a place, it has the greatest of them."""
     if len(values) <= width:
         return list(values)
-    cuts = [len(values) * place // width for place in range(width + 1)]
+    boundaries = [len(values) * index // width for index in range(width + 1)]
     return [
-        max((value for value in values[start:end] if value is not None), default=None) for start, end in pairwise(cuts)
+        max((value for value in values[start:end] if value is not None), default=None)
+        for start, end in pairwise(boundaries)
     ]

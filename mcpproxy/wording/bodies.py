@@ -12,7 +12,7 @@ from mcpproxy.sanitise import sanitise_bytes
 from mcpproxy.wording.excerpts import TOKEN
 
 MAX_INDENT_DEPTH: Final = 40
-"""Levels that are indented."""
+"""The most levels that are indented."""
 _INDENT: Final = 2
 
 
@@ -21,7 +21,7 @@ def _sanitised(line: bytes) -> str:
 
 
 def message_lines(frame: Frame) -> Iterator[str]:
-    """The lines of a frame; what is not JSON is shown unchanged, line by line. Safe on a screen."""
+    """The lines of a frame, safe on a screen. A frame that is not JSON keeps its own lines."""
     if frame.verdict.kind in ("invalid", "unjudged"):
         yield from (_sanitised(line) for line in frame.raw.split(b"\n"))
     else:
@@ -43,17 +43,17 @@ def json_lines(raw: bytes, safe: Callable[[bytes], str] = _sanitised) -> Iterato
         closes = text in (b"}", b"]")
         depth -= closes
         if has_opened != closes:
-            yield from line.end()
+            yield from line.flush()
         line.add(text, depth)
         has_opened = text in (b"{", b"[")
         depth += has_opened
         if text == b",":
-            yield from line.end()
-    yield from line.end()
+            yield from line.flush()
+    yield from line.flush()
 
 
 class _Line:
-    """A line in the making."""
+    """A line that is being built."""
 
     def __init__(self, safe: Callable[[bytes], str]) -> None:
         self._safe = safe
@@ -65,7 +65,7 @@ class _Line:
             self._depth = min(MAX_INDENT_DEPTH, max(0, depth))
         self._tokens.append(b": " if token == b":" else token)
 
-    def end(self) -> Iterator[str]:
+    def flush(self) -> Iterator[str]:
         if self._tokens:
             yield " " * (_INDENT * self._depth) + self._safe(b"".join(self._tokens))
         self._tokens = []

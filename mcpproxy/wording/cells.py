@@ -1,6 +1,6 @@
 """Widths in cells of a terminal: how wide a text is, and how much of it fits.
 
-Its input is already sanitised (mcpproxy.sanitise); it adds only `…`.
+All input is already sanitised (mcpproxy.sanitise), and only `…` is added.
 """
 
 import re
@@ -8,17 +8,16 @@ from collections.abc import Iterator
 from typing import Final
 from unicodedata import category, east_asian_width
 
-WHOLE: Final = 10_000
-"""The width of an output that is not a terminal, in cells: layouts do not pad lines to it, and cut only what is
-longer."""
+UNLIMITED_WIDTH: Final = 10_000
+"""The width of an output that is not a terminal, in cells: layouts do not pad lines to it, and cut only longer ones."""
 
-# Characters that may not take exactly one cell: all but Latin, Greek, Cyrillic, and the signs that mcpproxy writes.
-_ODD: Final = re.compile("[^ -~\u00a0-\u02ff\u0370-\u0482\u048a-\u0558\u2010-\u2027\u2190-\u2199■▲✗]")
+# Characters that may not take exactly one cell: all except Latin, Greek, Cyrillic, and the signs that mcpproxy writes.
+_NOT_NARROW: Final = re.compile("[^ -~\u00a0-\u02ff\u0370-\u0482\u048a-\u0558\u2010-\u2027\u2190-\u2199■▲✗]")
 
 
 def is_narrow(text: str) -> bool:
     """Whether each of its characters certainly takes one cell."""
-    return not _ODD.search(text)
+    return not _NOT_NARROW.search(text)
 
 
 def cells(text: str) -> int:
@@ -26,24 +25,24 @@ def cells(text: str) -> int:
 
     Terminals disagree about symbols with U+FE0F. They count as two here, so that no line becomes longer than it should.
     """
-    return sum(_char_cells(text)) if _ODD.search(text) else len(text)
+    return sum(_char_cells(text)) if _NOT_NARROW.search(text) else len(text)
 
 
 def _char_cells(text: str) -> Iterator[int]:
-    before = 0
+    previous_size = 0
     for char in text:
         if char == "\ufe0f":
-            yield 2 - before if before else 0
-            before = 0
+            yield 2 - previous_size if previous_size else 0
+            previous_size = 0
             continue
         if char.isascii():
-            before = 1
+            previous_size = 1
         elif category(char)[0] == "M" or "\u1160" <= char <= "\u11ff" or "\ud7b0" <= char <= "\ud7ff":
             yield 0
             continue
         else:
-            before = 2 if east_asian_width(char) in "WF" else 1
-        yield before
+            previous_size = 2 if east_asian_width(char) in "WF" else 1
+        yield previous_size
 
 
 def fit(text: str, width: int) -> str:
@@ -52,37 +51,37 @@ def fit(text: str, width: int) -> str:
         return text
     if width <= 0:
         return ""
-    if not _ODD.search(text, 0, width):
+    if not _NOT_NARROW.search(text, 0, width):
         return text if len(text) <= width else text[: width - 1] + "…"
-    used = cut = 0
-    for number, size in enumerate(_char_cells(text)):
-        used += size
-        if used > width:
-            return text[:cut] + "…"
-        if used <= width - 1:
-            cut = number + 1
+    used_cells = cut_index = 0
+    for index, size in enumerate(_char_cells(text)):
+        used_cells += size
+        if used_cells > width:
+            return text[:cut_index] + "…"
+        if used_cells <= width - 1:
+            cut_index = index + 1
     return text
 
 
 def pieces(text: str, width: int) -> Iterator[str]:
     """All of the text in pieces of at most `width` cells, each as full as possible; combining marks stay attached."""
-    if not _ODD.search(text):
-        yield from (text[at : at + width] for at in range(0, max(1, len(text)), width))
+    if not _NOT_NARROW.search(text):
+        yield from (text[start : start + width] for start in range(0, max(1, len(text)), width))
         return
-    begin = base = used = held = 0
-    for number, size in enumerate(_char_cells(text)):
-        if size and text[number] != "\ufe0f":
-            base, held = number, 0
-        held += size
-        used += size
-        if used > width and base > begin:
-            yield text[begin:base]
-            begin, used = base, held
-    yield text[begin:]
+    piece_start = base_index = used_cells = base_cells = 0
+    for index, size in enumerate(_char_cells(text)):
+        if size and text[index] != "\ufe0f":
+            base_index, base_cells = index, 0
+        base_cells += size
+        used_cells += size
+        if used_cells > width and base_index > piece_start:
+            yield text[piece_start:base_index]
+            piece_start, used_cells = base_index, base_cells
+    yield text[piece_start:]
 
 
 def fit_ends(text: str, width: int) -> str:
-    """The text in at most `width` cells: if it must be cut, in the middle, so that its end stays visible."""
+    """The text in at most `width` cells; if it is too long, it is cut in the middle, so that its end stays visible."""
     if width < 3 or cells(text) <= width:
         return fit(text, width)
     start = max(0, len(text) - width // 2)

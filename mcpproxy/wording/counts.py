@@ -13,12 +13,12 @@ def lost_text(count: int) -> str:
 
 
 def begins_text(begins_at: int) -> str:
-    """Where a capture begins whose first records are deleted; the number is that of its first record."""
+    """Where a capture begins if its first records were deleted, by the number of the first one that is left."""
     return f"begins at record {begins_at:,} (the ring has deleted what came before)"
 
 
 def unrecorded_text(count: int) -> str:
-    """How many bodies that may hold messages are not in a capture."""
+    """How many bodies that may contain messages are not in a capture."""
     return f"{count_text(count, 'HTTP body', 'HTTP bodies')} missing (not decodable, or not in the import)"
 
 

@@ -1,6 +1,7 @@
-"""JSON values exactly as they were written: members in order, duplicates and tokens kept; and what each says in a line.
+"""JSON values exactly as they were written, with the order of members, duplicates and tokens; and values as lines.
 
-Texts of a peer that it returns are not sanitised, except by `quoted`: the code that draws them expands tabs first.
+Only `quoted` sanitises texts from a peer. The others are sanitised by the code that draws them, which expands tabs
+first.
 """
 
 import json
@@ -11,10 +12,10 @@ from typing import Any, Final
 from analysis.conversation.message import Number
 from mcpproxy.sanitise import sanitise
 
-NAME: Final = 200
-"""Characters of the name of a member."""
+MAX_MEMBER_NAME_CHARS: Final = 200
+"""The most characters of the name of a member."""
 MAX_PARSED_VALUES: Final = 1_000_000
-"""Brackets, braces and commas; with more, its values would take too much memory."""
+"""The most brackets, braces and commas in a text; with more, its values would take too much memory."""
 _PLAIN_NAME: Final = re.compile(r"[\w.$/-]+", re.ASCII)
 _OTHER_JSON: Final = re.compile(r"""true|false|null|[-"'\[{].*|[\d.].*|""", re.DOTALL)
 """Strings that could be taken for another value."""
@@ -43,43 +44,47 @@ def parse(text: str) -> Any:
 
 
 def _pairs(members: list[tuple[str, Any]]) -> Pairs:
-    # A Python function lets the drawing thread run, which the parser itself does not: 5 MB take it 0.2 s.
+    # A Python function lets the drawing thread run; the parser itself does not, and takes 0.2 s for 5 MB.
     return Pairs(members)
 
 
 def member(value: Any, name: str) -> Any:
-    """Returns the last member of this name, as peers take it, or None if there is none."""
-    found = None
+    """Returns the value of the last member with this name, which is the one that peers use, or None."""
+    last_value = None
     for key, inner in value if isinstance(value, Pairs) else ():
         if key == name:
-            found = inner
-    return found
+            last_value = inner
+    return last_value
 
 
-def without(value: Any, *names: str) -> Pairs:
-    """The members with other names, and all but the last of those with these names."""
-    rest, seen = Pairs(), set()
+def members_without(value: Any, *names: str) -> Pairs:
+    """The members with other names, and all except the last member with each of these names."""
+    remaining, seen = Pairs(), set()
     for key, inner in reversed(value if isinstance(value, Pairs) else Pairs()):
         if key in names and key not in seen:
             seen.add(key)
         else:
-            rest.append((key, inner))
-    rest.reverse()
-    return rest
+            remaining.append((key, inner))
+    remaining.reverse()
+    return remaining
 
 
 def is_array(value: Any) -> bool:
-    """Whether a value is an array; objects are lists, too."""
+    """Whether a value is an array; an object is also a list, but not an array."""
     return isinstance(value, list) and not isinstance(value, Pairs)
 
 
 def name_text(name: str) -> str:
     """The name of a member; quoted if it could be misread."""
-    return name if _PLAIN_NAME.fullmatch(name) and len(name) <= NAME else quoted(name[:NAME])
+    return (
+        name
+        if _PLAIN_NAME.fullmatch(name) and len(name) <= MAX_MEMBER_NAME_CHARS
+        else quoted(name[:MAX_MEMBER_NAME_CHARS])
+    )
 
 
 def scalar(value: Any) -> str:
-    """A value in one line; a string that looks like another value is quoted."""
+    """A value on one line; a string that looks like another value is quoted."""
     if isinstance(value, str):
         is_clear = value.strip() == value and not _OTHER_JSON.fullmatch(value)
         return value if is_clear else quoted(value)
@@ -95,8 +100,8 @@ def quoted(text: str) -> str:
     return sanitise(json.dumps(text, ensure_ascii=False), None)
 
 
-def json_in(text: str) -> Any:
-    """Returns the object or array that a text holds as JSON, or None if it holds neither."""
+def embedded_json(text: str) -> Any:
+    """Returns the object or array that a text contains as JSON, or None if it contains neither."""
     start = text[:64].lstrip()[:1]
     if start not in ("{", "[") or len(text) > _MAX_INNER_JSON_CHARS:
         return None
@@ -109,7 +114,7 @@ def json_in(text: str) -> Any:
 
 
 def value_lines(value: Any) -> Iterator[tuple[int, str]]:
-    """The lines of indented JSON, and how deep each is; tokens as written."""
+    """The lines of indented JSON, each with its depth; tokens stay as they were written."""
     levels: list[tuple[Iterator[tuple[str, Any, str]], str]] = []
     item: tuple[str, Any, str] | None = ("", value, "")
     while item is not None:
@@ -128,7 +133,7 @@ def value_lines(value: Any) -> Iterator[tuple[int, str]]:
 
 
 def _items(value: list[Any]) -> Iterator[tuple[str, Any, str]]:
-    last = len(value) - 1
-    for number, part in enumerate(value):
+    last_index = len(value) - 1
+    for index, part in enumerate(value):
         name, inner = part if isinstance(value, Pairs) else (None, part)
-        yield "" if name is None else f"{quoted(name)}: ", inner, "" if number == last else ","
+        yield "" if name is None else f"{quoted(name)}: ", inner, "" if index == last_index else ","

@@ -1,8 +1,8 @@
 """Excerpts: the part of a payload that a finding is about, on one line, with carets below the place.
 
-The place is located in the bytes themselves, in one pass over their tokens, so any size and nesting takes linear time,
-and an excerpt shows what crossed and not what a parser made of it. If the place is missing, as with a missing required
-member, its container is shown.
+The place is located in the bytes themselves, in one pass over their tokens. This takes linear time regardless of
+nesting, and an excerpt shows the bytes that crossed, not a parser's view of them. If the place does not exist, as with
+a missing required member, the excerpt shows its container.
 """
 
 import re
@@ -14,11 +14,11 @@ from mcpproxy.sanitise import sanitise_bytes
 from mcpproxy.wording.cells import cells, fit
 
 TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{},:]|[^\s\[\]{},:"]++|"', re.DOTALL)
-"""A string, a bracket, comma or colon, or a run of anything else but blanks."""
+"""A string, a bracket, a comma or a colon, or a run of anything else except white space."""
 _MAX_KEY_BYTES: Final = 4096
-"""Bytes of a member's name that is compared with one of a pointer."""
-_CONTEXT: Final = 24
-"""Bytes shown before the place, if not all fits."""
+"""The most bytes of a member's name that is compared with a step of a pointer."""
+_CONTEXT_BYTES: Final = 24
+"""The number of bytes shown before the place if not all of them fit."""
 
 
 class Excerpt(NamedTuple):
@@ -26,30 +26,32 @@ class Excerpt(NamedTuple):
 
     text: str
     indent: int = 0
-    """Cells before the carets."""
+    """The number of cells before the carets."""
     carets: int = 0
-    """How many; 0 if no place is known."""
+    """The number of carets; 0 if no place is known."""
     is_plain: bool = True
     """Whether it shows the exact place and everything before it, so that the place need not be described."""
 
 
 def excerpt(raw: bytes, pointer: str, width: int) -> Excerpt:
-    """A line of at most `width` cells of a payload, with carets for the value of a pointer where it is found.
+    """At most `width` cells of a payload, with carets below the value of a pointer if that is found.
 
-    Without a pointer, all of it is at fault; then carets are worth a line only if it is not JSON.
+    Without a pointer, the whole payload is at fault; then it has carets only if it is not JSON.
     """
-    there, span = nearest(raw, pointer) if pointer else ("", None)
-    if span is None or not there:
+    resolved_pointer, span = nearest(raw, pointer) if pointer else ("", None)
+    if span is None or not resolved_pointer:
         text = fit(sanitise_bytes(raw, width + 1), width)
         if pointer or raw.lstrip()[:1] in (b"{", b"["):
             return Excerpt(text, is_plain=not pointer)
         return Excerpt(text, 0, cells(text))
     start, end = span
-    before, is_whole = _before(raw, start, width * 2 // 3)
-    inside = sanitise_bytes(raw[start:end], width + 1)
-    text = fit(before + inside + sanitise_bytes(raw[end : end + 4 * width], width + 1), width)
-    indent = cells(before)
-    return Excerpt(text, indent, max(1, min(cells(inside), width - indent)), is_whole and there == pointer)
+    before_text, is_whole = _before(raw, start, width * 2 // 3)
+    value_text = sanitise_bytes(raw[start:end], width + 1)
+    text = fit(before_text + value_text + sanitise_bytes(raw[end : end + 4 * width], width + 1), width)
+    indent = cells(before_text)
+    return Excerpt(
+        text, indent, max(1, min(cells(value_text), width - indent)), is_whole and resolved_pointer == pointer
+    )
 
 
 def _before(raw: bytes, start: int, width: int) -> tuple[str, bool]:
@@ -58,7 +60,7 @@ def _before(raw: bytes, start: int, width: int) -> tuple[str, bool]:
         text = sanitise_bytes(raw[:start], None)
         if cells(text) <= width:
             return text, True
-    for context in (_CONTEXT, _CONTEXT // 4, 0):
+    for context in (_CONTEXT_BYTES, _CONTEXT_BYTES // 4, 0):
         begin = max(0, start - context)
         while begin < start and 0x80 <= raw[begin] < 0xC0:
             begin += 1
@@ -71,11 +73,11 @@ def _before(raw: bytes, start: int, width: int) -> tuple[str, bool]:
 def nearest(raw: bytes, pointer: str) -> tuple[str, tuple[int, int] | None]:
     """Returns the part of a pointer that resolves, and the start and end of its value (None if nothing resolves)."""
     steps = pointer.split("/")
-    search = _searched(raw, pointer)
+    search = _search(raw, pointer)
     if search.span is None:
-        # A second pass for its end: only now is it known that the path leads no further.
+        # A second pass finds the end of the value: only now is it known that the path leads no further.
         steps = steps[: search.reached + 1]
-        search = _searched(raw, "/".join(steps))
+        search = _search(raw, "/".join(steps))
     return "/".join(steps), search.span
 
 
@@ -84,10 +86,10 @@ def locate(raw: bytes, pointer: str) -> tuple[int, int] | None:
 
     Of two members with one name, the first counts. Invalid JSON may have places in its beginning.
     """
-    return _searched(raw, pointer).span
+    return _search(raw, pointer).span
 
 
-def _searched(raw: bytes, pointer: str) -> "_Search":
+def _search(raw: bytes, pointer: str) -> "_Search":
     search = _Search([part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]])
     if not pointer or pointer.startswith("/"):
         for token in TOKEN.finditer(raw):
@@ -103,13 +105,13 @@ class _Search:
         self.span: tuple[int, int] | None = None
         self.reached = -1
         """Steps resolved so far; -1 if there is no value at all."""
-        self._left = path[::-1]
+        self._remaining_steps = path[::-1]
         """Steps still to be taken, the next one last."""
         self._step = ""
         """The next step within the current container."""
-        self._wanted = True
+        self._is_on_path = True
         """Whether the next value is on the path."""
-        self._in_array = self._at_key = False
+        self._is_in_array = self._is_at_key = False
         self._index = 0
         self._depth = 0
         """Open containers in a value that is skipped, or is the target."""
@@ -117,49 +119,49 @@ class _Search:
 
     def feed(self, token: "re.Match[bytes]") -> bool:
         """Process the next token; return whether the search is over."""
-        mark = token[0][:1]
+        first_byte = token[0][:1]
         if token[0] == b'"':
             return True  # a string without an end
         if self._depth:
-            return self._pass_over(mark, token)
-        if mark in b",:":
-            if mark == b",":
-                self._turn_to_next()
+            return self._skip_token(first_byte, token)
+        if first_byte in b",:":
+            if first_byte == b",":
+                self._on_comma()
             return False
-        if mark in b"]}":
+        if first_byte in b"]}":
             return True
-        if self._at_key:
-            self._at_key = False
-            self._wanted = len(token[0]) <= _MAX_KEY_BYTES and _text(token[0]) == self._step
+        if self._is_at_key:
+            self._is_at_key = False
+            self._is_on_path = len(token[0]) <= _MAX_KEY_BYTES and _text(token[0]) == self._step
             return False
-        return self._value(mark, token)
+        return self._on_value(first_byte, token)
 
-    def _pass_over(self, mark: bytes, token: "re.Match[bytes]") -> bool:
-        self._depth += (mark in b"[{") - (mark in b"]}")
+    def _skip_token(self, first_byte: bytes, token: "re.Match[bytes]") -> bool:
+        self._depth += (first_byte in b"[{") - (first_byte in b"]}")
         if self._depth or self._start is None:
             return False
         self.span = self._start, token.end()
         return True
 
-    def _turn_to_next(self) -> None:
+    def _on_comma(self) -> None:
         self._index += 1
-        self._at_key = not self._in_array
-        self._wanted = self._in_array and self._step == str(self._index)
+        self._is_at_key = not self._is_in_array
+        self._is_on_path = self._is_in_array and self._step == str(self._index)
 
-    def _value(self, mark: bytes, token: "re.Match[bytes]") -> bool:
-        opens = mark in b"[{"
-        if not self._wanted:
-            self._depth = int(opens)
+    def _on_value(self, first_byte: bytes, token: "re.Match[bytes]") -> bool:
+        is_container = first_byte in b"[{"
+        if not self._is_on_path:
+            self._depth = int(is_container)
             return False
         self.reached += 1
-        if not self._left:
-            self.span = None if opens else token.span()
-            self._start, self._depth = token.start(), int(opens)
-            return not opens
-        if opens:
-            self._step, self._index, self._in_array = self._left.pop(), 0, mark == b"["
-            self._at_key, self._wanted = not self._in_array, self._in_array and self._step == "0"
-        return not opens
+        if not self._remaining_steps:
+            self.span = None if is_container else token.span()
+            self._start, self._depth = token.start(), int(is_container)
+            return not is_container
+        if is_container:
+            self._step, self._index, self._is_in_array = self._remaining_steps.pop(), 0, first_byte == b"["
+            self._is_at_key, self._is_on_path = not self._is_in_array, self._is_in_array and self._step == "0"
+        return not is_container
 
 
 def _text(token: bytes) -> object:

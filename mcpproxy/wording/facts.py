@@ -3,18 +3,18 @@
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from analysis.conversation.call import ENDLESS, REASON, Call, MessageContext, Outcome
-from analysis.conversation.message import Invalid, Message, Notification, Request, Response
+from analysis.conversation.call import ENDLESS_METHODS, MAX_REASON_CHARS, Call, MessageContext, Outcome
+from analysis.conversation.message import InvalidMessage, Message, Notification, Request, Response
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.gists import cancellation_text
 from mcpproxy.wording.lines import stray_line
 from mcpproxy.wording.meaning import Meaning, meaning_of
 from mcpproxy.wording.names import id_text, name_of
-from mcpproxy.wording.statuses import Status, answer, fate, verdict, waiting
+from mcpproxy.wording.statuses import Status, answer_status, fate_status, outcome_status, waiting_status
 from mcpproxy.wording.units import duration
 
 _CONTENT: Final = {"tools/call": "content", "resources/read": "contents", "prompts/get": "messages"}
-"""By method: the requested member of the result."""
+"""The member of the result that a request asks for, by method."""
 
 
 class Fact(NamedTuple):
@@ -25,7 +25,7 @@ class Fact(NamedTuple):
     is_bad: bool = False
 
 
-def titled(request: Request) -> str:
+def request_title(request: Request) -> str:
     """A request by its method, id and name: `tools/call #7 add`."""
     name = name_of(request)
     return f"{sanitise(request.method)}{id_text(request.id)}{f' {name}' if name else ''}"
@@ -35,55 +35,55 @@ def title(context: MessageContext) -> str:
     """What a message is: `tools/call #7 add`, `answer to tools/call #7 add`, `not a message`."""
     message = context.message
     if isinstance(message, Request):
-        return titled(message)
+        return request_title(message)
     if isinstance(message, Response):
         return "answer" + (
-            f" to {titled(context.answered.request)}" if context.answered is not None else id_text(message.id)
+            f" to {request_title(context.answered.request)}" if context.answered is not None else id_text(message.id)
         )
     if isinstance(message, Notification):
         return sanitise(message.method)
-    aside = stray_line(message, is_stray_body=context.is_stray_body)
-    return "not a message" if aside is None else aside[0].text
+    stray_parts = stray_line(message, is_stray_body=context.is_stray_body)
+    return "not a message" if stray_parts is None else stray_parts[0].text
 
 
 def status_of(call: Call, waited_ns: int | None = None) -> Status:
-    """What a response means for its call, or what became of a call without one; not how it was cancelled.
+    """The status of a call: what its response means, or what became of it without one; not how it was cancelled.
 
     Args:
         call: the call.
-        waited_ns: how long it waits, if it may still be answered.
+        waited_ns: how long it has waited, if it may still be answered.
     """
     if call.response is not None:
-        return answer(call.response, Meaning(call))
-    return fate(call, says_how=False) if waited_ns is None else waiting(waited_ns)
+        return answer_status(call.response, Meaning(call))
+    return fate_status(call, says_how=False) if waited_ns is None else waiting_status(waited_ns)
 
 
 def cancellation(call: Call) -> Fact | None:
     """How a call was cancelled or abandoned; also when and why, unless its status says so."""
     if call.cancelled_seq is None:
         return None
-    by = f"by closing its HTTP exchange (record {call.cancelled_seq})"
-    by = by if call.is_closed_by_client else f"by frame {call.cancelled_seq}"
+    means = f"by closing its HTTP exchange (record {call.cancelled_seq})"
+    means = means if call.is_closed_by_client else f"by frame {call.cancelled_seq}"
     if call.response is None:
-        return Fact("cancelled", by)
-    reason = f": {sanitise(call.cancel_reason, REASON)}" if call.cancel_reason else ""
+        return Fact("cancelled", means)
+    reason = f": {sanitise(call.cancel_reason, MAX_REASON_CHARS)}" if call.cancel_reason else ""
     is_abandoned = call.abandoned_ns is not None
-    word = verdict(Outcome.CANCELLED, is_abandoned=is_abandoned).word
-    return Fact(word, f"after {duration(call.cancelled_after_ns or 0)} {by}{reason}", is_abandoned)
+    word = outcome_status(Outcome.CANCELLED, is_abandoned=is_abandoned).word
+    return Fact(word, f"after {duration(call.cancelled_after_ns or 0)} {means}{reason}", is_abandoned)
 
 
 def outcome(call: Call, waited_ns: int | None = None) -> Fact | None:
-    """Returns what became of a call, or None for one that is due no response and was not cancelled.
+    """Returns what became of a call, or None for a call that needs no response and was not cancelled.
 
     Args:
         call: the call.
-        waited_ns: how long it waits, if it may still be answered.
+        waited_ns: how long it has waited, if it may still be answered.
     """
     status, response = status_of(call, waited_ns), call.response
     if response is not None:
-        silence = _silence(response, call.request.method) if call.outcome is Outcome.RESULT else ""
-        return Fact("outcome", status._replace(verdict=f"{status.verdict}{silence}").word, status.is_bad)
-    if call.request.method in ENDLESS and call.cancelled_seq is None:
+        missing_content = _missing_content(response, call.request.method) if call.outcome is Outcome.RESULT else ""
+        return Fact("outcome", status._replace(verdict=f"{status.verdict}{missing_content}").word, status.is_bad)
+    if call.request.method in ENDLESS_METHODS and call.cancelled_seq is None:
         return None
     return Fact("outcome", status.word + status.text, status.is_bad)
 
@@ -92,25 +92,25 @@ def outcome_facts(call: Call, waited_ns: int | None = None) -> Iterator[Fact]:
     """What the page of a request says became of it; the arguments are those of `outcome`."""
     fact, response = outcome(call, waited_ns), call.response
     if fact is not None and response is not None:
-        fact = Fact("answered", f"by frame {response.seq} after {_latency(call)}: {fact.text}", fact.is_bad)
+        fact = Fact("answered", f"by frame {response.seq} after {_latency_text(call)}: {fact.text}", fact.is_bad)
     yield from filter(None, (fact, cancellation(call)))
 
 
-def related_facts(message: Message, meaning: Meaning, unread: Request | None = None) -> Iterator[Fact]:
+def related_facts(message: Message, meaning: Meaning, unread_request: Request | None = None) -> Iterator[Fact]:
     """What the page of a message that is not a request says about other messages.
 
     Args:
         message: the message.
         meaning: what it means.
-        unread: for a response that its client cannot have read: the request that it would have answered.
+        unread_request: for a response that its client cannot have read: the request that it would have answered.
     """
     if isinstance(message, Response):
-        yield _answers(message, meaning, unread)
-    elif isinstance(message, Invalid):
+        yield _answered_fact(message, meaning, unread_request)
+    elif isinstance(message, InvalidMessage):
         yield Fact("problem", message.reason, is_bad=True)
     elif meaning.cancels is not None:
-        named = f"{titled(meaning.cancels)} (frame {meaning.cancels.seq})"
-        yield Fact("cancels", ", ".join(filter(None, (named, cancellation_text(meaning)))), meaning.is_abandoned)
+        request_text = f"{request_title(meaning.cancels)} (frame {meaning.cancels.seq})"
+        yield Fact("cancels", ", ".join(filter(None, (request_text, cancellation_text(meaning)))), meaning.is_abandoned)
 
 
 def facts(context: MessageContext, call: Call | None, waited_ns: int | None = None) -> Iterator[Fact]:
@@ -119,7 +119,7 @@ def facts(context: MessageContext, call: Call | None, waited_ns: int | None = No
     Args:
         context: the message.
         call: for a request: its call, if it is known.
-        waited_ns: how long that waits, if it may still be answered.
+        waited_ns: how long that call has waited, if it may still be answered.
     """
     message = context.message
     if message.frames[0].is_abridged:
@@ -130,25 +130,25 @@ def facts(context: MessageContext, call: Call | None, waited_ns: int | None = No
         yield from related_facts(message, meaning_of(context), context.request)
 
 
-def _answers(response: Response, meaning: Meaning, unread: Request | None) -> Fact:
-    """What a response answers; or why it answers nothing, and what it would mean."""
+def _answered_fact(response: Response, meaning: Meaning, unread_request: Request | None) -> Fact:
+    """What a response answers; if it answers nothing, why, and what it would mean."""
     call = meaning.call
     fact = None if call is None else outcome(call)
     if call is not None and fact is not None:
-        return Fact("answers", f"frame {call.request.seq} after {_latency(call)}: {fact.text}", fact.is_bad)
-    if unread is not None:
-        why = f"its client cannot have read it, so frame {unread.seq} has no answer"
-        return Fact("answers", f"nothing: {why}", is_bad=True)
-    status = answer(response, meaning)
+        return Fact("answers", f"frame {call.request.seq} after {_latency_text(call)}: {fact.text}", fact.is_bad)
+    if unread_request is not None:
+        reason = f"its client cannot have read it, so frame {unread_request.seq} has no answer"
+        return Fact("answers", f"nothing: {reason}", is_bad=True)
+    status = answer_status(response, meaning)
     return Fact("answers", f"nothing: {status.word}, {status.text}", is_bad=True)
 
 
-def _latency(call: Call) -> str:
-    took = duration(call.latency_ns or 0)
-    return took if call.has_exact_times else f"about {took}"
+def _latency_text(call: Call) -> str:
+    latency = duration(call.latency_ns or 0)
+    return latency if call.has_exact_times else f"about {latency}"
 
 
-def _silence(response: Response, method: str) -> str:
+def _missing_content(response: Response, method: str) -> str:
     """Returns which expected content of a result is empty, as words after its verdict, or an empty string if none."""
     member, result = _CONTENT.get(method), response.result
     if (

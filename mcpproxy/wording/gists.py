@@ -8,10 +8,10 @@ from analysis.conversation.message import Notification, Request
 from analysis.facts import texts_in
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.counts import count_text
-from mcpproxy.wording.meaning import UNKNOWN, Meaning
-from mcpproxy.wording.names import NAMED_BY, name_of
+from mcpproxy.wording.meaning import UNKNOWN_MEANING, Meaning
+from mcpproxy.wording.names import NAME_PATHS, name_of
 from mcpproxy.wording.units import duration
-from mcpproxy.wording.values import EXCERPT, excerpt, one_line, string, value_at
+from mcpproxy.wording.values import MAX_EXCERPT_CHARS, excerpt, one_line, string, value_at
 
 ID_STATES: Final[dict[IdState | None, str]] = {
     IdState.ANSWERED: "answered before",
@@ -20,10 +20,10 @@ ID_STATES: Final[dict[IdState | None, str]] = {
     IdState.CANCELLED: "not readable",
 }
 """What the state of an id says about a message that names it and belongs to no call."""
-YIELDS: Final = " ⇒ "
+GIST_SEPARATOR: Final = " ⇒ "
 """The separator between the gist of a request and that of its response."""
 
-_GIST: Final[dict[str, tuple[str, ...]]] = {
+_GIST_MEMBERS: Final[dict[str, tuple[str, ...]]] = {
     "initialize": ("protocolVersion",),
     "tools/call": ("arguments",),
     "prompts/get": ("arguments",),
@@ -32,7 +32,7 @@ _GIST: Final[dict[str, tuple[str, ...]]] = {
     "notifications/resources/updated": ("uri",),
 }
 """The members of the params that are worth a line; other methods show all of them."""
-_LISTS: Final = {
+_LIST_NOUNS: Final = {
     "tools": "tool",
     "resources": "resource",
     "resourceTemplates": "template",
@@ -42,7 +42,7 @@ _LISTS: Final = {
 }
 
 
-def gist(message: Request | Notification, meaning: Meaning = UNKNOWN) -> str:
+def gist(message: Request | Notification, meaning: Meaning = UNKNOWN_MEANING) -> str:
     """The payload of a request or notification, shortened to what matters; for a cancellation, what it cancels."""
     if meaning.is_repeat:
         return "again, after the redirect"
@@ -51,20 +51,20 @@ def gist(message: Request | Notification, meaning: Meaning = UNKNOWN) -> str:
         return excerpt(params) if params else ""
     if not isinstance(message, Request) and method in _NOTIFICATION_TEXTS:
         return _NOTIFICATION_TEXTS[method](params, meaning)
-    if method in _GIST:
-        value = value_at(params, *_GIST[method])
-        # A retry of the same call (2026-07-28), with what its interim result had asked for.
+    if method in _GIST_MEMBERS:
+        value = value_at(params, *_GIST_MEMBERS[method])
+        # A retry of the same call (2026-07-28), with the input that its interim result asked for.
         again = "again " if "requestState" in params or "inputResponses" in params else ""
         return again + (excerpt(value) if value else "")
-    named = NAMED_BY.get(method, ())[:1]
-    rest = {name: value for name, value in params.items() if name != "_meta" and name not in named}
-    return excerpt(rest) if rest else ""
+    name_members = NAME_PATHS.get(method, ())[:1]
+    other_params = {name: value for name, value in params.items() if name != "_meta" and name not in name_members}
+    return excerpt(other_params) if other_params else ""
 
 
 def log_source(params: Mapping[str, Any]) -> str:
     """The level and the logger of a log message: `[error] db`."""
     logger = f" {string(params, 'logger')}" if string(params, "logger") else ""
-    return sanitise(f"[{string(params, 'level')}]{logger}", EXCERPT)
+    return sanitise(f"[{string(params, 'level')}]{logger}", MAX_EXCERPT_CHARS)
 
 
 def progress_text(params: Mapping[str, Any]) -> str:
@@ -73,14 +73,16 @@ def progress_text(params: Mapping[str, Any]) -> str:
     return f"{excerpt(params.get('progress', '?'))}{total}"
 
 
-def _log(params: Mapping[str, Any], _: Meaning) -> str:
+def _log_gist(params: Mapping[str, Any], _: Meaning) -> str:
     colon = ":" if string(params, "logger") else ""
-    return sanitise(f"{log_source(params)}{colon} {excerpt(params.get('data', ''))}", EXCERPT)
+    return sanitise(f"{log_source(params)}{colon} {excerpt(params.get('data', ''))}", MAX_EXCERPT_CHARS)
 
 
-def _progress(params: Mapping[str, Any], _: Meaning) -> str:
+def _progress_gist(params: Mapping[str, Any], _: Meaning) -> str:
     message = f" {string(params, 'message')}" if string(params, "message") else ""
-    return sanitise(f"{progress_text(params)}{message} (token {excerpt(params.get('progressToken'))})", EXCERPT)
+    return sanitise(
+        f"{progress_text(params)}{message} (token {excerpt(params.get('progressToken'))})", MAX_EXCERPT_CHARS
+    )
 
 
 def cancellation_text(meaning: Meaning) -> str:
@@ -93,21 +95,21 @@ def cancellation_text(meaning: Meaning) -> str:
     )
 
 
-def _cancellation(params: Mapping[str, Any], meaning: Meaning) -> str:
+def _cancellation_gist(params: Mapping[str, Any], meaning: Meaning) -> str:
     request, reason = meaning.cancels, string(params, "reason")
     if request is None:
-        named = f"#{excerpt(params.get('requestId'))}, {ID_STATES.get(meaning.id_state, 'no request seen')}"
+        request_text = f"#{excerpt(params.get('requestId'))}, {ID_STATES.get(meaning.id_state, 'no request seen')}"
     else:
-        became = cancellation_text(meaning)
-        named = f"#{request.id.text}{f' {became}:' if became else ''}"
-        named = " ".join(filter(None, (named, request.method, name_of(request))))
-    return sanitise(f"{named}: {reason}" if reason else named, EXCERPT)
+        outcome = cancellation_text(meaning)
+        request_text = f"#{request.id.text}{f' {outcome}:' if outcome else ''}"
+        request_text = " ".join(filter(None, (request_text, request.method, name_of(request))))
+    return sanitise(f"{request_text}: {reason}" if reason else request_text, MAX_EXCERPT_CHARS)
 
 
 _NOTIFICATION_TEXTS: Final[dict[str, Callable[[Mapping[str, Any], Meaning], str]]] = {
-    "notifications/progress": _progress,
-    "notifications/message": _log,
-    "notifications/cancelled": _cancellation,
+    "notifications/progress": _progress_gist,
+    "notifications/message": _log_gist,
+    "notifications/cancelled": _cancellation_gist,
 }
 """Notifications that are described in words."""
 
@@ -122,8 +124,8 @@ def error_text(result: Mapping[str, Any]) -> str:
 
 
 def summary(result: Mapping[str, Any], method: str) -> str:
-    """How many of what, which revision, which decision: the one thing that an ordinary result is about."""
-    for member, noun in _LISTS.items():
+    """The one thing that an ordinary result is about: how many items, which revision, or which decision."""
+    for member, noun in _LIST_NOUNS.items():
         value = result.get(member)
         if isinstance(value, list):
             return count_text(len(value), noun) + (", more" if result.get("nextCursor") else "")
@@ -135,15 +137,15 @@ def summary(result: Mapping[str, Any], method: str) -> str:
     return _preview(result)
 
 
-_NOT_SAID: Final = ("_meta", "resultType", "taskId", "isError", "ttlMs", "cacheScope", "nextCursor")
-"""The members of a result that say nothing about what was asked for."""
-_CONTENT: Final = ("content", "contents", "messages")
-"""The members of a result that hold what was asked for: those of tools and of sampling, of resources, of prompts."""
+_UNINFORMATIVE_MEMBERS: Final = ("_meta", "resultType", "taskId", "isError", "ttlMs", "cacheScope", "nextCursor")
+"""The members of a result that say nothing about the requested content."""
+_CONTENT_MEMBERS: Final = ("content", "contents", "messages")
+"""The members that contain the requested content: in results of tools and sampling, of resources, and of prompts."""
 
 
 def _preview(result: Mapping[str, Any]) -> str:
     """Returns the first text of a result, or its substitute, or an empty string if it says nothing."""
-    for member in _CONTENT:
+    for member in _CONTENT_MEMBERS:
         blocks = result.get(member)
         for block in blocks if isinstance(blocks, list) else [blocks]:
             if text := one_line(string(block, "text") or string(block, "content", "text")):
@@ -153,15 +155,15 @@ def _preview(result: Mapping[str, Any]) -> str:
     for member in ("structuredContent", "completion"):
         if result.get(member):
             return excerpt(value_at(result, "completion", "values") or result[member])
-    rest = {name: value for name, value in result.items() if name not in _NOT_SAID}
-    return excerpt(rest) if any(value not in ({}, []) for value in rest.values()) else ""
+    other_members = {name: value for name, value in result.items() if name not in _UNINFORMATIVE_MEMBERS}
+    return excerpt(other_members) if any(value not in ({}, []) for value in other_members.values()) else ""
 
 
-def asked_and_answered(asked: str, answered: str) -> str:
+def call_gist(request_gist: str, response_gist: str) -> str:
     """The gist of a request and the gist of its response: `{"a":1} ⇒ The sum is 3`.
 
     Args:
-        asked: the gist of the request.
-        answered: the gist of the response; empty if there is none.
+        request_gist: the gist of the request.
+        response_gist: the gist of the response; empty if there is none.
     """
-    return f"{asked}{YIELDS}{answered}".strip() if answered else asked
+    return f"{request_gist}{GIST_SEPARATOR}{response_gist}".strip() if response_gist else request_gist

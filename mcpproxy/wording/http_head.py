@@ -9,26 +9,26 @@ from mcpproxy.wording.spans import Span
 
 
 def request_head(http: HttpExchange) -> Iterator[list[Span]]:
-    """Method and target of a request, and a line for each of its header fields."""
+    """The method and target of a request, and a line for each of its header fields."""
     yield [Span(f"{sanitise(http.method, 40) or 'request lost'} {sanitise(http.target, None)}".rstrip(), "accent")]
     yield from _fields(http.fields.items())
 
 
 def response_head(http: HttpExchange) -> Iterator[list[Span]]:
-    """The status of a response, how its exchange ended if not well, and a line for each header field."""
+    """The status of a response, how its exchange ended if it was not complete, and a line for each header field."""
     status = "no answer" if http.status is None else str(http.status)
-    ended = f"   ended by {sanitise(http.ended_by, 40)}" if http.ended_by not in (None, "complete") else ""
-    yield [Span(status, "accent"), Span(ended, "dim")] if ended else [Span(status, "accent")]
+    ending = f"   ended by {sanitise(http.ended_by, 40)}" if http.ended_by not in (None, "complete") else ""
+    yield [Span(status, "accent"), Span(ending, "dim")] if ending else [Span(status, "accent")]
     yield from _fields(http.answer_fields.items())
 
 
 def recorded_head(head: Mapping[str, Any]) -> Iterator[list[Span]]:
-    """A head as one `exchange` record has it: its first line, and a line for each header field, in order."""
+    """A head as an `exchange` record contains it: its first line, and a line for each header field, in order."""
     names = ("version", "status", "reason") if "status" in head else ("method", "target", "version")
     parts = [head.get(name) for name in names]
     words = [sanitise(str(part), None) for part in parts if isinstance(part, str | int) and part != ""]
-    by = f"   by {sanitise(str(head['by']), 40)}" if isinstance(head.get("by"), str) else ""
-    yield [Span(" ".join(words), "accent"), *([Span(by, "dim")] if by else [])]
+    responder = f"   by {sanitise(str(head['by']), 40)}" if isinstance(head.get("by"), str) else ""
+    yield [Span(" ".join(words), "accent"), *([Span(responder, "dim")] if responder else [])]
     headers = head.get("headers")
     pairs = [pair for pair in headers if isinstance(pair, list) and len(pair) == 2] if isinstance(headers, list) else []
     yield from _fields((str(name), str(value)) for name, value in pairs)

@@ -1,12 +1,12 @@
-"""Meaning: what a message means, as far as a line says it.
+"""Meaning: what a message means, as far as a line shows it.
 
-A reading knows it when the message comes; a screen assembles it again for each row that it draws.
+A reading knows it when it reads the message; a screen assembles it again for each row that it draws.
 """
 
 from typing import Final, NamedTuple
 
 from analysis.conversation.call import Call, IdState, MessageContext
-from analysis.conversation.message import Invalid, Request
+from analysis.conversation.message import InvalidMessage, Request
 
 
 class Meaning(NamedTuple):
@@ -15,9 +15,10 @@ class Meaning(NamedTuple):
     call: Call | None = None
     """For a response: the call that it answers."""
     id_state: IdState | None = None
-    """For a response or a cancellation: what had become of the id that it names."""
-    meant: str = ""
-    """For a response that fits no request: the request that it was probably meant for, as a clause. Untrusted text."""
+    """For a response or a cancellation: the state of the id that it names, at that time."""
+    probable_request: str = ""
+    """For a response that matches no request: the request that it was probably meant for, as a clause of untrusted
+    text."""
     cancels: Request | None = None
     """For a cancellation: the request that it names."""
     cancelled_after_ns: int | None = None
@@ -32,7 +33,7 @@ class Meaning(NamedTuple):
     """For a response: whether its id matches its request only as another JSON type."""
 
 
-UNKNOWN: Final = Meaning()
+UNKNOWN_MEANING: Final = Meaning()
 """Nothing else is known about the message."""
 
 
@@ -47,6 +48,6 @@ def meaning_of(context: MessageContext) -> Meaning:
         None if cancelled is None else cancelled.cancelled_after_ns,
         cancelled is not None and cancelled.abandoned_ns is not None,
         context.is_repeat,
-        type(context.message) is Invalid and context.is_stray_body,
+        type(context.message) is InvalidMessage and context.is_stray_body,
         context.is_converted,
     )

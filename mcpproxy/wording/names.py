@@ -1,4 +1,4 @@
-"""Names of requests, their ids and peers."""
+"""The names of requests, ids, revisions and peers as text."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -7,14 +7,14 @@ from analysis.conversation.message import Id, Request
 from analysis.conversation.session import Peer
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.cells import fit
-from mcpproxy.wording.values import EXCERPT, string
+from mcpproxy.wording.values import MAX_EXCERPT_CHARS, string
 
-REVISIONS: Final = 4
+MAX_REVISIONS: Final = 4
 """The most revisions of a capture that are named; there are hardly more than two."""
-ID_CELLS: Final = 16
-"""Cells of an id."""
+MAX_ID_CELLS: Final = 16
+"""The most cells of an id."""
 
-NAMED_BY: Final[dict[str, tuple[str, ...]]] = {
+NAME_PATHS: Final[dict[str, tuple[str, ...]]] = {
     "tools/call": ("name",),
     "prompts/get": ("name",),
     "resources/read": ("uri",),
@@ -27,26 +27,26 @@ NAMED_BY: Final[dict[str, tuple[str, ...]]] = {
     "tasks/cancel": ("taskId",),
     "tasks/update": ("taskId",),
 }
-"""The member in which a request says what it is about, by method."""
+"""The path of the member that says what a request is about, by method."""
 
 
 def id_text(id_: Id | None) -> str:
-    """` #7`, ` #"7"`, or nothing."""
-    return "" if id_ is None else fit(f" #{sanitise(id_.text, 64)}", ID_CELLS)
+    """An id after a space, as in ` #7` or ` #"7"`, or an empty string if there is none."""
+    return "" if id_ is None else fit(f" #{sanitise(id_.text, 64)}", MAX_ID_CELLS)
 
 
 def name_of(request: Request) -> str:
     """The tool, prompt or resource that a request concerns, if it names one."""
-    return sanitise(string(request.params, *NAMED_BY.get(request.method, ())), EXCERPT)
+    return sanitise(string(request.params, *NAME_PATHS.get(request.method, ())), MAX_EXCERPT_CHARS)
 
 
 def revisions_text(revisions: Iterable[str]) -> str:
     """The revisions of a capture, each once, in the order of its sessions: `2025-11-25, 2026-07-28`."""
     texts = list(dict.fromkeys(sanitise(revision, 40) for revision in revisions))
-    more = len(texts) - REVISIONS
-    return ", ".join([*texts[:REVISIONS], *([f"and {more:,} more"] if more > 0 else [])])
+    hidden_count = len(texts) - MAX_REVISIONS
+    return ", ".join([*texts[:MAX_REVISIONS], *([f"and {hidden_count:,} more"] if hidden_count > 0 else [])])
 
 
 def peer_text(peer: Peer) -> str:
-    """Name and version of one side."""
+    """The name and version of a peer."""
     return sanitise(peer.text.rstrip(), 60)

@@ -20,10 +20,10 @@ class Span(NamedTuple):
 
 
 class Style:
-    """Colours or none. Colour is never the only carrier of a meaning."""
+    """Draws text with or without colours. Colour is never the only carrier of a meaning."""
 
     def __init__(self, *, colour: bool = False) -> None:
-        """If `colour` is false, only the text itself is written."""
+        """If `colour` is false, paint only the text itself."""
         self.colour = colour
 
     @classmethod
@@ -32,8 +32,8 @@ class Style:
         return cls(colour=stream.isatty() and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb")
 
     @classmethod
-    def chosen(cls, choice: str, stream: TextIO, environ: Mapping[str, str]) -> "Style":
-        """The style that `--color` asks for: `always`, `never`, or `auto` for what suits the stream."""
+    def for_choice(cls, choice: str, stream: TextIO, environ: Mapping[str, str]) -> "Style":
+        """The style for a choice of `--color`: `always`, `never`, or `auto` for the one that suits the stream."""
         return cls.for_stream(stream, environ) if choice == "auto" else cls(colour=choice == "always")
 
     def paint(self, spans: Iterable[Span]) -> str:
@@ -48,14 +48,14 @@ class Style:
 
 def fit_spans(spans: Iterable[Span], width: int) -> tuple[list[Span], int]:
     """The spans that fit in `width` cells, the last one cut if necessary, and how many cells they take."""
-    fitting: list[Span] = []
-    used = 0
+    fitting_spans: list[Span] = []
+    used_cells = 0
     for span in spans:
         size = cells(span.text)
-        if used + size > width:
-            cut = fit(span.text, width - used)
-            fitting.append(Span(cut, span.role))
-            return fitting, used + cells(cut)
-        fitting.append(span)
-        used += size
-    return fitting, used
+        if used_cells + size > width:
+            cut_text = fit(span.text, width - used_cells)
+            fitting_spans.append(Span(cut_text, span.role))
+            return fitting_spans, used_cells + cells(cut_text)
+        fitting_spans.append(span)
+        used_cells += size
+    return fitting_spans, used_cells

@@ -1,4 +1,4 @@
-"""Status: what became of a call, in a word and an explanation. All commands, reports and screens take it from here."""
+"""Status: what became of a call, in a word and an explanation, for all commands, reports and screens."""
 
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
@@ -8,11 +8,11 @@ from analysis.conversation.message import Response
 from analysis.facts import text_of_error
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.cells import fit
-from mcpproxy.wording.failures import failure
+from mcpproxy.wording.failures import failure_text
 from mcpproxy.wording.gists import ID_STATES, error_text, summary
 from mcpproxy.wording.meaning import Meaning
 from mcpproxy.wording.units import duration
-from mcpproxy.wording.values import EXCERPT, excerpt, string
+from mcpproxy.wording.values import MAX_EXCERPT_CHARS, excerpt, string
 
 _WORDS: Final = {
     Outcome.RESULT: "ok",
@@ -33,7 +33,7 @@ class Status(NamedTuple):
     verdict: str
     """`ok`, `error -32602`, `abandoned`, …"""
     text: str = ""
-    """What explains it: of a response, a count or the text of an error; else a clause that continues from the word."""
+    """The explanation: for a response, a count or the text of an error; otherwise a clause that continues the word."""
     is_bad: bool = False
     late_ns: int | None = None
     """How long after its cancellation the call was answered, if it was."""
@@ -45,16 +45,16 @@ class Status(NamedTuple):
 
     @property
     def short(self) -> str:
-        """The same for where there is less room: `ok, late`."""
+        """The same for places with less room: `ok, late`."""
         return self.verdict if self.late_ns is None else f"{self.verdict}, late"
 
     @property
     def shortest(self) -> str:
-        """The same for where there is hardly any room: that an error came late, not which."""
+        """The same for places with hardly any room: it says that an error came late, but not which error."""
         return "error, late" if self.late_ns is not None and self.is_bad else self.short
 
 
-def verdict(outcome: Outcome, *, is_abandoned: bool = False) -> Status:
+def outcome_status(outcome: Outcome, *, is_abandoned: bool = False) -> Status:
     """The word for an outcome, if nothing more is known about its call.
 
     Args:
@@ -66,23 +66,23 @@ def verdict(outcome: Outcome, *, is_abandoned: bool = False) -> Status:
     return Status(_WORDS[outcome], is_bad=outcome in ERRORS or outcome in FAILURES)
 
 
-def answer(response: Response, meaning: Meaning) -> Status:
-    """What a response means for its call or, if it belongs to none, why not, and what it would mean."""
+def answer_status(response: Response, meaning: Meaning) -> Status:
+    """What a response means for its call; if it belongs to none, why, and what it would mean."""
     call = meaning.call
     if call is not None:
-        status = _content(response, call.outcome, call.request.method, call.late_ns)
+        status = _outcome_content_status(response, call.outcome, call.request.method, call.late_ns)
         return status._replace(verdict=_WORDS[Outcome.CANCELLED], is_bad=False) if call.is_acknowledged else status
-    rest = " ".join(filter(None, content(response)[:2]))
-    meant = f"; {sanitise(meaning.meant, EXCERPT)}" if meaning.meant else ""
-    return Status(ID_STATES.get(meaning.id_state, "fits no request"), rest + meant, is_bad=True)
+    content_text = " ".join(filter(None, content_status(response)[:2]))
+    request_text = f"; {sanitise(meaning.probable_request, MAX_EXCERPT_CHARS)}" if meaning.probable_request else ""
+    return Status(ID_STATES.get(meaning.id_state, "fits no request"), content_text + request_text, is_bad=True)
 
 
-def content(response: Response) -> Status:
+def content_status(response: Response) -> Status:
     """What a response means by itself, before it is known which call it belongs to."""
-    return _content(response, outcome_of(response, None), "", None)
+    return _outcome_content_status(response, outcome_of(response, None), "", None)
 
 
-def fate(call: Call, *, says_how: bool = True) -> Status:
+def fate_status(call: Call, *, says_how: bool = True) -> Status:
     """What became of a call without a response.
 
     Args:
@@ -91,10 +91,10 @@ def fate(call: Call, *, says_how: bool = True) -> Status:
     """
     waited_ns = call.cancelled_after_ns
     is_abandoned = call.abandoned_ns is not None
-    status = verdict(call.outcome, is_abandoned=is_abandoned)
+    status = outcome_status(call.outcome, is_abandoned=is_abandoned)
     texts = []
     if call.outcome is Outcome.FAILED:
-        texts.append(f": {failure(call.http, call.broken_after_ns)}")
+        texts.append(f": {failure_text(call.http, call.broken_after_ns)}")
     if waited_ns is not None and call.outcome is Outcome.CANCELLED:
         texts.append(f" after {duration(waited_ns)}")
         texts.append(
@@ -103,33 +103,37 @@ def fate(call: Call, *, says_how: bool = True) -> Status:
     elif waited_ns is not None and is_abandoned:
         texts.append(f", abandoned after {duration(waited_ns)}")
     if call.cancelled_ns is not None and call.cancel_reason:
-        texts.append(f": {sanitise(call.cancel_reason, EXCERPT)}")
+        texts.append(f": {sanitise(call.cancel_reason, MAX_EXCERPT_CHARS)}")
     if call.probable_answer is not None:
-        texts.append(f", {sanitise(call.probable_answer.text, EXCERPT)}")
+        texts.append(f", {sanitise(call.probable_answer.text, MAX_EXCERPT_CHARS)}")
     return status._replace(text="".join(texts))
 
 
-def waiting(waited_ns: int | None = None) -> Status:
+def waiting_status(waited_ns: int | None = None) -> Status:
     """The status of a request that may still be answered."""
     return Status("waiting", "" if waited_ns is None else f" for {duration(waited_ns)}")
 
 
-def _content(response: Response, outcome: Outcome, method: str, late_ns: int | None) -> Status:
+def _outcome_content_status(response: Response, outcome: Outcome, method: str, late_ns: int | None) -> Status:
     if outcome is Outcome.ERROR:
-        return Status(*_error(response), is_bad=True, late_ns=late_ns)
+        return Status(*_error_texts(response), is_bad=True, late_ns=late_ns)
     result = response.result if isinstance(response.result, dict) else {}
-    return Status(_WORDS[outcome], _text(outcome, result, method), outcome in ERRORS, late_ns)
+    return Status(_WORDS[outcome], _explanation(outcome, result, method), outcome in ERRORS, late_ns)
 
 
-def _text(outcome: Outcome, result: Mapping[str, Any], method: str) -> str:
+def _explanation(outcome: Outcome, result: Mapping[str, Any], method: str) -> str:
     if outcome is Outcome.TOOL_ERROR:
         return error_text(result)
     if outcome is Outcome.INPUT_REQUIRED:
-        wanted = result.get("inputRequests")
-        methods = [string(request, "method") for request in wanted.values()] if isinstance(wanted, dict) else []
-        return sanitise(", ".join(filter(None, methods)), EXCERPT)
+        input_requests = result.get("inputRequests")
+        methods = (
+            [string(request, "method") for request in input_requests.values()]
+            if isinstance(input_requests, dict)
+            else []
+        )
+        return sanitise(", ".join(filter(None, methods)), MAX_EXCERPT_CHARS)
     if outcome is Outcome.TASK:
-        return sanitise(string(result, "task", "taskId") or string(result, "taskId"), EXCERPT)
+        return sanitise(string(result, "task", "taskId") or string(result, "taskId"), MAX_EXCERPT_CHARS)
     return summary(result, method)
 
 
@@ -138,9 +142,11 @@ def error_word(error: Mapping[str, Any]) -> str:
     return f"error {fit(excerpt(error.get('code')), 12) if 'code' in error else 'without code'}"
 
 
-def _error(response: Response) -> tuple[str, str]:
+def _error_texts(response: Response) -> tuple[str, str]:
     error = response.error
     if not isinstance(error, dict):
         return "error", excerpt(error)
     message = text_of_error(response)
-    return error_word(error), sanitise(message, EXCERPT) if message is not None else excerpt(error.get("data", ""))
+    return error_word(error), sanitise(message, MAX_EXCERPT_CHARS) if message is not None else excerpt(
+        error.get("data", "")
+    )

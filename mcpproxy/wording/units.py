@@ -5,10 +5,10 @@ from typing import Final
 
 MS_NS: Final = 1_000_000
 _S_NS: Final = 1_000_000_000
-_FULL_MS: Final = 999_500_000
-"""From here on, milliseconds would be rounded to a thousand."""
-_FULL_S: Final = 59_950_000_000
-"""From here on, seconds would be rounded to sixty."""
+_FULL_MS_NS: Final = 999_500_000
+"""The lowest duration that would be rounded to a thousand milliseconds."""
+_FULL_S_NS: Final = 59_950_000_000
+"""The lowest duration that would be rounded to sixty seconds."""
 
 
 def size(count: int) -> str:
@@ -41,25 +41,25 @@ def duration(ns: int) -> str:
     All figures of durations are rounded once, from nanoseconds, and halves up. The report's JavaScript does the same.
 
     Args:
-        ns: its nanoseconds, not negative.
+        ns: the duration in nanoseconds, not negative.
     """
-    if ns < _FULL_MS:
+    if ns < _FULL_MS_NS:
         return f"{_figure(ns, MS_NS)} ms"
-    if ns < _FULL_S:
+    if ns < _FULL_S_NS:
         return f"{_figure(ns, _S_NS)} s"
     (large, large_unit), (small, small_unit) = _two_units(ns)
     return f"{large:,} {large_unit} {small:02} {small_unit}"
 
 
-def brief(ns: int | None) -> str:
+def brief_duration(ns: int | None) -> str:
     """A duration for a narrow cell, in at most six characters: `341µs`, `9.4ms`, `410ms`, `1.9s`, `2m14s`, `3h05m`."""
     if ns is None:
         return "–"
     if ns < 999_500:
         return f"{_rounded(ns, 1000)}µs"
-    if ns < _FULL_MS:
+    if ns < _FULL_MS_NS:
         return f"{_rounded(ns, MS_NS)}ms" if ns >= 9_950_000 else f"{_figure(ns, MS_NS)}ms"
-    if ns < _FULL_S:
+    if ns < _FULL_S_NS:
         return f"{_figure(ns, _S_NS)}s"
     (large, large_unit), (small, small_unit) = _two_units(ns)
     text = f"{large}{large_unit[0]}"
@@ -72,7 +72,7 @@ def ms_text(ns: int) -> str:
 
 
 def ms_figure(ns: int) -> str:
-    """The same without its unit, for a column whose heading names it."""
+    """The same without the unit, for a column whose heading names that."""
     return _figure(ns, MS_NS) if ns >= 0 else f"-{_figure(-ns, MS_NS)}"
 
 
@@ -82,7 +82,7 @@ def nanoseconds(ms: float) -> int:
 
 
 def _figure(ns: int, unit_ns: int) -> str:
-    """The number of units, with at most three significant digits unless there are a thousand units or more."""
+    """The number of units, with at most three significant digits unless there are at least a thousand units."""
     if ns == 0:
         return "0"
     for digits, limit in ((3, 100), (2, 100), (1, 1000)):
@@ -97,7 +97,7 @@ def _rounded(ns: int, unit_ns: int) -> int:
 
 
 def _two_units(ns: int) -> tuple[tuple[int, str], tuple[int, str]]:
-    """A duration of a minute or more in the largest unit of which it has one, and the next smaller one."""
+    """A duration of at least a minute in the largest unit that fits, and the next smaller unit."""
     seconds, minutes = _rounded(ns, _S_NS), _rounded(ns, 60 * _S_NS)
     if seconds < 3600:
         return (seconds // 60, "min"), (seconds % 60, "s")
@@ -119,5 +119,5 @@ def local_time(wall_ns: int) -> str:
 
 def utc(wall_ns: int) -> str:
     """A moment in UTC in the format of RFC 3339, with all nine digits of a second."""
-    seconds, rest = divmod(wall_ns, 1_000_000_000)
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S") + f".{rest:09d}Z"
+    seconds, fraction_ns = divmod(wall_ns, 1_000_000_000)
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S") + f".{fraction_ns:09d}Z"

@@ -6,28 +6,28 @@ from typing import Any, Final
 from analysis.conversation.message import Number
 from mcpproxy.sanitise import sanitise
 
-EXCERPT: Final = 300
-"""Characters of a payload that a line can show; wider terminals than this are rare."""
+MAX_EXCERPT_CHARS: Final = 300
+"""The most characters of a payload that a line can show; wider terminals are rare."""
 
 
 def excerpt(value: object) -> str:
     """A JSON value as compact JSON, clipped; a string by itself without quotes.
 
-    Encoded piece by piece up to the limit, so that the cost is not that of a large payload.
+    It is encoded piece by piece up to the limit, so that the cost does not depend on the size of the payload.
     """
     if isinstance(value, str | Number):
-        return sanitise(value if isinstance(value, str) else value.token, EXCERPT)
+        return sanitise(value if isinstance(value, str) else value.token, MAX_EXCERPT_CHARS)
     text = ""
     for piece in json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).iterencode(value):
-        text += piece[: EXCERPT + 1]
-        if len(text) > EXCERPT:
+        text += piece[: MAX_EXCERPT_CHARS + 1]
+        if len(text) > MAX_EXCERPT_CHARS:
             break
-    return sanitise(text, EXCERPT)
+    return sanitise(text, MAX_EXCERPT_CHARS)
 
 
 def one_line(text: str) -> str:
     """The beginning of a text, with each run of white space as a space."""
-    return sanitise(" ".join(text[: 4 * EXCERPT].split()), EXCERPT)
+    return sanitise(" ".join(text[: 4 * MAX_EXCERPT_CHARS].split()), MAX_EXCERPT_CHARS)
 
 
 def value_at(value: object, *path: str) -> Any:
@@ -38,6 +38,6 @@ def value_at(value: object, *path: str) -> Any:
 
 
 def string(value: object, *path: str) -> str:
-    """That member if it is a string, not sanitised; else, or without a path, an empty string."""
+    """Returns the member at the end of a path if it is a string, not sanitised, or else an empty string."""
     text = value_at(value, *path) if path else None
     return text if isinstance(text, str) else ""

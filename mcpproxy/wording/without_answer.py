@@ -9,14 +9,14 @@ from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.units import duration, nanoseconds
 
 if TYPE_CHECKING:
-    from analysis.store.stats import Abandoned, Unanswered
+    from analysis.store.stats import AbandonedRequests, UnansweredRequests
 
 MAX_NAMED_FRAMES: Final = 3
-"""Frames that are named."""
-REASON: Final = 60
-"""Characters of the reason of a cancellation."""
-_WHAT: Final = 100
-"""Characters of a method and a name."""
+"""The most frames that are named."""
+MAX_REASON_CHARS: Final = 60
+"""The most characters of the reason for a cancellation."""
+_MAX_WHAT_CHARS: Final = 100
+"""The most characters of a method and a name."""
 
 
 def first_abandoned(count: int, frame: int, message: str) -> str:
@@ -27,8 +27,8 @@ def first_abandoned(count: int, frame: int, message: str) -> str:
         frame: the frame of the first of them.
         message: what the finding says about it.
     """
-    which = "was abandoned" if count == 1 else "were abandoned, the first"
-    return f"{count_text(count, 'request')} {which} in frame {frame}: {sanitise(message)}."
+    predicate = "was abandoned" if count == 1 else "were abandoned, the first"
+    return f"{count_text(count, 'request')} {predicate} in frame {frame}: {sanitise(message)}."
 
 
 def late_text(late_ms: float | None) -> str:
@@ -41,62 +41,62 @@ def late_count_text(count: int) -> str:
     return f"{count:,} answered late" if count else "none answered"
 
 
-def probable_answer_text(request: "Abandoned | Unanswered") -> str:
-    """Returns which answer with a wrong id probably answered a request, or an empty string if there is none."""
-    if request.probable_answer is None:
+def probable_answer_text(row: "AbandonedRequests | UnansweredRequests") -> str:
+    """Returns which response with a wrong id probably answered a request, or an empty string if there is none."""
+    if row.probable_answer is None:
         return ""
-    return sanitise(ProbableAnswer(request.probable_answer, request.probable_answer_id).text)
+    return sanitise(ProbableAnswer(row.probable_answer, row.probable_answer_id).text)
 
 
-def abandoned_kind(request: "Abandoned", capture: str = "") -> str:
+def abandoned_kind(row: "AbandonedRequests", capture: str = "") -> str:
     """Abandoned requests of one kind, with the one that waited longest.
 
     It reads `ping 2 (1 answered late), the longest after 35.0 s (frame 8)`.
 
     Args:
-        request: the requests.
-        capture: the name of the capture of the longest; empty if there is only one capture.
+        row: the figures of these requests.
+        capture: the name of the capture with the longest wait; empty if there is only one capture.
     """
     details = [
-        f"frame {request.request}{f' of {capture}' if capture else ''}",
-        f'"{sanitise(request.reason, REASON)}"' if request.reason else "",
-        "" if request.late_ms is None else late_text(request.late_ms),
-        probable_answer_text(request),
+        f"frame {row.request}{f' of {capture}' if capture else ''}",
+        f'"{sanitise(row.reason, MAX_REASON_CHARS)}"' if row.reason else "",
+        "" if row.late_ms is None else late_text(row.late_ms),
+        probable_answer_text(row),
     ]
-    late = f" ({late_count_text(request.late)})" if request.late else ""
-    times = f" {request.times:,}{late}, the longest" if request.times > 1 else ""
-    after = duration(nanoseconds(request.waited_ms))
-    return f"{sanitise(request.what, _WHAT)}{times} after {after} ({', '.join(filter(None, details))})"
+    late = f" ({late_count_text(row.late)})" if row.late else ""
+    times = f" {row.times:,}{late}, the longest" if row.times > 1 else ""
+    wait_text = duration(nanoseconds(row.waited_ms))
+    return f"{sanitise(row.what, _MAX_WHAT_CHARS)}{times} after {wait_text} ({', '.join(filter(None, details))})"
 
 
-def unanswered_kind(request: "Unanswered", capture: str = "") -> str:
+def unanswered_kind(row: "UnansweredRequests", capture: str = "") -> str:
     """Unanswered requests of one kind, with their first frames: `tools/call search (frames 4, 5, 6, …)`.
 
     Args:
-        request: the requests.
+        row: the figures of these requests.
         capture: as in `abandoned_kind`.
     """
-    kind = sanitise(request.what, _WHAT)
-    if request.captures > 1:
+    name = sanitise(row.what, _MAX_WHAT_CHARS)
+    if row.captures > 1:
         # Frame numbers mean nothing without their capture.
-        return f"{kind} {request.times:,} in {request.captures:,} captures"
-    numbers = [*map(str, request.requests[:MAX_NAMED_FRAMES]), *(["…"] if request.times > MAX_NAMED_FRAMES else [])]
-    probable = probable_answer_text(request)
+        return f"{name} {row.times:,} in {row.captures:,} captures"
+    numbers = [*map(str, row.requests[:MAX_NAMED_FRAMES]), *(["…"] if row.times > MAX_NAMED_FRAMES else [])]
+    probable_answer = probable_answer_text(row)
     details = [
-        f"{'frame' if request.times == 1 else 'frames'} {', '.join(numbers)}{f' of {capture}' if capture else ''}",
-        f"waiting for {duration(nanoseconds(request.waited_ms))}" if request.live else "",
-        f"{'the first ' if request.times > 1 else ''}{probable}" if probable else "",
+        f"{'frame' if row.times == 1 else 'frames'} {', '.join(numbers)}{f' of {capture}' if capture else ''}",
+        f"waiting for {duration(nanoseconds(row.waited_ms))}" if row.live else "",
+        f"{'the first ' if row.times > 1 else ''}{probable_answer}" if probable_answer else "",
     ]
-    return f"{kind} ({', '.join(filter(None, details))})"
+    return f"{name} ({', '.join(filter(None, details))})"
 
 
-def doubts(live: int, may_be_lost: int, may_be_unjudged: int) -> Iterator[str]:
-    """What is uncertain about unanswered requests: for how many the response may still come, or was perhaps missed.
+def doubt_texts(live: int, may_be_lost: int, may_be_unjudged: int) -> Iterator[str]:
+    """What is uncertain about unanswered requests: how many responses may still come, or may be missing.
 
     Args:
         live: the number of requests in captures that are being recorded.
-        may_be_lost: the number of requests in captures that have lost something.
-        may_be_unjudged: the number of others before frames that could not be parsed.
+        may_be_lost: the number of requests in captures that lack records or bodies.
+        may_be_unjudged: the number of other requests before frames that could not be parsed.
     """
     if live:
         yield f"{live:,} may still be answered"

@@ -7,30 +7,29 @@ from typing import Final
 from mcpproxy.wording.cells import cells, fit
 
 _BREAK: Final = re.compile(r"(?<!`[<>])(?<!\d min)(?<!\d [hd])(?:(?<!\d) | (?!(?:ms|s|min|h|d|[kMG]?B)\b))")
-"""A space, but none within a duration or a size, and not the one between the sign of a direction and the code that
-crosses."""
+"""A space, except one within a duration or a size, or between the sign of a direction and the code that crosses."""
 
 
 def wrapped(text: str, width: int) -> Iterator[str]:
-    """Lines of at most `width` cells, broken at spaces, and within words that are longer than a line."""
+    """Yields lines of at most `width` cells, broken at spaces, and within words that are longer than a line."""
     line = ""
-    used = 0
+    used_cells = 0
     for word in _words(text, width):
         size = cells(word)
-        if line and used + 1 + size > width:
+        if line and used_cells + 1 + size > width:
             yield line
-            line, used = word, size
+            line, used_cells = word, size
         else:
-            line, used = (f"{line} {word}", used + 1 + size) if line else (word, size)
+            line, used_cells = (f"{line} {word}", used_cells + 1 + size) if line else (word, size)
     yield line
 
 
 def _words(text: str, width: int) -> Iterator[str]:
     for word in _BREAK.split(text):
-        rest = word
-        while cells(rest) > width:
-            # Two cells a character at most, and eight marks on one: progress is certain, and the piece fits.
-            piece = fit(rest, width).removesuffix("…") or rest[:1]
+        remainder = word
+        while cells(remainder) > width:
+            # A character takes at most two cells and has at most eight marks, so every piece is nonempty and fits.
+            piece = fit(remainder, width).removesuffix("…") or remainder[:1]
             yield piece
-            rest = rest[len(piece) :]
-        yield rest
+            remainder = remainder[len(piece) :]
+        yield remainder

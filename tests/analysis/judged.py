@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from analysis.checking.checker import Rules
+from analysis.checking.checker import RuleSelection
 from analysis.conversation.fold import Fold
 from analysis.reading import End, Item, Reading, Step
 from analysis.rules.base import Rule
@@ -21,7 +21,7 @@ class Judged:
 
     def __init__(self, picked: Iterable[type[Rule]] | None = None) -> None:
         """Run the rules `picked`, or all if None."""
-        self.reading = Reading(rules=Rules(picked))
+        self.reading = Reading(rules=RuleSelection(picked))
 
     @property
     def fold(self) -> Fold:

@@ -24,7 +24,7 @@ META = {
 
 def unanswered(fold: Fold) -> list[Call]:
     """The calls that the last item ended without a response."""
-    return Step(None, None, changed=fold.under_way.changed).unanswered
+    return Step(None, None, changed=fold.under_way.changed_calls).unanswered
 
 
 class Talk:

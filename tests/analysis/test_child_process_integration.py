@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from analysis.child_process import PythonChild, Team, _Incoming, as_json, from_json
+from analysis.child_process import PythonChild, Team, _MessageReader, as_json, from_json
 from tests.harness import DEADLINE_S, wait_until
 
 ECHO = """
@@ -153,13 +153,13 @@ def test_a_message_may_come_in_any_pieces(module: Path) -> None:
 def test_a_message_that_comes_byte_by_byte_takes_no_more_memory_than_another() -> None:
     reading, writing = os.pipe()
     with FileIO(reading) as pipe, FileIO(writing, "w") as other:
-        incoming = _Incoming(pipe, 1 << 20)
+        incoming = _MessageReader(pipe, 1 << 20)
         other.write((1 << 20).to_bytes(4))
         tracemalloc.start()
         try:
             for _ in range(20_000):
                 other.write(b"x")
-                assert incoming.some() == []
+                assert incoming.read_messages() == []
             assert tracemalloc.get_traced_memory()[0] < 200_000
         finally:
             tracemalloc.stop()
@@ -237,7 +237,7 @@ def test_several_are_heard_together_or_one_alone(module: Path) -> None:
             *[(second, b"2"), (second, b"2"), (second, None)],
             (third, None),
         ]
-        assert team.is_heard
+        assert team.has_running_children
     assert not any(child.is_alive for child in team.children)
 
 

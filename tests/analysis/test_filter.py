@@ -389,7 +389,7 @@ def test_an_error_points_at_the_place(text: str, at: int, wrong: str) -> None:
     with pytest.raises(FilterError) as caught:
         parse(text)
     assert (caught.value.at, caught.value.text) == (at, text)
-    assert wrong in caught.value.wrong
+    assert wrong in caught.value.problem
 
 
 @pytest.mark.parametrize(
@@ -406,7 +406,7 @@ def test_an_error_is_three_lines_with_a_caret_below_the_place(text: str, drawing
     with pytest.raises(FilterError) as caught:
         parse(text)
     wrong, *drawn = str(caught.value).split("\n")
-    assert wrong == caught.value.wrong
+    assert wrong == caught.value.problem
     if drawing is not None:
         assert drawn == drawing
     else:
@@ -676,7 +676,7 @@ def test_what_is_wrong_with_a_batch_is_told_of_the_batch() -> None:
 @given(EXPRESSIONS, st.sampled_from([(CALL, "c2s"), (ERROR, "s2c"), (b"Loaded 5 tools", "s2c")]))
 def test_what_is_kept_of_a_message_answers_as_the_message_did(text: str, said: tuple[object, Direction]) -> None:
     only, context = parse(text), seen_in(*said)
-    kept = only.keep(facts_of(context))
+    kept = only.compute_facts(facts_of(context))
     assert kept.message is None
     assert only.matches(kept) is only.matches(facts_of(context))
     # Findings are added later.

@@ -9,7 +9,7 @@ import pytest
 
 from analysis import output_cache
 from analysis.cached import ClearedCache
-from analysis.output_cache import About, OutputCache, clear, files_of
+from analysis.output_cache import OutputCache, Subject, clear_files, files_of
 from captures.file import CaptureFile
 from tests.captures.samples import every_type
 
@@ -37,14 +37,14 @@ def file_of(path: Path) -> Path:
     return next(file for file in files_of(path) if file.suffix == ".meaning")
 
 
-def keep(path: Path, messages: list[bytes], about: About = "meaning") -> bool:
+def keep(path: Path, messages: list[bytes], about: Subject = "meaning") -> bool:
     telling = OutputCache(path, about, "by a test")
     for message in messages:
         telling.add(message)
     return telling.save()
 
 
-def again(path: Path, about: About = "meaning", made_by: str = "by a test") -> list[bytes] | None:
+def again(path: Path, about: Subject = "meaning", made_by: str = "by a test") -> list[bytes] | None:
     messages = OutputCache(path, about, made_by).cached()
     return None if messages is None else list(messages)
 
@@ -147,8 +147,8 @@ def test_files_are_bounded_and_cleared(capture: Path, tmp_path: Path, monkeypatc
     assert again(paths[0]) is None
     left = file_of(capture).with_name(".making-left")
     left.write_bytes(b"by a process that was killed")
-    freed = clear()
+    freed = clear_files()
     assert not left.exists()
-    assert (freed.files, freed.undeleted) == (3, 0)
-    assert freed.bytes > 100_000
-    assert clear() == ClearedCache(0, 0, 0)
+    assert (freed.deleted_files, freed.undeleted_files) == (3, 0)
+    assert freed.deleted_bytes > 100_000
+    assert clear_files() == ClearedCache(0, 0, 0)

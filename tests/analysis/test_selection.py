@@ -21,5 +21,5 @@ def test_of_requests_that_wait_only_the_last_are_remembered(tmp_path: Path, monk
     made = selection._Selection(parse("has:waiting"))
     for step in reading.to_end("open"):
         made.on_step(step)
-        assert len(made._open) <= 3
-    assert made.chosen == {(number, None) for number in (3, 4, 5)}
+        assert len(made._open_requests) <= 3
+    assert made.selected_keys == {(number, None) for number in (3, 4, 5)}

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis import summary as module
-from analysis.summary import BUCKETS, Summarizer, Summary, cached, directory, key_of, save, summarise
+from analysis.summary import BUCKET_COUNT, Summarizer, Summary, cached, directory, key_of, save, summarise
 from captures.cutting import LineCutter
 from captures.file import CaptureFile
 from captures.frame import Frame
@@ -200,8 +200,8 @@ def test_traffic_is_all_frames_over_the_whole_time(seed: int, frames: int) -> No
         made.feed(item)
     found = made.summary(live=False)
     assert sum(found.traffic) == frames
-    assert len(found.traffic) <= BUCKETS
-    assert t_ns < BUCKETS * found.bucket_ns
+    assert len(found.traffic) <= BUCKET_COUNT
+    assert t_ns < BUCKET_COUNT * found.bucket_ns
 
 
 @pytest.mark.parametrize("data", [b"".join(every_type()), b"".join(lines(conversation(50, random.Random(2))))[:-9]])

@@ -30,11 +30,11 @@ from typing import Any, BinaryIO, Final, Self
 
 import orjson
 
-from analysis.checking.budget import BUDGET, COSTS, OTHERS, REASONS
-from analysis.checking.checker import Rules
+from analysis.checking.budget import DEFAULT_RULE_COST, MAX_COST_US, REASONS_FOR_COST, RULE_COSTS
+from analysis.checking.checker import RuleSelection
 from analysis.checking.profile import Costs
 from analysis.reading import Reading
-from analysis.store.open import size
+from analysis.store.open import total_bytes
 from captures.envelope import judge
 from captures.file import SEGMENT_BYTES
 from captures.frame import Frame
@@ -225,7 +225,7 @@ def _plain() -> dict[str, str]:
 
 def _checked(place: Path) -> int:
     """The number of findings in a capture."""
-    return sum(len(step.findings) for step in Reading(place, Rules()).to_end("closed"))
+    return sum(len(step.findings) for step in Reading(place, RuleSelection()).to_end("closed"))
 
 
 def main(argv: list[str]) -> int:
@@ -258,7 +258,7 @@ def main(argv: list[str]) -> int:
             rows.append(
                 {
                     "frames": frames,
-                    "bytes": size(many),
+                    "bytes": total_bytes(many),
                     "seconds": timed(many, options.rule),
                     "pace_ms": (before + pace()) / 2,
                 }
@@ -295,7 +295,7 @@ def rule_costs(places: list[Path]) -> dict[str, tuple[float, float]]:
         for _ in range(5):
             costs, frames = Costs(), 0
             gc.disable()  # a garbage collection would count for the rule during which it happens
-            for step in Reading(place, Rules(costs=costs)).to_end("closed"):
+            for step in Reading(place, RuleSelection(costs=costs)).to_end("closed"):
                 frames += isinstance(step.item, Frame)
             gc.enable()
             gc.collect()
@@ -311,9 +311,11 @@ def rule_costs(places: list[Path]) -> dict[str, tuple[float, float]]:
 def _tell_costs(costs: dict[str, tuple[float, float]]) -> None:
     """Print the rules that cost most; mark those above the budget without a reason."""
     for id_, (us, calls) in sorted(costs.items(), key=lambda item: item[1], reverse=True):
-        if us >= OTHERS:
-            mark = "" if us <= BUDGET else f"  {REASONS.get(id_, 'ABOVE THE BUDGET')}"
-            print(f"{us:7.2f} µs  {calls:5.2f} calls  budget {COSTS.get(id_, OTHERS):4.2f}  {id_}{mark}")
+        if us >= DEFAULT_RULE_COST:
+            mark = "" if us <= MAX_COST_US else f"  {REASONS_FOR_COST.get(id_, 'ABOVE THE BUDGET')}"
+            print(
+                f"{us:7.2f} µs  {calls:5.2f} calls  budget {RULE_COSTS.get(id_, DEFAULT_RULE_COST):4.2f}  {id_}{mark}"
+            )
     print(f"{sum(us for us, _ in costs.values()):7.2f} µs for each frame in all")
 
 

@@ -90,8 +90,8 @@ def over_captures(spark: Any, captures: Path) -> Iterator[Comparison]:
 
     register(spark)
     # Kept in a few pieces: a thousand tasks for each table of each view would measure the scheduler.
-    views.create(
-        spark, {name: table.coalesce(8).cache() for name, table in views.of_captures(spark, str(captures)).items()}
+    views.create_all(
+        spark, {name: table.coalesce(8).cache() for name, table in views.capture_tables(spark, str(captures)).items()}
     )
     with _quiet():
         connection = analysis.open(captures, findings=True)

@@ -26,7 +26,7 @@ from zlib import crc32
 
 import orjson
 
-from analysis.store.open import size
+from analysis.store.open import total_bytes
 from captures.envelope import judge
 from captures.frame import Frame
 from captures.listing import segments
@@ -123,7 +123,7 @@ def child(
 def measured(place: Path, paths: list[Path], frames: int) -> dict[str, Any]:
     """Measure everything at one size."""
     cache, is_huge = place / "cache", frames >= HUGE
-    row: dict[str, Any] = {"captures": len(paths), "frames": frames, "bytes": size(paths)}
+    row: dict[str, Any] = {"captures": len(paths), "frames": frames, "bytes": total_bytes(paths)}
     for what in ("read", "fold", *(() if is_huge else ("load",))):
         row[what] = child(what, paths, cache, "0")
     row["yard"] = child("yard", paths, cache)

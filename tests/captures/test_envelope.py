@@ -99,7 +99,7 @@ def test_of_several_broken_rules_the_first_of_the_catalogue_is_the_problem(raw: 
 
 # --- all paths agree --------------------------------------------------------------------------------------------------
 
-FAST: Final = (flawless.verdict, _judge_flawless)
+FAST: Final = (flawless.flawless_verdict, _judge_flawless)
 
 
 def test_the_fast_path_takes_what_ordinary_peers_send() -> None:
@@ -113,7 +113,9 @@ def test_the_fast_path_takes_what_ordinary_peers_send() -> None:
     escaped_and_spaced = b'{"jsonrpc": "2.0", "id": 7, "result": {"text": "\\u001b[0m \\u00e9", "f": 1e3}}'
     for path in FAST:
         assert path(ordinary) == judge_exactly(ordinary) == Envelope("request", b'"a-1"', "tools/call")
-    assert flawless.verdict(escaped_and_spaced) == judge_exactly(escaped_and_spaced) == Envelope("response", b"7")
+    assert (
+        flawless.flawless_verdict(escaped_and_spaced) == judge_exactly(escaped_and_spaced) == Envelope("response", b"7")
+    )
 
 
 ORDINARY: Final[list[dict[str, Any]]] = [
@@ -131,10 +133,10 @@ def test_the_fast_path_takes_envelopes_in_any_order_and_with_any_space(message: 
     members = [f"{white}{json.dumps(name)}{white}:{white}{json.dumps(value)}{white}" for name, value in message.items()]
     for order in permutations(members):
         raw = f"{white}{{{','.join(order)}}}{white}".encode()
-        found = flawless.read(raw)
+        found = flawless.read_flawless(raw)
         assert found is not None, raw
         assert list(found[1].items()) == list(json.loads(raw).items())
-        assert flawless.verdict(raw) == judge_exactly(raw, unit="http_body")
+        assert flawless.flawless_verdict(raw) == judge_exactly(raw, unit="http_body")
 
 
 def test_the_fast_path_leaves_every_flawed_frame_of_the_table_to_the_exact_one() -> None:

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures.envelope import Methods, judge_before_forwarding, judge_exactly, lines_members
+from captures.envelope import MethodMembers, judge_before_forwarding, judge_exactly, lines_members
 from captures.flawless import MAX_METHOD_NAMES
-from captures.limits import DEEP, EXACT_JUDGE_LIMIT, MAX_ENVELOPE_TEXT_BYTES, MAX_RECORDER_JUDGED_BYTES
+from captures.limits import MAX_DEPTH, MAX_ENVELOPE_TEXT_BYTES, MAX_EXACTLY_JUDGED_BYTES, MAX_RECORDER_JUDGED_BYTES
 from captures.record import frame_members, line_members
 from captures.verdict import Direction
 from tests.captures.verdicts import (
@@ -121,7 +121,15 @@ def test_any_lines_get_the_records_that_the_exact_verdict_gives_them(lines: list
 
 @pytest.mark.parametrize(
     "size",
-    [399, 400, 401, EXACT_JUDGE_LIMIT, EXACT_JUDGE_LIMIT + 1, MAX_RECORDER_JUDGED_BYTES, MAX_RECORDER_JUDGED_BYTES + 1],
+    [
+        399,
+        400,
+        401,
+        MAX_EXACTLY_JUDGED_BYTES,
+        MAX_EXACTLY_JUDGED_BYTES + 1,
+        MAX_RECORDER_JUDGED_BYTES,
+        MAX_RECORDER_JUDGED_BYTES + 1,
+    ],
 )
 def test_lines_of_any_size_get_their_records(size: int) -> None:
     empty = request(params={"text": ""})
@@ -131,7 +139,7 @@ def test_lines_of_any_size_get_their_records(size: int) -> None:
     assert lines_members("c2s", lines) == one_by_one("c2s", lines)
 
 
-@pytest.mark.parametrize("levels", [DEEP - 1, DEEP, DEEP + 1, 600])
+@pytest.mark.parametrize("levels", [MAX_DEPTH - 1, MAX_DEPTH, MAX_DEPTH + 1, 600])
 def test_deep_lines_get_their_records(levels: int) -> None:
     # The message and its params add two levels.
     raw = request(params={"a": 0}).replace(b"0}", b"[" * (levels - 2) + b"]" * (levels - 2) + b"}")
@@ -181,7 +189,7 @@ def test_a_flood_of_usual_messages_makes_no_call_a_line(message: dict[str, Any])
 
 
 def test_a_peer_that_invents_methods_takes_no_memory() -> None:
-    methods = Methods("rpc.")
+    methods = MethodMembers("rpc.")
     assert [methods[f"m{n}"] for n in range(2 * MAX_METHOD_NAMES)] == [
         b',"method":"m%d"' % n for n in range(2 * MAX_METHOD_NAMES)
     ]
@@ -192,12 +200,12 @@ def test_a_peer_that_invents_methods_takes_no_memory() -> None:
 @pytest.mark.parametrize("name", ["", "rpc.x", "x" * 61, 5, None, ("a",)])
 def test_a_method_that_needs_a_closer_look_is_not_named(name: object) -> None:
     with pytest.raises(KeyError):
-        Methods("rpc.")[name]
+        MethodMembers("rpc.")[name]
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_the_recorder_makes_the_same_records_before_orjson_is_there(direction: Direction) -> None:
-    from mcpproxy.recorder.stdio import early_middles
+    from mcpproxy.recorder.stdio import middles_without_orjson
 
-    lines = [case.raw for case in CASES if len(case.raw) <= EXACT_JUDGE_LIMIT]
-    assert early_middles(direction, lines) == lines_members(direction, lines)
+    lines = [case.raw for case in CASES if len(case.raw) <= MAX_EXACTLY_JUDGED_BYTES]
+    assert middles_without_orjson(direction, lines) == lines_members(direction, lines)

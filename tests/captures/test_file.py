@@ -393,11 +393,11 @@ class TestSegments:
         made = self.open(tmp_path)
         for _ in range(9):
             made.append(LINE)
-            assert made.size >= made.look_at
-            os.close(made.next_segment(LINE))
+            assert made.size >= made.check_size
+            os.close(made.begin_next_segment(LINE))
             made.append(LINE)
-            if made.size >= made.look_at:
-                made.trim()
+            if made.size >= made.check_size:
+                made.trim_ring()
             assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 350
         assert [path.name for path in segments(tmp_path / NAME)] == ["x.9.mcpcap", "x.10.mcpcap"]
         assert [mode(path) for path in tmp_path.iterdir()] == [0o600] * 2
@@ -414,10 +414,10 @@ class TestSegments:
             with pytest.MonkeyPatch.context() as patch:
                 failing(patch, module, name, code)
                 with pytest.raises(OSError, match=os.strerror(code)):
-                    made.next_segment(LINE)
+                    made.begin_next_segment(LINE)
             assert list(listing(tmp_path)) == [NAME]
             assert made.segment == 1
-        os.close(made.next_segment(LINE))
+        os.close(made.begin_next_segment(LINE))
         assert (made.segment, sorted(listing(tmp_path))) == (2, ["x.2.mcpcap", NAME])
         made.close()
 
@@ -426,7 +426,7 @@ class TestSegments:
         plans = iter([None, None, plan, errno.EIO])
         made = self.open(tmp_path, write=Disk(lambda _: next(plans, None)))
         with pytest.raises(AppendError):
-            made.next_segment(LINE)
+            made.begin_next_segment(LINE)
         assert {name: data for name, (_, _, data) in listing(tmp_path).items()} == {NAME: LINE}
         made.close()
 
@@ -434,7 +434,7 @@ class TestSegments:
         made = self.open(tmp_path)
         (tmp_path / "x.2.mcpcap").write_bytes(b"precious")
         with pytest.raises(FileExistsError):
-            made.next_segment(LINE)
+            made.begin_next_segment(LINE)
         assert (tmp_path / "x.2.mcpcap").read_bytes() == b"precious"
         assert (tmp_path / NAME).read_bytes() == LINE
         made.close()
@@ -444,7 +444,7 @@ class TestSegments:
         failing(monkeypatch, os, "unlink", errno.EACCES)
         for _ in range(9):
             made.append(LINE)
-            os.close(made.next_segment(LINE))
+            os.close(made.begin_next_segment(LINE))
         assert made.segment == 10
         made.close()
 

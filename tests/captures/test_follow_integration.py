@@ -82,7 +82,7 @@ def growing(folder: Path, ring_bytes: int = 1 << 40) -> tuple[CaptureFile, Calla
 
     def go_on() -> None:
         made.append(seal(next(numbers), 0, *FRAME))
-        old = made.next_segment(seal(next(numbers), 0, "close", members(ending="segment")))
+        old = made.begin_next_segment(seal(next(numbers), 0, "close", members(ending="segment")))
         made.append(seal(next(numbers), 0, "header", header(made.segment)))
         os.close(old)
 

@@ -14,7 +14,7 @@ import pytest
 from captures.file import CaptureFile
 from captures.reader import Capture
 from captures.record import MAX_LINE_BYTES, MAX_RAW_BYTES, Record
-from captures.versions import FORMAT_VERSION, STEPS, upgrade
+from captures.versions import FORMAT_VERSION, UPGRADES, upgrade
 from tests.captures import samples
 from tests.captures.samples import every_type, tables
 from tests.harness import Place, peer, server_of
@@ -155,7 +155,7 @@ class TestVersions:
     """The version number, and the upgrade step from each older version."""
 
     def test_every_older_version_has_a_step(self) -> None:
-        assert set(STEPS) == set(range(1, FORMAT_VERSION))
+        assert set(UPGRADES) == set(range(1, FORMAT_VERSION))
 
     def test_a_record_of_this_version_stays_as_it_is(self) -> None:
         members = {"seq": 1}
@@ -165,8 +165,8 @@ class TestVersions:
         """Tested as if the current version were 3."""
         for module in ("versions", "reader"):
             monkeypatch.setattr(f"captures.{module}.FORMAT_VERSION", 3)
-        monkeypatch.setitem(STEPS, 1, lambda members: {**members, "steps": [1]})
-        monkeypatch.setitem(STEPS, 2, lambda members: {**members, "steps": [*members["steps"], 2]})
+        monkeypatch.setitem(UPGRADES, 1, lambda members: {**members, "steps": [1]})
+        monkeypatch.setitem(UPGRADES, 2, lambda members: {**members, "steps": [*members["steps"], 2]})
         capture = Capture(shutil.copy(GOLDEN / "stdio.mcpcap", tmp_path))
         assert capture.header.members["steps"] == [1, 2]
         assert all(item.members["steps"] == [1, 2] for item in capture if isinstance(item, Record))

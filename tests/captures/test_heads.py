@@ -5,7 +5,7 @@ from collections.abc import Callable
 import orjson
 import pytest
 
-from captures.heads import MAX_CACHED_HEADS, Head, Heads
+from captures.heads import MAX_CACHED_HEADS, Head, HeadCache
 
 ASKED = (
     b'{"method":"POST","target":"/mcp","version":"HTTP/1.1","headers":[["Accept","a"],'
@@ -63,7 +63,7 @@ def value(loads: Callable[[bytes], object], line: bytes) -> object:
 
 @pytest.mark.parametrize("line", USUAL + ODD)
 def test_a_line_says_the_same_as_one_that_is_read_as_a_whole(line: bytes) -> None:
-    heads = Heads()
+    heads = HeadCache()
     for _ in range(2):
         read = value(heads.loads, line)
         assert read == value(orjson.loads, line)
@@ -73,7 +73,7 @@ def test_a_line_says_the_same_as_one_that_is_read_as_a_whole(line: bytes) -> Non
 
 @pytest.mark.parametrize("line", USUAL)
 def test_a_head_that_comes_again_is_the_same_object(line: bytes) -> None:
-    heads = Heads()
+    heads = HeadCache()
     first, again = heads.loads(line), heads.loads(line)
     names = {"request", "response"} & first.keys()
     assert names
@@ -90,7 +90,7 @@ def test_what_its_fields_say() -> None:
 
 
 def test_the_number_of_heads_is_bounded() -> None:
-    heads = Heads()
+    heads = HeadCache()
     lines = [of(b'"response":{"status":%d,"headers":[["a","b"]]}' % number) for number in range(MAX_CACHED_HEADS + 1)]
     first = heads.loads(lines[0])["response"]
     assert heads.loads(lines[0])["response"] is first

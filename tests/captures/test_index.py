@@ -61,14 +61,14 @@ def test_entries_are_what_the_reader_yields(tmp_path: Path) -> None:
             item, entry = index.read_item(number), index.entry(number)
             assert isinstance(item, Frame | Record)
             assert (entry.seq, entry.t_ns) == (item.seq, item.t_ns)
-            assert entry.sort in ENTRY_KINDS
+            assert entry.kind in ENTRY_KINDS
             if isinstance(item, Frame):
                 assert (entry.dir, entry.size) == (item.dir, len(item.raw))
                 assert index.is_frame(number)
             assert index.entry_of_seq(item.seq) == number
-            assert index.at_time(item.t_ns) == number
+            assert index.entry_at_time(item.t_ns) == number
         assert index.entry_of_seq(10**9) is None
-        assert index.frames == sum(isinstance(item, Frame) for item in wanted(path))
+        assert index.frame_count == sum(isinstance(item, Frame) for item in wanted(path))
 
 
 MIDDLES = st.lists(
@@ -150,8 +150,8 @@ def test_a_giant_frame_over_two_segments_is_found(tmp_path: Path) -> None:
         first = index.read_first_part(2)
         assert first is not None
         assert first.members["raw"] == "abcd"
-        assert [*(index.giant(2) or ())] == [b"abcd", b"efgh"]
-        assert index.giant(0) is None
+        assert [*(index.giant_frame_parts(2) or ())] == [b"abcd", b"efgh"]
+        assert index.giant_frame_parts(0) is None
         assert given_back(index) == wanted(tmp_path / NAME)
 
 

@@ -160,9 +160,9 @@ class TestSums:
     def test_what_is_remembered_is_bounded_and_everything_counted(self) -> None:
         result = Inspection()
         for number in range(3 * MAX_LISTED_LOSSES):
-            result.add(Record(number, f"x_{number}", 0, {}))
-            result.add(Record(number, "gap", 0, {"first": 0, "last": 0}))
-            result.add(Damage(Path("x"), number, 1, "corrupt"))
+            result.add_item(Record(number, f"x_{number}", 0, {}))
+            result.add_item(Record(number, "gap", 0, {"first": 0, "last": 0}))
+            result.add_item(Damage(Path("x"), number, 1, "corrupt"))
         assert (len(result.gaps), len(result.damage), len(result.counts)) == (
             MAX_LISTED_LOSSES,
             MAX_LISTED_LOSSES,

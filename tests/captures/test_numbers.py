@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures.numbers import Numbers
+from captures.numbers import NumberList
 
 ORDERS: Final[dict[str, Callable[[int], Sequence[int]]]] = {
     "ascending": range,
@@ -23,14 +23,14 @@ ORDERS: Final[dict[str, Callable[[int], Sequence[int]]]] = {
 
 @given(st.lists(st.integers(0, 9) | st.integers(0, (1 << 64) - 1)), st.integers(0, (1 << 65)))
 def test_a_number_is_found_where_it_is(numbers: list[int], other: int) -> None:
-    made, known = Numbers(), set()
+    made, known = NumberList(), set()
     for number in numbers:
         made.append(number)
         known.add(number)
         for one in (*known, other):
             place = made.position_of(one)
             assert (place is not None) == (one in known)
-            assert place is None or made.all[place] == one
+            assert place is None or made.values[place] == one
     assert len(made) == len(numbers)
     assert made.last == (numbers[-1] if numbers else 0)
 
@@ -38,7 +38,7 @@ def test_a_number_is_found_where_it_is(numbers: list[int], other: int) -> None:
 @pytest.mark.parametrize("order", ORDERS)
 def test_a_search_does_not_take_longer_for_their_order(order: str) -> None:
     """A linear search would take minutes."""
-    numbers, made = ORDERS[order](20_000), Numbers()
+    numbers, made = ORDERS[order](20_000), NumberList()
     start = time.process_time()
     for at, number in enumerate(numbers):
         made.append(number)

@@ -16,9 +16,9 @@ from captures.file import choose_path
 from captures.listing import (
     find_captures,
     first_segment,
-    is_where_recorders_write,
+    has_recorder_path,
     newest_first,
-    random_end,
+    random_suffix,
     search_roots,
     segment_number,
     segments,
@@ -84,7 +84,7 @@ class TestDirectories:
     def test_without_a_home_the_password_database_knows_one(self, bare: pytest.MonkeyPatch) -> None:
         import pwd
 
-        assert paths.home() == pwd.getpwuid(os.getuid()).pw_dir
+        assert paths.user_home() == pwd.getpwuid(os.getuid()).pw_dir
 
     def test_no_home_at_all_says_what_to_do(self, bare: pytest.MonkeyPatch) -> None:
         bare.setattr(os, "getuid", lambda: 987_654_321)
@@ -104,16 +104,16 @@ class TestNames:
 
     def test_what_recorders_write_is_known_by_name_and_place(self, tmp_path: Path) -> None:
         path = Path(choose_path(None, tmp_path / "files", 10**18))
-        assert random_end(path) == path.name[17:21]
-        assert random_end(Path(segment_path(path, 12))) == path.name[17:21]
-        assert is_where_recorders_write(path, tmp_path)
+        assert random_suffix(path) == path.name[17:21]
+        assert random_suffix(Path(segment_path(path, 12))) == path.name[17:21]
+        assert has_recorder_path(path, tmp_path)
         for root in (tmp_path.parent, path.parent):
-            assert not is_where_recorders_write(path, root)
-        assert not is_where_recorders_write(tmp_path / "no server" / path.name, tmp_path)
+            assert not has_recorder_path(path, root)
+        assert not has_recorder_path(tmp_path / "no server" / path.name, tmp_path)
         stem = path.name.removesuffix(".mcpcap")
         for name in (f"{stem}.1.mcpcap", f"{stem}-repaired.mcpcap", f"{stem}.x.mcpcap", stem, f"case-{stem}.mcpcap"):
-            assert random_end(path.with_name(name)) is None, name
-            assert not is_where_recorders_write(path.with_name(name), tmp_path), name
+            assert random_suffix(path.with_name(name)) is None, name
+            assert not has_recorder_path(path.with_name(name), tmp_path), name
 
     @given(st.text())
     def test_the_folder_of_any_server_is_one_harmless_component(self, name: str) -> None:

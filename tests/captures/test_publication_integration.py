@@ -13,7 +13,7 @@ import pytest
 from captures.errors import CannotCreate, CaptureError
 from captures.integrity import inspect
 from captures.listing import find_captures
-from captures.publication import LEFT_S, new_capture
+from captures.publication import MIN_ABANDONED_AGE_S, new_capture
 from captures.reader import Capture
 from captures.record import members, seal
 
@@ -145,7 +145,7 @@ def test_a_folder_that_may_be_new_stays(tmp_path: Path) -> None:
     with new_capture(tmp_path / "b.mcpcap"):
         pass
     assert (tmp_path / name).exists()
-    os.utime(tmp_path / name, (0, (tmp_path / name).stat().st_mtime - LEFT_S))
+    os.utime(tmp_path / name, (0, (tmp_path / name).stat().st_mtime - MIN_ABANDONED_AGE_S))
     with new_capture(tmp_path / "c.mcpcap"):
         pass
     assert not (tmp_path / name).exists()

@@ -17,8 +17,8 @@ from captures.damage import Damage
 from captures.errors import NewerFormat, NotACapture, NothingRecorded
 from captures.file import create, unlock_and_close
 from captures.frame import Frame
-from captures.frames import PIECE_COST, FrameAssembler
-from captures.reader import CHUNK, Capture, read_frames
+from captures.frames import PIECE_OVERHEAD_BYTES, FrameAssembler
+from captures.reader import CHUNK_BYTES, Capture, read_frames
 from captures.record import LINE_START, MAX_LINE_BYTES, Record, frame_members, members, part_members, seal
 from captures.verdict import UNJUDGED
 from tests.captures.samples import (
@@ -86,7 +86,7 @@ class TestCutting:
             assert isinstance(one, Record) or isinstance(two, Record) or two.cause == "torn"
 
     def test_a_whole_capture_has_no_damage(self) -> None:
-        for step in (1, 7, 4096, CHUNK):
+        for step in (1, 7, 4096, CHUNK_BYTES):
             assert [item.line for item in cut(SMALL, step) if isinstance(item, Record)] == SMALL.split(b"\n")[:-1]
             assert not [item for item in cut(SMALL, step) if isinstance(item, Damage)]
 
@@ -501,7 +501,7 @@ class TestFrames:
         assert (joined.raw, joined.whole) == (self.RAW, True)
 
     def test_giant_frames_above_the_room_are_not_held(self) -> None:
-        assembler = FrameAssembler(room=3 * (PIECE_COST + 30))
+        assembler = FrameAssembler(room=3 * (PIECE_OVERHEAD_BYTES + 30))
         for raw, held, whole in ((b"x" * 500, b"x" * 90, False), (b"y" * 90, b"y" * 90, True)):
             records = whole_records(b"".join(lines(in_pieces("s2c", raw, 30))))
             *parts, found = [assembler.feed(record) for record in records]

@@ -73,7 +73,7 @@ class KilledRecorder:
 
     def recover(self) -> Inspection:
         """Recover the capture, as the guard does; returns its inspection."""
-        assert self.recovery.run()
+        assert self.recovery.complete_capture()
         return tally(Capture(self.path))
 
     def frames(self) -> list[bytes]:
@@ -191,7 +191,7 @@ def killed_in_write(recorder: KilledRecorder, call: int, cut: int) -> None:
     pid = os.fork()
     if pid == 0:
         recorder.recovery._write = write
-        recorder.recovery.run()
+        recorder.recovery.complete_capture()
         os._exit(1)
     os.waitpid(pid, 0)
 
@@ -220,7 +220,7 @@ def test_what_had_no_room_is_told_by_a_gap(dying: Make) -> None:
         add_with_hanging_write(writer, recorder, 0)
         for number in range(1, 400):
             add_frames(writer, number)
-        assert writer.lost.records
+        assert writer.total_loss.record_count
 
     recorder.record(lambda _: HANGS, script, queue_bytes=100_000)
     found = recorder.recover()
@@ -243,7 +243,7 @@ def test_a_segment_that_was_being_begun_goes_on(dying: Make, left: str) -> None:
 
     recorder.record(lambda _: HANGS, script)
     opening = seal(500, 5_000_000_000, "header", header(2))
-    recorder.journal.put(opening + seal(501, 5_000_000_001, "frame", line_members("s2c", line(60), UNJUDGED)), 501)
+    recorder.journal.store(opening + seal(501, 5_000_000_001, "frame", line_members("s2c", line(60), UNJUDGED)), 501)
     recorder.journal.next_seq = 502
     second = recorder.path.with_name("x.2.mcpcap")
     if left != "nothing":
@@ -264,13 +264,13 @@ def test_a_strangers_file_in_the_place_of_the_next_segment_is_left_alone(dying: 
         add_with_hanging_write(writer, recorder, 0)
 
     recorder.record(lambda _: HANGS, script)
-    recorder.journal.put(seal(2, 10, "header", header(2)), 2)
-    recorder.journal.put(seal(3, 11, "frame", line_members("s2c", line(1), UNJUDGED)), 3)
+    recorder.journal.store(seal(2, 10, "header", header(2)), 2)
+    recorder.journal.store(seal(3, 11, "frame", line_members("s2c", line(1), UNJUDGED)), 3)
     recorder.journal.next_seq = 4
     other = tmp_path / "x.2.mcpcap"
     other.symlink_to(tmp_path / "victim")
     (tmp_path / "victim").write_bytes(b"precious")
-    assert recorder.recovery.run()
+    assert recorder.recovery.complete_capture()
     assert (tmp_path / "victim").read_bytes() == b"precious"
     assert b'"n' in recorder.path.read_bytes().splitlines()[-2]
 
@@ -285,7 +285,7 @@ def test_segments_that_change_while_records_wait_lose_nothing(dying: Make, hangs
         for number in range(100):
             add_frames(writer, number)
             # Let the drainer write them one by one, until it hangs.
-            wait_until(lambda: recorder.disk.hanging.is_set() or writer._written == writer._seq - 1)
+            wait_until(lambda: recorder.disk.hanging.is_set() or writer._written_seq == writer._next_seq - 1)
 
     recorder.record(lambda call: HANGS if call >= hangs_at else None, script)
     found = recorder.recover()
@@ -309,15 +309,15 @@ def test_a_disk_that_goes_on_refusing_ends_the_recovery(dying: Make) -> None:
         raise OSError(errno.ENOSPC, "full")
 
     recorder.recovery._write = write
-    assert not recorder.recovery.run()
-    assert tries == recovery_module.TRIES
+    assert not recorder.recovery.complete_capture()
+    assert tries == recovery_module.MAX_WRITE_ATTEMPTS
 
 
 def test_what_a_gap_in_the_journal_explains_is_told_once(dying: Make) -> None:
     recorder = dying()
     recorder.record(lambda _: None, lambda writer, _: add_frames(writer, 0))
     gap = seal(9, 10, "gap", b',"first":2,"last":6,"reason":"ENOSPC"')
-    recorder.journal.put(gap + seal(10, 11, "frame", line_members("s2c", line(1), UNJUDGED)), 10)
+    recorder.journal.store(gap + seal(10, 11, "frame", line_members("s2c", line(1), UNJUDGED)), 10)
     recorder.journal.next_seq = 13
     found = recorder.recover()
     assert found.missing == 0

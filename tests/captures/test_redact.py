@@ -148,9 +148,9 @@ class TestKey:
 
     def test_without_a_lasting_key_nothing_can_be_compared(self) -> None:
         one, two = Redactor(None), Redactor(None)
-        assert not one.lasting
-        assert one.hash(b"x") == one.hash(b"x") != two.hash(b"x")
-        assert Redactor(b"k" * 32).hash(b"x") == Redactor(b"k" * 32).hash(b"x")
+        assert not one.is_key_permanent
+        assert one.hash_secret(b"x") == one.hash_secret(b"x") != two.hash_secret(b"x")
+        assert Redactor(b"k" * 32).hash_secret(b"x") == Redactor(b"k" * 32).hash_secret(b"x")
 
 
 class TestEnvironment:
@@ -158,12 +158,12 @@ class TestEnvironment:
 
     @given(st.dictionaries(st.binary(min_size=1), st.binary()))
     def test_no_value_is_left(self, variables: dict[bytes, bytes]) -> None:
-        found = Redactor(b"k" * 32).environment(variables)
+        found = Redactor(b"k" * 32).redact_environment(variables)
         assert all(re.fullmatch(HASH, value) for value in found.values())
         assert len(found) <= len(variables)
 
     def test_equal_values_stay_equal(self) -> None:
-        found = Redactor(b"k" * 32).environment({b"A": b"1", b"B": b"1", b"C": b"2"})
+        found = Redactor(b"k" * 32).redact_environment({b"A": b"1", b"B": b"1", b"C": b"2"})
         assert found["A"] == found["B"] != found["C"]
 
 
@@ -199,7 +199,7 @@ class TestCommand:
     )
     def test_examples(self, command: str, kept: str) -> None:
         words = [word.replace("SECRET", CANARY).encode() for word in command.split()]
-        found = Redactor(b"k" * 32).command(words)
+        found = Redactor(b"k" * 32).redact_command(words)
         assert [re.sub(HASH, "#", word) for word in found] == kept.split()
 
     @given(
@@ -217,15 +217,15 @@ class TestCommand:
     def test_no_canary_survives(self, command: str, before: list[str], shape: str, after: list[str]) -> None:
         """The word `first` comes before the canary, as the first bare word after a known launcher stays."""
         argv = [os.fsencode(word) for word in (command, "first", *before, shape.format(CANARY), *after)]
-        assert CANARY not in " ".join(Redactor(b"k" * 32).command(argv))
+        assert CANARY not in " ".join(Redactor(b"k" * 32).redact_command(argv))
 
     @given(st.lists(st.binary(min_size=1).filter(lambda word: b"\0" not in word), min_size=1))
     def test_any_words_are_text_afterwards(self, argv: list[bytes]) -> None:
-        assert [word.encode() for word in Redactor(None).command(argv)]
+        assert [word.encode() for word in Redactor(None).redact_command(argv)]
         assert server_name(argv)
 
     def test_equal_words_stay_equal(self) -> None:
-        _, one, two, three = Redactor(b"k" * 32).command([b"server", b"a-word", b"a-word", b"b-word"])
+        _, one, two, three = Redactor(b"k" * 32).redact_command([b"server", b"a-word", b"a-word", b"b-word"])
         assert one == two != three
 
 

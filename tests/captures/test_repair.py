@@ -14,13 +14,13 @@ from captures.errors import CannotCreate, CaptureError
 from captures.integrity import Gap, inspect
 from captures.reader import Capture
 from captures.record import LINE_START, Record, seal
-from captures.repair import Repair, repair
+from captures.repair import RepairResult, repair
 from tests.captures.samples import conversation, every_type, header, lines, whole_records
 
 SMALL = every_type()
 
 
-def repaired(folder: Path, data: bytes) -> tuple[list[Record], Repair, Path]:
+def repaired(folder: Path, data: bytes) -> tuple[list[Record], RepairResult, Path]:
     """Repair a file that holds `data`; returns the records of the copy, all accounted for."""
     original, copy = folder / "x.mcpcap", folder / "y.mcpcap"
     original.write_bytes(data)
@@ -31,7 +31,7 @@ def repaired(folder: Path, data: bytes) -> tuple[list[Record], Repair, Path]:
     records = [item for item in Capture(copy) if isinstance(item, Record)]
     assert all(one.seq < two.seq for one, two in pairwise(records))
     whole = {record.line for record in whole_records(data)}
-    assert len(whole & {record.line for record in records}) == done.records
+    assert len(whole & {record.line for record in records}) == done.record_count
     numbers = {number for record in records for number in accounted(record)}
     assert numbers >= set(range(records[0].seq, records[-1].seq + 1))
     return records, done, copy
@@ -48,7 +48,7 @@ def accounted(record: Record) -> list[int]:
 def test_a_whole_capture_is_copied_as_it_is(tmp_path: Path) -> None:
     _, done, copy = repaired(tmp_path, b"".join(SMALL))
     assert copy.read_bytes() == b"".join(SMALL)
-    assert (done.gaps, done.dropped_bytes, done.dropped_records) == (0, 0, 0)
+    assert (done.gap_count, done.dropped_bytes, done.dropped_records) == (0, 0, 0)
 
 
 @pytest.mark.parametrize("lost", range(1, len(SMALL) - 1))
@@ -59,14 +59,14 @@ def test_one_damaged_record_becomes_a_gap_in_its_place(tmp_path: Path, lost: int
     (gap,) = [record for record in records if record.members.get("reason") == "damage"]
     if SMALL[lost].find(b'"gap"') < 0:
         assert (gap.seq, "first" in gap.members, len(records)) == (number, False, len(SMALL))
-    assert (done.gaps, done.dropped_bytes) == (1, len(SMALL[lost]))
+    assert (done.gap_count, done.dropped_bytes) == (1, len(SMALL[lost]))
 
 
 def test_several_lost_records_are_one_gap(tmp_path: Path) -> None:
     records, done, _ = repaired(tmp_path, b"".join([*SMALL[:3], b"\0" * 4096, *SMALL[7:]]))
     (gap,) = [record for record in records if record.members.get("reason") == "damage"]
     assert (gap.seq, gap.members["first"], gap.members["last"]) == (6, 3, 5)
-    assert done.gaps == 1
+    assert done.gap_count == 1
 
 
 def test_a_lost_header_is_replaced_by_the_little_that_is_known(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_a_lost_header_is_replaced_by_the_little_that_is_known(tmp_path: Path) -
         assert Capture(copy).header.members.keys() == {"seq", "rec", "t_ns", "format", "name", "substitute", "crc"}
         assert Capture(copy).header.members["name"] == f"files-{lost}"
         assert [record.seq for record in records[:2]] == [0, lost - 1 or 1]
-        assert done.gaps == (1 if lost == 1 else 2)
+        assert done.gap_count == (1 if lost == 1 else 2)
         assert inspect(Capture(copy)).state == "incomplete"
         assert inspect(Capture(copy)).gaps[0] == Gap(0, 0, None, "damage", 0)
 
@@ -86,7 +86,7 @@ def test_a_torn_tail_is_left_out(tmp_path: Path) -> None:
     whole = b"".join(SMALL)
     records, done, _ = repaired(tmp_path, whole[:-5])
     assert len(records) == len(SMALL) - 1
-    assert (done.gaps, done.dropped_bytes) == (0, len(SMALL[-1]) - 5)
+    assert (done.gap_count, done.dropped_bytes) == (0, len(SMALL[-1]) - 5)
 
 
 def test_a_block_that_stands_twice_is_copied_once(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_what_the_ring_has_dropped_is_no_gap(tmp_path: Path) -> None:
     late = seal(20, 0, "header", header(2)), *lines(conversation(40, random.Random(1)))[21:]
     (tmp_path / "x.2.mcpcap").write_bytes(b"".join(late))
     done = repair(Capture(tmp_path / "x.mcpcap"), tmp_path / "y.mcpcap")
-    assert done.gaps == 0
+    assert done.gap_count == 0
     assert (tmp_path / "y.mcpcap").read_bytes() == b"".join(late)
 
 

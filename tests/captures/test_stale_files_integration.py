@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from captures.stale_files import lock_temporary, sweep
+from captures.stale_files import lock_temporary, remove_stale
 
 HOLDS = (
     "import sys; from captures.stale_files import lock_temporary; lock_temporary(sys.argv[1]); "
@@ -35,12 +35,12 @@ def test_only_what_a_killed_process_has_left_goes(tmp_path: Path) -> None:
     ) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        sweep(tmp_path, "p-")
+        remove_stale(tmp_path, "p-")
         assert sorted(path.name for path in tmp_path.iterdir()) == ["p-folder", "p-link", "p-young", "q-file"]
         assert (folder / "traffic").exists()
         process.send_signal(signal.SIGKILL)
         process.wait()
-    sweep(tmp_path, "p-")
+    remove_stale(tmp_path, "p-")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["p-link", "p-young", "q-file"]
 
 
@@ -48,8 +48,8 @@ def test_what_is_claimed_here_stays(tmp_path: Path) -> None:
     file = tmp_path / "p-file"
     file.touch()
     lock = lock_temporary(old(file))
-    sweep(tmp_path, "p-")
+    remove_stale(tmp_path, "p-")
     assert file.exists()
     os.close(lock)
-    sweep(tmp_path, "p-")
+    remove_stale(tmp_path, "p-")
     assert not file.exists()

@@ -96,8 +96,8 @@ class Recording:
         return self.closed
 
     def totals(self) -> dict[str, Any]:
-        lost = self.writer.lost
-        return {"lost": {"records": lost.records, "bytes": lost.bytes}}
+        lost = self.writer.total_loss
+        return {"lost": {"records": lost.record_count, "bytes": lost.byte_count}}
 
     def items(self) -> list[Record | Damage]:
         return list(Capture(self.path))
@@ -113,7 +113,7 @@ class Recording:
 
     def healed(self) -> None:
         """Wait until threads that add records write them directly again."""
-        wait_until(lambda: not self.writer._queue_only, "the writer to be healthy again")
+        wait_until(lambda: not self.writer._is_queue_only, "the writer to be healthy again")
 
 
 def accounted(recording: Recording, dropped: int = 0) -> Counter[str]:
@@ -179,7 +179,7 @@ def recordings(tmp_path: Path) -> Iterator[Callable[..., Recording]]:
 
     yield make
     for recording in made:
-        if not recording.writer._closing.is_set():  # the test has failed
+        if not recording.writer._close_requested.is_set():  # the test has failed
             recording.disk.plan = lambda _: None
             recording.close()
     names = ("drainer", "keeper", "last-writer")
@@ -334,7 +334,7 @@ class TestRefusedWrites:
         assert counts["lost"] > 200
         assert {gap["reason"] for gap in gaps(recording)} == {errno.errorcode[code]}
         assert sum("cannot write to the capture" in line for line in recording.told) == 1
-        assert recording.told[-1].startswith(f"{recording.writer.lost.records} records were lost")
+        assert recording.told[-1].startswith(f"{recording.writer.total_loss.record_count} records were lost")
 
     def test_many_threads_may_add_while_the_disk_comes_and_goes(self, recordings: Callable[..., Recording]) -> None:
         full = Full()
@@ -374,7 +374,7 @@ class TestRefusedWrites:
         delivered = sum(len(raw) for _, raw in recording.delivered.values())
         assert delivered > 3 << 17
         assert peak - 2 * delivered < 12 << 17
-        assert recording.writer.lost.bytes > delivered - (1 << 17)
+        assert recording.writer.total_loss.byte_count > delivered - (1 << 17)
         full.full = False
         assert recording.close()
         accounted(recording)
@@ -429,7 +429,7 @@ class TestHangingWrites:
 
         rescuer = threading.Thread(target=rescue)
         rescuer.start()
-        wait_until(lambda: recording.writer._queue_only, "the rescue")
+        wait_until(lambda: recording.writer._is_queue_only, "the rescue")
         hang.set()
         stuck.join()
         rescuer.join()
@@ -492,8 +492,8 @@ class TestHangingWrites:
         recording.writer.degrade()
         for n in range(20):
             recording.talk(10, n * 100)
-            wait_until(lambda: not recording.writer._backlog.queue)
-            assert recording.writer._queue_only
+            wait_until(lambda: not recording.writer._backlog.queued_records)
+            assert recording.writer._is_queue_only
         assert recording.close()
         assert accounted(recording)["frame"] == 200
 
@@ -673,7 +673,7 @@ class TestClosing:
         assert counts["gap"] == 1
         assert counts["close"] == 1
         assert counts["lost"] >= 50
-        assert recording.told[-1].startswith(f"{recording.writer.lost.records} records were lost (ENOSPC)")
+        assert recording.told[-1].startswith(f"{recording.writer.total_loss.record_count} records were lost (ENOSPC)")
 
     def test_an_overflow_before_does_not_confuse_the_last_gap(self, recordings: Callable[..., Recording]) -> None:
         held: list[CaptureFile] = []
@@ -685,7 +685,7 @@ class TestClosing:
         recording.talk(10)
         full.full = True
         recording.talk(100, 100)
-        assert recording.writer._gap is not None
+        assert recording.writer._open_gap is not None
         assert recording.close()
         assert accounted(recording)["gap"] == 1
 
@@ -704,7 +704,7 @@ class TestClosing:
         full.full = True
         hang.set()
         stuck.join()
-        wait_until(lambda: recording.writer._refused)
+        wait_until(lambda: recording.writer._write_error)
         recording.talk(60, 200)
         assert recording.close()
         accounted(recording)
@@ -965,7 +965,7 @@ class TestLoss:
         assert gap["lost"]["s2c"] == {"frames": 1, "bytes": 50}
 
     def test_nothing_lost_is_nothing(self) -> None:
-        assert (Loss().records, Loss().bytes, Loss().reason) == (0, 0, "")
+        assert (Loss().record_count, Loss().byte_count, Loss().reason) == (0, 0, "")
 
 
 def weather(folder: Path, seed: int) -> Counter[str]:

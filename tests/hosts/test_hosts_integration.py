@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from captures.verdict import Direction
-from mcpproxy.clients.catalogue import by_id
+from mcpproxy.clients.catalogue import client_by_id
 from tests.fetch import fetched
 from tests.harness import frames, members_of, wait_until
 from tests.hosts.rows import Host, hosts
@@ -115,7 +115,7 @@ def house(request: pytest.FixtureRequest, tmp_path: Path) -> HostHome:
 
 @pytest.mark.parametrize("house", ROWS, indirect=True)
 def test_routed_recorded_restored(house: HostHome) -> None:
-    host, client = house.host, by_id(house.host.client)
+    host, client = house.host, client_by_id(house.host.client)
     assert client is not None
     scope = ("--scope", host.scope)
     untouched = house.file.read_bytes()
@@ -147,7 +147,7 @@ def test_routed_recorded_restored(house: HostHome) -> None:
         (row,) = rows(house.mcpproxy("status", host.client, "--json"))
         assert row["routed"]
         if host.name == host.client:
-            assert any(host.speaks.lower().startswith(name.lower()) for name in client.speaks_as)
+            assert any(host.speaks.lower().startswith(name.lower()) for name in client.client_info_prefixes)
             assert row["last_frame"] is not None
     house.mcpproxy("uninstall", host.client, *scope)
     if host.rewrites:

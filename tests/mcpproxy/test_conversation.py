@@ -27,7 +27,7 @@ from captures.envelope import judge
 from captures.frame import Frame
 from captures.reader import read_frames
 from captures.record import Record
-from mcpproxy.report.conversation import HELD_ITEMS, Times
+from mcpproxy.report.conversation import MAX_HELD_STEPS, Times
 from mcpproxy.wording.cells import cells
 from mcpproxy.wording.spans import Style
 from tests.mcpproxy.conversation_text import ConversationText
@@ -175,9 +175,9 @@ def test_the_heading_does_not_wait_for_ever() -> None:
     while not lines:
         lines += conversation.said(ping)
         fed += 1
-    assert fed == HELD_ITEMS
+    assert fed == MAX_HELD_STEPS
     assert lines[0] == FILE
-    assert len(lines) == HELD_ITEMS + 1
+    assert len(lines) == MAX_HELD_STEPS + 1
 
 
 def test_the_steps_can_be_taken_apart_for_a_tail() -> None:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from mcp_types import methods
 
-from mcpproxy.demo.call import HANDSHAKE, MODERN, VERSION_KEY
-from mcpproxy.demo.client import SilentError, talk
+from mcpproxy.demo.call import HANDSHAKE_REVISIONS, MODERN_REVISIONS, VERSION_KEY
+from mcpproxy.demo.client import SilentError, converse
 from mcpproxy.demo.faults import FAULTS
 from tests.harness import DEADLINE_S
 
@@ -27,7 +27,7 @@ def conversation(tmp_path: Path, *options: str) -> tuple[list[Json | str], list[
     asked, said = tmp_path / "asked", tmp_path / "said"
     script = 'asked=$1 said=$2; shift 2; tee "$asked" | "$@" | tee "$said"'
     with (tmp_path / "stderr").open("w+b") as stderr:
-        assert talk(["sh", "-c", script, "sh", str(asked), str(said), *SERVER, *options], stderr) == 0
+        assert converse(["sh", "-c", script, "sh", str(asked), str(said), *SERVER, *options], stderr) == 0
         stderr.seek(0)
         return _lines(asked), _lines(said), stderr.read()
 
@@ -66,7 +66,7 @@ def test_an_honest_conversation_is_valid_by_the_official_types(tmp_path: Path) -
         if "result" in message:
             of = open_requests[message["id"]]
             modern = "_meta" in of.get("params", {}) and VERSION_KEY in of["params"]["_meta"]
-            revision = MODERN[-1] if modern else HANDSHAKE[-1]
+            revision = MODERN_REVISIONS[-1] if modern else HANDSHAKE_REVISIONS[-1]
             methods.validate_client_request(of["method"], revision, of.get("params"))
             methods.validate_server_result(of["method"], revision, message["result"])
             assert ("resultType" in message["result"]) == modern
@@ -104,19 +104,19 @@ def _key(message: Json) -> str:
 def test_the_client_tells_how_a_server_ended_that_said_nothing(status: int) -> None:
     argv = [sys.executable, "-I", str(PEERS / "exit_code.py"), "--status", str(status)]
     if status:
-        assert talk(argv) == status
+        assert converse(argv) == status
     else:
         with pytest.raises(SilentError):
-            talk(argv)
+            converse(argv)
 
 
 def test_the_client_tells_the_signal_that_ended_a_server() -> None:
-    assert talk([sys.executable, "-I", str(PEERS / "die_by_signal.py"), "--signal", "KILL"]) == 128 + signal.SIGKILL
+    assert converse([sys.executable, "-I", str(PEERS / "die_by_signal.py"), "--signal", "KILL"]) == 128 + signal.SIGKILL
 
 
 def test_the_client_ends_a_server_that_does_not_end() -> None:
     argv = [sys.executable, "-I", str(PEERS / "stubborn.py")]
-    assert talk(argv, answer_s=0.01, end_s=0.01) in {128 + signal.SIGTERM, 128 + signal.SIGKILL}
+    assert converse(argv, answer_s=0.01, end_s=0.01) in {128 + signal.SIGTERM, 128 + signal.SIGKILL}
 
 
 # --- the command ------------------------------------------------------------------------------------------------------

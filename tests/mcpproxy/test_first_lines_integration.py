@@ -14,7 +14,7 @@ import pytest
 
 from captures.envelope import judge, lines_members
 from captures.integrity import inspect
-from captures.limits import EXACT_JUDGE_LIMIT
+from captures.limits import MAX_EXACTLY_JUDGED_BYTES
 from captures.reader import Capture
 from tests.harness import DEADLINE_S, ROOT, Place, frames
 from tests.mcpproxy.odd_lines import BANNERS, JSON, odd_lines
@@ -91,7 +91,7 @@ def test_every_first_line_gets_the_record_that_it_would_get_later() -> None:
     for line in SUITE:
         size = int(left[:10])
         told, left = left[10 : 10 + size], left[10 + size :]
-        if told and len(line) <= EXACT_JUDGE_LIMIT:
+        if told and len(line) <= MAX_EXACTLY_JUDGED_BYTES:
             assert [told] == lines_members("s2c", [line]), line
     assert not left
 

@@ -14,21 +14,21 @@ from typing import Any, NamedTuple
 import pytest
 
 import analysis
-from analysis.conversation.call import ENDLESS, Call, Outcome
+from analysis.conversation.call import ENDLESS_METHODS, Call, Outcome
 from analysis.conversation.message import Request
 from analysis.filter import facts_of, parse
 from analysis.reading import Reading
-from analysis.selection import selected_at_the_end
+from analysis.selection import filter_with_outcomes
 from analysis.summary import summarise
-from mcpproxy.check_run.examine import CheckOptions, examined
+from mcpproxy.check_run.examine import CheckOptions, examine_capture
 from mcpproxy.check_run.result import LocatedFinding, Totals
-from mcpproxy.exporters.otlp.capture import CaptureSpans
-from mcpproxy.exporters.otlp.histograms import Histograms
-from mcpproxy.exporters.trace_events import CaptureEvents, Processes
+from mcpproxy.exporters.otlp.capture import SpanBuilder
+from mcpproxy.exporters.otlp.histograms import DurationHistograms
+from mcpproxy.exporters.trace_events import ProcessNumbers, TraceEventBuilder
 from mcpproxy.tui.details.detail import exchange_lines
 from mcpproxy.tui.rows.row_text import text_of
 from mcpproxy.tui.rows.traffic_table import TrafficRows
-from mcpproxy.wording.cells import WHOLE
+from mcpproxy.wording.cells import UNLIMITED_WIDTH
 from mcpproxy.wording.facts import Fact, outcome_facts
 from mcpproxy.wording.units import duration
 from tests.analysis.store.capture_writer import CaptureWriter
@@ -251,7 +251,7 @@ def rows_on_screen(path: Path) -> dict[int, tuple[str, str]]:
         cell = "".join(span.text for span in rows.line(place).cells.get("status", ()))
         entry = reading.index.entry(row)
         if entry.dir:
-            found[entry.seq] = text.more if text.status is None else text.status.word, cell
+            found[entry.seq] = text.details if text.status is None else text.status.word, cell
     rows.close()
     reading.close()
     return found
@@ -259,7 +259,7 @@ def rows_on_screen(path: Path) -> dict[int, tuple[str, str]]:
 
 def selected(path: Path, text: str) -> set[Key]:
     """Returns the requests that a filter selects."""
-    only = selected_at_the_end(parse(text), Reading(path))
+    only = filter_with_outcomes(parse(text), Reading(path))
     return {
         (context.message.seq, context.message.index)
         for step in Reading(path).to_end()
@@ -280,7 +280,7 @@ class InSpan(NamedTuple):
 def in_spans(path: Path) -> dict[int, InSpan]:
     """Returns what the span of the receiving side reports, by the frame number of the request."""
     reading = Reading(path)
-    made = CaptureSpans("0" * 32, reading.fold, Histograms())
+    made = SpanBuilder("0" * 32, reading.fold, DurationHistograms())
     return {
         int(str(span.attributes["mcpproxy.frame"])): InSpan(
             span.end_ns - span.start_ns,
@@ -296,7 +296,7 @@ def in_spans(path: Path) -> dict[int, InSpan]:
 def in_perfetto(path: Path) -> dict[int, tuple[dict[str, Any], float]]:
     """Returns the arguments of the slice and its length in microseconds, by the frame number of the request."""
     reading = Reading(path)
-    made = CaptureEvents("0" * 32, reading.fold, "x", Processes(), 0, 0)
+    made = TraceEventBuilder("0" * 32, reading.fold, "x", ProcessNumbers(), 0, 0)
     events = [event for step in reading.to_end() for event in made.on_step(step)]
     ends = {event["id"]: event["ts"] for event in events if event["ph"] == "e"}
     return {
@@ -378,7 +378,7 @@ def read_lines(lines: Iterable[str]) -> tuple[dict[int, list[CallWording]], Coun
 
 
 def printed(path: Path) -> list[str]:
-    return mcpproxy("show", path, COLUMNS=str(WHOLE)).stdout.decode().splitlines()
+    return mcpproxy("show", path, COLUMNS=str(UNLIMITED_WIDTH)).stdout.decode().splitlines()
 
 
 def in_markdown(path: Path) -> list[str]:
@@ -406,12 +406,12 @@ def test_a_text_says_of_each_call_what_became_of_it(roads: CaptureCalls, text_of
             assert is_rounded(told.latency, call.latency_ns), (told, call.latency_ns)
             assert told.error.startswith(error_of(call))
             assert told.word.startswith("error ") == (call.outcome is Outcome.ERROR)
-        elif call.request.method not in ENDLESS and call.is_closed_by_client:
+        elif call.request.method not in ENDLESS_METHODS and call.is_closed_by_client:
             # It is at the end of the exchange, because no message reports it.
             (told,) = ended
             assert is_about(told.subject, call)
             assert told.word.startswith(word_of(call))
-        elif call.request.method not in ENDLESS and word_of(call) != "cancelled":
+        elif call.request.method not in ENDLESS_METHODS and word_of(call) != "cancelled":
             left[word_of(call)] += 1
             if left[word_of(call)] <= LISTED:
                 (told,) = ended
@@ -439,7 +439,7 @@ def test_every_road_counts_abandoned_calls_alike(roads: CaptureCalls) -> None:
     summary = summarise(roads.path)
     assert (summary.abandoned, summary.answered_late) == (count, late)
     totals = Totals()
-    for event in examined(roads.path, CheckOptions()):
+    for event in examine_capture(roads.path, CheckOptions()):
         if isinstance(event, LocatedFinding):
             totals.count_finding(event)
     assert totals.abandoned == count
@@ -463,7 +463,7 @@ def test_the_rows_of_the_terminal_ui_say_what_show_says(roads: CaptureCalls) -> 
                 assert shown[call.response.seq][0].word.startswith(told)
                 assert ("late" in told) == ("late" in cell) == (call.late_ns is not None)
                 assert cell.startswith(word_of(call))
-        elif call.request.method in ENDLESS:
+        elif call.request.method in ENDLESS_METHODS:
             assert screen[seq][1] in ("", "cancelled")
         else:
             assert screen[seq][1] == word_of(call)
@@ -534,7 +534,7 @@ def test_the_report_says_of_each_call_what_became_of_it(roads: CaptureCalls, rep
     assert {seq for seq, _ in roads.calls} == {*listed} == {*asked}
     for seq, call in roads.alone.items():
         assert (asked[seq]["method"], call.name or asked[seq]["name"]) == (call.request.method, asked[seq]["name"])
-        if call.response is not None or call.request.method not in ENDLESS:
+        if call.response is not None or call.request.method not in ENDLESS_METHODS:
             assert [*map(Fact._make, asked[seq]["facts"])] == [*outcome_facts(call)]
         state = listed[seq]
         assert (state["method"], state["name"], state["state"]) == (
@@ -548,7 +548,7 @@ def test_the_report_says_of_each_call_what_became_of_it(roads: CaptureCalls, rep
         if call.response is None:
             assert seq not in told
             assert state["response"] == -1
-            if call.request.method not in ENDLESS:
+            if call.request.method not in ENDLESS_METHODS:
                 assert asked[seq]["word"].startswith(word_of(call))
             continue
         row = told[seq]
@@ -599,7 +599,7 @@ def test_all_roads_say_the_same_of_every_call(roads: CaptureCalls) -> None:
         error = spans[seq].error
         if call.late_ns is not None:
             assert error == ("cancelled" if call.abandoned_ns is None else "timeout")
-        elif call.outcome in _ERRORS and call.request.method not in ENDLESS:
+        elif call.outcome in _ERRORS and call.request.method not in ENDLESS_METHODS:
             assert error == _ERRORS[call.outcome]
         elif call.outcome is Outcome.RESULT:
             assert error is None

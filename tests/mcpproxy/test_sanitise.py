@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mcpproxy.sanitise import MARKS_IN_A_ROW, MAX_CELL_CHARS, sanitise, sanitise_bytes
+from mcpproxy.sanitise import MAX_CELL_CHARS, MAX_COMBINING_MARKS, sanitise, sanitise_bytes
 
 HOSTILE = [
     "\x1b]0;pwned\x07",  # window title
@@ -55,7 +55,7 @@ def test_the_result_is_harmless_and_stays_so(text: str, limit: int | None) -> No
     for result in (shown, sanitise(shown, limit)):
         assert not UNSAFE.search(result)
         assert all(char.isprintable() or unicodedata.category(char) == "Zs" for char in result)
-        assert longest_row_of_marks(result) <= MARKS_IN_A_ROW
+        assert longest_row_of_marks(result) <= MAX_COMBINING_MARKS
         assert result == "" or unicodedata.category(result[0])[0] != "M"
         result.encode("utf-8")
         assert limit is None or len(result) <= limit

@@ -181,7 +181,7 @@ def test_peers_and_revision_are_named(talked: tuple[str, Path]) -> None:
     session = understand(capture).session
     assert (session.client, session.server) == (Peer("sdk-reader", "1.2.3"), Peer("sdk-notebook", "4.5.6"))
     assert session.revisions == (MODES[mode],)
-    assert session.is_clear
+    assert session.is_complete
 
 
 def test_every_request_is_paired_with_its_answer(talked: tuple[str, Path]) -> None:

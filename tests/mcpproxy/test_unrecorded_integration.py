@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mcpproxy.clients.wrapper import PASSES
+from mcpproxy.clients.wrapper import KEEP_SERVING_OPTION
 from mcpproxy.relay.processes import process_table
 from tests.harness import Place, Session, is_alive, members_of, peer, wait_until
 
@@ -37,7 +37,7 @@ def said_once(session: Session) -> str:
 
 def test_the_server_runs_and_one_line_says_that_it_is_unrecorded(place: Place) -> None:
     obstructed(place)
-    session = start(place, peer("echo", "--status", "7"), PASSES)
+    session = start(place, peer("echo", "--status", "7"), KEEP_SERVING_OPTION)
     session.send(PING)
     assert session.line() == PONG
     session.close_stdin()
@@ -57,8 +57,8 @@ def test_by_hand_it_refuses(place: Place) -> None:
 @pytest.mark.parametrize(
     ("options", "server", "status"),
     [
-        ([PASSES, "--fsync", "now"], ["cat"], 2),
-        ([PASSES], ["/no/such/program"], 127),
+        ([KEEP_SERVING_OPTION, "--fsync", "now"], ["cat"], 2),
+        ([KEEP_SERVING_OPTION], ["/no/such/program"], 127),
         (["--if-unrecordable=no"], ["cat"], 2),
     ],
     ids=["wrong usage", "no such command", "no such choice"],
@@ -72,14 +72,14 @@ def test_it_passes_on_nothing_else(place: Place, options: list[str], server: lis
 def test_a_full_disk_and_a_place_that_comes_back(place: Place) -> None:
     """No part of a capture is left behind, and the next start records again."""
     full = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)); signal.signal(signal.SIGXFSZ, 1)"
-    session = start(place, peer("echo"), PASSES, before=full)
+    session = start(place, peer("echo"), KEEP_SERVING_OPTION, before=full)
     session.send(PING)
     assert session.line() == PONG
     session.close_stdin()
     assert session.end() == 0
     assert "File too large" in said_once(session)
     assert not [path for path in place.captures.rglob("*.mcpcap") if path.stat().st_size]
-    again = start(place, peer("echo"), PASSES)
+    again = start(place, peer("echo"), KEEP_SERVING_OPTION)
     again.send(PING)
     assert again.line() == PONG
     again.close_stdin()
@@ -90,14 +90,14 @@ def test_a_full_disk_and_a_place_that_comes_back(place: Place) -> None:
 @pytest.mark.parametrize("name", ["TERM", "KILL"])
 def test_it_ends_as_the_server_ends(place: Place, name: str) -> None:
     obstructed(place)
-    session = start(place, peer("die_by_signal", "--signal", name), PASSES)
+    session = start(place, peer("die_by_signal", "--signal", name), KEEP_SERVING_OPTION)
     assert b"last words" in session.line()
     assert session.end() == -signal.Signals[f"SIG{name}"]
 
 
 def test_a_server_whose_client_is_killed_is_no_orphan(place: Place) -> None:
     obstructed(place)
-    session = start(place, peer("stubborn"), PASSES)
+    session = start(place, peer("stubborn"), KEEP_SERVING_OPTION)
     pid = session.next_report()["ready"]
     session.process.kill()
     wait_until(lambda: not is_alive(pid), "the guard to end the server")
@@ -118,11 +118,11 @@ def test_status_ls_and_doctor_say_since_when_and_why(place: Place, is_noted: boo
             (runtime / name).write_text("in the way")
     entry = {
         "command": sys.executable,
-        "args": ["-P", "-m", "mcpproxy", "run", "--name", "files", PASSES, "--", *map(str, peer("echo"))],
+        "args": ["-P", "-m", "mcpproxy", "run", "--name", "files", KEEP_SERVING_OPTION, "--", *map(str, peer("echo"))],
     }
     (home / ".claude.json").write_text(json.dumps({"mcpServers": {"files": entry}}))
     place.environment |= {"XDG_RUNTIME_DIR": str(runtime), "TMPDIR": str(runtime), "PATH": os.environ["PATH"]}
-    session = start(place, peer("echo"), "--name", "files", PASSES)
+    session = start(place, peer("echo"), "--name", "files", KEEP_SERVING_OPTION)
     session.send(PING)
     assert session.line() == PONG
 
@@ -159,7 +159,7 @@ def test_a_launcher_with_the_command_in_its_own_argv_is_no_recorder(place: Place
     for name in ("mcpproxy", f"mcpproxy-{os.getuid()}"):
         (runtime / name).write_text("in the way")
     place.environment |= {"XDG_RUNTIME_DIR": str(runtime), "TMPDIR": str(runtime), "PATH": os.environ["PATH"]}
-    recorder = [place.python, "-P", "-m", "mcpproxy", "run", PASSES]
+    recorder = [place.python, "-P", "-m", "mcpproxy", "run", KEEP_SERVING_OPTION]
     elsewhere = ["--capture", f"{place.root}/elsewhere/"]
     sessions = []
     for name, launcher, options in (
@@ -191,7 +191,7 @@ def test_a_note_that_a_kill_has_left_is_removed(place: Place) -> None:
     runtime = place.root / "runtime"
     runtime.mkdir(mode=0o700)
     place.environment["XDG_RUNTIME_DIR"] = str(runtime)
-    session = start(place, peer("echo"), PASSES)
+    session = start(place, peer("echo"), KEEP_SERVING_OPTION)
     session.send(PING)
     assert session.line() == PONG
     (note,) = runtime.rglob("unrecorded-*")

@@ -108,8 +108,8 @@ def test_a_dead_server_is_reported(place: Place, session: tuple[Session, Path, i
     recorded.end()
     assert not is_alive(pid)
     waits = waits_in(path)
-    assert [wait.request.id.text for wait in waits.all] == ["1", "2"]
-    assert waits.text(waits.all[0]).endswith(f"its process {pid} has ended")
+    assert [wait.request.id.text for wait in waits.oldest_first] == ["1", "2"]
+    assert waits.text(waits.oldest_first[0]).endswith(f"its process {pid} has ended")
 
 
 @pytest.mark.parametrize("form", ["otlp", "perfetto", "markdown"])

@@ -8,22 +8,22 @@ from orjson import loads
 
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.session import Session
-from analysis.protocol.revisions import MODERN, Span, since
+from analysis.protocol.revisions import FIRST_MODERN_RANK, Span, since
 from analysis.rules.base import ERROR, NOTE, RACE_NS, WARNING
 from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.support.auth_exchanges import (
-    RESOURCE,
-    SINCE_2025_06_18,
-    SINCE_2025_11_25,
+    RANK_2025_06_18,
+    RANK_2025_11_25,
+    RESOURCE_METADATA_PATH,
     EndpointRule,
     RevisionLearningRule,
-    bearer_of,
+    bearer_challenge,
     challenges_of,
     default_rank,
 )
 from analysis.rules.support.eras import AllEras, member
 
-_REFUSED: Final = frozenset({401})
+_UNAUTHORIZED_STATUSES: Final = frozenset({401})
 _MAX_METADATA_CHARS: Final = 64 << 10
 
 
@@ -46,44 +46,45 @@ class ChallengeMissing(EndpointRule):
 
     def __init__(self) -> None:
         super().__init__()
-        self._has_missed = False
+        self._needs_document = False
         """Whether a client had to look at the well-known location."""
-        self._documents = 0
-        """How many documents the server has returned."""
+        self._document_count = 0
+        """The number of documents that the server has returned."""
 
     def concerns_exchange(self, _hook: str, like: HttpExchange) -> bool:
-        # A kind of exchange has no path, so requests for the document can only be preselected by method and status.
+        # A kind of exchange does not include the path, so only method and status can preselect requests for documents.
         return like.status == 401 or (like.method == "GET" and like.status in (200, 404))
 
     def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if http.status != 401:
-            return self._look_at_document(http, session) if http.path.startswith(RESOURCE) else ()
+            return self._check_document(http, session) if http.path.startswith(RESOURCE_METADATA_PATH) else ()
         return super().on_response_start(http, session)
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         rank = default_rank(http, session)
-        if http.challenges or rank < SINCE_2025_06_18:
+        if http.challenges or rank < RANK_2025_06_18:
             return ()
-        self._has_missed = self._has_missed or rank >= SINCE_2025_11_25
+        self._needs_document = self._needs_document or rank >= RANK_2025_11_25
         level = self.level_at(rank)
-        return self.in_response(http, session, "a 401 without WWW-Authenticate", level)
+        return self.findings_in_response(http, session, "a 401 without WWW-Authenticate", level)
 
-    def _look_at_document(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def _check_document(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if http.status == 200:
-            self._documents += 1
-        elif self._has_missed and http.answered is not None and http.is_whole:
-            self._has_missed, documents = False, self._documents
+            self._document_count += 1
+        elif self._needs_document and http.answered_ref is not None and http.is_whole:
+            self._needs_document, documents = False, self._document_count
             text = "a 401 had no WWW-Authenticate, and the well-known location has no document either"
-            findings = self.in_response(http, session, text, ERROR)
+            findings = self.findings_in_response(http, session, text, ERROR)
             # Clients look for the document in two places.
-            self.later(
-                http.answered.t_ns + RACE_NS, lambda: findings if documents == self._documents and http.is_whole else ()
+            self.check_later(
+                http.answered_ref.t_ns + RACE_NS,
+                lambda: findings if documents == self._document_count and http.is_whole else (),
             )
         return ()
 
 
 class ResourceMetadataMissing(EndpointRule):
-    """The challenge of a 401 does not say where the document about the resource is.
+    """The challenge of a 401 does not say where the metadata of the protected resource is.
 
     **Why it matters.** The client does not learn which authorization server to ask.
 
@@ -96,19 +97,19 @@ class ResourceMetadataMissing(EndpointRule):
     who = "server"
     versions: ClassVar[Span] = AllEras(*since("2025-06-18"))
     levels: ClassVar[Mapping[Span, Level]] = {since("2025-11-25"): NOTE}
-    statuses = _REFUSED
+    statuses = _UNAUTHORIZED_STATUSES
     source = "2025-06-18 basic/authorization"
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         challenges, rank = challenges_of(http), default_rank(http, session)
         if (
             not challenges
-            or rank < SINCE_2025_06_18
+            or rank < RANK_2025_06_18
             or any(challenge.parameters.get("resource_metadata") for challenge in challenges)
         ):
             return ()
         level = self.level_at(rank)
-        return self.in_response(http, session, "the challenge of a 401 has no resource_metadata", level)
+        return self.findings_in_response(http, session, "the challenge of a 401 has no resource_metadata", level)
 
 
 class ScopeMissing(EndpointRule):
@@ -127,14 +128,14 @@ class ScopeMissing(EndpointRule):
     level = WARNING
     impact = Impact.WRONG
     once = True
-    statuses = _REFUSED
+    statuses = _UNAUTHORIZED_STATUSES
     source = "2025-11-25 basic/authorization"
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         challenges = challenges_of(http)
         if not challenges or any(challenge.parameters.get("scope") for challenge in challenges):
             return ()
-        return self.in_response(http, session, "the challenge of a 401 has no scope")
+        return self.findings_in_response(http, session, "the challenge of a 401 has no scope")
 
 
 class OfflineAccess(RevisionLearningRule):
@@ -159,20 +160,20 @@ class OfflineAccess(RevisionLearningRule):
 
     def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         rank = self.rank_for(http, session)
-        if http.status not in (401, 403) or rank is None or rank < MODERN or http.is_ours:
+        if http.status not in (401, 403) or rank is None or rank < FIRST_MODERN_RANK or http.is_from_recorder:
             return ()
-        bearer = bearer_of(http)
-        if bearer is None or not _asks_offline(bearer.parameters.get("scope")):
+        bearer = bearer_challenge(http)
+        if bearer is None or not _has_offline_access(bearer.parameters.get("scope")):
             return ()
-        return self.in_response(http, session, "a challenge asks for the scope offline_access", self.level)
+        return self.findings_in_response(http, session, "a challenge asks for the scope offline_access", self.level)
 
     def on_exchange_end(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if http.metadata is None or not http.path.startswith(RESOURCE):
+        if http.metadata is None or not http.path.startswith(RESOURCE_METADATA_PATH):
             return ()
         rank, scopes = self.rank_for(http, session), member(document_of(http), "scopes_supported")
-        if rank is None or rank < MODERN or not isinstance(scopes, list) or "offline_access" not in scopes:
+        if rank is None or rank < FIRST_MODERN_RANK or not isinstance(scopes, list) or "offline_access" not in scopes:
             return ()
-        return self.in_response(http, session, "scopes_supported has offline_access", self.level)
+        return self.findings_in_response(http, session, "scopes_supported has offline_access", self.level)
 
 
 class InsufficientScopeShape(EndpointRule):
@@ -194,15 +195,17 @@ class InsufficientScopeShape(EndpointRule):
     source = "2025-11-25 basic/authorization"
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        bearer = bearer_of(http)
+        bearer = bearer_challenge(http)
         if bearer is None:
             return ()
         if bearer.parameters.get("error") != "insufficient_scope":
-            return self.in_response(http, session, "the challenge of a 403 does not say insufficient_scope")
-        missing = [name for name in ("scope", "resource_metadata") if not bearer.parameters.get(name)]
-        if not missing:
+            return self.findings_in_response(http, session, "the challenge of a 403 does not say insufficient_scope")
+        missing_names = [name for name in ("scope", "resource_metadata") if not bearer.parameters.get(name)]
+        if not missing_names:
             return ()
-        return self.in_response(http, session, f"the challenge of a 403 has no {' and no '.join(missing)}")
+        return self.findings_in_response(
+            http, session, f"the challenge of a 403 has no {' and no '.join(missing_names)}"
+        )
 
 
 # ---- shared by the rules
@@ -220,5 +223,5 @@ def document_of(http: HttpExchange) -> dict[str, Any] | None:
     return document if isinstance(document, dict) else None
 
 
-def _asks_offline(scope: str | None) -> bool:
+def _has_offline_access(scope: str | None) -> bool:
     return scope is not None and "offline_access" in scope.split()

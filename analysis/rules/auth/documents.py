@@ -1,4 +1,4 @@
-"""Documents that say where to get tokens, and the requests for such documents, as far as the recorder sees them."""
+"""Documents that say where to get tokens, and OAuth requests, as far as the recorder sees either."""
 
 from collections.abc import Iterable
 from typing import ClassVar, Final
@@ -10,13 +10,13 @@ from analysis.protocol.revisions import Span, only, since
 from analysis.rules.auth.challenges import document_of
 from analysis.rules.base import ERROR, NOTE, WARNING
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.auth_exchanges import RESOURCE, SINCE_2025_06_18, RevisionLearningRule
+from analysis.rules.support.auth_exchanges import RANK_2025_06_18, RESOURCE_METADATA_PATH, RevisionLearningRule
 from analysis.rules.support.eras import AllEras
 from analysis.rules.support.origins import is_local, is_own, may_be_public
 
-_SERVER: Final = "/.well-known/oauth-authorization-server"
-_OLD: Final = only("2025-03-26").first
-_PARAMETERS: Final = 100
+_SERVER_METADATA_PATH: Final = "/.well-known/oauth-authorization-server"
+_RANK_2025_03_26: Final = only("2025-03-26").first
+_MAX_PARAMETERS: Final = 100
 
 
 class MetadataDocument(RevisionLearningRule):
@@ -43,18 +43,18 @@ class MetadataDocument(RevisionLearningRule):
         return ()
 
     def on_exchange_end(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if http.metadata is None or not http.path.startswith(RESOURCE) or http.is_ours:
+        if http.metadata is None or not http.path.startswith(RESOURCE_METADATA_PATH) or http.is_from_recorder:
             return ()
         rank, document = self.rank_for(http, session), document_of(http)
-        if document is None or (rank is not None and rank < SINCE_2025_06_18):
+        if document is None or (rank is not None and rank < RANK_2025_06_18):
             return ()
         servers, resource = document.get("authorization_servers"), document.get("resource")
         findings: list[Finding] = []
         if not isinstance(servers, list) or not servers:
-            findings += self.in_response(http, session, "the document names no authorization server", ERROR)
+            findings += self.findings_in_response(http, session, "the document names no authorization server", ERROR)
         if isinstance(resource, str) and not is_own(resource, http) and not may_be_public(resource, http):
             text = "the document is about a resource of another origin"
-            findings += self.in_response(http, session, text, ERROR)
+            findings += self.findings_in_response(http, session, text, ERROR)
         return findings
 
 
@@ -77,15 +77,19 @@ class MetadataPath(RevisionLearningRule):
 
     def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         rank = self.rank_for(http, session)
-        if rank != _OLD or _SERVER not in http.path or (VERSION_FIELD not in http.fields and len(self.ranks) > 1):
+        if (
+            rank != _RANK_2025_03_26
+            or _SERVER_METADATA_PATH not in http.path
+            or (VERSION_FIELD not in http.fields and len(self.ranks) > 1)
+        ):
             return ()
-        if http.path != _SERVER:
+        if http.path != _SERVER_METADATA_PATH:
             text = "the document about the authorization server is requested at a path other than the root"
         elif VERSION_FIELD not in http.fields:
             text = "the document about the authorization server is requested without MCP-Protocol-Version"
         else:
             return ()
-        return self.in_request(http, session, text, self.level)
+        return self.findings_in_request(http, session, text, self.level)
 
 
 class OauthRequest(RevisionLearningRule):
@@ -111,29 +115,33 @@ class OauthRequest(RevisionLearningRule):
         rank = self.rank_for(http, session)
         if rank == 0 or http.method != "GET" or not http.path.endswith("/authorize"):
             return ()
-        given = _query(http)
-        if "response_type" not in given and "client_id" not in given:
+        parameters = _query_parameters(http)
+        if "response_type" not in parameters and "client_id" not in parameters:
             return ()
         findings: list[Finding] = []
-        method, address = given.get("code_challenge_method"), given.get("redirect_uri")
-        if not given.get("code_challenge"):
-            findings += self.in_request(http, session, "a request for authorization has no code_challenge", ERROR)
+        method, address = parameters.get("code_challenge_method"), parameters.get("redirect_uri")
+        if not parameters.get("code_challenge"):
+            findings += self.findings_in_request(
+                http, session, "a request for authorization has no code_challenge", ERROR
+            )
         elif method != "S256":
-            findings += self.in_request(http, session, "the code_challenge_method is not S256", WARNING)
-        if rank is not None and rank >= SINCE_2025_06_18 and not given.get("resource"):
-            findings += self.in_request(http, session, "a request for authorization has no resource", ERROR)
+            findings += self.findings_in_request(http, session, "the code_challenge_method is not S256", WARNING)
+        if rank is not None and rank >= RANK_2025_06_18 and not parameters.get("resource"):
+            findings += self.findings_in_request(http, session, "a request for authorization has no resource", ERROR)
         if address and not _is_safe(address):
-            findings += self.in_request(http, session, "the redirect_uri uses neither https nor this machine", ERROR)
+            findings += self.findings_in_request(
+                http, session, "the redirect_uri uses neither https nor this machine", ERROR
+            )
         return findings
 
 
 # ---- shared by the rules
 
 
-def _query(http: HttpExchange) -> dict[str, str]:
-    """The parameters of a request; hashes replace values that may be secret."""
+def _query_parameters(http: HttpExchange) -> dict[str, str]:
+    """Returns the query parameters of a request; values that may be secret are hashes."""
     try:
-        return dict(parse_qsl(http.target.partition("?")[2], keep_blank_values=True, max_num_fields=_PARAMETERS))
+        return dict(parse_qsl(http.target.partition("?")[2], keep_blank_values=True, max_num_fields=_MAX_PARAMETERS))
     except ValueError:
         return {}
 

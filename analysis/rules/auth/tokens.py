@@ -13,21 +13,21 @@ from analysis.conversation.session import CLIENT_INFO, Session
 from analysis.protocol.revisions import since
 from analysis.rules.base import NOTE, WARNING
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.odd_exchange import OddExchange
+from analysis.rules.odd_exchange import ExchangeOddity
 from analysis.rules.support.auth_exchanges import EndpointRule, scheme_of
 from analysis.rules.support.eras import member
-from analysis.rules.support.exchanges import SUCCESS
+from analysis.rules.support.exchanges import SUCCESS_STATUSES
 from analysis.rules.support.origins import is_local
 
 MAX_TRACKED_CLIENTS: Final = 1_000
 """The most clients, and the most refused requests, that are remembered."""
-REPORTED_REFUSALS: Final = 4
-"""How many consecutive refusals it takes for a finding, which points to the last of them."""
+MIN_REPORTED_REFUSALS: Final = 4
+"""The number of consecutive refusals that cause a finding, which points to the last of them."""
 
-_FIELD: Final = "authorization"
+_AUTHORIZATION: Final = "authorization"
 _PAGE: Final = "2025-03-26 basic/authorization"
-_TOKENS: Final = frozenset({"access_token", "token", "bearer"})
-_PARAMETERS: Final = 100
+_TOKEN_PARAMETERS: Final = frozenset({"access_token", "token", "bearer"})
+_MAX_PARAMETERS: Final = 100
 _MAX_ADDRESS_CHARS: Final = 2_000
 """The most characters of an address that are checked."""
 
@@ -47,19 +47,19 @@ class TokenInQuery(EndpointRule):
     who = "client"
     versions = since("2025-03-26")
     impact = Impact.SECURITY
-    exchanges = OddExchange.HEADERS
+    exchanges = ExchangeOddity.HEADERS
     source = _PAGE
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         query = http.target.partition("?")[2]
         if not query:
             return ()
-        names = {pair.partition("=")[0].lower() for pair in query.split("&", _PARAMETERS)[:_PARAMETERS]}
-        parameters = sorted(names & _TOKENS)
+        names = {pair.partition("=")[0].lower() for pair in query.split("&", _MAX_PARAMETERS)[:_MAX_PARAMETERS]}
+        parameters = sorted(names & _TOKEN_PARAMETERS)
         if not parameters:
             return ()
         level = None if "access_token" in parameters else WARNING
-        return self.in_request(http, session, f"the URL has the parameter {parameters[0]}", level)
+        return self.findings_in_request(http, session, f"the URL has the parameter {parameters[0]}", level)
 
 
 class NotBearer(EndpointRule):
@@ -78,13 +78,13 @@ class NotBearer(EndpointRule):
     versions = since("2025-03-26")
     level = NOTE
     once = True
-    exchanges = OddExchange.HEADERS
+    exchanges = ExchangeOddity.HEADERS
     source = _PAGE
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if _FIELD not in http.fields or scheme_of(http) in ("", "bearer"):
+        if _AUTHORIZATION not in http.fields or scheme_of(http) in ("", "bearer"):
             return ()
-        return self.in_request(http, session, "the scheme of Authorization is not Bearer")
+        return self.findings_in_request(http, session, "the scheme of Authorization is not Bearer")
 
 
 class Dropped(EndpointRule):
@@ -107,43 +107,45 @@ class Dropped(EndpointRule):
 
     def __init__(self) -> None:
         super().__init__()
-        self._used: OrderedDict[object, tuple[int, int]] = OrderedDict()
-        """For each client that has used a token successfully: the number of the last record that shows it, and the
-        losses until then."""
+        self._last_uses: OrderedDict[object, tuple[int, int]] = OrderedDict()
+        """For each client that has used a token successfully: the number of the last record that shows this, and the
+        count of lost records up to there."""
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        has_token = _FIELD in http.fields
-        key = _client_key(http, session) if has_token or self._used else None
-        if key is None or http.answered is None:
+        has_token = _AUTHORIZATION in http.fields
+        key = _client_key(http, session) if has_token or self._last_uses else None
+        if key is None or http.answered_ref is None:
             return ()
         if not has_token:
-            used, losses = self._used.get(key, (http.answered.seq, 0))
-            # This request may have been under way before the first success.
-            is_later = http.started is not None and http.started.seq > used and losses == http.losses
+            last_use_seq, losses = self._last_uses.get(key, (http.answered_ref.seq, 0))
+            # The client may have sent this request before its first success.
+            is_later = (
+                http.started_ref is not None and http.started_ref.seq > last_use_seq and losses == http.loss_count
+            )
             text = "the request has no Authorization, unlike earlier requests of this client"
-            return self.in_request(http, session, text) if is_later else ()
+            return self.findings_in_request(http, session, text) if is_later else ()
         if http.status in (401, 403):
-            self._used.pop(key, None)  # it may start over, without a token that does not work
-        elif http.status in SUCCESS:
-            self._used[key] = http.answered.seq, http.losses
-            if len(self._used) > MAX_TRACKED_CLIENTS:
-                self._used.popitem(last=False)
+            self._last_uses.pop(key, None)  # the client may start over without the token that was refused
+        elif http.status in SUCCESS_STATUSES:
+            self._last_uses[key] = http.answered_ref.seq, http.loss_count
+            if len(self._last_uses) > MAX_TRACKED_CLIENTS:
+                self._last_uses.popitem(last=False)
         return ()
 
 
 class _RefusalStreak(NamedTuple):
     """Consecutive refusals of one request."""
 
-    times: int
+    refusals: int
     tokens: frozenset[str]
     losses: int
-    """Losses of records before the first of them."""
-    answered: int
-    """Number of the record of the last refusal."""
+    """The count of lost records before the first refusal."""
+    last_seq: int
+    """The number of the record of the last refusal."""
 
 
 class RetryLoop(EndpointRule):
-    """A client repeats a request again and again although it is refused because of its credentials.
+    """A client keeps repeating a request that is refused because of its credentials.
 
     **Why it matters.** Repeating the request does not help, whether with the same token, with a new one or without one.
     Each repetition costs the server time, and may prompt the user for consent again.
@@ -162,36 +164,37 @@ class RetryLoop(EndpointRule):
 
     def __init__(self) -> None:
         super().__init__()
-        self._rows: OrderedDict[tuple[str, str, str, str, Id | None], _RefusalStreak] = OrderedDict()
+        self._streaks: OrderedDict[tuple[str, str, str, str, Id | None], _RefusalStreak] = OrderedDict()
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         is_refused = http.status in (401, 403)
-        if not is_refused and not self._rows:
+        if not is_refused and not self._streaks:
             return ()
         key = _request_key(http)
         if not is_refused:
-            if http.status in SUCCESS:
-                self._rows.pop(key, None)
+            if http.status in SUCCESS_STATUSES:
+                self._streaks.pop(key, None)
             return ()
-        token = http.fields.get(_FIELD, "")
-        row = self._rows.pop(key, None)
-        if row is None or row.losses != http.losses:
-            row = _RefusalStreak(0, frozenset(), http.losses, -1)
-        if http.started is None or http.started.seq < row.answered:
-            self._rows[key] = row  # not a reaction to the last refusal: several clients, or a client that does not wait
+        token = http.fields.get(_AUTHORIZATION, "")
+        streak = self._streaks.pop(key, None)
+        if streak is None or streak.losses != http.loss_count:
+            streak = _RefusalStreak(0, frozenset(), http.loss_count, -1)
+        if http.started_ref is None or http.started_ref.seq < streak.last_seq:
+            # It does not react to the last refusal: there are several clients, or the client does not wait.
+            self._streaks[key] = streak
             return ()
-        tokens = row.tokens | {token} if token and len(row.tokens) < REPORTED_REFUSALS else row.tokens
-        answered = http.answered.seq if http.answered is not None else -1
-        row = self._rows[key] = _RefusalStreak(row.times + 1, tokens, row.losses, answered)
-        if len(self._rows) > MAX_TRACKED_CLIENTS:
-            self._rows.popitem(last=False)
-        # If a few tokens alternate, several clients are being refused.
-        if row.times != REPORTED_REFUSALS or len(row.tokens) not in (0, 1, REPORTED_REFUSALS):
+        tokens = streak.tokens | {token} if token and len(streak.tokens) < MIN_REPORTED_REFUSALS else streak.tokens
+        answered_seq = http.answered_ref.seq if http.answered_ref is not None else -1
+        streak = self._streaks[key] = _RefusalStreak(streak.refusals + 1, tokens, streak.losses, answered_seq)
+        if len(self._streaks) > MAX_TRACKED_CLIENTS:
+            self._streaks.popitem(last=False)
+        # If a few tokens alternate, the server is refusing several clients.
+        if streak.refusals != MIN_REPORTED_REFUSALS or len(streak.tokens) not in (0, 1, MIN_REPORTED_REFUSALS):
             return ()
-        how = {0: "without a token", 1: "with the same token"}.get(len(row.tokens), "with another token")
-        times = f"{REPORTED_REFUSALS} times in a row"
-        text = f"the same request was refused {times} with status {http.status}, each time {how}"
-        return self.in_request(http, session, text)
+        token_text = {0: "without a token", 1: "with the same token"}.get(len(streak.tokens), "with another token")
+        count_text = f"{MIN_REPORTED_REFUSALS} times in a row"
+        text = f"the same request was refused {count_text} with status {http.status}, each time {token_text}"
+        return self.findings_in_request(http, session, text)
 
 
 class PlainHttp(EndpointRule):
@@ -209,15 +212,15 @@ class PlainHttp(EndpointRule):
     level = WARNING
     impact = Impact.SECURITY
     once = True
-    exchanges = OddExchange.HEADERS
+    exchanges = ExchangeOddity.HEADERS
     source = _PAGE
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if _FIELD not in http.fields or scheme_of(http) not in ("", "bearer"):
+        if _AUTHORIZATION not in http.fields or scheme_of(http) not in ("", "bearer"):
             return ()
         if not _is_exposed(http.upstream or http.target[:_MAX_ADDRESS_CHARS]):
             return ()
-        return self.in_request(http, session, "a token is sent to another machine over plain http")
+        return self.findings_in_request(http, session, "a token is sent to another machine over plain http")
 
 
 # ---- shared by the rules
@@ -225,7 +228,7 @@ class PlainHttp(EndpointRule):
 
 @lru_cache(100)
 def _is_exposed(address: str) -> bool:
-    """Whether others on the network can read what is sent to an address."""
+    """Whether other machines on the network can read what is sent to an address."""
     try:
         parts = urlsplit(address)
         return parts.scheme == "http" and not is_local(parts.hostname or "")
@@ -236,7 +239,7 @@ def _is_exposed(address: str) -> bool:
 def _client_key(http: HttpExchange, session: Session | None) -> object:
     """Returns a key that identifies the client of an exchange, or None if nothing identifies it."""
     if http.is_modern:
-        request = http.sent[0].request
+        request = http.client_messages[0].request
         info = request.meta.get(CLIENT_INFO) if request is not None else None
         name, version = member(info, "name"), member(info, "version")
         is_known = http.conn and isinstance(name, str) and isinstance(version, str)
@@ -247,8 +250,8 @@ def _client_key(http: HttpExchange, session: Session | None) -> object:
 
 
 def _request_key(http: HttpExchange) -> tuple[str, str, str, str, Id | None]:
-    """A key for equal requests: who may have sent them, and what they ask for."""
-    message = http.sent[0].message if http.sent else None
+    """Returns a key for equal requests: the likely client, and what it requests."""
+    message = http.client_messages[0].message if http.client_messages else None
     method, target = (message.method, target_of(message)) if isinstance(message, Request) else ("", None)
-    who = "\n".join((http.peer.rpartition(":")[0], http.fields.get("user-agent", "")))
-    return who, http.method, http.path, method, target
+    client = "\n".join((http.peer.rpartition(":")[0], http.fields.get("user-agent", "")))
+    return client, http.method, http.path, method, target

@@ -14,16 +14,16 @@ from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA, between
 from analysis.rules.base import NOTE, CaptureEnd, Rule
 from analysis.rules.cancel.targets import CANCELLED, MAX_REMEMBERED_REQUESTS, PAGE, named_id
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.odd import Odd
-from analysis.rules.odd_exchange import OddExchange
+from analysis.rules.odd import MessageOddity
+from analysis.rules.odd_exchange import ExchangeOddity
 from analysis.rules.progress import PROGRESS, cancelled_seq
-from analysis.rules.support.eras import member, short
-from analysis.rules.support.tokens import WORD, tokens_of
+from analysis.rules.support.eras import member, shortened
+from analysis.rules.support.tokens import TOKEN_WORD, tokens_of
 
-OPEN: Final = 100
+MAX_SEARCHED_REQUESTS: Final = 100
 """The most open requests that are searched for the one that a log message may be about."""
 
-_LOG: Final = "notifications/message"
+_LOG_MESSAGE: Final = "notifications/message"
 
 
 class Twice(Rule):
@@ -33,7 +33,7 @@ class Twice(Rule):
 
     **On the wire.** `> {"method":"notifications/cancelled","params":{"requestId":3}}`, twice
 
-    **Instead.** Once is enough. A request that gets no response after that will not get one later.
+    **Instead.** Cancel once. A second cancellation will not bring a response either.
     """
 
     id = "cancel/twice"
@@ -46,12 +46,12 @@ class Twice(Rule):
         request = context.cancels
         if request is None or context.id_state is not IdState.CANCELLED:
             return ()
-        waiting = self.fold.tables[request.sender].get(RequestKey(request.frames[0].exchange, request.id))
-        before = None if waiting is None or waiting.request is not request else waiting.cancelled_by
-        if before is None or before == context.message.seq:
+        open_call = self.fold.tables[request.sender].get(RequestKey(request.frames[0].exchange, request.id))
+        earlier_seq = None if open_call is None or open_call.request is not request else open_call.cancelled_by
+        if earlier_seq is None or earlier_seq == context.message.seq:
             return ()
-        text = f"request {short(request.id.text)} was already cancelled"
-        return [self.finding(context, text, pointer="/params/requestId", related=(before,))]
+        text = f"request {shortened(request.id.text)} was already cancelled"
+        return [self.finding(context, text, pointer="/params/requestId", related=(earlier_seq,))]
 
 
 class ResponseAfterCancel(Rule):
@@ -68,7 +68,7 @@ class ResponseAfterCancel(Rule):
     """
 
     id = "cancel/response-after-cancel"
-    oddities = Odd.CANCELLED
+    oddities = MessageOddity.CANCELLED
     needs_session = True
     versions = HANDSHAKE_ERA
     level = NOTE
@@ -77,7 +77,7 @@ class ResponseAfterCancel(Rule):
     source = PAGE
 
     def on_anomaly(self, context: MessageContext) -> Iterable[Finding]:
-        return () if context.answered is None else _after_cancel(self, context, context.answered)
+        return () if context.answered is None else _findings_after_cancel(self, context, context.answered)
 
 
 class MessageAfterCancel(Rule):
@@ -95,7 +95,7 @@ class MessageAfterCancel(Rule):
     """
 
     id = "cancel/message-after-cancel"
-    oddities = Odd.CANCELLED
+    oddities = MessageOddity.CANCELLED
     needs_session = True
     who = "server"
     versions = MODERN_ERA
@@ -105,13 +105,13 @@ class MessageAfterCancel(Rule):
     source = "2026-07-28 basic/transports/stdio; 2026-07-28 basic/transports/streamable-http"
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
-        # Over HTTP nothing proves what the server knew, and the recording of a stream ends with the stream.
+        # Over HTTP nothing proves what the server had read, and the recording of a stream ends with the stream.
         if like.http is not None or like.message.sender != ("client" if hook == "request" else "server"):
             return False
-        return hook != "notification" or method in (PROGRESS, _LOG)
+        return hook != "notification" or method in (PROGRESS, _LOG_MESSAGE)
 
     def required_word_for(self, hook: str, _method: str, _like: MessageContext) -> bytes:
-        return WORD if hook == "request" else b""
+        return TOKEN_WORD if hook == "request" else b""
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
         tokens_of(context.session).record_request(context, self.fold)
@@ -121,23 +121,23 @@ class MessageAfterCancel(Rule):
         call = context.answered
         if call is None or call.request.method == LISTEN:
             return ()
-        return _after_cancel(self, context, call)
+        return _findings_after_cancel(self, context, call)
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
         session = context.session
-        if member(context.body, "method") != _LOG:
+        if member(context.body, "method") != _LOG_MESSAGE:
             tokens = tokens_of(session)
-            token, _ = tokens.report(context)
-            known = None if token is None else tokens.find("client", None, token)
-            cancelled = None if known is None or known.is_shared else cancelled_seq(known, self.fold)
-            if cancelled is None or not session.has_received("server", cancelled):
+            token, _ = tokens.reported_token(context)
+            known_token = None if token is None else tokens.find("client", None, token)
+            cancel_seq = None if known_token is None or known_token.is_shared else cancelled_seq(known_token, self.fold)
+            if cancel_seq is None or not session.has_received("server", cancel_seq):
                 return ()
-            return [self.finding(context, "progress for a request that was already cancelled", related=(cancelled,))]
-        cancelled = _only_cancelled(session, self.fold)
-        if cancelled is None:
+            return [self.finding(context, "progress for a request that was already cancelled", related=(cancel_seq,))]
+        cancel_seq = _last_cancel_seq(session, self.fold)
+        if cancel_seq is None:
             return ()
         text = "a log message, although all open requests had been cancelled"
-        return [self.finding(context, text, related=(cancelled,))]
+        return [self.finding(context, text, related=(cancel_seq,))]
 
 
 class Posted(Rule):
@@ -168,18 +168,18 @@ class Posted(Rule):
 
 
 class _AbandonedStreams:
-    """Streams that a client has left."""
+    """Streams that a client has closed before the response."""
 
     def __init__(self) -> None:
-        self.unanswered: dict[int, tuple[MessageContext, int]] = {}
-        """Requests without an answer on their stream, by number, with the stream."""
-        self.cancelled: set[Id] = set()
-        self.resumed: set[int] = set()
+        self.unanswered_requests: dict[int, tuple[MessageContext, int]] = {}
+        """Requests that were not answered on their stream, by number, each with the number of the stream."""
+        self.cancelled_ids: set[Id] = set()
+        self.resumed_streams: set[int] = set()
         """Streams that the client resumed."""
 
 
 class ByDisconnect(Rule):
-    """A client leaves the stream of a response before the response arrives, and neither cancels nor comes back.
+    """A client closes the stream of a response before the response arrives, and neither cancels nor resumes it.
 
     **Why it matters.** In these revisions that does not cancel the request: the server keeps working, and keeps the
     response for a caller that never fetches it.
@@ -198,42 +198,46 @@ class ByDisconnect(Rule):
     at_end = True
     methods = frozenset({CANCELLED})
     sender = "client"
-    exchanges = OddExchange.END
+    exchanges = ExchangeOddity.END
     source = "2025-03-26 basic/transports"
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
-        kept: _AbandonedStreams = self.state_for(context.session, _AbandonedStreams)
+        streams: _AbandonedStreams = self.state_for(context.session, _AbandonedStreams)
         id_ = named_id(context)
-        if id_ is not None and len(kept.cancelled) < MAX_REMEMBERED_REQUESTS:
-            kept.cancelled.add(id_)
+        if id_ is not None and len(streams.cancelled_ids) < MAX_REMEMBERED_REQUESTS:
+            streams.cancelled_ids.add(id_)
         return ()
 
     def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterable[Finding]:
-        kept: _AbandonedStreams = self.state_for(session, _AbandonedStreams)
-        if http.resumption == "known" and len(kept.resumed) < MAX_REMEMBERED_REQUESTS:
-            kept.resumed.add(http.stream)
+        streams: _AbandonedStreams = self.state_for(session, _AbandonedStreams)
+        if http.resumption == "known" and len(streams.resumed_streams) < MAX_REMEMBERED_REQUESTS:
+            streams.resumed_streams.add(http.stream)
         if http.ended_by != "client" or http.method != "POST":
             return ()
-        for context in http.sent:
+        for context in http.client_messages:
             request = context.message
-            if not isinstance(request, Request) or not self.versions.holds(context.rank, context.era):
+            if not isinstance(request, Request) or not self.versions.applies_to(context.rank, context.era):
                 continue
-            if len(kept.unanswered) < MAX_REMEMBERED_REQUESTS:
-                state = self.fold.tables["client"].state(RequestKey(request.frames[0].exchange, request.id))
+            if len(streams.unanswered_requests) < MAX_REMEMBERED_REQUESTS:
+                state = self.fold.tables["client"].id_state(RequestKey(request.frames[0].exchange, request.id))
                 if state is not IdState.ANSWERED:
-                    kept.unanswered[request.seq] = context, http.stream
+                    streams.unanswered_requests[request.seq] = context, http.stream
         return ()
 
     def on_end(self, session: Session, ending: CaptureEnd) -> Iterator[Finding]:
-        kept: _AbandonedStreams | None = session.memory.get(self.id)
-        if kept is None or ending.reason == "open" or not ending.is_clear:
+        streams: _AbandonedStreams | None = session.memory.get(self.id)
+        if streams is None or ending.reason == "open" or not ending.is_clear:
             return
-        for context, stream in kept.unanswered.values():
+        for context, stream in streams.unanswered_requests.values():
             request = context.message
-            if not isinstance(request, Request) or request.id in kept.cancelled or stream in kept.resumed:
+            if (
+                not isinstance(request, Request)
+                or request.id in streams.cancelled_ids
+                or stream in streams.resumed_streams
+            ):
                 continue
             if (
-                self.fold.tables["client"].state(RequestKey(request.frames[0].exchange, request.id))
+                self.fold.tables["client"].id_state(RequestKey(request.frames[0].exchange, request.id))
                 is not IdState.ANSWERED
             ):
                 yield self.finding(
@@ -244,20 +248,20 @@ class ByDisconnect(Rule):
 # ---- shared by the rules
 
 
-def _after_cancel(rule: Rule, context: MessageContext, call: Call) -> Iterable[Finding]:
-    """Findings for the answer to a cancelled request; none if the sender of the answer may not have known."""
-    cancelled = call.cancelled_seq
-    if cancelled is None or not context.session.has_received(context.message.sender, cancelled):
+def _findings_after_cancel(rule: Rule, context: MessageContext, call: Call) -> Iterable[Finding]:
+    """Returns findings about a response whose sender had provably received the cancellation of the request."""
+    cancel_seq = call.cancelled_seq
+    if cancel_seq is None or not context.session.has_received(context.message.sender, cancel_seq):
         return ()
-    text = f"request {short(call.request.id.text)} is answered although it was already cancelled"
-    return [rule.finding(context, text, related=(call.request.seq, cancelled))]
+    text = f"request {shortened(call.request.id.text)} is answered although it was already cancelled"
+    return [rule.finding(context, text, related=(call.request.seq, cancel_seq))]
 
 
-def _only_cancelled(session: Session, fold: Fold) -> int | None:
-    """Number of the last cancellation, if all requests that a log message can be about were cancelled; else None."""
+def _last_cancel_seq(session: Session, fold: Fold) -> int | None:
+    """Returns the last cancellation's number if all requests that a log message may be about are cancelled, or None."""
     table = fold.tables["client"]
-    if not 0 < len(table) <= OPEN:
+    if not 0 < len(table) <= MAX_SEARCHED_REQUESTS:
         return None
-    numbers = [call.cancelled_by for call in table.waiting() if call.request.method != LISTEN]
-    known = [number for number in numbers if number is not None and session.has_received("server", number)]
-    return max(known) if known and len(known) == len(numbers) else None
+    cancel_seqs = [call.cancelled_by for call in table.waiting_calls() if call.request.method != LISTEN]
+    received_seqs = [seq for seq in cancel_seqs if seq is not None and session.has_received("server", seq)]
+    return max(received_seqs) if received_seqs and len(received_seqs) == len(cancel_seqs) else None

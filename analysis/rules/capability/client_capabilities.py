@@ -1,4 +1,4 @@
-"""Capabilities of the client: what servers request of it, and what it serves."""
+"""Capabilities of the client: which requests servers may send it, and which it serves."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final, NamedTuple
@@ -14,34 +14,34 @@ from analysis.rules.support.eras import member
 from analysis.rules.support.inputs import INTERIM_METHODS as INTERIM
 from analysis.rules.support.inputs import input_requests
 
-SETTLED: Final[frozenset[State]] = frozenset({"init-answered", "ready"})
-"""States in which the server has provably read what the client declared."""
-_SHOULD: Final = until("2025-03-26")
-_MODES: Final = 3
-"""Rank of the revision that introduced modes of elicitation, and tools in sampling."""
+SETTLED_STATES: Final[frozenset[State]] = frozenset({"init-answered", "ready"})
+"""States in which the server has provably read the client's declaration."""
+_RECOMMENDED_SPAN: Final = until("2025-03-26")
+_MODES_RANK: Final = 3
+"""The rank of the revision that introduced modes of elicitation, and tools in sampling."""
 
 
-class _Need(NamedTuple):
-    """A capability that a request of the server needs and the client did not declare."""
+class _MissingCapability(NamedTuple):
+    """A capability that a server's request needs, but the client did not declare."""
 
     capability: str
-    is_grave: bool
-    """Whether the specification requires the client to refuse it."""
+    must_be_refused: bool
+    """Whether the specification requires the client to refuse the request."""
 
 
-class _Undeclared(Rule):
-    """A request of the server that needs an undeclared capability of the client."""
+class _UndeclaredRule(Rule):
+    """A rule about requests of a server that need a capability that the client did not declare."""
 
     who = "server"
     sender = "server"
     era = "handshake"
-    states = SETTLED
+    states = SETTLED_STATES
     capabilities: frozenset[str] = frozenset()
-    """The capabilities that it checks."""
+    """The capabilities that the rule checks."""
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
         request = context.request
-        need = None if request is None else _need(request, context)
+        need = None if request is None else _missing_capability(request, context)
         if request is None or need is None or need.capability not in self.capabilities:
             return ()
         text = f"{request.method} needs {need.capability}, which the client did not declare"
@@ -49,7 +49,7 @@ class _Undeclared(Rule):
         return [self.finding(context, text, pointer="/method", related=related)]
 
 
-class UndeclaredRoots(_Undeclared):
+class UndeclaredRoots(_UndeclaredRule):
     """A server requests the roots of a client that did not declare any.
 
     **Why it matters.** The client answers with an error at best; some clients do not answer, and the server waits.
@@ -62,13 +62,13 @@ class UndeclaredRoots(_Undeclared):
 
     id = "capability/undeclared-roots"
     needs_session = True
-    levels: ClassVar[Mapping[Span, Level]] = {_SHOULD: WARNING}
+    levels: ClassVar[Mapping[Span, Level]] = {_RECOMMENDED_SPAN: WARNING}
     methods = frozenset({"roots/list"})
     capabilities = frozenset({"roots"})
     source = "2024-11-05 client/roots"
 
 
-class UndeclaredSampling(_Undeclared):
+class UndeclaredSampling(_UndeclaredRule):
     """A server requests a completion from the model of a client that did not declare sampling.
 
     **Why it matters.** Most clients do not support it. The request fails, and with it the call that needed it.
@@ -82,13 +82,13 @@ class UndeclaredSampling(_Undeclared):
     id = "capability/undeclared-sampling"
     needs_session = True
     versions = HANDSHAKE_ERA
-    levels: ClassVar[Mapping[Span, Level]] = {_SHOULD: WARNING}
+    levels: ClassVar[Mapping[Span, Level]] = {_RECOMMENDED_SPAN: WARNING}
     methods = frozenset({"sampling/createMessage"})
     capabilities = frozenset({"sampling"})
     source = "2024-11-05 client/sampling"
 
 
-class UndeclaredSamplingTools(_Undeclared):
+class UndeclaredSamplingTools(_UndeclaredRule):
     """A server offers tools to the model of a client that did not declare support for that.
 
     **Why it matters.** A client that does not know `tools` lets the model answer without them, and the answer looks
@@ -133,7 +133,7 @@ class UndeclaredSamplingContext(Rule):
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         if hook == "result":
             return like.era == "modern" and method in INTERIM
-        return like.era == "handshake" and method == "sampling/createMessage" and like.state in SETTLED
+        return like.era == "handshake" and method == "sampling/createMessage" and like.state in SETTLED_STATES
 
     def on_request(self, context: MessageContext) -> Iterator[Finding]:
         if context.request is not None and _wants_context(context.request.params):
@@ -143,7 +143,7 @@ class UndeclaredSamplingContext(Rule):
         request = context.request
         if request is None:
             return ()
-        declared = request.meta.get(CLIENT_CAPABILITIES)
+        capabilities = request.meta.get(CLIENT_CAPABILITIES)
         requests = [
             entry
             for entry in input_requests(context)
@@ -152,16 +152,20 @@ class UndeclaredSamplingContext(Rule):
         return [
             finding
             for pointer, _, _ in requests
-            for finding in self._check_declared(context, declared, f"{pointer}/params")
+            for finding in self._check_declared(context, capabilities, f"{pointer}/params")
         ]
 
-    def _check_declared(self, context: MessageContext, declared: object, pointer: str) -> Iterator[Finding]:
-        if isinstance(declared, dict) and not lacks(declared, "sampling") and lacks(declared, "sampling.context"):
+    def _check_declared(self, context: MessageContext, capabilities: object, pointer: str) -> Iterator[Finding]:
+        if (
+            isinstance(capabilities, dict)
+            and not lacks(capabilities, "sampling")
+            and lacks(capabilities, "sampling.context")
+        ):
             text = "includeContext needs sampling.context, which the client did not declare"
             yield self.finding(context, text, pointer=f"{pointer}/includeContext")
 
 
-class UndeclaredElicitation(_Undeclared):
+class UndeclaredElicitation(_UndeclaredRule):
     """A server requests input from the user of a client that did not declare elicitation.
 
     **Why it matters.** The client has no dialog: it refuses or does not answer, and the call that needs the input
@@ -182,7 +186,7 @@ class UndeclaredElicitation(_Undeclared):
     source = "2025-06-18 client/elicitation"
 
 
-class UndeclaredElicitationMode(_Undeclared):
+class UndeclaredElicitationMode(_UndeclaredRule):
     """A server requests input in a mode that the client did not declare.
 
     **Why it matters.** A client that supports only forms cannot open a page, and a client that supports only pages
@@ -203,7 +207,7 @@ class UndeclaredElicitationMode(_Undeclared):
 
 
 class UndeclaredAccepted(Rule):
-    """A client serves a request of the server for which it did not declare the capability.
+    """A client serves a server's request although it did not declare the capability for it.
 
     **Why it matters.** Other servers will not send such requests, and do without a feature that would have worked.
     Where the revision requires the client to refuse, the reason is consent: the user did not agree to run those tools,
@@ -222,59 +226,67 @@ class UndeclaredAccepted(Rule):
     impact = Impact.WRONG
     sender = "client"
     era = "handshake"
-    states = SETTLED
+    states = SETTLED_STATES
     methods = frozenset({"roots/list", "sampling/createMessage", "elicitation/create"})
     source = "2025-11-25 client/sampling, client/elicitation"
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
         request = context.request
-        need = None if request is None or request.seq < context.session.last_initialize else _need(request, context)
+        need = (
+            None
+            if request is None or request.seq < context.session.last_initialize
+            else _missing_capability(request, context)
+        )
         if request is None or need is None:
             return ()
         text = f"{request.method} is answered with a result, although {need.capability} was not declared"
-        level = ERROR if need.is_grave else WARNING
+        level = ERROR if need.must_be_refused else WARNING
         return [self.finding(context, text, pointer="/result", related=(request.seq,), level=level)]
 
 
 # ---- shared by the rules
 
 
-def _need(request: Request, context: MessageContext) -> _Need | None:
+def _missing_capability(request: Request, context: MessageContext) -> _MissingCapability | None:
     """Returns the capability that a server's request needs and its client certainly did not declare, or None."""
-    declared, method, rank = context.session.client_capabilities, request.method, context.rank
-    if declared is None:
+    capabilities, method, rank = context.session.client_capabilities, request.method, context.rank
+    if capabilities is None:
         return None
     if method == "roots/list":
-        return _Need("roots", is_grave=False) if lacks(declared, "roots") else None
+        return _MissingCapability("roots", must_be_refused=False) if lacks(capabilities, "roots") else None
     if method == "sampling/createMessage":
-        return _sampling(request.params, declared, rank)
+        return _missing_sampling(request.params, capabilities, rank)
     if rank is None or rank < 2:
-        return None  # elicitation came later
-    if lacks(declared, "elicitation"):
-        return _Need("elicitation", is_grave=False)
-    return _mode(request.params, declared) if rank == _MODES else None
+        return None  # earlier revisions have no elicitation
+    if lacks(capabilities, "elicitation"):
+        return _MissingCapability("elicitation", must_be_refused=False)
+    return _missing_mode(request.params, capabilities) if rank == _MODES_RANK else None
 
 
-def _sampling(params: object, declared: dict[str, Any], rank: int | None) -> _Need | None:
-    if rank == _MODES and isinstance(params, dict) and lacks(declared, "sampling.tools"):
+def _missing_sampling(params: object, capabilities: dict[str, Any], rank: int | None) -> _MissingCapability | None:
+    if rank == _MODES_RANK and isinstance(params, dict) and lacks(capabilities, "sampling.tools"):
         has_tools = params.get("tools") is not None or params.get("toolChoice") is not None
-        if has_tools and not lacks(declared, "sampling"):
-            return _Need("sampling.tools", is_grave=True)
-    return _Need("sampling", is_grave=False) if lacks(declared, "sampling") else None
+        if has_tools and not lacks(capabilities, "sampling"):
+            return _MissingCapability("sampling.tools", must_be_refused=True)
+    return _MissingCapability("sampling", must_be_refused=False) if lacks(capabilities, "sampling") else None
 
 
-def _mode(params: object, declared: dict[str, Any]) -> _Need | None:
-    elicitation, mode = declared.get("elicitation"), member(params, "mode")
+def _missing_mode(params: object, capabilities: dict[str, Any]) -> _MissingCapability | None:
+    elicitation, mode = capabilities.get("elicitation"), member(params, "mode")
     if not isinstance(elicitation, dict) or not isinstance(params, dict):
         return None
     if mode == "url":
-        return _Need("elicitation.url", is_grave=True) if lacks(declared, "elicitation.url") else None
+        return (
+            _MissingCapability("elicitation.url", must_be_refused=True)
+            if lacks(capabilities, "elicitation.url")
+            else None
+        )
     is_form = mode == "form" or "mode" not in params
-    if is_form and "url" in elicitation and lacks(declared, "elicitation.form"):
-        return _Need("elicitation.form", is_grave=True)
+    if is_form and "url" in elicitation and lacks(capabilities, "elicitation.form"):
+        return _MissingCapability("elicitation.form", must_be_refused=True)
     return None
 
 
 def _wants_context(params: object) -> bool:
-    included = member(params, "includeContext")
-    return isinstance(included, str) and included in ("thisServer", "allServers")
+    value = member(params, "includeContext")
+    return isinstance(value, str) and value in ("thisServer", "allServers")

@@ -1,4 +1,4 @@
-"""Declarations of capabilities: the objects in which client and server say what they can do."""
+"""Declarations of capabilities: the objects in which client and server say what they support."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -7,19 +7,19 @@ from typing import Any, ClassVar, Final
 from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Response, Side
 from analysis.conversation.session import CLIENT_CAPABILITIES
-from analysis.protocol.json_pointer import step
-from analysis.protocol.revisions import ALL, MODERN, MODERN_ERA, NEWEST, REVISIONS, Span, only, since
+from analysis.protocol.json_pointer import encode_step
+from analysis.protocol.revisions import ALL, FIRST_MODERN_RANK, MODERN_ERA, NEWEST_RANK, REVISIONS, Span, only, since
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.eras import member, short
-from analysis.rules.unchanged_content import Words
+from analysis.rules.support.eras import member, shortened
+from analysis.rules.unchanged_content import WordsScope
 
 _MODERN_POINTER: Final = "/params/_meta/" + CLIENT_CAPABILITIES.replace("/", "~1")
 _MAX_CHECKED_NAMES: Final = 1000
 """The most names of one declaration that are checked."""
 _MAX_REPORTED_NAMES: Final = 10
 
-_KNOWN: Final[dict[Side, dict[str, Span]]] = {
+_DEFINED_SPANS: Final[dict[Side, dict[str, Span]]] = {
     "client": {
         "experimental": ALL,
         "roots": ALL,
@@ -39,7 +39,7 @@ _KNOWN: Final[dict[Side, dict[str, Span]]] = {
         "extensions": MODERN_ERA,
     },
 }
-_FLAGS: Final[dict[Side, tuple[tuple[str, str], ...]]] = {
+_CAPABILITY_FLAGS: Final[dict[Side, tuple[tuple[str, str], ...]]] = {
     "client": (("roots", "listChanged"),),
     "server": (
         ("prompts", "listChanged"),
@@ -53,17 +53,17 @@ _FLAGS: Final[dict[Side, tuple[tuple[str, str], ...]]] = {
 class _DeclarationRule(Rule):
     """A rule about the declared capabilities."""
 
-    of: ClassVar[Side | None] = None
-    """Whose declarations it is about; None for both."""
+    declarer: ClassVar[Side | None] = None
+    """The side whose declarations the rule checks; None for both."""
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
-        if self.of not in (None, like.message.sender):
+        if self.declarer not in (None, like.message.sender):
             return False
         if hook == "result":
             return like.message.sender == "server" and method in ("initialize", "server/discover")
         return like.message.sender == "client" and (method == "initialize" or like.era == "modern")
 
-    def decisive_words(self, hook: str, method: str, like: MessageContext) -> Words | None:
+    def decisive_words(self, hook: str, method: str, like: MessageContext) -> WordsScope | None:
         if hook == "result":
             return "result"
         return "envelope" if like.era == "modern" and method != "initialize" else None
@@ -73,23 +73,31 @@ class _DeclarationRule(Rule):
         if request is None:
             return ()
         if request.method != "initialize":
-            declared = request.meta.get(CLIENT_CAPABILITIES)
+            capabilities = request.meta.get(CLIENT_CAPABILITIES)
             return (
-                self.check_capabilities(context, declared, _MODERN_POINTER)
-                if declared and isinstance(declared, dict)
+                self.check_capabilities(context, capabilities, _MODERN_POINTER)
+                if capabilities and isinstance(capabilities, dict)
                 else ()
             )
-        declared = member(request.params, "capabilities")
-        return self.check_capabilities(context, declared, "/params/capabilities") if isinstance(declared, dict) else ()
+        capabilities = member(request.params, "capabilities")
+        return (
+            self.check_capabilities(context, capabilities, "/params/capabilities")
+            if isinstance(capabilities, dict)
+            else ()
+        )
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
-        declared = member(context.body["result"], "capabilities")
-        return self.check_capabilities(context, declared, "/result/capabilities") if isinstance(declared, dict) else ()
+        capabilities = member(context.body["result"], "capabilities")
+        return (
+            self.check_capabilities(context, capabilities, "/result/capabilities")
+            if isinstance(capabilities, dict)
+            else ()
+        )
 
     def check_capabilities(
         self, context: MessageContext, capabilities: dict[str, Any], pointer: str
     ) -> Iterable[Finding]:
-        """What is wrong with a declaration; `pointer` is its place in the message."""
+        """Returns findings about a declaration; `pointer` is its place in the message."""
         raise NotImplementedError
 
 
@@ -113,13 +121,15 @@ class NotAnObject(_DeclarationRule):
         self, context: MessageContext, capabilities: dict[str, Any], pointer: str
     ) -> Iterable[Finding]:
         types = {type(value) for value in capabilities.values()}
-        return () if types == {dict} else self._of(context, capabilities, pointer)
+        return () if types == {dict} else self._non_object_findings(context, capabilities, pointer)
 
-    def _of(self, context: MessageContext, capabilities: dict[str, Any], pointer: str) -> Iterator[Finding]:
-        for name, span in _KNOWN[context.message.sender].items():
+    def _non_object_findings(
+        self, context: MessageContext, capabilities: dict[str, Any], pointer: str
+    ) -> Iterator[Finding]:
+        for name, span in _DEFINED_SPANS[context.message.sender].items():
             value = capabilities.get(name)
-            if value is not None and not isinstance(value, dict) and _defines(span, context):
-                text = f"the capability {name} is {_kind(value)}, not an object"
+            if value is not None and not isinstance(value, dict) and _is_defined(span, context):
+                text = f"the capability {name} is {_type_text(value)}, not an object"
                 yield self.finding(context, text, pointer=f"{pointer}/{name}")
 
 
@@ -141,10 +151,10 @@ class FlagNotBoolean(_DeclarationRule):
     def check_capabilities(
         self, context: MessageContext, capabilities: dict[str, Any], pointer: str
     ) -> Iterator[Finding]:
-        for name, flag in _FLAGS[context.message.sender]:
+        for name, flag in _CAPABILITY_FLAGS[context.message.sender]:
             value = member(capabilities.get(name), flag)
             if value is not None and not isinstance(value, bool):
-                text = f"{name}.{flag} is {_kind(value)}, not a boolean"
+                text = f"{name}.{flag} is {_type_text(value)}, not a boolean"
                 yield self.finding(context, text, pointer=f"{pointer}/{name}/{flag}")
 
 
@@ -156,8 +166,8 @@ class UnknownCapability(_DeclarationRule):
 
     **On the wire.** `> {"id":1,"method":"initialize","params":{…,"capabilities":{"root":{}}}}`
 
-    **Instead.** Nothing, if it is intended. Your own capabilities belong under `experimental` or, since 2026-07-28,
-    under `extensions`.
+    **Instead.** Change nothing if it is intended. Your own capabilities belong under `experimental` or, since
+    2026-07-28, under `extensions`.
     """
 
     id = "capability/unknown"
@@ -168,19 +178,19 @@ class UnknownCapability(_DeclarationRule):
     def check_capabilities(
         self, context: MessageContext, capabilities: dict[str, Any], pointer: str
     ) -> Iterator[Finding]:
-        known = _KNOWN[context.message.sender]
-        if capabilities.keys() <= known.keys() and context.rank is None:
+        defined_spans = _DEFINED_SPANS[context.message.sender]
+        if capabilities.keys() <= defined_spans.keys() and context.rank is None:
             return
         count = 0
         for name in islice(capabilities, _MAX_CHECKED_NAMES):
-            span = known.get(name)
+            span = defined_spans.get(name)
             if span is None:
-                text = f"no revision defines the {context.message.sender} capability {short(name)!r}"
-            elif context.rank is None or _defines(span, context) or _is_legacy(context, name):
+                text = f"no revision defines the {context.message.sender} capability {shortened(name)!r}"
+            elif context.rank is None or _is_defined(span, context) or _is_legacy_tasks(context, name):
                 continue
             else:
-                text = f"the capability {name} is {_when(span)}, not by {REVISIONS[_rank(context) or 0]}"
-            yield self.finding(context, text, pointer=f"{pointer}/{step(short(name))}")
+                text = f"the capability {name} is {_span_text(span)}, not by {REVISIONS[_defining_rank(context) or 0]}"
+            yield self.finding(context, text, pointer=f"{pointer}/{encode_step(shortened(name))}")
             count += 1
             if count == _MAX_REPORTED_NAMES:
                 return
@@ -201,7 +211,7 @@ class ElicitationWithoutMode(_DeclarationRule):
     who = "client"
     versions = since("2025-11-25")
     impact = Impact.WRONG
-    of = "client"
+    declarer = "client"
     source = "2025-11-25 client/elicitation"
 
     def check_capabilities(
@@ -230,7 +240,7 @@ class LegacyTasks(_DeclarationRule):
     versions = MODERN_ERA
     level = WARNING
     impact = Impact.HINT
-    of = "server"
+    declarer = "server"
     methods = frozenset({"server/discover"})
     source = "2026-07-28 changelog (SEP-2663)"
 
@@ -245,29 +255,29 @@ class LegacyTasks(_DeclarationRule):
 # ---- shared by the rules
 
 
-def _rank(context: MessageContext) -> int | None:
-    """The revision whose capabilities count; in the handshake era, at most the newest revision of that era."""
-    return context.rank if context.rank is None or context.era == "modern" else min(context.rank, MODERN - 1)
+def _defining_rank(context: MessageContext) -> int | None:
+    """Returns the rank of the revision that defines capabilities; in the handshake era, at most that era's newest."""
+    return context.rank if context.rank is None or context.era == "modern" else min(context.rank, FIRST_MODERN_RANK - 1)
 
 
-def _defines(span: Span, context: MessageContext) -> bool:
-    rank = _rank(context)
+def _is_defined(span: Span, context: MessageContext) -> bool:
+    rank = _defining_rank(context)
     return span == ALL if rank is None else span.first <= rank <= span.last
 
 
-def _is_legacy(context: MessageContext, name: str) -> bool:
-    """Whether `capability/legacy-tasks` reports a capability, with a higher level."""
+def _is_legacy_tasks(context: MessageContext, name: str) -> bool:
+    """Whether `capability/legacy-tasks` reports the capability, at a higher level."""
     return name == "tasks" and isinstance(context.message, Response) and context.era == "modern"
 
 
-def _when(span: Span) -> str:
+def _span_text(span: Span) -> str:
     if span.first == span.last:
         return f"defined by {REVISIONS[span.first]}"
-    until = "" if span.last == NEWEST else f" until {REVISIONS[span.last]}"
+    until = "" if span.last == NEWEST_RANK else f" until {REVISIONS[span.last]}"
     return f"defined since {REVISIONS[span.first]}{until}"
 
 
-def _kind(value: object) -> str:
+def _type_text(value: object) -> str:
     if isinstance(value, bool):
         return "a boolean"
     if isinstance(value, str):

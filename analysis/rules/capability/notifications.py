@@ -1,4 +1,4 @@
-"""Capabilities that notifications need, and the capabilities for tasks, which either side may have."""
+"""Capabilities that notifications need, and the capabilities for tasks, which either side may declare."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -6,38 +6,38 @@ from typing import Final
 from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Request
 from analysis.protocol.declared_capabilities import lacks
-from analysis.protocol.methods import METHODS, UNPREFIXED
+from analysis.protocol.methods import METHODS, UNPREFIXED_NOTIFICATIONS
 from analysis.protocol.revisions import HANDSHAKE_ERA, only
 from analysis.rules.base import WARNING, Rule
-from analysis.rules.capability.client_capabilities import SETTLED
-from analysis.rules.capability.server_capabilities import knows
+from analysis.rules.capability.client_capabilities import SETTLED_STATES
+from analysis.rules.capability.server_capabilities import knows_declaration
 from analysis.rules.finding import Finding, Impact
 
-_HELD: Final = 100
-"""The most log messages that are held until the capabilities are known."""
-_TASKS: Final = only("2025-11-25")
+_MAX_HELD_MESSAGES: Final = 100
+"""The most log messages of a session that are held until the capabilities are known."""
+_TASKS_REVISION: Final = only("2025-11-25")
 
 
-class _UndeclaredNotification(Rule):
-    """A notification of the server that needs an undeclared capability."""
+class _UndeclaredNotificationRule(Rule):
+    """A rule about notifications of a server that need a capability that it did not declare."""
 
     who = "server"
     sender = "server"
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
-        declared = context.session.declared.get(context.era)
-        method = _notified(context)
-        if declared is None or method not in declared.gaps:
+        declaration = context.session.declared.get(context.era)
+        method = _prefixed_method(context)
+        if declaration is None or method not in declaration.uncovered_methods:
             return ()
-        return [self.undeclared(context, method, declared.seq)]
+        return [self.undeclared_finding(context, method, declaration.seq)]
 
-    def undeclared(self, context: MessageContext, method: str, declaration: int) -> Finding:
-        """A finding: the capability was not declared."""
-        text = f"{method} is sent, but {METHODS[method].gate} was not declared"
-        return self.finding(context, text, pointer="/method", related=(declaration,))
+    def undeclared_finding(self, context: MessageContext, method: str, declaration_seq: int) -> Finding:
+        """Returns the finding that the capability for a method was not declared."""
+        text = f"{method} is sent, but {METHODS[method].required_capability} was not declared"
+        return self.finding(context, text, pointer="/method", related=(declaration_seq,))
 
 
-class UndeclaredLogMessages(_UndeclaredNotification):
+class UndeclaredLogMessages(_UndeclaredNotificationRule):
     """A server sends log messages although it did not declare logging.
 
     **Why it matters.** The client does not expect them and never sets a level: they are lost, or shown as errors.
@@ -53,24 +53,28 @@ class UndeclaredLogMessages(_UndeclaredNotification):
     source = "2024-11-05 server/utilities/logging"
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
-        if context.era == "modern" or context.state in SETTLED:
+        if context.era == "modern" or context.state in SETTLED_STATES:
             return super().on_notification(context)
-        if _notified(context) in self.methods:
-            held: list[MessageContext] = self.state_for(context.session, list)
-            if len(held) < _HELD:
-                held.append(context)
+        if _prefixed_method(context) in self.methods:
+            held_messages: list[MessageContext] = self.state_for(context.session, list)
+            if len(held_messages) < _MAX_HELD_MESSAGES:
+                held_messages.append(context)
         return ()
 
     def on_result(self, context: MessageContext) -> Iterator[Finding]:
-        held: list[MessageContext] = self.state_for(context.session, list)
-        declared = context.session.declared.get("handshake")
-        if declared is not None and "notifications/message" in declared.gaps and context.session.state in SETTLED:
-            for notification in held:
-                yield self.undeclared(notification, "notifications/message", declared.seq)
-        held.clear()
+        held_messages: list[MessageContext] = self.state_for(context.session, list)
+        declaration = context.session.declared.get("handshake")
+        if (
+            declaration is not None
+            and "notifications/message" in declaration.uncovered_methods
+            and context.session.state in SETTLED_STATES
+        ):
+            for notification in held_messages:
+                yield self.undeclared_finding(notification, "notifications/message", declaration.seq)
+        held_messages.clear()
 
 
-class UndeclaredListChanged(_UndeclaredNotification):
+class UndeclaredListChanged(_UndeclaredNotificationRule):
     """A server announces that a list has changed, but did not declare that it would.
 
     **Why it matters.** A client that does not expect such notifications keeps its old list.
@@ -93,7 +97,7 @@ class UndeclaredListChanged(_UndeclaredNotification):
     source = "2024-11-05 server/tools, server/resources"
 
 
-class UndeclaredResourceUpdates(_UndeclaredNotification):
+class UndeclaredResourceUpdates(_UndeclaredNotificationRule):
     """A server announces that a resource has changed, but did not declare subscriptions.
 
     **Why it matters.** The client cannot have subscribed, so it does not listen.
@@ -128,13 +132,13 @@ class UndeclaredRootsChanged(Rule):
     impact = Impact.WRONG
     sender = "client"
     era = "handshake"
-    states = SETTLED
+    states = SETTLED_STATES
     methods = frozenset({"notifications/roots/list_changed"})
     source = "2024-11-05 client/roots"
 
     def on_notification(self, context: MessageContext) -> Iterator[Finding]:
-        declared = context.session.client_capabilities
-        if declared is not None and lacks(declared, "roots.listChanged"):
+        capabilities = context.session.client_capabilities
+        if capabilities is not None and lacks(capabilities, "roots.listChanged"):
             text = "the client reports changed roots but did not declare roots.listChanged"
             yield self.finding(context, text, pointer="/method", related=(context.session.last_initialize,))
 
@@ -152,10 +156,10 @@ class UndeclaredTask(Rule):
 
     id = "capability/undeclared-task"
     needs_session = True
-    versions = _TASKS
+    versions = _TASKS_REVISION
     methods = frozenset({"tools/call", "sampling/createMessage", "elicitation/create"})
     era = "handshake"
-    states = SETTLED
+    states = SETTLED_STATES
     source = "2025-11-25 basic/utilities/tasks"
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - there is one hook
@@ -170,8 +174,12 @@ class UndeclaredTask(Rule):
     def _check(self, context: MessageContext) -> Iterator[Finding]:
         path = f"tasks.requests.{context.method.replace('/', '.')}"
         if context.message.sender == "client":
-            declared = context.session.declared.get("handshake")
-            if declared is None or not lacks(declared.capabilities, path) or not knows(context, declared):
+            declaration = context.session.declared.get("handshake")
+            if (
+                declaration is None
+                or not lacks(declaration.capabilities, path)
+                or not knows_declaration(context, declaration)
+            ):
                 return
             level = None
         elif context.session.client_capabilities is None or not lacks(context.session.client_capabilities, path):
@@ -194,25 +202,27 @@ class UndeclaredTasksMethod(Rule):
 
     id = "capability/undeclared-tasks-method"
     needs_session = True
-    versions = _TASKS
+    versions = _TASKS_REVISION
     methods = frozenset({"tasks/get", "tasks/result", "tasks/list", "tasks/cancel"})
     era = "handshake"
-    states = SETTLED
+    states = SETTLED_STATES
     source = "2025-11-25 basic/utilities/tasks"
 
     def on_request(self, context: MessageContext) -> Iterator[Finding]:
         request = context.message
         if not isinstance(request, Request):
             return
-        gate = METHODS[request.method].gate
+        gate = METHODS[request.method].required_capability
         if context.message.sender == "client":
-            last_declared = context.session.declared.get("handshake")
+            declaration = context.session.declared.get("handshake")
             is_gap = (
-                last_declared is not None and request.method in last_declared.gaps and knows(context, last_declared)
+                declaration is not None
+                and request.method in declaration.uncovered_methods
+                and knows_declaration(context, declaration)
             )
         else:
-            declared = context.session.client_capabilities
-            is_gap = declared is not None and lacks(declared, gate)
+            capabilities = context.session.client_capabilities
+            is_gap = capabilities is not None and lacks(capabilities, gate)
         if is_gap:
             text = f"{request.method} is requested, but the other side did not declare {gate}"
             yield self.finding(context, text, pointer="/method")
@@ -221,6 +231,6 @@ class UndeclaredTasksMethod(Rule):
 # ---- shared by the rules
 
 
-def _notified(context: MessageContext) -> str:
-    """The method of a notification, with its prefix even if the sender left that out."""
-    return UNPREFIXED.get(context.method, context.method)
+def _prefixed_method(context: MessageContext) -> str:
+    """Returns the method of a notification, with its prefix even if the sender left that out."""
+    return UNPREFIXED_NOTIFICATIONS.get(context.method, context.method)

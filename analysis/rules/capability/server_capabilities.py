@@ -1,4 +1,4 @@
-"""Capabilities of the server: what clients request of it, and what it serves."""
+"""Capabilities of the server: which requests clients may send it, and which it serves."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Final
@@ -7,7 +7,7 @@ from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Request
 from analysis.conversation.session import Session
 from analysis.facts import code_of
-from analysis.protocol.declared_capabilities import Declared, has
+from analysis.protocol.declared_capabilities import DeclaredCapabilities, has
 from analysis.protocol.error_codes import METHOD_NOT_FOUND
 from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA, Span, only, since, until
@@ -15,28 +15,35 @@ from analysis.rules.base import RACE_NS, WARNING, CaptureEnd, Rule
 from analysis.rules.error.codes import params_of, text_of
 from analysis.rules.finding import Finding, Impact, Level
 
-_SHOULD: Final = until("2025-03-26")
+_RECOMMENDED_SPAN: Final = until("2025-03-26")
 
 
-class _Undeclared(Rule):
-    """A request of the client that needs an undeclared capability of the server."""
+class _UndeclaredRule(Rule):
+    """A rule about requests of a client that need a capability that the server did not declare."""
 
     who = "client"
-    levels: ClassVar[Mapping[Span, Level]] = {_SHOULD: WARNING, MODERN_ERA: WARNING}
+    levels: ClassVar[Mapping[Span, Level]] = {_RECOMMENDED_SPAN: WARNING, MODERN_ERA: WARNING}
     sender = "client"
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - there is one hook
         return method in like.session.gaps
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
-        declared = context.session.declared.get(context.era)
-        if declared is None or context.method not in declared.gaps or not knows(context, declared):
+        declaration = context.session.declared.get(context.era)
+        if (
+            declaration is None
+            or context.method not in declaration.uncovered_methods
+            or not knows_declaration(context, declaration)
+        ):
             return ()
-        text = f"{context.method} is requested, but the server did not declare {METHODS[context.method].gate}"
-        return [self.finding(context, text, pointer="/method", related=(declared.seq,))]
+        text = (
+            f"{context.method} is requested, but the server did not declare "
+            f"{METHODS[context.method].required_capability}"
+        )
+        return [self.finding(context, text, pointer="/method", related=(declaration.seq,))]
 
 
-class UndeclaredTools(_Undeclared):
+class UndeclaredTools(_UndeclaredRule):
     """A client requests tools from a server that declared none.
 
     **Why it matters.** A server's capabilities say what it supports. A request for anything else fails, or works by
@@ -54,7 +61,7 @@ class UndeclaredTools(_Undeclared):
     source = "2024-11-05 basic/lifecycle, server/tools"
 
 
-class UndeclaredResources(_Undeclared):
+class UndeclaredResources(_UndeclaredRule):
     """A client requests resources from a server that declared none.
 
     **Why it matters.** A server's capabilities say what it supports. A request for anything else fails, or works by
@@ -71,7 +78,7 @@ class UndeclaredResources(_Undeclared):
     source = "2024-11-05 basic/lifecycle, server/resources"
 
 
-class UndeclaredSubscribe(_Undeclared):
+class UndeclaredSubscribe(_UndeclaredRule):
     """A client subscribes to a resource of a server that did not declare subscriptions.
 
     **Why it matters.** The server refuses the request, or accepts it and never sends an update.
@@ -84,13 +91,13 @@ class UndeclaredSubscribe(_Undeclared):
     id = "capability/undeclared-subscribe"
     needs_session = True
     versions = HANDSHAKE_ERA
-    levels: ClassVar[Mapping[Span, Level]] = {_SHOULD: WARNING}
+    levels: ClassVar[Mapping[Span, Level]] = {_RECOMMENDED_SPAN: WARNING}
     replaces = ("capability/undeclared-resources",)
     methods = frozenset({"resources/subscribe", "resources/unsubscribe"})
     source = "2024-11-05 server/resources"
 
 
-class UndeclaredPrompts(_Undeclared):
+class UndeclaredPrompts(_UndeclaredRule):
     """A client requests prompts from a server that declared none.
 
     **Why it matters.** A server's capabilities say what it supports. A request for anything else fails, or works by
@@ -107,7 +114,7 @@ class UndeclaredPrompts(_Undeclared):
     source = "2024-11-05 basic/lifecycle, server/prompts"
 
 
-class UndeclaredCompletions(_Undeclared):
+class UndeclaredCompletions(_UndeclaredRule):
     """A client requests completions from a server that declared none.
 
     **Why it matters.** The client may do so at every keystroke of its user, each time for nothing.
@@ -127,7 +134,7 @@ class UndeclaredCompletions(_Undeclared):
     source = "2025-03-26 server/utilities/completion"
 
 
-class UndeclaredLogging(_Undeclared):
+class UndeclaredLogging(_UndeclaredRule):
     """A client sets the log level of a server that did not declare logging.
 
     **Why it matters.** The request fails. It is often the first one after the handshake, and some clients then give up.
@@ -140,7 +147,7 @@ class UndeclaredLogging(_Undeclared):
     id = "capability/undeclared-logging"
     needs_session = True
     versions = HANDSHAKE_ERA
-    levels: ClassVar[Mapping[Span, Level]] = {_SHOULD: WARNING}
+    levels: ClassVar[Mapping[Span, Level]] = {_RECOMMENDED_SPAN: WARNING}
     methods = frozenset({"logging/setLevel"})
     source = "2024-11-05 server/utilities/logging"
 
@@ -180,16 +187,16 @@ class ServedUndeclared(Rule):
         return method in like.session.gaps and (method != "completion/complete" or like.rank != 0)
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
-        declared, request = context.session.declared.get(context.era), context.request
-        if declared is None or request is None or request.method not in declared.gaps:
+        declaration, request = context.session.declared.get(context.era), context.request
+        if declaration is None or request is None or request.method not in declaration.uncovered_methods:
             return ()
         if context.era == "handshake" and request.seq < context.session.last_initialize:
-            return ()  # it was sent under another handshake
-        text = f"{request.method} is served, but {METHODS[request.method].gate} was not declared"
-        return [self.finding(context, text, pointer="/result", related=(declared.seq, request.seq))]
+            return ()  # the request was sent under an earlier handshake
+        text = f"{request.method} is served, but {METHODS[request.method].required_capability} was not declared"
+        return [self.finding(context, text, pointer="/result", related=(declaration.seq, request.seq))]
 
 
-_SERVED: Final = frozenset(
+_SERVED_BY_SERVERS: Final = frozenset(
     {
         *("tools/list", "prompts/list", "resources/list"),
         *("completion/complete", "logging/setLevel", "resources/subscribe"),
@@ -216,98 +223,98 @@ class DeclaredNotServed(Rule):
     id = "capability/declared-not-served"
     needs_session = True
     levels: ClassVar[Mapping[Span, Level]] = {HANDSHAKE_ERA: WARNING}
-    methods = _SERVED | _SERVED_BY_CLIENTS
+    methods = _SERVED_BY_SERVERS | _SERVED_BY_CLIENTS
     source = "2026-07-28 server/tools; 2024-11-05 basic/lifecycle, client/roots, client/sampling"
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - there is one hook
         if not METHODS[method].is_defined(like.rank):
             return False
         if like.message.sender == "client":
-            # In the modern era a result asks the client, which answers in its next request.
+            # In the modern era a server asks in a result, and the client answers in its next request.
             return method in _SERVED_BY_CLIENTS and like.era == "handshake"
-        return method in _SERVED and (method != "completion/complete" or like.rank != 0)
+        return method in _SERVED_BY_SERVERS and (method != "completion/complete" or like.rank != 0)
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
-        self.state_for(context.session, _Served).methods.add(context.method)
+        self.state_for(context.session, _MethodOutcomes).methods.add(context.method)
         return ()
 
     def on_error(self, context: MessageContext) -> Iterable[Finding]:
         request = context.request
         if request is None or code_of(context.message) != METHOD_NOT_FOUND:
             return ()
-        served: _Served = self.state_for(context.session, _Served)
-        if request.method in served.methods:
+        served: _MethodOutcomes = self.state_for(context.session, _MethodOutcomes)
+        if request.method in served.served_methods:
             return ()
-        findings = self._refused(context, request)
-        if request.method not in _OF_ITEMS:
+        findings = self._refusal_findings(context, request)
+        if request.method not in _ITEM_METHODS:
             return findings
-        served.refused.setdefault(request.method, findings)  # another item may be served yet
+        served.refusals.setdefault(request.method, findings)  # the server may still serve another item
         return ()
 
-    def on_end(self, session: Session, ending: CaptureEnd) -> Iterable[Finding]:  # noqa: ARG002 - however it ends
-        served: _Served | None = session.memory.get(self.id)
+    def on_end(self, session: Session, ending: CaptureEnd) -> Iterable[Finding]:  # noqa: ARG002 - it does not matter how the capture ended
+        served: _MethodOutcomes | None = session.memory.get(self.id)
         if served is None:
             return ()
-        left = (findings for method, findings in served.refused.items() if method not in served.methods)
-        return [finding for findings in left for finding in findings]
+        refusals = (findings for method, findings in served.refusals.items() if method not in served.served_methods)
+        return [finding for findings in refusals for finding in findings]
 
-    def _refused(self, context: MessageContext, request: Request) -> list[Finding]:
+    def _refusal_findings(self, context: MessageContext, request: Request) -> list[Finding]:
         if context.message.sender == "client":
             session = context.session
-            declared, declared_seq = session.client_capabilities or {}, session.last_initialize
-            is_refused = not _asks_for_more(request, declared) and declared_seq < request.seq
+            capabilities, declaration_seq = session.client_capabilities or {}, session.last_initialize
+            is_refused = not _needs_more_capabilities(request, capabilities) and declaration_seq < request.seq
         else:
-            by_server = context.session.declared.get(context.era)
-            if by_server is None:
+            declaration = context.session.declared.get(context.era)
+            if declaration is None:
                 return []
-            declared, declared_seq = by_server.capabilities, by_server.seq
-            is_refused = not _is_about_one(context, request) and declared_seq < context.message.seq
-        gate = METHODS[request.method].gate
-        if not is_refused or not has(declared, gate):
+            capabilities, declaration_seq = declaration.capabilities, declaration.seq
+            is_refused = not _is_about_item(context, request) and declaration_seq < context.message.seq
+        gate = METHODS[request.method].required_capability
+        if not is_refused or not has(capabilities, gate):
             return []
         text = f"{request.method} is refused with {METHOD_NOT_FOUND}, although {gate} was declared"
-        return [self.finding(context, text, pointer="/error/code", related=(declared_seq, request.seq))]
+        return [self.finding(context, text, pointer="/error/code", related=(declaration_seq, request.seq))]
 
 
-class _Served:
-    """Which methods a session has served or refused."""
+class _MethodOutcomes:
+    """The methods that were served or refused in a session."""
 
     def __init__(self) -> None:
-        self.methods: set[str] = set()
-        self.refused: dict[str, list[Finding]] = {}
-        """The first refusal of each method that is about one item; reported if no item is ever served."""
+        self.served_methods: set[str] = set()
+        self.refusals: dict[str, list[Finding]] = {}
+        """The findings about the first refusal of each method that is about one item; reported if no item is served."""
 
 
 # ---- shared by the rules
 
-_NAMED: Final = {"prompts/get": ("name", "prompt"), "resources/read": ("uri", "resource")}
-"""Requests for a single item, with the member that names it and the word for it."""
-_OF_ITEMS: Final = frozenset({*_NAMED, "tools/call", "completion/complete"})
+_ITEM_NAMES: Final = {"prompts/get": ("name", "prompt"), "resources/read": ("uri", "resource")}
+"""The methods that request a single item, each with the member that names the item and the word for it."""
+_ITEM_METHODS: Final = frozenset({*_ITEM_NAMES, "tools/call", "completion/complete"})
 
 
-def _is_about_one(context: MessageContext, request: Request) -> bool:
+def _is_about_item(context: MessageContext, request: Request) -> bool:
     """Whether an error is about the item that was requested, not about the method."""
-    if request.method not in _NAMED:
+    if request.method not in _ITEM_NAMES:
         return False
-    (member, kind), text = _NAMED[request.method], text_of(context).replace(request.method, "")
+    (member, kind), text = _ITEM_NAMES[request.method], text_of(context).replace(request.method, "")
     name = params_of(request).get(member)
     return kind in text or (isinstance(name, str) and bool(name) and name.casefold() in text)
 
 
-def _asks_for_more(request: Request, declared: dict[str, Any]) -> bool:
-    """Whether a request needs more of a client than the basic capability of its method."""
+def _needs_more_capabilities(request: Request, capabilities: dict[str, Any]) -> bool:
+    """Whether a request needs more from a client than the basic capability for its method."""
     params = params_of(request)
     wants_tools = request.method == "sampling/createMessage" and not {"tools", "toolChoice"}.isdisjoint(params)
-    return "task" in params or (wants_tools and not has(declared, "sampling.tools"))
+    return "task" in params or (wants_tools and not has(capabilities, "sampling.tools"))
 
 
-def knows(context: MessageContext, declared: Declared) -> bool:
-    """Whether a client that sends a request had provably read the server's declaration, or had enough time to."""
+def knows_declaration(context: MessageContext, declaration: DeclaredCapabilities) -> bool:
+    """Whether a client had provably read the server's declaration before it sent a request, or had enough time to."""
     if context.era == "handshake" and context.state != "ready":
         return False
-    if context.message.t_ns - declared.t_ns > RACE_NS:
+    if context.message.t_ns - declaration.t_ns > RACE_NS:
         return True
-    # Another connection may be that of another client behind the same address.
-    return declared.is_awaited and (
-        context.http is None or context.era == "handshake" or context.http.conn == declared.conn
+    # Another connection may belong to another client at the same address.
+    return declaration.is_awaited and (
+        context.http is None or context.era == "handshake" or context.http.conn == declaration.conn
     )

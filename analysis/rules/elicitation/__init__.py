@@ -1,3 +1,3 @@
-"""The group `elicitation`: input that a server requests from the user, and the answers."""
+"""The group `elicitation`: input that a server requests from the user, and the replies."""
 
 MODULES = ("form", "reply", "url")

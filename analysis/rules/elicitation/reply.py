@@ -1,4 +1,4 @@
-"""The answers of users, as their clients send them."""
+"""The users' replies to elicitations, as clients send them."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Final
@@ -7,26 +7,26 @@ from analysis.conversation.call import MessageContext
 from analysis.json_schema.validator import schema_of
 from analysis.protocol.revisions import Span, only, since
 from analysis.rules.base import NOTE, WARNING
-from analysis.rules.elicitation.form import CREATE, PAGE, is_url
+from analysis.rules.elicitation.form import ELICITATION_CREATE, PAGE, is_url_mode
 from analysis.rules.finding import Finding, Impact, Level
-from analysis.rules.support.eras import member, short
+from analysis.rules.support.eras import member, shortened
 from analysis.rules.support.inputs import INTERIM_METHODS
 from analysis.rules.support.questions import ClientReplyRule
 
-_NO: Final = ("decline", "cancel")
+_REFUSALS: Final = ("decline", "cancel")
 
 
-class _Reply(ClientReplyRule):
-    """The base of the rules in this module."""
+class _ReplyRule(ClientReplyRule):
+    """The base class of the rules in this module."""
 
-    about = CREATE
-    methods = frozenset({CREATE, "tasks/result", *INTERIM_METHODS})
+    about = ELICITATION_CREATE
+    methods = frozenset({ELICITATION_CREATE, "tasks/result", *INTERIM_METHODS})
     versions = since("2025-06-18")
     level = WARNING
     source = PAGE
 
 
-class AcceptWithoutContent(_Reply):
+class AcceptWithoutContent(_ReplyRule):
     """A form is accepted, but its content is missing.
 
     **Why it matters.** The server has consent but no data.
@@ -41,16 +41,16 @@ class AcceptWithoutContent(_Reply):
     def check_reply(
         self, context: MessageContext, question: dict[str, Any], reply: dict[str, Any], pointer: str
     ) -> Iterator[Finding]:
-        if reply.get("action") != "accept" or "content" in reply or is_url(context, question):
+        if reply.get("action") != "accept" or "content" in reply or is_url_mode(context, question):
             return
         level = None if member(question.get("requestedSchema"), "required") else NOTE
         yield self.finding(context, "a form is accepted without content", pointer=pointer, level=level)
 
 
-class ContentMismatch(_Reply):
-    """The content of an answer does not match the form.
+class ContentMismatch(_ReplyRule):
+    """The content of a reply does not match the form.
 
-    **Why it matters.** The server gets data that it cannot use. Both sides should check it.
+    **Why it matters.** The server gets data that it cannot use. Both sides should check the content.
 
     **On the wire.** A form requires `email`, but `> {"id":1,"result":{"action":"accept","content":{}}}`
 
@@ -62,21 +62,21 @@ class ContentMismatch(_Reply):
     def check_reply(
         self, context: MessageContext, question: dict[str, Any], reply: dict[str, Any], pointer: str
     ) -> Iterator[Finding]:
-        content, requested = reply.get("content"), question.get("requestedSchema")
-        if reply.get("action") != "accept" or not isinstance(content, dict) or is_url(context, question):
+        content, requested_schema = reply.get("content"), question.get("requestedSchema")
+        if reply.get("action") != "accept" or not isinstance(content, dict) or is_url_mode(context, question):
             return
-        schema = schema_of(requested) if isinstance(requested, dict) else None
-        refusal = schema.mismatch(content) if schema is not None else None
-        if refusal is not None:
-            text = f"content does not fit the form: {short(refusal.sentence)}"
+        schema = schema_of(requested_schema) if isinstance(requested_schema, dict) else None
+        mismatch = schema.mismatch(content) if schema is not None else None
+        if mismatch is not None:
+            text = f"content does not fit the form: {shortened(mismatch.sentence)}"
             related = () if context.answered is None else (context.answered.request.seq,)
-            yield self.finding(context, text, pointer=f"{pointer}/content{refusal.pointer}", related=related)
+            yield self.finding(context, text, pointer=f"{pointer}/content{mismatch.pointer}", related=related)
 
 
-class ContentUnexpected(_Reply):
-    """An answer that should not have content has some.
+class ContentUnexpected(_ReplyRule):
+    """A reply has content that it should not have.
 
-    **Why it matters.** The user has declined, or was sent to a page: nothing that was typed before may leave the
+    **Why it matters.** The user has declined, or was sent to a page: nothing that the user typed before may leave the
     client.
 
     **On the wire.** `> {"id":1,"result":{"action":"decline","content":{"email":"…"}}}`
@@ -95,6 +95,6 @@ class ContentUnexpected(_Reply):
         action = reply.get("action")
         if reply.get("content") is None:
             return
-        if action in _NO or (action == "accept" and is_url(context, question)):
+        if action in _REFUSALS or (action == "accept" and is_url_mode(context, question)):
             kind = "that accepts a page" if action == "accept" else f"with the action {action}"
             yield self.finding(context, f"a response {kind} has content", pointer=f"{pointer}/content")

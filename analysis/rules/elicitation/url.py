@@ -1,4 +1,4 @@
-"""Pages that a server sends the user to, and notifications that the user is done there."""
+"""Pages that a server sends the user to, and notifications that the user has finished there."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
@@ -9,7 +9,7 @@ from analysis.facts import code_of
 from analysis.protocol.error_codes import URL_ELICITATION
 from analysis.protocol.revisions import only, since
 from analysis.rules.base import NOTE, WARNING, Rule
-from analysis.rules.elicitation.form import ASKING, CREATE, is_url
+from analysis.rules.elicitation.form import ELICITATION_CREATE, ELICITING_METHODS, is_url_mode
 from analysis.rules.error.codes import data_of
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member
@@ -18,35 +18,35 @@ from analysis.rules.support.questions import ServerQuestionRule
 
 MAX_ELICITATIONS: Final = 10_000
 """The most elicitations of a session that are remembered."""
-LISTED: Final = 100
+MAX_LISTED_ELICITATIONS: Final = 100
 """The most elicitations of one error that are checked."""
 
 _COMPLETE: Final = "notifications/elicitation/complete"
 _PAGE: Final = "2025-11-25 client/elicitation"
-_SECRET: Final = frozenset({"token", "access_token", "api_key", "password", "secret", "session"})
-_WRONG: Final = frozenset(' "<>\\^`{|}')
+_SECRET_PARAMETERS: Final = frozenset({"token", "access_token", "api_key", "password", "secret", "session"})
+_INVALID_CHARS: Final = frozenset(' "<>\\^`{|}')
 
 
-class _Url(ServerQuestionRule):
-    """The base of the rules about URLs."""
+class _UrlRule(ServerQuestionRule):
+    """The base class of the rules about URLs."""
 
-    about = CREATE
-    methods = ASKING
+    about = ELICITATION_CREATE
+    methods = ELICITING_METHODS
     versions = since("2025-11-25")
     source = _PAGE
 
     def check_question(self, context: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         url = params.get("url")
-        text = self.fault(_split(url)) if is_url(context, params) and isinstance(url, str) else None
+        text = self.url_fault(_split_url(url)) if is_url_mode(context, params) and isinstance(url, str) else None
         if text is not None:
             yield self.finding(context, text, pointer=f"{pointer}/url")
 
-    def fault(self, url: SplitResult | None) -> str | None:
-        """Returns what is wrong with a URL, or None. `url` is None if the text is not an absolute URL."""
+    def url_fault(self, url: SplitResult | None) -> str | None:
+        """Returns what is wrong with a URL, or None if nothing is; `url` is None if the text is not an absolute URL."""
         raise NotImplementedError
 
 
-class UrlInvalid(_Url):
+class UrlInvalid(_UrlRule):
     """The URL that a user is sent to is not a valid absolute URL.
 
     **Why it matters.** The client cannot open it.
@@ -59,31 +59,31 @@ class UrlInvalid(_Url):
     id = "elicitation/url-invalid"
     replaces = ("schema/uri",)
 
-    def fault(self, url: SplitResult | None) -> str | None:
+    def url_fault(self, url: SplitResult | None) -> str | None:
         return "the URL of an elicitation is not absolute" if url is None else None
 
 
-class UrlNotHttps(_Url):
+class UrlNotHttps(_UrlRule):
     """The URL that a user is sent to does not use https.
 
     **Why it matters.** Anyone on the network path can read what the user types into that page, or replace the page.
 
     **On the wire.** `…"url":"http://example.com/connect"`
 
-    **Instead.** Serve it over https; on the user's own machine http is fine.
+    **Instead.** Serve the page over https; on the user's own machine http is fine.
     """
 
     id = "elicitation/url-not-https"
     level = WARNING
     impact = Impact.SECURITY
 
-    def fault(self, url: SplitResult | None) -> str | None:
+    def url_fault(self, url: SplitResult | None) -> str | None:
         if url is None or url.scheme.lower() == "https" or is_local(url.hostname or ""):
             return None
         return "the URL of an elicitation does not use https"
 
 
-class UrlCredentials(_Url):
+class UrlCredentials(_UrlRule):
     """The URL that a user is sent to contains a credential.
 
     **Why it matters.** Everyone who sees the link has the credential: the client, its logs, the browser's history.
@@ -97,28 +97,29 @@ class UrlCredentials(_Url):
     level = WARNING
     impact = Impact.SECURITY
 
-    def fault(self, url: SplitResult | None) -> str | None:
+    def url_fault(self, url: SplitResult | None) -> str | None:
         if url is None:
             return None
         if "@" in url.netloc:
             return "the URL of an elicitation has user information"
-        names = {pair.partition("=")[0].lower() for pair in url.query.split("&")[:LISTED]}
-        return "the URL of an elicitation has a credential among its parameters" if names & _SECRET else None
+        names = {pair.partition("=")[0].lower() for pair in url.query.split("&")[:MAX_LISTED_ELICITATIONS]}
+        return "the URL of an elicitation has a credential among its parameters" if names & _SECRET_PARAMETERS else None
 
 
-class _Ids:
-    """The elicitations of a server, by their ids."""
+class _Elicitations:
+    """The elicitations of a server in one session."""
 
     def __init__(self) -> None:
-        self.known: dict[str, tuple[object, object, int]] = {}
-        self.is_all = True
+        self.by_id: dict[str, tuple[object, object, int]] = {}
+        """The URL, the message and the record's number of each elicitation, by its id."""
+        self.is_complete = True
         """Whether all elicitations are remembered."""
 
 
-class _Identified(ServerQuestionRule):
-    """The base of the rules that remember elicitations, including those in errors."""
+class _ElicitationIdRule(ServerQuestionRule):
+    """The base class of the rules that remember elicitations, including those in errors."""
 
-    about = CREATE
+    about = ELICITATION_CREATE
     versions = only("2025-11-25")
     source = _PAGE
 
@@ -128,35 +129,37 @@ class _Identified(ServerQuestionRule):
         return hook == "error" or super().concerns(hook, method, like)
 
     def check_question(self, context: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
-        ident = params.get("elicitationId")
-        if not isinstance(ident, str):
+        elicitation_id = params.get("elicitationId")
+        if not isinstance(elicitation_id, str):
             return
-        kept: _Ids = self.state_for(context.session, _Ids)
-        before, content = kept.known.get(ident), (params.get("url"), params.get("message"))
-        if before is not None and before[:2] != content:
-            yield from self.other(context, before[2], pointer)
-        elif before is None and len(kept.known) < MAX_ELICITATIONS:
-            kept.known[ident] = (*content, context.message.seq)
-        elif before is None:
-            kept.is_all = False
+        elicitations: _Elicitations = self.state_for(context.session, _Elicitations)
+        earlier, content = elicitations.by_id.get(elicitation_id), (params.get("url"), params.get("message"))
+        if earlier is not None and earlier[:2] != content:
+            yield from self.duplicate_findings(context, earlier[2], pointer)
+        elif earlier is None and len(elicitations.by_id) < MAX_ELICITATIONS:
+            elicitations.by_id[elicitation_id] = (*content, context.message.seq)
+        elif earlier is None:
+            elicitations.is_complete = False
 
-    def other(self, _seen: MessageContext, _before: int, _pointer: str) -> Iterable[Finding]:
-        """Findings for an id that another elicitation already has."""
+    def duplicate_findings(self, _context: MessageContext, _earlier_seq: int, _pointer: str) -> Iterable[Finding]:
+        """Returns findings about an id that another elicitation already has."""
         return ()
 
     def on_error(self, context: MessageContext) -> Iterable[Finding]:
         if code_of(context.message) != URL_ELICITATION or context.message.sender != "server":
             return ()
-        return self._in_error(context)
+        return self._check_error_data(context)
 
-    def _in_error(self, context: MessageContext) -> Iterator[Finding]:
+    def _check_error_data(self, context: MessageContext) -> Iterator[Finding]:
         elicitations = member(data_of(context), "elicitations")
-        for index, elicitation in enumerate(elicitations[:LISTED] if isinstance(elicitations, list) else ()):
+        for index, elicitation in enumerate(
+            elicitations[:MAX_LISTED_ELICITATIONS] if isinstance(elicitations, list) else ()
+        ):
             if isinstance(elicitation, dict):
                 yield from self.check_question(context, elicitation, f"/error/data/elicitations/{index}")
 
 
-class DuplicateId(_Identified):
+class DuplicateId(_ElicitationIdRule):
     """Two elicitations have the same id.
 
     **Why it matters.** When one of the two is complete, the client cannot tell which.
@@ -172,15 +175,15 @@ class DuplicateId(_Identified):
     impact = Impact.WRONG
     source = "2025-11-25 schema ElicitRequestURLParams"
 
-    def other(self, context: MessageContext, before: int, pointer: str) -> Iterable[Finding]:
+    def duplicate_findings(self, context: MessageContext, earlier_seq: int, pointer: str) -> Iterable[Finding]:
         text = "another elicitation already has this id"
-        return [self.finding(context, text, pointer=f"{pointer}/elicitationId", related=(before,))]
+        return [self.finding(context, text, pointer=f"{pointer}/elicitationId", related=(earlier_seq,))]
 
 
-class CompleteUnknown(_Identified):
-    """An elicitation that was never requested is reported complete.
+class CompleteUnknown(_ElicitationIdRule):
+    """An elicitation that was never requested is reported as complete.
 
-    **Why it matters.** The client drops the notification, and keeps waiting for the elicitation that was meant.
+    **Why it matters.** The client drops the notification, and keeps waiting for the elicitation that the server meant.
 
     **On the wire.** `< {"method":"notifications/elicitation/complete","params":{"elicitationId":"e9"}}`
 
@@ -192,16 +195,21 @@ class CompleteUnknown(_Identified):
     needs_start = True
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
-        ident, session = _completed(context), context.session
-        kept: _Ids = self.state_for(session, _Ids)
-        if ident is None or ident in kept.known or not kept.is_all or session.unjudged.get("server") is not None:
+        elicitation_id, session = _completed_id(context), context.session
+        elicitations: _Elicitations = self.state_for(session, _Elicitations)
+        if (
+            elicitation_id is None
+            or elicitation_id in elicitations.by_id
+            or not elicitations.is_complete
+            or session.unjudged.get("server") is not None
+        ):
             return ()
         text = "no elicitation has this id"
         return [self.finding(context, text, pointer="/params/elicitationId")]
 
 
 class CompleteTwice(Rule):
-    """An elicitation is reported complete a second time.
+    """An elicitation is reported as complete a second time.
 
     **Why it matters.** It does no harm: clients are required to ignore it.
 
@@ -220,29 +228,31 @@ class CompleteTwice(Rule):
     source = _PAGE
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
-        kept: dict[str, int] = self.state_for(context.session, dict)
-        ident = _completed(context)
-        if ident is None:
+        completion_seqs: dict[str, int] = self.state_for(context.session, dict)
+        elicitation_id = _completed_id(context)
+        if elicitation_id is None:
             return ()
-        if ident in kept:
+        if elicitation_id in completion_seqs:
             text = "this elicitation was already complete"
-            return [self.finding(context, text, pointer="/params/elicitationId", related=(kept[ident],))]
-        if len(kept) < MAX_ELICITATIONS:
-            kept[ident] = context.message.seq
+            return [
+                self.finding(context, text, pointer="/params/elicitationId", related=(completion_seqs[elicitation_id],))
+            ]
+        if len(completion_seqs) < MAX_ELICITATIONS:
+            completion_seqs[elicitation_id] = context.message.seq
         return ()
 
 
 # ---- shared by the rules
 
 
-def _completed(context: MessageContext) -> str | None:
-    ident = member(member(context.body, "params"), "elicitationId")
-    return ident if isinstance(ident, str) else None
+def _completed_id(context: MessageContext) -> str | None:
+    elicitation_id = member(member(context.body, "params"), "elicitationId")
+    return elicitation_id if isinstance(elicitation_id, str) else None
 
 
-def _split(text: str) -> SplitResult | None:
+def _split_url(text: str) -> SplitResult | None:
     """Returns the parts of an absolute URL, or None if the text is not one."""
-    if not text.isascii() or not _WRONG.isdisjoint(text) or not text.isprintable():
+    if not text.isascii() or not _INVALID_CHARS.isdisjoint(text) or not text.isprintable():
         return None
     try:
         url = urlsplit(text)

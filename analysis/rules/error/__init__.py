@@ -1,3 +1,3 @@
-"""The group `error`: error codes, and the data that belongs to them."""
+"""The group `error`: error codes, and the data that goes with them."""
 
 MODULES = ("responses", "codes", "lists")

@@ -27,10 +27,10 @@ from analysis.protocol.error_codes import (
     UNSUPPORTED_VERSION,
 )
 from analysis.protocol.methods import METHODS
-from analysis.protocol.revisions import MODERN, MODERN_ERA
+from analysis.protocol.revisions import FIRST_MODERN_RANK, MODERN_ERA
 from analysis.rules.base import ERROR, NOTE, WARNING, CaptureEnd, Rule
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.odd import Odd
+from analysis.rules.odd import MessageOddity
 from analysis.rules.support.message_text import is_not_json
 from captures.record import Record
 
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 class AnError(Rule):
     """A response is an error.
 
-    **Why it matters.** It is not a defect in itself, but the first thing to look at if a call did not do what it
-    should.
+    **Why it matters.** An error is not a defect in itself, but it is the first thing to look at if a call did not do
+    what it should.
 
     **On the wire.** `< {"id":3,"error":{"code":-32601,"message":"Method not found"}}`
 
@@ -58,14 +58,14 @@ class AnError(Rule):
         if code is not None:
             yield self.finding(
                 context,
-                f"an error: {shown(code)}, {_meaning(code, context.method)}",
+                f"an error: {code_text(code)}, {_code_meaning(code, context.method)}",
                 pointer="/error",
                 related=_request_seqs(context),
             )
 
 
 class UnknownMethodCode(Rule):
-    """A method that cannot exist here is refused with a code other than -32601.
+    """A request for a method that the receiver cannot have is refused with a code other than -32601.
 
     **Why it matters.** -32601 tells the caller to do without the method; any other code looks like a failure that a
     retry may fix.
@@ -73,9 +73,9 @@ class UnknownMethodCode(Rule):
     **On the wire.** `> {"id":2,"method":"tools/lst"}` `< {"id":2,"error":{"code":-32600,…}}` is fine, as the server may
     have checked only the envelope; `"code":-32000` is not
 
-    **Instead.** Answer unknown methods with -32601. A method outside MCP's own groups, such as `example/reload`, or one
-    of a capability that the server did not declare, may exist and fail with any code. The exception is 0, which servers
-    send if they set no code.
+    **Instead.** Answer unknown methods with -32601. A method outside MCP's own groups, such as `example/reload`, or of
+    a capability that the server did not declare, may exist and fail with any code. The exception is the code 0, which
+    servers send if they set no code.
     """
 
     id = "error/unknown-method-code"
@@ -86,12 +86,15 @@ class UnknownMethodCode(Rule):
         code, request = code_of(context.message), context.request
         if code is None or request is None or code == METHOD_NOT_FOUND or _is_before_dispatch(context, request, code):
             return
-        why = _impossible(request, context.rank) or (_unserved(context, request) if code == 0 else None)
-        if why is None:
+        reason = _why_impossible(request, context.rank) or (_why_unserved(context, request) if code == 0 else None)
+        if reason is None:
             return
-        is_modern = context.rank is not None and context.rank >= MODERN and request.sender == "client"
-        is_grave = is_modern and context.session.server_is_modern and why != _WRONG_SIDE
-        text = f"{_cut(request.method)} {why}, but is refused with {shown(code)} instead of {METHOD_NOT_FOUND}"
+        is_modern = context.rank is not None and context.rank >= FIRST_MODERN_RANK and request.sender == "client"
+        is_grave = is_modern and context.session.server_is_modern and reason != _WRONG_SIDE
+        text = (
+            f"{_short_method(request.method)} {reason}, but is refused with {code_text(code)} instead of "
+            f"{METHOD_NOT_FOUND}"
+        )
         level = ERROR if is_grave else WARNING
         yield self.finding(context, text, pointer="/error/code", related=(request.seq,), level=level)
 
@@ -109,19 +112,19 @@ class ParseErrorForValidJson(Rule):
     """
 
     id = "error/parse-error-for-valid-json"
-    oddities = Odd.MALFORMED | Odd.SPREAD
+    oddities = MessageOddity.MALFORMED | MessageOddity.SPREAD
     level = WARNING
     source = "JSON-RPC 2.0 §5.1"
 
     def on_message(self, context: MessageContext) -> Iterator[Finding]:
-        kept: _Reading = self.state_for(context.session, _Reading)
-        yield from self._decided(kept, context.message.sender, context.message.seq)
-        if not any(kept.doubtful.values()):
-            self.watch(context.session, False)
+        reading: _ParseErrors = self.state_for(context.session, _ParseErrors)
+        yield from self._judge_errors(reading, context.message.sender, context.message.seq)
+        if not any(reading.doubtful_errors.values()):
+            self.set_watching(context.session, False)
 
     def on_anomaly(self, context: MessageContext) -> Iterator[Finding]:
-        if not _is_plain(context):
-            self.state_for(context.session, _Reading).broken.setdefault(context.message.sender, context.message.seq)
+        if not _is_plain_json(context):
+            self.state_for(context.session, _ParseErrors).broken.setdefault(context.message.sender, context.message.seq)
         return iter(())
 
     def on_invalid(self, context: MessageContext) -> Iterator[Finding]:
@@ -129,61 +132,61 @@ class ParseErrorForValidJson(Rule):
 
     def on_record(self, record: Record, session: Session) -> Iterator[Finding]:
         if record.rec == "gap":
-            kept: _Reading = self.state_for(session, _Reading)
-            kept.broken = {"client": -1, "server": -1}
+            reading: _ParseErrors = self.state_for(session, _ParseErrors)
+            reading.broken_seqs = {"client": -1, "server": -1}
         return iter(())
 
     def on_error(self, context: MessageContext) -> Iterator[Finding]:
         response = context.message
         if code_of(context.message) != PARSE_ERROR or not isinstance(response, Response):
             return
-        if response.id is not None and response.id.pairs:
+        if response.id is not None and response.id.is_answerable:
             request = context.request
             if request is not None and all(_is_readable(frame.verdict.problem) for frame in request.frames):
                 text = "a parse error carries the id of a request, so the request must have been parsed"
                 yield self.finding(context, text, pointer="/error/code", related=(request.seq,))
         elif context.http is not None:
-            # A body that is not JSON is not recorded: then no message is known to have been sent.
-            requests = context.http.sent if response.sender == "server" else ()
-            if requests and all(_is_plain(request_seen) for request_seen in requests):
-                yield self._groundless(context)
+            # A body that is not JSON leaves no message in the capture, so `requests` is empty then.
+            requests = context.http.client_messages if response.sender == "server" else ()
+            if requests and all(_is_plain_json(sent_message) for sent_message in requests):
+                yield self._groundless_finding(context)
         elif context.session.observed_start:
             # The other side may have begun a frame that is not JSON; its next message shows whether it has.
-            kept: _Reading = self.state_for(context.session, _Reading)
-            about = kept.doubtful[other_side(response.sender)]
-            if len(about) < _DOUBTFUL:
-                about.append(context)
-                self.watch(context.session, True)
+            reading: _ParseErrors = self.state_for(context.session, _ParseErrors)
+            doubtful_errors = reading.doubtful_errors[other_side(response.sender)]
+            if len(doubtful_errors) < _MAX_DOUBTFUL_ERRORS:
+                doubtful_errors.append(context)
+                self.set_watching(context.session, True)
 
-    def on_end(self, session: Session, ending: CaptureEnd) -> Iterator[Finding]:  # noqa: ARG002 - however it ends
-        kept: _Reading | None = session.memory.get(self.id)
-        if kept is not None:
-            yield from self._decided(kept, "client", None)
-            yield from self._decided(kept, "server", None)
+    def on_end(self, session: Session, ending: CaptureEnd) -> Iterator[Finding]:  # noqa: ARG002 - it does not matter how the capture ended
+        reading: _ParseErrors | None = session.memory.get(self.id)
+        if reading is not None:
+            yield from self._judge_errors(reading, "client", None)
+            yield from self._judge_errors(reading, "server", None)
 
-    def _decided(self, kept: "_Reading", side: Side, until: int | None) -> Iterator[Finding]:
-        """The findings of the errors about what a side had sent before its message `until` (None: all)."""
-        doubtful, broken = kept.doubtful[side], kept.broken.get(side)
-        due = [suspect for suspect in doubtful if until is None or suspect.message.seq < until]
-        kept.doubtful[side] = doubtful[len(due) :]
-        for suspect in due:
-            if broken is None or broken > suspect.message.seq:
-                yield self._groundless(suspect)
+    def _judge_errors(self, reading: "_ParseErrors", side: Side, until: int | None) -> Iterator[Finding]:
+        """Judges the doubtful errors that answer a side, all or those before message `until`; yields findings."""
+        doubtful_errors, broken_seq = reading.doubtful_errors[side], reading.broken_seqs.get(side)
+        due_errors = [error for error in doubtful_errors if until is None or error.message.seq < until]
+        reading.doubtful_errors[side] = doubtful_errors[len(due_errors) :]
+        for error in due_errors:
+            if broken_seq is None or broken_seq > error.message.seq:
+                yield self._groundless_finding(error)
 
-    def _groundless(self, context: MessageContext) -> Finding:
+    def _groundless_finding(self, context: MessageContext) -> Finding:
         return self.finding(
             context, "a parse error, although everything that the other side sent is JSON", pointer="/error/code"
         )
 
 
-class _Reading:
-    """How the sides read each other, as far as known."""
+class _ParseErrors:
+    """What is known so far about whether each side sends JSON that the other can parse."""
 
     def __init__(self) -> None:
-        self.broken: dict[Side, int] = {}
+        self.broken_seqs: dict[Side, int] = {}
         """The first message of each side that some parser may not accept as JSON."""
-        self.doubtful: dict[Side, list[MessageContext]] = {"client": [], "server": []}
-        """For each side, parse errors without an id that answer its messages, and are not judged yet."""
+        self.doubtful_errors: dict[Side, list[MessageContext]] = {"client": [], "server": []}
+        """For each side, parse errors without an id that answer its messages and are not judged yet."""
 
 
 class ReservedCode(Rule):
@@ -255,7 +258,8 @@ class RetiredCode(Rule):
 class LegacyRange(Rule):
     """A response in the modern era uses a code from -32000 to -32019.
 
-    **Why it matters.** Every implementation has given these numbers its own meanings, which others do not know.
+    **Why it matters.** Each implementation gives these numbers its own meanings, which other implementations do not
+    know.
 
     **On the wire.** `"error":{"code":-32001,"message":"Timed out"}`
 
@@ -274,13 +278,13 @@ class LegacyRange(Rule):
 
 
 class MisusedMcpCode(Rule):
-    """A code of MCP is used for something that it does not mean.
+    """A code that MCP defines is used for something else.
 
     **Why it matters.** Clients act on these codes: they correct headers, add a capability or choose another revision,
     and send the request again. If that was not the problem, they retry without success, perhaps forever.
 
     **On the wire.** -32020 on stdio, which has no headers; -32021 for a capability that the client did declare; -32022
-    in a session whose revision was agreed on by `initialize`
+    in a session that agreed on a revision with `initialize`
 
     **Instead.** Send -32602, -32603, or a code of your own.
     """
@@ -299,11 +303,11 @@ class MisusedMcpCode(Rule):
         elif code == MISSING_CAPABILITY and context.request is not None:
             data = data_of(context)
             required = data.get("requiredCapabilities") if isinstance(data, dict) else None
-            if isinstance(required, dict) and required and _has(_declared(context), required):
+            if isinstance(required, dict) and required and _includes_all(_declared_capabilities(context), required):
                 text = f"{MISSING_CAPABILITY} reports capabilities as missing that the client declared"
         elif code == UNSUPPORTED_VERSION and context.era == "handshake" and context.request is not None:
-            late = f"{UNSUPPORTED_VERSION} answers a request whose revision was agreed on in a handshake"
-            text = "" if context.request.method == "initialize" else late
+            late_text = f"{UNSUPPORTED_VERSION} answers a request whose revision was agreed on in a handshake"
+            text = "" if context.request.method == "initialize" else late_text
         if text:
             yield self.finding(context, text, pointer="/error/code", related=_request_seqs(context))
 
@@ -327,31 +331,31 @@ class InvalidParamsCode(Rule):
 
     def on_problems(self, context: MessageContext, problems: "list[Problem]") -> Iterable[Finding]:
         if isinstance(context.message, Request) and any(problem.kind == "shape" for problem in problems):
-            wrong: dict[tuple[int, int | None], None] = self.state_for(context.session, dict)
-            wrong[context.message.seq, context.message.index] = None
-            if len(wrong) > _WRONG:
-                del wrong[next(iter(wrong))]
+            invalid_requests: dict[tuple[int, int | None], None] = self.state_for(context.session, dict)
+            invalid_requests[context.message.seq, context.message.index] = None
+            if len(invalid_requests) > _MAX_INVALID_REQUESTS:
+                del invalid_requests[next(iter(invalid_requests))]
         return ()
 
     def on_error(self, context: MessageContext) -> Iterable[Finding]:
-        wrong, request = context.session.memory.get(self.id), context.request
+        invalid_requests, request = context.session.memory.get(self.id), context.request
         if (
-            not wrong
+            not invalid_requests
             or request is None
             or code_of(context.message) != INTERNAL_ERROR
-            or (request.seq, request.index) not in wrong
+            or (request.seq, request.index) not in invalid_requests
         ):
             return ()
-        wrong_code = f"the error is {INTERNAL_ERROR} (internal error), not {INVALID_PARAMS}"
-        text = f"the params of {_cut(request.method)} are invalid, but {wrong_code}"
+        error_text = f"the error is {INTERNAL_ERROR} (internal error), not {INVALID_PARAMS}"
+        text = f"the params of {_short_method(request.method)} are invalid, but {error_text}"
         return [self.finding(context, text, pointer="/error/code", related=(request.seq,))]
 
 
 class Internal(Rule):
     """A response is an internal error.
 
-    **Why it matters.** An exception was raised that no handler caught. The model that called a tool does not see the
-    error, so it cannot try another way.
+    **Why it matters.** The receiver raised an exception that no handler caught. The model that called a tool does not
+    see the error, so it cannot try another way.
 
     **On the wire.** `< {"id":5,"error":{"code":-32603,"message":"KeyError: 'city'"}}`
 
@@ -373,7 +377,7 @@ class Internal(Rule):
         yield self.finding(context, text, pointer="/error", related=_request_seqs(context))
 
 
-# ---- shared by rules about errors
+# ---- shared by the rules about errors
 
 
 def data_of(context: MessageContext) -> Any:
@@ -383,7 +387,7 @@ def data_of(context: MessageContext) -> Any:
 
 
 def text_of(context: MessageContext) -> str:
-    """The beginning of an error's `message`, in lower case."""
+    """Returns the beginning of an error's `message`, in lower case."""
     return (text_of_error(context.message) or "")[:_MAX_SEARCHED_CHARS].casefold()
 
 
@@ -400,33 +404,33 @@ def params_of(request: Request | Notification | None) -> dict[str, Any]:
 
 
 def has_envelope(request: Request) -> bool:
-    """Whether a request carries the `_meta` that every request must carry in the modern era."""
+    """Whether a request has the `_meta` members that every request must have in the modern era."""
     meta = request.meta
     return isinstance(meta.get(PROTOCOL_VERSION), str) and isinstance(meta.get(CLIENT_CAPABILITIES), dict)
 
 
-def shown(code: int) -> str:
-    """A code as a finding shows it; a peer may send hundreds of digits."""
+def code_text(code: int) -> str:
+    """Returns a code as text for a finding; a peer may send hundreds of digits."""
     return str(code) if abs(code) < 10**15 else "a huge code"
 
 
 _MAX_SEARCHED_CHARS: Final = 4096
 """The most characters of a message that are searched."""
-_DOUBTFUL: Final = 16
-_WRONG: Final = 1_000
-"""The most requests with wrong params that are remembered."""
-_GROUPS: Final = frozenset(name.partition("/")[0] for name in METHODS if "/" in name)
+_MAX_DOUBTFUL_ERRORS: Final = 16
+_MAX_INVALID_REQUESTS: Final = 1_000
+"""The most requests with invalid params that are remembered."""
+_METHOD_GROUPS: Final = frozenset(name.partition("/")[0] for name in METHODS if "/" in name)
 """The parts before the slash in the names of MCP's methods."""
 _WRONG_SIDE: Final = "is not a method that this side serves"
-# These problems leave a line as JSON that a strict parser accepts; other framing problems may not.
-_READABLE: Final = frozenset({"framing/not-a-message", "framing/duplicate-key"})
+# With these problems a line is still JSON that a strict parser accepts; with other framing problems it may not be.
+_READABLE_PROBLEMS: Final = frozenset({"framing/not-a-message", "framing/duplicate-key"})
 
 
 def _is_readable(problem: str | None) -> bool:
-    return problem is None or not problem.startswith("framing/") or problem in _READABLE
+    return problem is None or not problem.startswith("framing/") or problem in _READABLE_PROBLEMS
 
 
-def _is_plain(context: MessageContext) -> bool:
+def _is_plain_json(context: MessageContext) -> bool:
     """Whether every parser accepts the frame of a message as JSON."""
     frames = context.message.frames
     if len(frames) != 1 or is_not_json(context):
@@ -434,12 +438,12 @@ def _is_plain(context: MessageContext) -> bool:
     return _is_readable(frames[0].verdict.problem) and frames[0].verdict.kind != "unjudged"
 
 
-def _meaning(code: int, method: str) -> str:
-    known = ERROR_CODES.get(code)
-    # Many servers use this one for their own errors.
+def _code_meaning(code: int, method: str) -> str:
+    definition = ERROR_CODES.get(code)
+    # Many servers use this code for their own errors.
     is_other = code == RESOURCE_NOT_FOUND and not method.startswith("resources/")
-    if known is not None and not is_other:
-        return known.explained
+    if definition is not None and not is_other:
+        return definition.meaning_with_revisions
     if code in SERVER_RANGE:
         return "defined by the server"
     return "reserved and not defined" if code in JSONRPC_RANGE else "defined by the application"
@@ -449,34 +453,43 @@ def _request_seqs(context: MessageContext) -> tuple[int, ...]:
     return () if context.request is None else (context.request.seq,)
 
 
-def _cut(text: str) -> str:
+def _short_method(text: str) -> str:
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 
-def _impossible(request: Request, rank: int | None) -> str | None:
-    """Returns why the other side cannot have a method, or None if it may."""
+def _why_impossible(request: Request, rank: int | None) -> str | None:
+    """Returns why the receiver cannot have the method of a request, or None if it may have it."""
     if request.method.startswith("notifications/"):
         return None
     method = METHODS.get(request.method)
     if method is None:
-        # Outside MCP's groups it may be a method of an extension, and fail with a code of its own.
+        # A method outside MCP's groups may belong to an extension, and fail with a code of its own.
         group, slash, _ = request.method.partition("/")
-        is_foreign = group not in _GROUPS if slash else "." in group
+        is_foreign = group not in _METHOD_GROUPS if slash else "." in group
         return None if is_foreign else "is not a method of any revision"
     if request.sender not in method.senders(rank):
         return _WRONG_SIDE
-    if rank is not None and not method.is_defined(rank) and any(method.is_defined(older) for older in range(rank)):
+    if (
+        rank is not None
+        and not method.is_defined(rank)
+        and any(method.is_defined(older_rank) for older_rank in range(rank))
+    ):
         return "was removed from the protocol"
     return None
 
 
-def _unserved(context: MessageContext, request: Request) -> str | None:
-    """Returns why the other side probably does not have a method, or None if it does, as far as known."""
+def _why_unserved(context: MessageContext, request: Request) -> str | None:
+    """Returns why the receiver probably does not have the method of a request, or None if nothing suggests that."""
     method = METHODS.get(request.method)
     if method is None:
         return None if request.method.startswith("notifications/") else "is not a method of any revision"
-    declared = context.session.declared.get(context.era)
-    if request.sender != "client" or declared is None or not method.gate or has(declared.capabilities, method.gate):
+    declaration = context.session.declared.get(context.era)
+    if (
+        request.sender != "client"
+        or declaration is None
+        or not method.required_capability
+        or has(declaration.capabilities, method.required_capability)
+    ):
         return None
     return "belongs to a capability that the server did not declare"
 
@@ -484,33 +497,33 @@ def _unserved(context: MessageContext, request: Request) -> str | None:
 def _is_before_dispatch(context: MessageContext, request: Request, code: int) -> bool:
     """Whether an error may have been raised before the receiver looked at the method."""
     message = context.message
-    has_id = isinstance(message, Response) and message.id is not None and message.id.pairs
+    has_id = isinstance(message, Response) and message.id is not None and message.id.is_answerable
     if (
         not has_id
         or code in (PARSE_ERROR, INVALID_REQUEST, HEADER_MISMATCH, UNSUPPORTED_VERSION)
         or request.method == "server/discover"
     ):
         return True
-    may_miss = context.era == "modern" or context.session.server_is_modern
-    return code == INVALID_PARAMS and may_miss and not has_envelope(request)
+    may_need_envelope = context.era == "modern" or context.session.server_is_modern
+    return code == INVALID_PARAMS and may_need_envelope and not has_envelope(request)
 
 
-def _declared(context: MessageContext) -> dict[str, Any]:
-    """The client's capabilities that applied to the refused request."""
+def _declared_capabilities(context: MessageContext) -> dict[str, Any]:
+    """Returns the client's capabilities that applied to the refused request."""
     request = context.request
-    declared = request.meta.get(CLIENT_CAPABILITIES) if request is not None else None
-    if context.era != "modern" and not isinstance(declared, dict):
-        declared = context.session.client_capabilities
-    return declared if isinstance(declared, dict) else {}
+    capabilities = request.meta.get(CLIENT_CAPABILITIES) if request is not None else None
+    if context.era != "modern" and not isinstance(capabilities, dict):
+        capabilities = context.session.client_capabilities
+    return capabilities if isinstance(capabilities, dict) else {}
 
 
-def _has(declared: dict[str, Any], required: dict[str, Any], depth: int = 0) -> bool:
-    """Whether declared capabilities include all of the required ones, down to the third level."""
+def _includes_all(capabilities: dict[str, Any], required: dict[str, Any], depth: int = 0) -> bool:
+    """Whether declared capabilities include all required ones, down to the fourth level of members."""
     for name, value in required.items():
-        own = declared.get(name)
-        if own is None or own is False:
+        capability = capabilities.get(name)
+        if capability is None or capability is False:
             return False
-        deeper = value if isinstance(value, dict) and depth < 3 else {}
-        if deeper and not _has(own if isinstance(own, dict) else {}, deeper, depth + 1):
+        members = value if isinstance(value, dict) and depth < 3 else {}
+        if members and not _includes_all(capability if isinstance(capability, dict) else {}, members, depth + 1):
             return False
     return True

@@ -1,4 +1,4 @@
-"""Errors about named tools and prompts; the rules need the lists that the server has sent."""
+"""Errors about tools and prompts that a request names; the rules need the lists that the server has sent."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, Final
@@ -9,27 +9,27 @@ from analysis.facts import code_of
 from analysis.protocol.error_codes import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 from analysis.protocol.revisions import HANDSHAKE_ERA, Span, since
 from analysis.rules.base import NOTE, WARNING, Rule
-from analysis.rules.error.codes import has_envelope, params_of, shown
+from analysis.rules.error.codes import code_text, has_envelope, params_of
 from analysis.rules.finding import Finding, Level
 from analysis.rules.support.eras import outcome_of
 from analysis.rules.support.listings import Listing, prompts_of, tools_of
 from analysis.rules.support.prompts import missing_arguments
 
-_TOOL_ERROR: Final = Outcome.TOOL_ERROR  # members of an enumeration are slow to look up
+_TOOL_ERROR: Final = Outcome.TOOL_ERROR  # enum members are slow to look up
 
 
-class _Listed(Rule):
-    """A rule that knows the lists of the server."""
+class _ListRule(Rule):
+    """A rule that follows one of the server's lists."""
 
-    lists: ClassVar[str] = "tools/list"
+    list_method: ClassVar[str] = "tools/list"
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         if hook == "error":
             return True
-        return like.message.sender == "server" and (hook == "notification" or method == self.lists)
+        return like.message.sender == "server" and (hook == "notification" or method == self.list_method)
 
     def listing(self, context: MessageContext) -> Listing:
-        """The list of the session."""
+        """Returns the list that the rule follows: the session's tools, unless a subclass overrides this."""
         return tools_of(context.session)
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
@@ -37,15 +37,15 @@ class _Listed(Rule):
         return ()
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
-        self.listing(context).changed(context)
+        self.listing(context).on_list_changed(context)
         return ()
 
 
-class ToolInputAsProtocolError(_Listed):
+class ToolInputAsProtocolError(_ListRule):
     """Arguments that a tool does not accept are refused with a protocol error.
 
     **Why it matters.** Hosts show protocol errors to their user, or not at all; a result goes to the model, which can
-    correct its arguments and call again.
+    correct the arguments and call the tool again.
 
     **On the wire.** `> {"id":6,"method":"tools/call","params":{"name":"add","arguments":{"a":"x"}}}`
     `< {"id":6,"error":{"code":-32602,"message":"a: expected a number"}}`
@@ -78,7 +78,7 @@ class ToolInputAsProtocolError(_Listed):
             yield self.finding(context, text, pointer="/error/code", related=(request.seq,))
 
 
-class UnknownToolAsResult(_Listed):
+class UnknownToolAsResult(_ListRule):
     """A call to a tool that does not exist gets a result that says so.
 
     **Why it matters.** A client cannot distinguish a tool that failed from a tool that no longer exists, and keeps
@@ -107,20 +107,20 @@ class UnknownToolAsResult(_Listed):
         request = context.request
         if request is None or request.method != "tools/call":
             return super().on_result(context)
-        return self._failed(context, request)
+        return self._check_failure(context, request)
 
-    def _failed(self, context: MessageContext, request: Request) -> Iterator[Finding]:
+    def _check_failure(self, context: MessageContext, request: Request) -> Iterator[Finding]:
         name = params_of(request).get("name")
         if isinstance(name, str) and self.listing(context).lacks(name, request, context.session):
             text = f"a call to a tool that is not listed gets a result with isError, not {INVALID_PARAMS}"
             yield self.finding(context, text, pointer="/result/isError", related=(request.seq,))
 
 
-class UnknownToolCode(_Listed):
+class UnknownToolCode(_ListRule):
     """A call to a tool that does not exist is refused with -32601 or -32603.
 
     **Why it matters.** -32601 says that the server has no tools at all, and -32603 that it has failed. -32602 tells the
-    caller that the name is wrong, so that it fetches the list again.
+    caller that the name is wrong and that it should fetch the list again.
 
     **On the wire.** `> {"id":6,"method":"tools/call","params":{"name":"gone"}}` `< {"id":6,"error":{"code":-32601,…}}`
 
@@ -143,15 +143,15 @@ class UnknownToolCode(_Listed):
             return
         name = params_of(request).get("name")
         if isinstance(name, str) and self.listing(context).lacks(name, request, context.session):
-            text = f"a call to a tool that is not listed is refused with {shown(code)}, not {INVALID_PARAMS}"
+            text = f"a call to a tool that is not listed is refused with {code_text(code)}, not {INVALID_PARAMS}"
             yield self.finding(context, text, pointer="/error/code", related=(request.seq,))
 
 
-class PromptArgsCode(_Listed):
+class PromptArgsCode(_ListRule):
     """A request for an unknown prompt, or without a required argument, is refused with a code other than -32602.
 
-    **Why it matters.** -32602 tells the caller that its own params are at fault, so that it can ask its user for the
-    right ones.
+    **Why it matters.** -32602 tells the caller that its own params are at fault: it can ask its user for the right
+    ones.
 
     **On the wire.** `> {"id":4,"method":"prompts/get","params":{"name":"gone"}}` `< {"id":4,"error":{"code":-32603,…}}`
 
@@ -162,28 +162,28 @@ class PromptArgsCode(_Listed):
     who = "server"
     level = NOTE
     methods = frozenset({"prompts/list", "prompts/get", "completion/complete", "notifications/prompts/list_changed"})
-    lists = "prompts/list"
+    list_method = "prompts/list"
     source = "2024-11-05 server/prompts; 2025-03-26 server/utilities/completion"
 
     def listing(self, context: MessageContext) -> Listing:
-        """The prompts, not the tools."""
+        """Returns the session's list of prompts."""
         return prompts_of(context.session)
 
     def on_error(self, context: MessageContext) -> Iterator[Finding]:
         code, request = code_of(context.message), context.request
         if code is None or code == INVALID_PARAMS or request is None or request.method == "prompts/list":
             return
-        params, missing = params_of(request), False
+        params, is_incomplete = params_of(request), False
         if request.method == "completion/complete":
             reference = params.get("ref")
             if code == METHOD_NOT_FOUND or not isinstance(reference, dict) or reference.get("type") != "ref/prompt":
                 return  # the server has no completions at all, or the reference is not to a prompt
             name = reference.get("name")
         else:
-            name, missing = params.get("name"), bool(missing_arguments(context, request))
-        if isinstance(name, str) and (missing or self.listing(context).lacks(name, request, context.session)):
-            problem = "without a required argument" if missing else "that is not listed"
-            text = f"a prompt {problem} is refused with {shown(code)}, not {INVALID_PARAMS}"
+            name, is_incomplete = params.get("name"), bool(missing_arguments(context, request))
+        if isinstance(name, str) and (is_incomplete or self.listing(context).lacks(name, request, context.session)):
+            problem = "without a required argument" if is_incomplete else "that is not listed"
+            text = f"a prompt {problem} is refused with {code_text(code)}, not {INVALID_PARAMS}"
             yield self.finding(context, text, pointer="/error/code", related=(request.seq,))
 
 
@@ -191,7 +191,7 @@ class PromptArgsCode(_Listed):
 
 
 def _is_call(request: Request) -> bool:
-    """Whether params have the shape of a call; other rules judge retries with more input."""
+    """Whether params have the shape of a call; False for retries with more input, which other rules check."""
     params = params_of(request)
     shapes = (("arguments", dict), ("_meta", dict), ("task", dict))
     if not isinstance(params.get("name"), str) or "requestState" in params or "inputResponses" in params:

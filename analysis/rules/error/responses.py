@@ -1,4 +1,4 @@
-"""Errors that answer particular requests: which code and data they should have."""
+"""Errors that answer particular requests: the code and the data that they should have."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,9 +18,9 @@ from analysis.protocol.error_codes import (
 )
 from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA, Span, only
 from analysis.rules.base import NOTE, WARNING, Rule
-from analysis.rules.error.codes import data_of, params_of, shown, text_of
+from analysis.rules.error.codes import code_text, data_of, params_of, text_of
 from analysis.rules.finding import Finding, Impact, Level
-from analysis.rules.odd_exchange import OddExchange
+from analysis.rules.odd_exchange import ExchangeOddity
 from analysis.rules.support.exchanges import lacks_session
 
 
@@ -39,31 +39,31 @@ class PingRefused(Rule):
     versions = HANDSHAKE_ERA
     impact = Impact.CONNECTION
     methods = frozenset({"ping"})
-    exchanges = OddExchange.RECEIVED
+    exchanges = ExchangeOddity.RECEIVED
     source = "2024-11-05 basic/utilities/ping"
 
     def on_error(self, context: MessageContext) -> Iterable[Finding]:
-        # The HTTP status of a message in a response body is known only when the response is over.
+        # For a message in a response body, the HTTP status is known only at the end of the exchange.
         is_body = context.message.sender == "server" and context.message.frames[0].unit == "http_body"
         return () if is_body else self._check(context)
 
-    def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterable[Finding]:  # noqa: ARG002 - each message knows it
+    def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterable[Finding]:  # noqa: ARG002 - each message has it
         if http.status is None or http.status >= 400:
-            return ()  # HTTP refused it: the session has ended, or the credentials are not valid
-        bodies = [context for context in http.received if context.message.frames[0].unit == "http_body"]
-        return [finding for context in bodies if self._holds(context) for finding in self._check(context)]
+            return ()  # the status refuses the request: the session has ended, or the credentials are not valid
+        bodies = [context for context in http.server_messages if context.message.frames[0].unit == "http_body"]
+        return [finding for context in bodies if self._applies_to(context) for finding in self._check(context)]
 
-    def _holds(self, context: MessageContext) -> bool:
-        return context.method == "ping" and self.versions.holds(context.rank, context.era)
+    def _applies_to(self, context: MessageContext) -> bool:
+        return context.method == "ping" and self.versions.applies_to(context.rank, context.era)
 
     def _check(self, context: MessageContext) -> Iterator[Finding]:
         code, call = code_of(context.message), context.answered
         if context.http is not None and lacks_session(context.http):
-            return  # the session is refused, and the status should say so
+            return  # the server refuses the session; another rule checks that the status says so
         if code in (None, PARSE_ERROR) or call is None or call.cancelled_ns is not None or "result" in context.body:
             return
         if isinstance(call.request.body.get("params", {}), dict):
-            text = f"a ping is answered with error {shown(code)}; the response must be an empty result"
+            text = f"a ping is answered with error {code_text(code)}; the response must be an empty result"
             yield self.finding(context, text, pointer="/error", related=(call.request.seq,))
 
 
@@ -90,10 +90,10 @@ class ResourceNotFoundCode(Rule):
         if code is None or code == RESOURCE_NOT_FOUND or request is None or context.message.sender != "server":
             return
         is_modern = context.era == "modern"
-        if (is_modern and code == INVALID_PARAMS) or not says_missing(context, params_of(request).get("uri")):
+        if (is_modern and code == INVALID_PARAMS) or not says_not_found(context, params_of(request).get("uri")):
             return
-        due = INVALID_PARAMS if is_modern else RESOURCE_NOT_FOUND
-        text = f"a resource that does not exist is refused with {shown(code)}, not {due}"
+        expected_code = INVALID_PARAMS if is_modern else RESOURCE_NOT_FOUND
+        text = f"a resource that does not exist is refused with {code_text(code)}, not {expected_code}"
         yield self.finding(context, text, pointer="/error/code", related=(request.seq,))
 
 
@@ -122,16 +122,17 @@ class UnsupportedVersionData(Rule):
         ):
             return
         data = data_of(context)
-        missing = [name for name in ("supported", "requested") if not isinstance(data, dict) or name not in data]
-        if missing:
-            text = f"a revision is refused without data.{' and data.'.join(missing)}"
+        missing_names = [name for name in ("supported", "requested") if not isinstance(data, dict) or name not in data]
+        if missing_names:
+            text = f"a revision is refused without data.{' and data.'.join(missing_names)}"
             yield self.finding(context, text, pointer="/error")
 
 
 class UnsupportedVersionShape(Rule):
-    """A -32022 does not list the revisions that are supported, or does not name the requested revision.
+    """A -32022 does not list the supported revisions, or does not name the requested revision.
 
-    **Why it matters.** Since the handshake was removed, clients can choose another revision only from this list.
+    **Why it matters.** There is no handshake in the modern era, so clients can choose another revision only from this
+    list.
 
     **On the wire.** `< {"id":1,"error":{"code":-32022,"message":"Unsupported"}}`
 
@@ -149,13 +150,15 @@ class UnsupportedVersionShape(Rule):
             return
         data = data_of(context)
         data = data if isinstance(data, dict) else {}
-        supported, wrong = data.get("supported"), []
+        supported, missing_members = data.get("supported"), []
         if not isinstance(supported, list) or not all(isinstance(version, str) for version in supported):
-            wrong.append("data.supported, a list of revisions")
+            missing_members.append("data.supported, a list of revisions")
         if not isinstance(data.get("requested"), str):
-            wrong.append("data.requested, a revision")
-        if wrong:
-            yield self.finding(context, f"a {UNSUPPORTED_VERSION} lacks {' and '.join(wrong)}", pointer="/error")
+            missing_members.append("data.requested, a revision")
+        if missing_members:
+            yield self.finding(
+                context, f"a {UNSUPPORTED_VERSION} lacks {' and '.join(missing_members)}", pointer="/error"
+            )
 
 
 class UrlElicitationShape(Rule):
@@ -208,13 +211,13 @@ class UrlElicitationUnsupported(Rule):
     source = "2025-11-25 client/elicitation"
 
     def on_error(self, context: MessageContext) -> Iterator[Finding]:
-        declared = context.session.client_capabilities
-        if code_of(context.message) != URL_ELICITATION or context.message.sender != "server" or declared is None:
+        capabilities = context.session.client_capabilities
+        if code_of(context.message) != URL_ELICITATION or context.message.sender != "server" or capabilities is None:
             return
-        elicitation = declared.get("elicitation")
+        elicitation = capabilities.get("elicitation")
         if not isinstance(elicitation, dict) or elicitation.get("url") in (None, False):
             text = f"a {URL_ELICITATION} to a client that did not declare elicitation.url"
-            yield self.finding(context, text, pointer="/error/code", related=_handshake(context))
+            yield self.finding(context, text, pointer="/error/code", related=_initialize_seqs(context))
 
 
 class SamplingCode(Rule):
@@ -241,8 +244,8 @@ class SamplingCode(Rule):
         if code is None or code == INVALID_PARAMS or request is None or request.sender != "server":
             return
         messages = params_of(request).get("messages")
-        if isinstance(messages, list) and _has_broken_tools(messages):
-            text = f"tool blocks that do not match are refused with {shown(code)}, not {INVALID_PARAMS}"
+        if isinstance(messages, list) and _has_mismatched_tools(messages):
+            text = f"tool blocks that do not match are refused with {code_text(code)}, not {INVALID_PARAMS}"
             yield self.finding(context, text, pointer="/error/code", related=(request.seq,))
 
 
@@ -253,7 +256,7 @@ class RootsUnsupportedCode(Rule):
 
     **On the wire.** `< {"id":1,"method":"roots/list"}` `> {"id":1,"error":{"code":-32600,…}}`
 
-    **Instead.** Refuse methods that you did not declare with -32601.
+    **Instead.** Refuse methods of capabilities that you did not declare with -32601.
     """
 
     id = "error/roots-unsupported-code"
@@ -264,17 +267,17 @@ class RootsUnsupportedCode(Rule):
     source = "2024-11-05 client/roots"
 
     def on_error(self, context: MessageContext) -> Iterator[Finding]:
-        code, request, declared = code_of(context.message), context.request, context.session.client_capabilities
+        code, request, capabilities = code_of(context.message), context.request, context.session.client_capabilities
         if (
             code is None
             or code == METHOD_NOT_FOUND
             or request is None
             or request.sender != "server"
-            or declared is None
+            or capabilities is None
         ):
             return
-        if declared.get("roots") in (None, False):
-            text = f"a client without roots refuses roots/list with {shown(code)}, not {METHOD_NOT_FOUND}"
+        if capabilities.get("roots") in (None, False):
+            text = f"a client without roots refuses roots/list with {code_text(code)}, not {METHOD_NOT_FOUND}"
             yield self.finding(context, text, pointer="/error/code", related=(request.seq,))
 
 
@@ -297,24 +300,34 @@ class ElicitationModeCode(Rule):
     source = "2025-11-25 client/elicitation"
 
     def on_error(self, context: MessageContext) -> Iterator[Finding]:
-        code, request, declared = code_of(context.message), context.request, context.session.client_capabilities
-        if code is None or code == INVALID_PARAMS or request is None or request.sender != "server" or declared is None:
+        code, request, capabilities = code_of(context.message), context.request, context.session.client_capabilities
+        if (
+            code is None
+            or code == INVALID_PARAMS
+            or request is None
+            or request.sender != "server"
+            or capabilities is None
+        ):
             return
         mode = params_of(request).get("mode", "form")
-        if mode in ("form", "url") and _is_undeclared(mode, declared.get("elicitation")):
-            text = f"an elicitation in the undeclared mode {mode} is refused with {shown(code)}, not {INVALID_PARAMS}"
+        if mode in ("form", "url") and _is_undeclared(mode, capabilities.get("elicitation")):
+            text = (
+                f"an elicitation in the undeclared mode {mode} is refused with {code_text(code)}, not {INVALID_PARAMS}"
+            )
             yield self.finding(context, text, pointer="/error/code", related=(request.seq,))
 
 
 # ---- shared by the rules
 
-_MISSING: Final = re.compile(r"\bnot found\b|\bunknown resource\b")
-# "Not found" about something other than a resource.
-_OTHERS: Final = re.compile(r"\b(?:session|method|handler|tool|prompt|client|server|task) (?:id )?(?:was )?not found\b")
+_NOT_FOUND: Final = re.compile(r"\bnot found\b|\bunknown resource\b")
+# Matches "not found" about something other than a resource.
+_OTHER_NOT_FOUND: Final = re.compile(
+    r"\b(?:session|method|handler|tool|prompt|client|server|task) (?:id )?(?:was )?not found\b"
+)
 _MAX_SEARCHED_CHARS: Final = 4096
 
 
-def says_missing(context: MessageContext, uri: object) -> bool:
+def says_not_found(context: MessageContext, uri: object) -> bool:
     """Whether an error says that a resource does not exist."""
     data = data_of(context)
     if isinstance(data, dict) and isinstance(uri, str) and data.get("uri") == uri:
@@ -326,7 +339,7 @@ def says_missing(context: MessageContext, uri: object) -> bool:
         for _, value in zip(range(16), values, strict=False)
         if isinstance(value, str)
     ]
-    return any(_MISSING.search(text) and not _OTHERS.search(text) for text in texts)
+    return any(_NOT_FOUND.search(text) and not _OTHER_NOT_FOUND.search(text) for text in texts)
 
 
 def _is_url_elicitation(elicitation: object) -> bool:
@@ -335,43 +348,43 @@ def _is_url_elicitation(elicitation: object) -> bool:
     return all(isinstance(elicitation.get(name), str) for name in ("elicitationId", "url", "message"))
 
 
-def _handshake(context: MessageContext) -> tuple[int, ...]:
+def _initialize_seqs(context: MessageContext) -> tuple[int, ...]:
     initialize = context.session.initialize
     return () if initialize is None else (initialize.seq,)
 
 
 def _is_undeclared(mode: str, elicitation: object) -> bool:
-    """Whether a client that supports elicitation does not support a mode; an empty object means forms."""
+    """Whether a client supports elicitation, but not in this mode; an empty object means that it supports forms."""
     if elicitation is True:
         return mode == "url"
     if not isinstance(elicitation, dict):
-        return False  # it does not support elicitation at all
+        return False  # the client does not support elicitation at all
     if mode == "url":
         return elicitation.get("url") in (None, False)
     return "url" in elicitation and elicitation.get("form") in (None, False)
 
 
-def _has_broken_tools(messages: list[Any]) -> bool:
-    """Whether a tool result is mixed with other content, or a tool use is not followed by exactly its results."""
-    awaited: set[str] | None = None
+def _has_mismatched_tools(messages: list[Any]) -> bool:
+    """Whether tool results are mixed with other content, or tool uses are not followed by exactly their results."""
+    open_uses: set[str] | None = None
     for message in messages:
-        blocks = _blocks(message)
+        blocks = _content_blocks(message)
         results = [block for block in blocks if block.get("type") == "tool_result"]
         if results and len(results) < len(blocks):
             return True
-        if awaited is not None:
-            results_for = {block.get("toolUseId") for block in results if isinstance(block.get("toolUseId"), str)}
+        if open_uses is not None:
+            answered_uses = {block.get("toolUseId") for block in results if isinstance(block.get("toolUseId"), str)}
             is_user = isinstance(message, dict) and message.get("role") == "user"
-            if not is_user or results_for != awaited or len(results) != len(awaited):
+            if not is_user or answered_uses != open_uses or len(results) != len(open_uses):
                 return True
-        uses = [block.get("id") for block in blocks if block.get("type") == "tool_use"]
+        use_ids = [block.get("id") for block in blocks if block.get("type") == "tool_use"]
         is_assistant = isinstance(message, dict) and message.get("role") == "assistant"
-        awaited = {use for use in uses if isinstance(use, str)} if uses and is_assistant else None
-    return awaited is not None
+        open_uses = {use_id for use_id in use_ids if isinstance(use_id, str)} if use_ids and is_assistant else None
+    return open_uses is not None
 
 
-def _blocks(message: object) -> list[dict[str, Any]]:
-    """The content of a sampling message, one block or several."""
+def _content_blocks(message: object) -> list[dict[str, Any]]:
+    """Returns the content blocks of a sampling message."""
     content = message.get("content") if isinstance(message, dict) else None
     blocks = content if isinstance(content, list) else [content]
     return [block for block in blocks if isinstance(block, dict)]

@@ -1,4 +1,4 @@
-"""Who has declared the extension for tasks: each request declares whether its client supports them."""
+"""Declarations of the extension for tasks: each request declares whether its client supports tasks."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from analysis.conversation.call import MessageContext, Outcome
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Request
-from analysis.conversation.session import CLIENT_CAPABILITIES, META
+from analysis.conversation.session import CLIENT_CAPABILITIES, META_PREFIX
 from analysis.conversation.subscriptions import ACKNOWLEDGED, LISTEN, ListenSubscription
 from analysis.facts import code_of
 from analysis.protocol.error_codes import (
@@ -19,25 +19,25 @@ from analysis.protocol.error_codes import (
 )
 from analysis.protocol.revisions import MODERN_ERA
 from analysis.rules.base import RACE_NS, Rule
-from analysis.rules.error.codes import shown
+from analysis.rules.error.codes import code_text
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.eras import member, short
+from analysis.rules.support.eras import member, shortened
 
-EXTENSION: Final = f"{META}tasks"
+EXTENSION: Final = f"{META_PREFIX}tasks"
 SOURCE: Final = "SEP-2663"
-ABOUT: Final = frozenset({"tasks/get", "tasks/update", "tasks/cancel"})
-"""Requests about tasks."""
-LISTENINGS: Final = 1_000
+TASK_REQUESTS: Final = frozenset({"tasks/get", "tasks/update", "tasks/cancel"})
+"""The methods of requests about tasks."""
+MAX_SEARCHED_SUBSCRIPTIONS: Final = 1_000
 """The most `subscriptions/listen` requests of one client that are searched for a task."""
 
-_EARLY: Final = frozenset({PARSE_ERROR, INVALID_REQUEST, HEADER_MISMATCH, UNSUPPORTED_VERSION})
-"""Codes that a server may return before it checks capabilities."""
+_EARLY_CODES: Final = frozenset({PARSE_ERROR, INVALID_REQUEST, HEADER_MISMATCH, UNSUPPORTED_VERSION})
+"""Codes that a server may return before it has checked the capabilities."""
 # Enum members are slow to look up.
-_TASK: Final = Outcome.TASK
+_TASK_OUTCOME: Final = Outcome.TASK
 
 
-class _Created(Rule):
-    """The base of the rules about new tasks."""
+class _NewTaskRule(Rule):
+    """The base class of the rules about new tasks."""
 
     who = "server"
     versions = MODERN_ERA
@@ -47,14 +47,14 @@ class _Created(Rule):
     source = SOURCE
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
-        return () if context.answered is None else self.created(context, context.answered.request)
+        return () if context.answered is None else self.check_new_task(context, context.answered.request)
 
-    def created(self, context: MessageContext, request: Request) -> Iterable[Finding]:
-        """Findings for a request that is answered with a task."""
+    def check_new_task(self, context: MessageContext, request: Request) -> Iterable[Finding]:
+        """Returns findings about a request that was answered with a task."""
         raise NotImplementedError
 
 
-class Undeclared(_Created):
+class Undeclared(_NewTaskRule):
     """A request that did not declare support for tasks is answered with a task.
 
     **Why it matters.** The client cannot read this result, regardless of what an earlier request declared.
@@ -71,14 +71,14 @@ class Undeclared(_Created):
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - there is one hook
         return not method.startswith("tasks/")
 
-    def created(self, context: MessageContext, request: Request) -> Iterable[Finding]:
-        if declares(request) is not False:
+    def check_new_task(self, context: MessageContext, request: Request) -> Iterable[Finding]:
+        if declares_extension(request) is not False:
             return ()
         text = "a task is created for a request that did not declare the extension"
         return [self.finding(context, text, pointer="/result/resultType", related=(request.seq,))]
 
 
-class UnsupportedMethod(_Created):
+class UnsupportedMethod(_NewTaskRule):
     """A request other than a tool call is answered with a task.
 
     **Why it matters.** Clients expect tasks only from `tools/call`; they never get the result of this request.
@@ -93,15 +93,15 @@ class UnsupportedMethod(_Created):
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - there is one hook
         return method != "tools/call" and not method.startswith("tasks/")
 
-    def created(self, context: MessageContext, request: Request) -> Iterable[Finding]:
-        text = f"{short(request.method)} is answered with a task"
+    def check_new_task(self, context: MessageContext, request: Request) -> Iterable[Finding]:
+        text = f"{shortened(request.method)} is answered with a task"
         return [self.finding(context, text, pointer="/result/resultType", related=(request.seq,))]
 
 
 class ClientUndeclared(Rule):
     """A client sends a request about a task without declaring support for tasks.
 
-    **Why it matters.** The server has to refuse it: only what this request declares counts.
+    **Why it matters.** The server has to refuse the request: what earlier requests declared does not count.
 
     **On the wire.** `> {"id":3,"method":"tasks/get","params":{"taskId":"t1","_meta":{…}}}` with
     `"clientCapabilities":{}`
@@ -113,17 +113,17 @@ class ClientUndeclared(Rule):
     id = "ext-tasks/client-undeclared"
     who = "client"
     versions = MODERN_ERA
-    methods = ABOUT | {LISTEN}
+    methods = TASK_REQUESTS | {LISTEN}
     sender = "client"
     era = "modern"
     source = SOURCE
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
         request = context.request
-        if request is None or not _is_about_tasks(request) or declares(request) is not False:
+        if request is None or not _is_about_tasks(request) or declares_extension(request) is not False:
             return ()
-        use = "taskIds" if request.method == LISTEN else request.method
-        text = f"{use} in a request that does not declare the extension"
+        name = "taskIds" if request.method == LISTEN else request.method
+        text = f"{name} in a request that does not declare the extension"
         pointer = "/params/notifications/taskIds" if request.method == LISTEN else "/method"
         return [self.finding(context, text, pointer=pointer)]
 
@@ -144,31 +144,31 @@ class UndeclaredServed(Rule):
     who = "server"
     versions = MODERN_ERA
     impact = Impact.WRONG
-    methods = ABOUT | {LISTEN, ACKNOWLEDGED}
+    methods = TASK_REQUESTS | {LISTEN, ACKNOWLEDGED}
     era = "modern"
     source = SOURCE
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
-        request, listening = context.request, context.subscription
-        if request is not None and isinstance(listening, ListenSubscription) and _is_about_tasks(request):
-            listening.memory[self.id] = declares(request) is False
+        request, subscription = context.request, context.subscription
+        if request is not None and isinstance(subscription, ListenSubscription) and _is_about_tasks(request):
+            subscription.memory[self.id] = declares_extension(request) is False
         return ()
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
-        listening = context.subscription
-        if not isinstance(listening, ListenSubscription) or listening.acknowledged is None:
+        subscription = context.subscription
+        if not isinstance(subscription, ListenSubscription) or subscription.granted_filter is None:
             return ()
-        if not listening.acknowledged.task_ids or not listening.memory.pop(self.id, False):
+        if not subscription.granted_filter.task_ids or not subscription.memory.pop(self.id, False):
             return ()
         text = "taskIds are acknowledged to a client that did not declare the extension"
-        return [self.finding(context, text, pointer="/params/notifications/taskIds", related=(listening.seq,))]
+        return [self.finding(context, text, pointer="/params/notifications/taskIds", related=(subscription.seq,))]
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
-        request, listening = context.request, context.subscription
-        if request is None or not _is_about_tasks(request) or declares(request) is not False:
+        request, subscription = context.request, context.subscription
+        if request is None or not _is_about_tasks(request) or declares_extension(request) is not False:
             return ()
-        if isinstance(listening, ListenSubscription) and not (
-            listening.memory.get(self.id) and _has_extension(context)
+        if isinstance(subscription, ListenSubscription) and not (
+            subscription.memory.get(self.id) and _server_has_extension(context)
         ):
             return ()  # already reported, or the server does not know `taskIds`
         text = f"{request.method} is served, although the request did not declare the extension"
@@ -180,27 +180,27 @@ class UndeclaredServed(Rule):
             request is None
             or code is None
             or code == MISSING_CAPABILITY
-            or code in _EARLY
+            or code in _EARLY_CODES
             or not _is_about_tasks(request)
         ):
             return ()
-        if declares(request) is not False or not (
-            _has_extension(context) or (code == INVALID_PARAMS and request.method != LISTEN)
+        if declares_extension(request) is not False or not (
+            _server_has_extension(context) or (code == INVALID_PARAMS and request.method != LISTEN)
         ):
             return ()  # a server without the extension has no such method
-        text = f"a request without the extension is refused with {shown(code)}, not {MISSING_CAPABILITY}"
+        text = f"a request without the extension is refused with {code_text(code)}, not {MISSING_CAPABILITY}"
         return [self.finding(context, text, pointer="/error/code", related=(request.seq,))]
 
 
 class UnlistenedNotification(Rule):
     """A client gets a notification about a task that it does not listen to.
 
-    **Why it matters.** The client did not ask for it, and the task may belong to another client.
+    **Why it matters.** The client did not ask for this notification, and the task may belong to another client.
 
     **On the wire.** `> {"id":4,"method":"subscriptions/listen","params":{"notifications":{"taskIds":["t1"]},…}}` …
     `< {"method":"notifications/tasks","params":{"taskId":"t2",…}}`
 
-    **Instead.** Send it only to clients whose `taskIds` name the task; the others poll.
+    **Instead.** Send the notification only to clients whose `taskIds` name the task; other clients poll.
     """
 
     id = "ext-tasks/unlistened-notification"
@@ -213,10 +213,10 @@ class UnlistenedNotification(Rule):
     source = SOURCE
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
-        id_, listening = member(context.body.get("params"), "taskId"), context.subscription
-        subscriptions = _all(context, self.fold)
-        if not isinstance(id_, str) or (
-            isinstance(listening, ListenSubscription) and id_ in listening.requested.task_ids
+        task_id, own_subscription = member(context.body.get("params"), "taskId"), context.subscription
+        subscriptions = _subscriptions_of(context, self.fold)
+        if not isinstance(task_id, str) or (
+            isinstance(own_subscription, ListenSubscription) and task_id in own_subscription.requested_filter.task_ids
         ):
             return ()
         if subscriptions is None:
@@ -224,7 +224,7 @@ class UnlistenedNotification(Rule):
         now_ns = context.message.t_ns
         for subscription in subscriptions:
             is_open = subscription.ended_ns is None or now_ns - subscription.ended_ns <= RACE_NS
-            if is_open and id_ in subscription.requested.task_ids:
+            if is_open and task_id in subscription.requested_filter.task_ids:
                 return ()
         return [self.finding(context, "the client does not listen to this task", pointer="/params/taskId")]
 
@@ -232,7 +232,7 @@ class UnlistenedNotification(Rule):
 # ---- shared by the rules
 
 
-def declares(request: Request) -> bool | None:
+def declares_extension(request: Request) -> bool | None:
     """Returns whether a request declares the extension, or None if that is uncertain."""
     capabilities = request.meta.get(CLIENT_CAPABILITIES)
     if not isinstance(capabilities, dict):
@@ -249,18 +249,18 @@ def _is_about_tasks(request: Request) -> bool:
     return member(member(request.params, "notifications"), "taskIds") is not None
 
 
-def _has_extension(context: MessageContext) -> bool:
+def _server_has_extension(context: MessageContext) -> bool:
     """Whether the server is known to support tasks."""
-    declared = context.session.declared.get("modern")
-    if declared is not None and isinstance(member(declared.capabilities.get("extensions"), EXTENSION), dict):
+    declaration = context.session.declared.get("modern")
+    if declaration is not None and isinstance(member(declaration.capabilities.get("extensions"), EXTENSION), dict):
         return True
     return context.task is not None and context.task.seq is not None
 
 
-def _all(context: MessageContext, fold: Fold) -> list[ListenSubscription] | None:
-    """Returns all `subscriptions/listen` requests of a client, or None if there are too many or some were forgotten."""
+def _subscriptions_of(context: MessageContext, fold: Fold) -> list[ListenSubscription] | None:
+    """Returns a client's `subscriptions/listen` requests, or None if there are too many or some were forgotten."""
     subscriptions = fold.links.subscriptions
-    if subscriptions.forgotten:
+    if subscriptions.forgotten_count:
         return None
-    listenings = subscriptions.listenings(context.session)
-    return listenings if len(listenings) <= LISTENINGS else None
+    client_subscriptions = subscriptions.listen_subscriptions(context.session)
+    return client_subscriptions if len(client_subscriptions) <= MAX_SEARCHED_SUBSCRIPTIONS else None

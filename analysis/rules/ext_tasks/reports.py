@@ -1,4 +1,4 @@
-"""Reports of servers about tasks of the extension, and responses to requests about tasks."""
+"""Servers' reports about tasks of the extension, and responses to requests about tasks."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
@@ -8,35 +8,35 @@ from analysis.conversation.fold import Fold
 from analysis.conversation.message import Notification
 from analysis.protocol.revisions import MODERN_ERA
 from analysis.rules.base import WARNING, Rule
-from analysis.rules.ext_tasks.capability import ABOUT, SOURCE
+from analysis.rules.ext_tasks.capability import SOURCE, TASK_REQUESTS
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.eras import member, outcome_of, short
-from analysis.rules.support.task_reports import PolledTooFast, TerminalStatusChanged, reports_in, wrong_code
+from analysis.rules.support.eras import member, outcome_of, shortened
+from analysis.rules.support.task_reports import PolledTooFast, TerminalStatusChanged, reports_in, wrong_code_text
 
 TASK_NOTIFICATION: Final = "notifications/tasks"
-REPORTS: Final = frozenset({"tools/call", "tasks/get", TASK_NOTIFICATION})
+REPORTING_METHODS: Final = frozenset({"tools/call", "tasks/get", TASK_NOTIFICATION})
 """Methods whose results or params report tasks."""
 
-_EMPTY: Final = frozenset({"resultType", "_meta"})
-_TEXTS: Final = ("taskId", "status", "createdAt", "lastUpdatedAt")
-_DETAILS: Final = {"completed": "result", "failed": "error", "input_required": "inputRequests"}
+_ACKNOWLEDGEMENT_MEMBERS: Final = frozenset({"resultType", "_meta"})
+_STRING_MEMBERS: Final = ("taskId", "status", "createdAt", "lastUpdatedAt")
+_DETAIL_MEMBERS: Final = {"completed": "result", "failed": "error", "input_required": "inputRequests"}
 # Enum members are slow to look up.
-_TASK: Final = Outcome.TASK
+_TASK_OUTCOME: Final = Outcome.TASK
 
 
-class _Answer(Rule):
-    """The base of the rules about responses to requests about tasks."""
+class _TaskResponseRule(Rule):
+    """The base class of the rules about responses to requests about tasks."""
 
     who = "server"
     versions = MODERN_ERA
-    methods = ABOUT
+    methods = TASK_REQUESTS
     sender = "server"
     era = "modern"
     source = SOURCE
 
 
-class ResultType(_Answer):
-    """The response to a request about a task is not `complete`.
+class ResultType(_TaskResponseRule):
+    """The `resultType` of a response to a request about a task is not `complete`.
 
     **Why it matters.** `task` would mean that another task was created, and `input_required` that the client should
     send the request again.
@@ -51,10 +51,10 @@ class ResultType(_Answer):
     replaces = ("modern/unknown-result-type", "mrtr/unsupported-method", "cache/hints-on-interim")
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
-        kind = member(context.body["result"], "resultType")
-        if not isinstance(kind, str) or kind == "complete":
+        result_type = member(context.body["result"], "resultType")
+        if not isinstance(result_type, str) or result_type == "complete":
             return ()
-        text = f"resultType of {context.method} is {short(kind)!r}, not 'complete'"
+        text = f"resultType of {context.method} is {shortened(result_type)!r}, not 'complete'"
         return [self.finding(context, text, pointer="/result/resultType")]
 
 
@@ -66,21 +66,21 @@ class InvalidShape(Rule):
     **On the wire.** `< {"id":3,"result":{"resultType":"complete","taskId":"t1","status":"completed",…}}` without
     `result`
 
-    **Instead.** Send `taskId`, `status`, `createdAt`, `lastUpdatedAt` and `ttlMs` (null means forever); in reports of
-    the task also `result` when it is completed, `error` when it has failed, and `inputRequests` when it waits for
-    input. They are members of the result itself, not of `task`, as they were in 2025-11-25.
+    **Instead.** Send `taskId`, `status`, `createdAt`, `lastUpdatedAt` and `ttlMs` (null means forever). In reports
+    about the task, also send `result` when it is completed, `error` when it has failed, and `inputRequests` when it
+    waits for input. These are members of the result itself, not of `task` as in 2025-11-25.
     """
 
     id = "ext-tasks/invalid-shape"
     who = "server"
     versions = MODERN_ERA
-    methods = REPORTS
+    methods = REPORTING_METHODS
     sender = "server"
     era = "modern"
     source = SOURCE
 
     def concerns(self, _hook: str, method: str, like: MessageContext) -> bool:
-        return method != "tools/call" or outcome_of(like) is _TASK
+        return method != "tools/call" or outcome_of(like) is _TASK_OUTCOME
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
         is_new, result = context.method == "tools/call", context.body["result"]
@@ -96,15 +96,15 @@ class InvalidShape(Rule):
         if "taskId" not in body and isinstance(body.get("task"), dict):
             yield self.finding(context, "the members are under task, as in 2025-11-25", pointer=f"{pointer}/task")
             return
-        for name, text in _faults(body, is_new=is_new):
+        for name, text in _shape_faults(body, is_new=is_new):
             yield self.finding(context, text, pointer=f"{pointer}/{name}")
 
 
-class AcknowledgementNotEmpty(_Answer):
-    """The response to `tasks/update` or `tasks/cancel` says more than that it was accepted.
+class AcknowledgementNotEmpty(_TaskResponseRule):
+    """The response to `tasks/update` or `tasks/cancel` says more than that the request was accepted.
 
-    **Why it matters.** Clients may mistake it for the state of the task, although the requested change may not have
-    happened yet.
+    **Why it matters.** Clients may mistake the response for the state of the task, although the requested change may
+    not have happened yet.
 
     **On the wire.** `> {"id":5,"method":"tasks/cancel",…}`
     `< {"id":5,"result":{"resultType":"complete","status":"cancelled"}}`
@@ -119,14 +119,20 @@ class AcknowledgementNotEmpty(_Answer):
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
         result = context.body["result"]
-        more = next((name for name in result if name not in _EMPTY), None) if isinstance(result, dict) else None
-        if more is None:
+        extra_name = (
+            next((name for name in result if name not in _ACKNOWLEDGEMENT_MEMBERS), None)
+            if isinstance(result, dict)
+            else None
+        )
+        if extra_name is None:
             return ()
-        return [self.finding(context, f"the response to {context.method} has {short(more)!r}", pointer="/result")]
+        return [
+            self.finding(context, f"the response to {context.method} has {shortened(extra_name)!r}", pointer="/result")
+        ]
 
 
 class TerminalChanged(TerminalStatusChanged):
-    """A task that was over continues, or has ended differently.
+    """A task that had ended continues, or is reported with another end.
 
     **Why it matters.** Clients that saw the task end have used its result, and no longer poll.
 
@@ -140,7 +146,7 @@ class TerminalChanged(TerminalStatusChanged):
     who = "server"
     versions = MODERN_ERA
     impact = Impact.WRONG
-    methods = REPORTS
+    methods = REPORTING_METHODS
     sender = "server"
     source = SOURCE
 
@@ -163,7 +169,7 @@ class PollTooFast(PolledTooFast):
     source = SOURCE
 
 
-class NotFoundCode(_Answer):
+class NotFoundCode(_TaskResponseRule):
     """A request for a task that does not exist is refused with a code other than -32602.
 
     **Why it matters.** -32602 tells a client that the problem is this task, not the method or the server.
@@ -178,7 +184,7 @@ class NotFoundCode(_Answer):
     methods = frozenset({"tasks/get"})
 
     def on_error(self, context: MessageContext) -> Iterable[Finding]:
-        text = wrong_code(context)
+        text = wrong_code_text(context)
         if text is None or context.request is None:
             return ()
         return [self.finding(context, text, pointer="/error/code", related=(context.request.seq,))]
@@ -187,8 +193,8 @@ class NotFoundCode(_Answer):
 # ---- shared by the rules
 
 
-def inputs_in(context: MessageContext, fold: Fold) -> tuple[Any, dict[str, Any]] | None:
-    """Returns the task that a message reports in detail, and its questions, or None if it reports none."""
+def task_questions(context: MessageContext, fold: Fold) -> tuple[Any, dict[str, Any]] | None:
+    """Returns the task that a message reports in detail, with its questions, or None if it reports none."""
     if not isinstance(context.message, Notification) and context.method != "tasks/get":
         return None
     for report in reports_in(context, fold):
@@ -198,8 +204,8 @@ def inputs_in(context: MessageContext, fold: Fold) -> tuple[Any, dict[str, Any]]
     return None
 
 
-def _faults(body: dict[str, Any], *, is_new: bool) -> Iterator[tuple[str, str]]:
-    for name in _TEXTS:
+def _shape_faults(body: dict[str, Any], *, is_new: bool) -> Iterator[tuple[str, str]]:
+    for name in _STRING_MEMBERS:
         if name not in body:
             yield name, f"{name} is missing"
         elif not isinstance(body[name], str):
@@ -209,6 +215,6 @@ def _faults(body: dict[str, Any], *, is_new: bool) -> Iterator[tuple[str, str]]:
     elif isinstance(body["ttlMs"], bool) or not isinstance(body["ttlMs"], int | float | None):
         yield "ttlMs", "ttlMs is neither a number nor null"
     status = body.get("status")
-    detail = _DETAILS.get(status) if isinstance(status, str) and not is_new else None
+    detail = _DETAIL_MEMBERS.get(status) if isinstance(status, str) and not is_new else None
     if detail is not None and not isinstance(body.get(detail), dict):
         yield detail, f"a task that is {status} has no {detail}"

@@ -1,4 +1,4 @@
-"""Lines and bodies as bytes, before they are read as messages."""
+"""Lines and bodies as bytes, before they are parsed as messages."""
 
 import re
 from collections.abc import Iterator
@@ -9,17 +9,25 @@ from analysis.conversation.message import Message
 from analysis.facts import size_of
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.odd import LARGE, Odd
-from analysis.rules.support.message_text import BOM, NOT_JSON, SEVERAL, AnyFrameRule, FrameRule, is_value, reason
+from analysis.rules.odd import LARGE_FRAME_BYTES, MessageOddity
+from analysis.rules.support.message_text import (
+    BOM,
+    NOT_JSON,
+    SEVERAL_MESSAGES,
+    AnyFrameRule,
+    FrameRule,
+    is_value,
+    reason,
+)
 
-_LOOKED_AT: Final = 4096
-"""The most bytes of a line that are used to guess what it is."""
+_MAX_SEARCHED_BYTES: Final = 4096
+"""The most bytes of a line that are used to guess its kind."""
 _MAX_LSP_HEADER_BYTES: Final = 100
 _UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
 _CLOSING_HEADER: Final = re.compile(rb"[}\]][ \t\r]*Content-Length:[ \t]*[0-9]+[ \t\r]*\Z", re.IGNORECASE)
 _CONTENT_TYPE: Final = re.compile(rb"[ \t]*Content-Type:", re.IGNORECASE)
 
-_LOOKS: Final = tuple(
+_LINE_KINDS: Final = tuple(
     (name, re.compile(pattern))
     for name, pattern in (
         ("coloured output for a terminal", r"[^\x1b]*\x1b\["),
@@ -45,7 +53,7 @@ class InvalidUtf8(FrameRule):
 
     **On the wire.** `< {"jsonrpc":"2.0","id":1,"result":{"name":"caf\xe9"}}` in Latin-1
 
-    **Instead.** Write UTF-8, and set the encoding of the standard streams, as the console often uses a different one.
+    **Instead.** Write UTF-8, and set the encoding of the standard streams: the default is often a different one.
     """
 
     id = "framing/invalid-utf8"
@@ -55,13 +63,13 @@ class InvalidUtf8(FrameRule):
     def check_frame(self, context: MessageContext) -> Iterator[Finding]:
         if reason(context.message) == self.id:
             raw = context.message.frames[0].raw
-            yield self.of_frame(context, f"the bytes are not UTF-8{', but UTF-16' if _is_utf_16(raw) else ''}")
+            yield self.frame_finding(context, f"the bytes are not UTF-8{', but UTF-16' if _is_utf_16(raw) else ''}")
 
 
 class Bom(AnyFrameRule):
     """A message begins with a byte order mark.
 
-    **Why it matters.** RFC 8259 does not allow it, and strict parsers fail at its first byte. Others strip it.
+    **Why it matters.** RFC 8259 does not allow it. Strict parsers fail at its first byte; others strip it.
 
     **On the wire.** The bytes `EF BB BF` before `{"jsonrpc":"2.0",…}`
 
@@ -70,32 +78,33 @@ class Bom(AnyFrameRule):
 
     id = "framing/bom"
     needs_bytes = True
-    oddities = Odd.ENVELOPE
+    oddities = MessageOddity.ENVELOPE
     level = WARNING
     once = True
     source = "RFC 8259 §8.1"
 
     def check_frame(self, context: MessageContext) -> Iterator[Finding]:
         if context.message.frames[0].raw.startswith(BOM) and reason(context.message) != "framing/invalid-utf8":
-            yield self.of_frame(context, "the message begins with a byte order mark")
+            yield self.frame_finding(context, "the message begins with a byte order mark")
 
 
-class _NotJson(FrameRule):
-    """The base of the two rules about lines that are not JSON."""
+class _NotJsonRule(FrameRule):
+    """The base class of the two rules about lines that are not JSON."""
 
     stream = ""
+    """The name of the standard stream."""
 
     def check_frame(self, context: MessageContext) -> Iterator[Finding]:
         message = context.message
         raw = message.frames[0].raw
-        headed: set[str] = self.state_for(context.session, set)
-        if _announces(message):
-            headed.add(message.sender)
-        elif reason(message) == self.id and not (message.sender in headed and _CONTENT_TYPE.match(raw)):
-            yield self.of_frame(context, f"a line on {self.stream} is not JSON; it looks like {_looks_like(raw)}")
+        header_senders: set[str] = self.state_for(context.session, set)
+        if _has_lsp_header(message):
+            header_senders.add(message.sender)
+        elif reason(message) == self.id and not (message.sender in header_senders and _CONTENT_TYPE.match(raw)):
+            yield self.frame_finding(context, f"a line on {self.stream} is not JSON; it looks like {_line_kind(raw)}")
 
 
-class StdoutNotJson(_NotJson):
+class StdoutNotJson(_NotJsonRule):
     """The server writes a line to its standard output that is not JSON.
 
     **Why it matters.** That stream is for messages only. Clients log an error for each such line, and some give up.
@@ -114,7 +123,7 @@ class StdoutNotJson(_NotJson):
     stream = "stdout"
 
 
-class StdinNotJson(_NotJson):
+class StdinNotJson(_NotJsonRule):
     """The client writes a line to the server's standard input that is not JSON.
 
     **Why it matters.** The server cannot answer it, and may consider the stream broken.
@@ -149,8 +158,8 @@ class LspHeader(FrameRule):
     source = "2024-11-05 basic/transports (stdio)"
 
     def check_frame(self, context: MessageContext) -> Iterator[Finding]:
-        if _announces(context.message):
-            yield self.of_frame(context, "a Content-Length header, which language servers use but MCP does not")
+        if _has_lsp_header(context.message):
+            yield self.frame_finding(context, "a Content-Length header, which language servers use but MCP does not")
 
 
 class EmbeddedNewline(AnyFrameRule):
@@ -165,19 +174,19 @@ class EmbeddedNewline(AnyFrameRule):
 
     id = "framing/embedded-newline"
     needs_bytes = True
-    oddities = Odd.SPREAD
+    oddities = MessageOddity.SPREAD
     source = "2024-11-05 basic/transports (stdio)"
 
     def check_frame(self, context: MessageContext) -> Iterator[Finding]:
         count = len(context.message.frames)
         if count > 1:
-            yield self.of_frame(context, f"one message is spread over {count:,} lines")
+            yield self.frame_finding(context, f"one message is spread over {count:,} lines")
 
 
 class SeveralMessagesOnALine(AnyFrameRule):
-    """A line holds more than one message.
+    """A line contains more than one message.
 
-    **Why it matters.** The receiver parses a line as one value and fails at the second, so it loses both.
+    **Why it matters.** The receiver parses a line as one value and fails at the second value, so it loses both.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":1,"result":{}}{"jsonrpc":"2.0","method":"notifications/message",…}`
 
@@ -185,14 +194,14 @@ class SeveralMessagesOnALine(AnyFrameRule):
     and its line feed.
     """
 
-    id = SEVERAL
+    id = SEVERAL_MESSAGES
     needs_bytes = True
-    oddities = Odd.SEVERAL
+    oddities = MessageOddity.SEVERAL
     source = "2024-11-05 basic/transports (stdio)"
 
     def check_frame(self, context: MessageContext) -> Iterator[Finding]:
         if self.id in (context.message.frames[0].verdict.problem, reason(context.message)):
-            yield self.of_frame(context, "several messages are on one line")
+            yield self.frame_finding(context, "several messages are on one line")
 
 
 class NotAMessage(Rule):
@@ -210,9 +219,11 @@ class NotAMessage(Rule):
 
     def on_invalid(self, context: MessageContext) -> Iterator[Finding]:
         message = context.message
-        # A value among several on a line is reported like an item of an array.
-        is_among = reason(message) == "batch/item-not-object" and message.frames[0].verdict.problem == SEVERAL
-        if is_among or (reason(message) == self.id and not context.is_stray_body):
+        # One of several values on a line is reported like an item of an array.
+        is_on_shared_line = (
+            reason(message) == "batch/item-not-object" and message.frames[0].verdict.problem == SEVERAL_MESSAGES
+        )
+        if is_on_shared_line or (reason(message) == self.id and not context.is_stray_body):
             yield self.finding(context, "a JSON value that is not an object, so not a message")
 
 
@@ -223,7 +234,7 @@ class BlankLine(FrameRule):
 
     **On the wire.** Two line feeds after a message
 
-    **Instead.** End each message with one line feed; note that functions that print lines often add one themselves.
+    **Instead.** End each message with one line feed. Functions that print lines often add one themselves.
     """
 
     id = "framing/blank-line"
@@ -235,13 +246,13 @@ class BlankLine(FrameRule):
 
     def check_frame(self, context: MessageContext) -> Iterator[Finding]:
         message = context.message
-        headed: set[str] = self.state_for(context.session, set)
-        if _announces(message):
-            headed.add(message.sender)
+        header_senders: set[str] = self.state_for(context.session, set)
+        if _has_lsp_header(message):
+            header_senders.add(message.sender)
         elif reason(message) == self.id:
-            if message.sender not in headed:
-                yield self.of_frame(context, "a line without a message")
-            headed.discard(message.sender)  # the empty line that ends a header belongs to it
+            if message.sender not in header_senders:
+                yield self.frame_finding(context, "a line without a message")
+            header_senders.discard(message.sender)  # the empty line that ends a header belongs to it
 
 
 class Crlf(AnyFrameRule):
@@ -252,20 +263,20 @@ class Crlf(AnyFrameRule):
 
     **On the wire.** `< {"jsonrpc":"2.0","id":1,"result":{}}\r\n`
 
-    **Instead.** Open standard output in binary mode: on Windows, text mode adds the carriage return.
+    **Instead.** Open standard output in binary mode: on Windows, text mode adds carriage returns.
     """
 
     id = "framing/crlf"
     needs_bytes = True
-    oddities = Odd.LINE_END | Odd.SPREAD
+    oddities = MessageOddity.LINE_END | MessageOddity.SPREAD
     level = NOTE
     once = True
     source = "2024-11-05 basic/transports (stdio)"
 
     def check_frame(self, context: MessageContext) -> Iterator[Finding]:
-        is_ended_so = any(frame.unit == "line" and frame.delim == b"\r\n" for frame in context.message.frames)
-        if is_ended_so and is_value(context.message):
-            yield self.of_frame(context, "lines end with CR LF")
+        ends_with_crlf = any(frame.unit == "line" and frame.delim == b"\r\n" for frame in context.message.frames)
+        if ends_with_crlf and is_value(context.message):
+            yield self.frame_finding(context, "lines end with CR LF")
 
 
 class TruncatedMessage(FrameRule):
@@ -285,7 +296,7 @@ class TruncatedMessage(FrameRule):
 
     def check_frame(self, context: MessageContext) -> Iterator[Finding]:
         if reason(context.message) == self.id:
-            yield self.of_frame(context, "the stream ended in the middle of a message")
+            yield self.frame_finding(context, "the stream ended in the middle of a message")
 
 
 class MissingFinalNewline(AnyFrameRule):
@@ -300,15 +311,15 @@ class MissingFinalNewline(AnyFrameRule):
 
     id = "framing/missing-final-newline"
     needs_bytes = True
-    oddities = Odd.LINE_END | Odd.SPREAD
+    oddities = MessageOddity.LINE_END | MessageOddity.SPREAD
     level = WARNING
     at_end = True
     source = "2024-11-05 basic/transports (stdio)"
 
     def check_frame(self, context: MessageContext) -> Iterator[Finding]:
-        last = context.message.frames[-1]
-        if last.unit == "line" and not last.whole and is_value(context.message):
-            yield self.of_frame(context, "the stream ended after this message without the line feed that ends it")
+        last_frame = context.message.frames[-1]
+        if last_frame.unit == "line" and not last_frame.whole and is_value(context.message):
+            yield self.frame_finding(context, "the stream ended after this message without the line feed that ends it")
 
 
 class OversizedMessage(AnyFrameRule):
@@ -323,38 +334,38 @@ class OversizedMessage(AnyFrameRule):
     """
 
     id = "framing/oversized-message"
-    oddities = Odd.LARGE | Odd.SPREAD
+    oddities = MessageOddity.LARGE | MessageOddity.SPREAD
     level = NOTE
     impact = Impact.MESSAGE
     source = "observed in SDKs; no limit in the specification"
 
     def check_frame(self, context: MessageContext) -> Iterator[Finding]:
         size = size_of(context.message.frames)
-        if size > LARGE:
-            limit = 10 if size > 10 * LARGE else 1
-            text = f"the message is larger than {limit} MiB, which some receivers refuse"
+        if size > LARGE_FRAME_BYTES:
+            limit_mib = 10 if size > 10 * LARGE_FRAME_BYTES else 1
+            text = f"the message is larger than {limit_mib} MiB, which some receivers refuse"
             yield self.finding(context, text)._replace(item=None)
 
 
 # ---- shared by the rules
 
 
-def _announces(message: Message) -> bool:
-    """Whether a line is a language server's header, or ends with one, as its messages end without a line feed."""
-    why = reason(message)
-    if why == "framing/lsp-header":
+def _has_lsp_header(message: Message) -> bool:
+    """Whether a line is a language server's header, or ends with one because the message before it has no line feed."""
+    problem = reason(message)
+    if problem == "framing/lsp-header":
         return True
-    return why in NOT_JSON and _CLOSING_HEADER.search(message.frames[0].raw[-_MAX_LSP_HEADER_BYTES:]) is not None
+    return problem in NOT_JSON and _CLOSING_HEADER.search(message.frames[0].raw[-_MAX_LSP_HEADER_BYTES:]) is not None
 
 
 def _is_utf_16(raw: bytes) -> bool:
-    half = raw[:_LOOKED_AT]
-    every = (half[::2], half[1::2])
-    return half.startswith(_UTF_16) or any(len(some) > 1 and not some.strip(b"\0") for some in every)
+    prefix = raw[:_MAX_SEARCHED_BYTES]
+    halves = (prefix[::2], prefix[1::2])
+    return prefix.startswith(_UTF_16) or any(len(half) > 1 and not half.strip(b"\0") for half in halves)
 
 
-def _looks_like(raw: bytes) -> str:
+def _line_kind(raw: bytes) -> str:
     if _is_utf_16(raw):
         return "UTF-16"
-    text = raw[:_LOOKED_AT].decode(errors="replace")
-    return next((name for name, pattern in _LOOKS if pattern.match(text)), "text for people")
+    text = raw[:_MAX_SEARCHED_BYTES].decode(errors="replace")
+    return next((name for name, pattern in _LINE_KINDS if pattern.match(text)), "text for people")

@@ -7,12 +7,12 @@ from analysis.conversation.call import MessageContext
 from analysis.facts import raw_of
 from analysis.rules.base import WARNING
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.odd import Odd
-from analysis.rules.support.message_text import AnyFrameRule, cut, hidden_in, is_value, reason
+from analysis.rules.odd import MessageOddity
+from analysis.rules.support.message_text import AnyFrameRule, hidden_values, is_value, reason, shortened_name
 from captures.exact_judge import nesting_depth
-from captures.limits import DEEP
+from captures.limits import MAX_DEPTH
 
-_DECISIVE: Final = frozenset({"/id", "/method", "/result", "/error"})
+_DECISIVE_POINTERS: Final = frozenset({"/id", "/method", "/result", "/error"})
 
 
 class TooDeep(AnyFrameRule):
@@ -27,15 +27,15 @@ class TooDeep(AnyFrameRule):
     """
 
     id = "framing/too-deep"
-    oddities = Odd.ENVELOPE
+    oddities = MessageOddity.ENVELOPE
     level = WARNING
     impact = Impact.CONNECTION
     source = "observed in parsers; no limit in the specification"
 
     def check_frame(self, context: MessageContext) -> Iterator[Finding]:
         message = context.message
-        if reason(message) == self.id or (is_value(message) and nesting_depth(raw_of(message.frames)) > DEEP):
-            yield self.of_frame(context, f"the message nests more than {DEEP} levels")
+        if reason(message) == self.id or (is_value(message) and nesting_depth(raw_of(message.frames)) > MAX_DEPTH):
+            yield self.frame_finding(context, f"the message nests more than {MAX_DEPTH} levels")
 
 
 class DuplicateKey(AnyFrameRule):
@@ -51,19 +51,19 @@ class DuplicateKey(AnyFrameRule):
 
     id = "framing/duplicate-key"
     needs_bytes = True
-    oddities = Odd.HIDING
+    oddities = MessageOddity.HIDING
     level = WARNING
     impact = Impact.WRONG
     source = "RFC 8259 §4"
 
     def check_frame(self, context: MessageContext) -> Iterator[Finding]:
-        place = hidden_in(context.message).repeated
-        if place is None:
+        repeated_member = hidden_values(context.message).repeated
+        if repeated_member is None:
             return
-        text = f"the member {cut(place.name)} occurs twice in one object"
-        if place.pointer in _DECISIVE:
+        text = f"the member {shortened_name(repeated_member.name)} occurs twice in one object"
+        if repeated_member.pointer in _DECISIVE_POINTERS:
             text += ": peers may disagree about which message this is"
-        yield self.finding(context, text, pointer=place.pointer)._replace(item=place.item)
+        yield self.finding(context, text, pointer=repeated_member.pointer)._replace(item=repeated_member.item)
 
 
 class NonJsonNumber(AnyFrameRule):
@@ -79,21 +79,20 @@ class NonJsonNumber(AnyFrameRule):
 
     id = "framing/non-json-number"
     needs_bytes = True
-    oddities = Odd.HIDING
+    oddities = MessageOddity.HIDING
     source = "RFC 8259 §6"
 
     def check_frame(self, context: MessageContext) -> Iterator[Finding]:
-        place = hidden_in(context.message).constant
-        if place is not None:
+        constant = hidden_values(context.message).constant
+        if constant is not None:
             text = "NaN and infinities are not JSON values"
-            yield self.of_frame(context, text, pointer=place.pointer, item=place.item)
+            yield self.frame_finding(context, text, pointer=constant.pointer, item=constant.item)
 
 
 class LoneSurrogate(AnyFrameRule):
-    r"""A string holds half of a surrogate pair.
+    r"""A string contains half of a surrogate pair.
 
-    **Why it matters.** UTF-8 cannot represent the text. Programs that have to write it refuse it, or replace the lone
-    half.
+    **Why it matters.** UTF-8 cannot represent the text. Programs that have to write it fail, or replace the lone half.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":3,"result":{"content":[{"type":"text","text":"\ud83d"}]}}`
 
@@ -102,12 +101,12 @@ class LoneSurrogate(AnyFrameRule):
 
     id = "framing/lone-surrogate"
     needs_bytes = True
-    oddities = Odd.HIDING
+    oddities = MessageOddity.HIDING
     level = WARNING
     source = "RFC 8259 §8.2"
 
     def check_frame(self, context: MessageContext) -> Iterator[Finding]:
-        place = hidden_in(context.message).half_pair
-        if place is not None:
+        half_pair = hidden_values(context.message).half_pair
+        if half_pair is not None:
             text = "a string holds half of a surrogate pair, which UTF-8 cannot represent"
-            yield self.of_frame(context, text, pointer=place.pointer, item=place.item)
+            yield self.frame_finding(context, text, pointer=half_pair.pointer, item=half_pair.item)

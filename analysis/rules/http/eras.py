@@ -1,10 +1,10 @@
-"""How servers of 2026-07-28 answer over HTTP, and session ids and methods that this revision no longer has."""
+"""HTTP responses since 2026-07-28, and the session ids and HTTP methods that this revision no longer has."""
 
 from collections.abc import Iterable
 from typing import Final
 
 from analysis.conversation.call import MessageContext
-from analysis.conversation.http_exchange import STREAM, HttpExchange
+from analysis.conversation.http_exchange import EVENT_STREAM, HttpExchange
 from analysis.conversation.message import Request, Response
 from analysis.conversation.request_meta import missing_meta
 from analysis.conversation.session import Session
@@ -17,14 +17,14 @@ from analysis.protocol.error_codes import (
     MISSING_CAPABILITY,
     UNSUPPORTED_VERSION,
 )
-from analysis.protocol.revisions import MODERN, MODERN_ERA, rank_of
+from analysis.protocol.revisions import FIRST_MODERN_RANK, MODERN_ERA, rank_of
 from analysis.rules.base import NOTE, WARNING
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.eras import AllEras, listed, member, short, speaks_modern
+from analysis.rules.support.eras import AllEras, listed_versions, member, shortened, speaks_modern
 from analysis.rules.support.exchanges import (
     JSON,
-    NOT_JUDGED,
-    SUCCESS,
+    SUCCESS_STATUSES,
+    UNRELATED_STATUSES,
     ExchangeEndRule,
     HttpRule,
     ResponseStartRule,
@@ -60,30 +60,32 @@ class ErrorStatus(ExchangeEndRule):
     source = f"2026-07-28 basic/index; {_STREAMABLE}"
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        answer = http.received[0] if http.received else None
+        answer = http.server_messages[0] if http.server_messages else None
         if answer is None or not isinstance(answer.message, Response) or not answer.message.is_error:
             return ()
-        request = http.sent[0] if http.sent else None
-        if http.status is None or http.status in NOT_JUDGED or request is None or not speaks_modern(request):
+        request = http.client_messages[0] if http.client_messages else None
+        if http.status is None or http.status in UNRELATED_STATUSES or request is None or not speaks_modern(request):
             return ()
         code = code_of(answer.message)
-        due = 400 if code in _BAD_REQUEST_CODES else 404 if code == METHOD_NOT_FOUND else None
+        expected_status = 400 if code in _BAD_REQUEST_CODES else 404 if code == METHOD_NOT_FOUND else None
         if (
             code == INVALID_PARAMS
             and isinstance(request.message, Request)
             and missing_meta(request.message) is not None
         ):
-            due = 400
-        if due is None or http.status == due:
+            expected_status = 400
+        if expected_status is None or http.status == expected_status:
             return ()
-        return self.in_response(http, session, f"the error {code} is sent with status {http.status} instead of {due}")
+        return self.findings_in_response(
+            http, session, f"the error {code} is sent with status {http.status} instead of {expected_status}"
+        )
 
 
 class NotFoundWithoutError(ExchangeEndRule):
     """A server of the modern era answers a message with 404, but without the error for an unknown method.
 
-    **Why it matters.** Clients take the server for one of an older era and begin a handshake, which it does not support
-    either.
+    **Why it matters.** Clients conclude that the server is of an older era, and begin a handshake, which it does not
+    support either.
 
     **On the wire.** `> {"id":4,"method":"tools/call",…}`, answered with `404 Not Found` and nothing else
 
@@ -100,25 +102,31 @@ class NotFoundWithoutError(ExchangeEndRule):
 
     def __init__(self) -> None:
         super().__init__()
-        self._paths: set[str] = set()
+        self._served_paths: set[str] = set()
 
     def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:
-        return (like.status == 404 or like.status in SUCCESS) and super().concerns_exchange(hook, like)
+        return (like.status == 404 or like.status in SUCCESS_STATUSES) and super().concerns_exchange(hook, like)
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if not http.sent or not isinstance(http.sent[0].message, Request) or not speaks_modern(http.sent[0]):
+        if (
+            not http.client_messages
+            or not isinstance(http.client_messages[0].message, Request)
+            or not speaks_modern(http.client_messages[0])
+        ):
             return ()
-        answer = http.received[0].message if http.received else None
+        answer = http.server_messages[0].message if http.server_messages else None
         if http.status != 404:
             result = member(answer.result, "resultType") if isinstance(answer, Response) else None
-            if result is not None and len(self._paths) < _MAX_PATHS:
-                self._paths.add(http.path)
+            if result is not None and len(self._served_paths) < _MAX_PATHS:
+                self._served_paths.add(http.path)
             return ()
         code = code_of(answer) if isinstance(answer, Response) else None
-        if code == METHOD_NOT_FOUND or http.path not in self._paths or is_body_lost(http):
+        if code == METHOD_NOT_FOUND or http.path not in self._served_paths or is_body_lost(http):
             return ()
-        return self.in_response(
-            http, session, f"{short(http.sent[0].method)} is answered with 404 and without {METHOD_NOT_FOUND}"
+        return self.findings_in_response(
+            http,
+            session,
+            f"{shortened(http.client_messages[0].method)} is answered with 404 and without {METHOD_NOT_FOUND}",
         )
 
 
@@ -142,15 +150,19 @@ class SessionHeaderModern(ResponseStartRule):
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if FIELD not in http.fields and FIELD not in http.answer_fields:
             return ()
-        if not http.sent or not speaks_modern(http.sent[0]):
+        if not http.client_messages or not speaks_modern(http.client_messages[0]):
             return ()
         findings: list[Finding] = []
         if FIELD in http.fields:
-            blamed = self.in_request(http, session, "a request of the modern era carries a session id", NOTE)
-            findings += [finding._replace(blames="client") for finding in blamed]
-        if FIELD in http.answer_fields and http.status in SUCCESS:
-            blamed = self.in_response(http, session, "a request of the modern era is answered with a session id")
-            findings += [finding._replace(blames="server") for finding in blamed]
+            new_findings = self.findings_in_request(
+                http, session, "a request of the modern era carries a session id", NOTE
+            )
+            findings += [finding._replace(blames="client") for finding in new_findings]
+        if FIELD in http.answer_fields and http.status in SUCCESS_STATUSES:
+            new_findings = self.findings_in_response(
+                http, session, "a request of the modern era is answered with a session id"
+            )
+            findings += [finding._replace(blames="server") for finding in new_findings]
         return findings
 
 
@@ -173,35 +185,37 @@ class GetOrDeleteModern(VersionLearningRule, HttpRule):
 
     def __init__(self) -> None:
         super().__init__()
-        self._modern: set[str] = set()
+        self._modern_paths: set[str] = set()
 
-    def learn(self, context: MessageContext) -> None:
+    def record_versions(self, context: MessageContext) -> None:
         message, http = context.message, context.http
         if http is None or not isinstance(message, Response):
             return
         if context.method == "initialize" and not message.is_error:
-            self._modern.discard(http.path)
-        versions = listed(message)
+            self._modern_paths.discard(http.path)
+        versions = listed_versions(message)
         if not versions:
             return
-        if all((rank_of(version) or 0) >= MODERN for version in versions):
-            if len(self._modern) < _MAX_PATHS:
-                self._modern.add(http.path)
+        if all((rank_of(version) or 0) >= FIRST_MODERN_RANK for version in versions):
+            if len(self._modern_paths) < _MAX_PATHS:
+                self._modern_paths.add(http.path)
         else:
-            self._modern.discard(http.path)
+            self._modern_paths.discard(http.path)
 
     def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         return self.check_exchange(http, session) if self.can_judge(http) else ()
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if http.path not in self._modern or http.sent or http.status is None:
+        if http.path not in self._modern_paths or http.client_messages or http.status is None:
             return ()
         text = f"{http.method} to a server that supports no revision with sessions"
-        findings = [finding._replace(blames="client") for finding in self.in_request(http, session, text, NOTE)]
-        if http.status != 405 and http.status not in NOT_JUDGED:
+        findings = [
+            finding._replace(blames="client") for finding in self.findings_in_request(http, session, text, NOTE)
+        ]
+        if http.status != 405 and http.status not in UNRELATED_STATUSES:
             text = f"{http.method} is answered with status {http.status} instead of 405"
-            blamed = self.in_response(http, session, text, WARNING)
-            findings += [finding._replace(blames="server") for finding in blamed]
+            server_findings = self.findings_in_response(http, session, text, WARNING)
+            findings += [finding._replace(blames="server") for finding in server_findings]
         return findings
 
 
@@ -221,14 +235,14 @@ class BufferingHeader(ResponseStartRule):
     versions = MODERN_ERA
     level = WARNING
     impact = Impact.COST
-    statuses = SUCCESS
-    media = STREAM
+    statuses = SUCCESS_STATUSES
+    media = EVENT_STREAM
     once = True
     source = _STREAMABLE
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if http.answer_fields.get("x-accel-buffering", "").lower() == "no":
             return ()
-        if http.maker in _BUFFERING_PROXIES:
-            return ()  # they do what the field says, and remove it
-        return self.in_response(http, session, "an event stream is sent without X-Accel-Buffering: no")
+        if http.program in _BUFFERING_PROXIES:
+            return ()  # these proxies obey the header and remove it
+        return self.findings_in_response(http, session, "an event stream is sent without X-Accel-Buffering: no")

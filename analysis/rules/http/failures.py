@@ -9,20 +9,20 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from analysis.conversation.call import MessageContext, Outcome
-from analysis.conversation.failure import GATEWAY_STATUSES, failed_by
-from analysis.conversation.http_exchange import STREAM, HttpExchange
+from analysis.conversation.failure import GATEWAY_STATUSES, failed_party
+from analysis.conversation.http_exchange import EVENT_STREAM, HttpExchange
 from analysis.conversation.message import Response
 from analysis.conversation.response_text import MAX_GIST_CHARS
 from analysis.conversation.session import Session
 from analysis.conversation.session_ids import FIELD
 from analysis.rules.base import WARNING, Rule
 from analysis.rules.finding import Blames, Finding, Impact
-from analysis.rules.odd_exchange import OddExchange
-from analysis.rules.support.eras import short
-from analysis.rules.support.exchanges import POST, ExchangeEndRule, HttpRule, is_open, messages_of, requests_of
+from analysis.rules.odd_exchange import ExchangeOddity
+from analysis.rules.support.eras import shortened
+from analysis.rules.support.exchanges import POST_ONLY, ExchangeEndRule, HttpRule, is_open, messages_of, requests_of
 
 _PROBE_METHODS: Final = frozenset({"initialize", "server/discover"})
-"""Requests with which clients find out what a server supports: a refusal with 4xx is an answer to them."""
+"""Requests with which clients find out what a server supports; a 4xx status is a valid answer to them."""
 _LOGIN_STATUSES: Final = frozenset({401, 403})
 """Statuses that ask for credentials; the group `auth` checks what follows."""
 _BAD_REQUEST: Final = 400
@@ -58,61 +58,62 @@ versions."""
 _SESSION_REFUSAL_STATUSES: Final = frozenset({400, 404, 503})
 """Statuses of servers that do not know, or cannot find, a session."""
 _MIN_REFUSALS_IN_A_ROW: Final = 3
-"""After this many refusals, the client is evidently not about to begin a new session."""
+"""After this many refusals in a row, the client evidently will not begin a new session."""
 
 
 _MIN_CLIENT_WAIT_NS: Final = 3_000_000_000
 """A missing HTTP response is reported if the client gave up after waiting at least this long."""
 _MAX_WAIT_NS: Final = 10_000_000_000
-"""A missing HTTP response is reported after this long even if the client still waits, as it may never come."""
+"""A missing HTTP response is reported after this long even if the client is still waiting: it may never arrive."""
 
 
 class Culprit(NamedTuple):
-    """Who failed."""
+    """The server or gateway at fault."""
 
     name: str
+    """What findings call it, such as `a gateway (nginx)`."""
     blames: Blames
 
 
 def culprit_of(http: HttpExchange) -> Culprit:
-    """Returns who sent a response that refuses a request, as far as that is known."""
+    """Returns the sender of a response that refuses a request, as far as it is known."""
     via, product = http.answer_fields.get("via"), http.answer_fields.get("server", "").partition(" ")[0]
     maker = product.partition("/")[0]
-    if failed_by(http) == "gateway":
-        named = short(maker or via or "")
-        return Culprit(f"a gateway ({named})" if named else "a gateway", "transport")
+    if failed_party(http) == "gateway":
+        name = shortened(maker or via or "")
+        return Culprit(f"a gateway ({name})" if name else "a gateway", "transport")
     return Culprit("the server", "server")
 
 
 def status_text(http: HttpExchange) -> str:
-    """Returns the status of a response and what it means."""
+    """Returns the status of a response with its meaning."""
     phrase = _STATUS_PHRASES.get(http.status or 0)
     return f"{http.status} {phrase}" if phrase else str(http.status)
 
 
 def gist_suffix(http: HttpExchange) -> str:
-    """Returns what a response says, as the end of a sentence, or an empty string if it only repeats the status."""
-    said = http.response_gist
-    return f": {said}" if said and said.lower() not in status_text(http).lower() else ""
+    """Returns the gist of a response as the end of a sentence, or an empty string if it only repeats the status."""
+    gist = http.response_gist
+    return f": {gist}" if gist and gist.lower() not in status_text(http).lower() else ""
 
 
-def _is_answered(http: HttpExchange) -> bool:
-    return any(isinstance(context.message, Response) for context in http.received)
+def _has_mcp_response(http: HttpExchange) -> bool:
+    return any(isinstance(context.message, Response) for context in http.server_messages)
 
 
 def _is_about_request(http: HttpExchange) -> bool:
     """Whether a refusal has the id of the request; official servers refuse sessions with errors that have no id."""
-    answers = [context.message for context in http.received if isinstance(context.message, Response)]
+    answers = [context.message for context in http.server_messages if isinstance(context.message, Response)]
     return any(answer.id is not None and answer.id.type != "null" for answer in answers)
 
 
 def _message_name(context: MessageContext) -> str:
-    """Returns what was sent, in the words of a finding."""
-    return "the client's response" if isinstance(context.message, Response) else short(context.method)
+    """Returns what findings call a message."""
+    return "the client's response" if isinstance(context.message, Response) else shortened(context.method)
 
 
 def _blame_for_break(http: HttpExchange) -> Blames:
-    """Returns who is to blame for a response that breaks off, which is unknown behind a gateway."""
+    """Returns the side at fault for a response that breaks off, which is unknown behind a gateway."""
     return "unknown" if http.is_behind_gateway else "server"
 
 
@@ -126,33 +127,35 @@ class _RefusalRule(HttpRule):
 
     def on_exchange_end(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         stream = http.announced_by
-        is_of_older = http.is_for_stream and stream is not None and stream.over is None
-        if http.is_ours or (self.needs_body and "server" in http.unrecorded):
+        is_of_older_transport = http.is_for_stream and stream is not None and stream.end_ref is None
+        if http.is_from_recorder or (self.needs_body and "server" in http.unrecorded_sides):
             return ()
-        return self.check_exchange(http, session) if is_of_older or http.is_streamable else ()
+        return self.check_exchange(http, session) if is_of_older_transport or http.is_streamable else ()
 
-    def refusal(self, http: HttpExchange, session: Session | None, what: str) -> list[Finding]:
-        """Returns the finding that says what was refused, by whom, and why."""
+    def refusal_findings(self, http: HttpExchange, session: Session | None, subject: str) -> list[Finding]:
+        """Returns the finding that says what was refused, by which side, and why."""
         wait = http.answer_fields.get("retry-after", "")
-        later = (
-            f", to be tried again after {short(wait)} s" if wait.isdigit() and http.status in _OVERLOAD_STATUSES else ""
+        retry_text = (
+            f", to be tried again after {shortened(wait)} s"
+            if wait.isdigit() and http.status in _OVERLOAD_STATUSES
+            else ""
         )
-        by = culprit_of(http)
-        text = f"{what} is refused with {status_text(http)} by {by.name}{later}{gist_suffix(http)}"
-        related = (http.over.seq,) if http.over is not None else ()
-        findings = self.in_request(http, session, text)
-        return [finding._replace(blames=by.blames, related=related) for finding in findings]
+        culprit = culprit_of(http)
+        text = f"{subject} is refused with {status_text(http)} by {culprit.name}{retry_text}{gist_suffix(http)}"
+        related = (http.end_ref.seq,) if http.end_ref is not None else ()
+        findings = self.findings_in_request(http, session, text)
+        return [finding._replace(blames=culprit.blames, related=related) for finding in findings]
 
 
-def _has_its_own_finding(http: HttpExchange, first: MessageContext) -> bool:
+def _has_its_own_finding(http: HttpExchange, first_message: MessageContext) -> bool:
     """Whether a refusal with 4xx is correct, or is reported by another rule."""
-    if first.method in _PROBE_METHODS:
-        return True  # it answers the probe
+    if first_message.method in _PROBE_METHODS:
+        return True  # the refusal answers the probe
     if http.status == _NOT_FOUND and (http.session_id or http.is_modern):
-        return True  # this is how the client learns that its session is over; or the error is missing
-    if first.message.index is not None and http.status == _BAD_REQUEST:
-        return True  # a batch that the revision does not have
-    return FIELD not in http.fields and bool(http.session_ids.issued_to(http.client))
+        return True  # the client learns that its session has ended, or another rule reports that the error is missing
+    if first_message.message.index is not None and http.status == _BAD_REQUEST:
+        return True  # the revision does not have batches
+    return FIELD not in http.fields and bool(http.session_ids.issued_to(http.client_fingerprint))
 
 
 class CallRefused(_RefusalRule):
@@ -174,11 +177,11 @@ class CallRefused(_RefusalRule):
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         requests = requests_of(http)
         status = http.status or 0
-        if not requests or _is_answered(http) or status in _LOGIN_STATUSES:
+        if not requests or _has_mcp_response(http) or status in _LOGIN_STATUSES:
             return ()
         if status < 500 and status not in _OVERLOAD_STATUSES and _has_its_own_finding(http, requests[0]):
             return ()
-        return self.refusal(http, session, short(requests[0].method))
+        return self.refusal_findings(http, session, shortened(requests[0].method))
 
 
 class MessageRefused(_RefusalRule):
@@ -200,11 +203,11 @@ class MessageRefused(_RefusalRule):
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         messages = messages_of(http)
         status = http.status or 0
-        if not messages or requests_of(http) or _is_answered(http) or status in _LOGIN_STATUSES:
+        if not messages or requests_of(http) or _has_mcp_response(http) or status in _LOGIN_STATUSES:
             return ()
         if status < 500 and _has_its_own_finding(http, messages[0]):
             return ()
-        return self.refusal(http, session, _message_name(messages[0]))
+        return self.refusal_findings(http, session, _message_name(messages[0]))
 
 
 class MessageNotAnswered(ExchangeEndRule):
@@ -239,20 +242,25 @@ class MessageNotAnswered(ExchangeEndRule):
         messages = messages_of(http)
         if http.status is not None or http.ended_by != "client" or not messages or requests_of(http):
             return ()
-        waited_ns = http.over.t_ns - messages[0].message.t_ns if http.over is not None else 0
+        waited_ns = http.end_ref.t_ns - messages[0].message.t_ns if http.end_ref is not None else 0
         if waited_ns < _MIN_CLIENT_WAIT_NS or self.id in http.memory:
             return ()
         text = f"{_message_name(messages[0])} got no HTTP response for {waited_ns / 1e9:.0f} s; then the client gave up"
-        return self.in_request(http, session, text)
+        return self.findings_in_request(http, session, text)
 
     def _wait_for_answer(self, context: MessageContext) -> Iterable[Finding]:
         http, at_ns = context.http, context.message.t_ns
-        if http is not None and http.method == "POST" and context.message.sender == "client" and len(http.sent) < 2:
-            self.later(at_ns + _MAX_WAIT_NS, lambda: self._still_waiting(context, http))
+        if (
+            http is not None
+            and http.method == "POST"
+            and context.message.sender == "client"
+            and len(http.client_messages) < 2
+        ):
+            self.check_later(at_ns + _MAX_WAIT_NS, lambda: self._check_still_waiting(context, http))
         return ()
 
-    def _still_waiting(self, context: MessageContext, http: HttpExchange) -> Iterable[Finding]:
-        if http.answered is not None or not http.is_streamable or http.session is None or requests_of(http):
+    def _check_still_waiting(self, context: MessageContext, http: HttpExchange) -> Iterable[Finding]:
+        if http.answered_ref is not None or not http.is_streamable or http.session is None or requests_of(http):
             return []
         http.memory[self.id] = True
         return [self.finding(context, f"{_message_name(context)} got no HTTP response for {_MAX_WAIT_NS / 1e9:.0f} s")]
@@ -274,17 +282,20 @@ class BodyCut(ExchangeEndRule):
     needs_body = True
     who = "server"
     statuses = range(200, 300)
-    exchanges = OddExchange.END
+    exchanges = ExchangeOddity.END
     source = "RFC 9112 §8"
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        failed = [ended.request for ended in http.unawaited if ended.outcome is Outcome.FAILED]
-        if http.media_type == STREAM or http.ended_by not in ("server", "error") or not failed:
+        failed_requests = [call.request for call in http.ended_calls if call.outcome is Outcome.FAILED]
+        if http.media_type == EVENT_STREAM or http.ended_by not in ("server", "error") or not failed_requests:
             return ()
-        announced = http.answer_fields.get("content-length", "")
-        size = f"{http.response_size:,}" + (f" of {int(announced):,}" if announced.isdigit() else "")
-        text = f"the response to {short(failed[0].method)} ends after {size} bytes"
-        return [finding._replace(blames=_blame_for_break(http)) for finding in self.in_response(http, session, text)]
+        content_length = http.answer_fields.get("content-length", "")
+        size_text = f"{http.response_size:,}" + (f" of {int(content_length):,}" if content_length.isdigit() else "")
+        text = f"the response to {shortened(failed_requests[0].method)} ends after {size_text} bytes"
+        return [
+            finding._replace(blames=_blame_for_break(http))
+            for finding in self.findings_in_response(http, session, text)
+        ]
 
 
 class NoResponse(ExchangeEndRule):
@@ -301,7 +312,7 @@ class NoResponse(ExchangeEndRule):
 
     id = "http/no-response"
     who = "server"
-    exchanges = OddExchange.END
+    exchanges = ExchangeOddity.END
     source = "RFC 9112 §9"
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -309,12 +320,12 @@ class NoResponse(ExchangeEndRule):
         if http.status is not None or http.ended_by not in ("server", "error") or not messages:
             return ()
         text = f"the connection ends before the HTTP response to {_message_name(messages[0])}"
-        findings = self.in_request(http, session, f"{text}: {http.error}" if http.error else text)
+        findings = self.findings_in_request(http, session, f"{text}: {http.error}" if http.error else text)
         return [finding._replace(blames=_blame_for_break(http)) for finding in findings]
 
 
 class StreamBroken(ExchangeEndRule):
-    """The connection ends within the stream that should bring a response.
+    """The connection ends within the stream that should carry a response.
 
     **Why it matters.** The call has failed unless the client resumes the stream, which it can do only if the events
     have ids.
@@ -329,19 +340,22 @@ class StreamBroken(ExchangeEndRule):
     needs_body = True
     who = "server"
     statuses = range(200, 300)
-    media = STREAM
+    media = EVENT_STREAM
     source = "RFC 9112 §8"
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         requests = [context for context in requests_of(http) if is_open(context, self.fold)]
         if http.ended_by not in ("server", "error") or not requests or http.event_id is not None:
             return ()
-        first = requests[0]
-        # Measured from the request, as a gateway may hold back the head of the response until it gives up.
-        lasted_ns = http.over.t_ns - first.message.t_ns if http.over is not None else 0
+        first_request = requests[0]
+        # The time is measured from the request because a gateway may hold back the response's head until it gives up.
+        lasted_ns = http.end_ref.t_ns - first_request.message.t_ns if http.end_ref is not None else 0
         text = f"the stream breaks off {lasted_ns / 1e9:.1f} s after the request, without the response to "
-        findings = self.at_end_of(http, session, text + short(first.method))
-        return [finding._replace(related=(first.message.seq,), blames=_blame_for_break(http)) for finding in findings]
+        findings = self.findings_at_end(http, session, text + shortened(first_request.method))
+        return [
+            finding._replace(related=(first_request.message.seq,), blames=_blame_for_break(http))
+            for finding in findings
+        ]
 
 
 class Unreachable(Rule):
@@ -367,17 +381,17 @@ class Unreachable(Rule):
         return like.status in GATEWAY_STATUSES
 
     def on_exchange_end(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        at = http.started or http.over
-        if not http.is_ours or at is None:
+        start = http.started_ref or http.end_ref
+        if not http.is_from_recorder or start is None:
             return ()
-        place = http.sent[0] if http.sent else at
-        related = (http.over.seq,) if http.over is not None else ()
+        evidence = http.client_messages[0] if http.client_messages else start
+        related = (http.end_ref.seq,) if http.end_ref is not None else ()
         text = http.reason[:MAX_GIST_CHARS] or "the server cannot be reached"
-        return [self.finding(place, text, blames="transport", related=related, session=session)]
+        return [self.finding(evidence, text, blames="transport", related=related, session=session)]
 
 
 class SessionRefused(ExchangeEndRule):
-    """A session is refused again and again.
+    """A session is refused repeatedly.
 
     **Why it matters.** Nothing works until the client begins a new session, which many clients do only when
     they are restarted.
@@ -391,27 +405,27 @@ class SessionRefused(ExchangeEndRule):
     id = "http/session-refused"
     follows = ("http/session-reused-after-404",)
     who = "server"
-    http_methods = POST
+    http_methods = POST_ONLY
     impact = Impact.CONNECTION
     source = "2025-03-26 basic/transports"
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        id_ = http.fields.get(FIELD)
-        if id_ is None or session is None or http.is_redirect:
+        session_id = http.fields.get(FIELD)
+        if session_id is None or session is None or http.is_redirect:
             return ()
-        refused: dict[str, list[int]] = self.state_for(session, dict)
+        refusals_by_id: dict[str, list[int]] = self.state_for(session, dict)
         if http.status not in _SESSION_REFUSAL_STATUSES or _is_about_request(http):
-            refused.pop(id_, None)
+            refusals_by_id.pop(session_id, None)
             return ()
         if not messages_of(http):
             return ()
-        refusals = refused.setdefault(id_, [])
-        refusals.append(http.over.seq if http.over is not None else 0)
-        if len(refusals) != _MIN_REFUSALS_IN_A_ROW:
+        refusal_seqs = refusals_by_id.setdefault(session_id, [])
+        refusal_seqs.append(http.end_ref.seq if http.end_ref is not None else 0)
+        if len(refusal_seqs) != _MIN_REFUSALS_IN_A_ROW:
             return ()
-        text = f"the session is refused {len(refusals)} times in a row with {status_text(http)}{gist_suffix(http)}"
+        text = f"the session is refused {len(refusal_seqs)} times in a row with {status_text(http)}{gist_suffix(http)}"
         blames: Blames = "client" if http.status == _NOT_FOUND else culprit_of(http).blames
         return [
-            finding._replace(blames=blames, related=tuple(refusals[:-1]))
-            for finding in self.in_response(http, session, text)
+            finding._replace(blames=blames, related=tuple(refusal_seqs[:-1]))
+            for finding in self.findings_in_response(http, session, text)
         ]

@@ -5,20 +5,20 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
-from analysis.conversation.http_exchange import STREAM, HttpExchange, media_of
+from analysis.conversation.http_exchange import EVENT_STREAM, HttpExchange, media_type_of
 from analysis.conversation.session import Session
 from analysis.facts import text_of_error
 from analysis.protocol.revisions import since
 from analysis.rules.base import NOTE, WARNING
 from analysis.rules.finding import Finding, Impact, Level
-from analysis.rules.odd_exchange import OddExchange
-from analysis.rules.support.eras import AllEras, short
+from analysis.rules.odd_exchange import ExchangeOddity
+from analysis.rules.support.eras import AllEras, shortened
 from analysis.rules.support.exchanges import (
-    ANY,
+    ALL_METHODS,
     JSON,
-    NOT_JUDGED,
-    SESSIONS,
-    SUCCESS,
+    SESSION_REVISIONS,
+    SUCCESS_STATUSES,
+    UNRELATED_STATUSES,
     ExchangeEndRule,
     ResponseStartRule,
     messages_of,
@@ -26,7 +26,7 @@ from analysis.rules.support.exchanges import (
 from analysis.rules.support.origins import is_local, is_own
 
 _TRANSPORTS: Final = "2025-03-26 basic/transports"
-_STREAMABLE: Final = since("2025-03-26")
+_STREAMABLE_REVISIONS: Final = since("2025-03-26")
 _UTF8_CHARSETS: Final = frozenset({"", "utf-8", "utf8", "us-ascii"})
 _MAX_HEADER_CHARS: Final = 4096
 """The most characters of a header that are checked."""
@@ -45,7 +45,7 @@ class MessageNotPosted(ResponseStartRule):
 
     id = "http/message-not-posted"
     who = "client"
-    versions = _STREAMABLE
+    versions = _STREAMABLE_REVISIONS
     source = _TRANSPORTS
 
     def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:  # noqa: ARG002 - the same for all hooks
@@ -54,7 +54,7 @@ class MessageNotPosted(ResponseStartRule):
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if not messages_of(http):
             return ()
-        return self.in_request(http, session, f"a message is sent with {short(http.method)}")
+        return self.findings_in_request(http, session, f"a message is sent with {shortened(http.method)}")
 
 
 class PostAccept(ResponseStartRule):
@@ -71,13 +71,17 @@ class PostAccept(ResponseStartRule):
     id = "http/post-accept"
     who = "client"
     once = True
-    exchanges = OddExchange.HEADERS
-    versions = _STREAMABLE
+    exchanges = ExchangeOddity.HEADERS
+    versions = _STREAMABLE_REVISIONS
     source = _TRANSPORTS
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        lack = _missing_media_type(http, (JSON, STREAM)) if messages_of(http) else None
-        return self.in_request(http, session, f"a POST {lack.text}", lack.level) if lack is not None else ()
+        missing_type = _missing_media_type(http, (JSON, EVENT_STREAM)) if messages_of(http) else None
+        return (
+            self.findings_in_request(http, session, f"a POST {missing_type.text}", missing_type.level)
+            if missing_type is not None
+            else ()
+        )
 
 
 class GetAccept(ResponseStartRule):
@@ -93,21 +97,23 @@ class GetAccept(ResponseStartRule):
     id = "http/get-accept"
     who = "client"
     once = True
-    versions = AllEras(*SESSIONS)
+    versions = AllEras(*SESSION_REVISIONS)
     http_methods = frozenset({"GET"})
     source = _TRANSPORTS
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        rank, era = http.transported(session)
-        is_client = SESSIONS.holds(rank, era)
-        if rank is not None and not is_client:
+        rank, era = http.transport_revision_and_era(session)
+        has_sessions = SESSION_REVISIONS.applies_to(rank, era)
+        if rank is not None and not has_sessions:
             return ()
         # Browsers and health checks send such requests.
-        is_probe = not is_client or http.status in _NO_STREAM_STATUSES
-        lack = _missing_media_type(http, (STREAM,))
-        if lack is None:
+        is_probe = not has_sessions or http.status in _NO_STREAM_STATUSES
+        missing_type = _missing_media_type(http, (EVENT_STREAM,))
+        if missing_type is None:
             return ()
-        return self.in_request(http, session, f"a GET {lack.text}", NOTE if is_probe else lack.level)
+        return self.findings_in_request(
+            http, session, f"a GET {missing_type.text}", NOTE if is_probe else missing_type.level
+        )
 
 
 class RequestContentType(ResponseStartRule):
@@ -122,28 +128,28 @@ class RequestContentType(ResponseStartRule):
 
     id = "http/request-content-type"
     who = "client"
-    versions = _STREAMABLE
+    versions = _STREAMABLE_REVISIONS
     level = WARNING
     once = True
-    exchanges = OddExchange.HEADERS
+    exchanges = ExchangeOddity.HEADERS
     source = "2026-07-28 basic/transports/streamable-http"
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         value = http.fields.get("content-type", "")
-        if value == JSON or not messages_of(http) or "content-type" in http.doubled:
+        if value == JSON or not messages_of(http) or "content-type" in http.repeated_fields:
             return ()
-        media = media_of(value)
+        media = media_type_of(value)
         if media != JSON:
-            text = f"a message is sent as {short(media)}" if media else "a message is sent without a content type"
-            return self.in_request(http, session, text)
-        charset = _parameter(value, "charset")
+            text = f"a message is sent as {shortened(media)}" if media else "a message is sent without a content type"
+            return self.findings_in_request(http, session, text)
+        charset = _header_parameter(value, "charset")
         if charset in _UTF8_CHARSETS:
             return ()
-        return self.in_request(http, session, f"a message declares the charset {short(charset)}")
+        return self.findings_in_request(http, session, f"a message declares the charset {shortened(charset)}")
 
 
 class OriginAccepted(ResponseStartRule):
-    """A request from a page of another site is served.
+    """A server serves a request from a page of another site.
 
     **Why it matters.** A site can make a visitor's browser send requests to a server on the visitor's own machine, by
     pointing a host name of the site at that machine (DNS rebinding). `Origin` says where the page came from; only a
@@ -156,22 +162,22 @@ class OriginAccepted(ResponseStartRule):
 
     id = "http/origin-accepted"
     who = "server"
-    versions = _STREAMABLE
+    versions = _STREAMABLE_REVISIONS
     level = WARNING
     impact = Impact.SECURITY
-    http_methods = ANY
-    statuses = SUCCESS
+    http_methods = ALL_METHODS
+    statuses = SUCCESS_STATUSES
     once = True
-    exchanges = OddExchange.HEADERS
+    exchanges = ExchangeOddity.HEADERS
     source = _TRANSPORTS
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         origin = http.fields.get("origin")
         if not origin or origin.startswith("hmac:"):
             return ()
-        if is_local(_host(origin)) or is_own(origin, http):
+        if is_local(_host_of(origin)) or is_own(origin, http):
             return ()
-        return self.in_response(http, session, f"a request with the origin {short(origin)} is served")
+        return self.findings_in_response(http, session, f"a request with the origin {shortened(origin)} is served")
 
 
 class OriginStatus(ExchangeEndRule):
@@ -189,18 +195,20 @@ class OriginStatus(ExchangeEndRule):
     who = "server"
     versions = since("2025-11-25")
     impact = Impact.CONNECTION
-    http_methods = ANY
-    exchanges = OddExchange.HEADERS
+    http_methods = ALL_METHODS
+    exchanges = ExchangeOddity.HEADERS
     source = "2025-11-25 basic/transports"
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         status = http.status
-        if status is None or not 400 <= status < 500 or status in NOT_JUDGED or not http.fields.get("origin"):
+        if status is None or not 400 <= status < 500 or status in UNRELATED_STATUSES or not http.fields.get("origin"):
             return ()
-        texts = [http.reason, *(text_of_error(seen.message) for seen in http.received)]
+        texts = [http.reason, *(text_of_error(context.message) for context in http.server_messages)]
         if not any("origin" in (text or "").lower() for text in texts):
             return ()
-        return self.in_response(http, session, f"a request is refused because of its origin with status {status}")
+        return self.findings_in_response(
+            http, session, f"a request is refused because of its origin with status {status}"
+        )
 
 
 # ---- shared by the rules
@@ -214,35 +222,35 @@ class _MissingMediaType(NamedTuple):
 
 
 def _missing_media_type(http: HttpExchange, required: tuple[str, ...]) -> _MissingMediaType | None:
-    """Returns a media type that is not accepted although it is required, or None if there is none.
+    """Returns a required media type that is not accepted, or None if there is none.
 
-    If only a wildcard covers the type, that is worth a warning at most.
+    A type that is accepted only by a wildcard causes at most a warning.
     """
-    if "accept" in http.doubled:
+    if "accept" in http.repeated_fields:
         return None  # only the last value is known
-    worst, lacks = 2, ""
+    worst_acceptance, missing_type = 2, ""
     for media in required:
-        cover = _acceptance(http.fields.get("accept", "")[:_MAX_HEADER_CHARS], media)
-        if cover < worst:
-            worst, lacks = cover, media
-    if worst == 2:
+        acceptance = _acceptance(http.fields.get("accept", "")[:_MAX_HEADER_CHARS], media)
+        if acceptance < worst_acceptance:
+            worst_acceptance, missing_type = acceptance, media
+    if worst_acceptance == 2:
         return None
     if "accept" not in http.fields:
         return _MissingMediaType("has no Accept header", None)
     return (
-        _MissingMediaType(f"accepts {lacks} only by a wildcard", WARNING)
-        if worst
-        else _MissingMediaType(f"does not accept {lacks}", None)
+        _MissingMediaType(f"accepts {missing_type} only by a wildcard", WARNING)
+        if worst_acceptance
+        else _MissingMediaType(f"does not accept {missing_type}", None)
     )
 
 
 @lru_cache(256)
 def _acceptance(accept: str, media: str) -> int:
-    """Returns how a media type is accepted: 2 by its name, 1 only by a wildcard, 0 not at all."""
+    """Returns 2 if a media type is accepted by its name, 1 if only by a wildcard, and 0 if not at all."""
     best = 0
     for part in accept.lower().split(","):
-        name = media_of(part)
-        if _parameter(part, "q") in ("0", "0.0", "0.00", "0.000"):
+        name = media_type_of(part)
+        if _header_parameter(part, "q") in ("0", "0.0", "0.00", "0.000"):
             continue
         if name == media:
             return 2
@@ -251,15 +259,15 @@ def _acceptance(accept: str, media: str) -> int:
     return best
 
 
-def _parameter(value: str, name: str) -> str:
+def _header_parameter(value: str, name: str) -> str:
     for part in value.split(";")[1:]:
-        key, _, setting = part.partition("=")
+        key, _, parameter_value = part.partition("=")
         if key.strip().lower() == name:
-            return setting.strip().strip('"').lower()
+            return parameter_value.strip().strip('"').lower()
     return ""
 
 
-def _host(origin: str) -> str:
+def _host_of(origin: str) -> str:
     """Returns the host of an address, or an empty string if it has none."""
     try:
         return urlsplit(origin).hostname or ""

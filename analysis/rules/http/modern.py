@@ -1,4 +1,4 @@
-"""Headers that repeat parts of the message (since 2026-07-28), and servers that do not compare the two."""
+"""Headers that repeat parts of the message (since 2026-07-28), and servers that do not compare them with it."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -9,22 +9,22 @@ from analysis.conversation.message import Response
 from analysis.conversation.session import Session
 from analysis.facts import code_of
 from analysis.protocol.error_codes import HEADER_MISMATCH, INVALID_PARAMS, UNSUPPORTED_VERSION
-from analysis.protocol.methods import REQUESTS
+from analysis.protocol.methods import REQUEST_METHODS
 from analysis.protocol.revisions import MODERN_ERA, REVISIONS, rank_of
 from analysis.rules.base import NOTE, Rule
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.eras import listed, member, short, speaks_modern
-from analysis.rules.support.exchanges import NOT_JUDGED, HttpRule, VersionLearningRule, is_body_lost
+from analysis.rules.support.eras import listed_versions, member, shortened, speaks_modern
+from analysis.rules.support.exchanges import UNRELATED_STATUSES, HttpRule, VersionLearningRule, is_body_lost
 from analysis.rules.support.http_facts import (
-    FRESH_UNTIL,
+    FRESH_UNTIL_KEY,
     NAME_FIELD,
-    NAMED,
+    NAME_MEMBERS,
     body_version,
     faults_of,
     known_faults,
     version_fault,
 )
-from analysis.rules.support.tool_definitions import LIST, ToolLookupRule
+from analysis.rules.support.tool_definitions import LIST_TOOLS, ToolLookupRule
 
 _STREAMABLE: Final = "2026-07-28 basic/transports/streamable-http"
 _REFUSAL_CODES: Final = frozenset({HEADER_MISMATCH, INVALID_PARAMS, UNSUPPORTED_VERSION})
@@ -80,18 +80,18 @@ class NameHeader(_HeaderRule):
     source = f"{_STREAMABLE}; SEP-2663"
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
-        if context.method in NAMED or context.http is None or NAME_FIELD not in context.http.fields:
+        if context.method in NAME_MEMBERS or context.http is None or NAME_FIELD not in context.http.fields:
             return super().on_request(context)
-        if context.method not in REQUESTS:
+        if context.method not in REQUEST_METHODS:
             return ()
         return [self.finding(context, "Mcp-Name is sent with a method that has no name", level=NOTE)]
 
 
 class HeaderEncoding(_HeaderRule):
-    """A header repeats a text in a form that may be altered on the way or cannot be read.
+    """A header repeats a text in a form that intermediaries may change or that cannot be read.
 
-    **Why it matters.** Intermediaries may change characters outside ASCII, and spaces at the start or end, so that the
-    header no longer matches the message.
+    **Why it matters.** Intermediaries may change characters outside ASCII, and spaces at the start or end. The header
+    then no longer matches the message.
 
     **On the wire.** `Mcp-Name: überblick`
 
@@ -121,12 +121,12 @@ class ParamHeader(ToolLookupRule):
     source = _STREAMABLE
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
-        if context.method == LIST:
+        if context.method == LIST_TOOLS:
             ttl: Any = member(context.body.get("result"), "ttlMs")
             if type(ttl) in (int, float) and 0 <= ttl < 2**53:
-                context.session.memory[FRESH_UNTIL] = context.message.t_ns + int(ttl) * 1_000_000
+                context.session.memory[FRESH_UNTIL_KEY] = context.message.t_ns + int(ttl) * 1_000_000
             else:
-                context.session.memory.pop(FRESH_UNTIL, None)
+                context.session.memory.pop(FRESH_UNTIL_KEY, None)
         return super().on_result(context)
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
@@ -143,8 +143,8 @@ class ParamHeader(ToolLookupRule):
 class HeaderMismatchAccepted(VersionLearningRule, HttpRule):
     """A server accepts a request whose headers do not match its message.
 
-    **Why it matters.** Intermediaries decide by the headers. With a false header, a client can get a forbidden call
-    past a gateway, so the server must refuse it.
+    **Why it matters.** Intermediaries base their decisions on the headers. With a false header, a client can get a
+    forbidden call past a gateway, so the server must refuse it.
 
     **On the wire.** `Mcp-Name: read` with `{"method":"tools/call","params":{"name":"delete",…}}`, answered with 200
 
@@ -161,38 +161,47 @@ class HeaderMismatchAccepted(VersionLearningRule, HttpRule):
 
     def __init__(self) -> None:
         super().__init__()
-        self._serves_old = False
+        self._serves_older_revisions = False
 
-    def learn(self, context: MessageContext) -> None:
+    def record_versions(self, context: MessageContext) -> None:
         message = context.message
-        if self._serves_old or not isinstance(message, Response):
+        if self._serves_older_revisions or not isinstance(message, Response):
             return
         if context.method == "initialize" and not message.is_error:
             versions: tuple[str | None, ...] = (context.revision,)
         else:
-            versions = listed(message) or ()
+            versions = listed_versions(message) or ()
         ranks = [rank_of(version) for version in versions]
-        self._serves_old = any(rank is not None and rank < _FIRST_WITH_VERSION_HEADER for rank in ranks)
+        self._serves_older_revisions = any(rank is not None and rank < _FIRST_WITH_VERSION_HEADER for rank in ranks)
 
     def on_exchange_end(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         return self.check_exchange(http, session) if self.can_judge(http) else ()
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if http.status is None or http.status in NOT_JUDGED or not http.sent or not speaks_modern(http.sent[0]):
+        if (
+            http.status is None
+            or http.status in UNRELATED_STATUSES
+            or not http.client_messages
+            or not speaks_modern(http.client_messages[0])
+        ):
             return ()
         fault = version_fault(http)
-        if fault == "missing" and self._serves_old:
+        if fault == "missing" and self._serves_older_revisions:
             fault = ""
         texts = [known_fault.text for known_fault in known_faults(http)]
         if fault:
-            in_header, in_body = http.fields.get(VERSION_FIELD, ""), body_version(http) or ""
-            names = f"MCP-Protocol-Version is {short(in_header)!r}, but {short(in_body)!r} in the message"
-            texts.append("MCP-Protocol-Version is missing" if fault == "missing" else names)
+            header_value, body_value = http.fields.get(VERSION_FIELD, ""), body_version(http) or ""
+            mismatch_text = (
+                f"MCP-Protocol-Version is {shortened(header_value)!r}, but {shortened(body_value)!r} in the message"
+            )
+            texts.append("MCP-Protocol-Version is missing" if fault == "missing" else mismatch_text)
         if not texts or is_body_lost(http):
             return ()
-        answer = http.received[0].message if http.received else None
+        answer = http.server_messages[0].message if http.server_messages else None
         code = code_of(answer) if isinstance(answer, Response) else None
         if http.status == 400 and code in _REFUSAL_CODES:
             return ()
-        how = f"status {http.status}" + ("" if code is None else f" and the error {code}")
-        return self.in_response(http, session, f"a request with wrong headers ({texts[0]}) is answered with {how}")
+        answer_text = f"status {http.status}" + ("" if code is None else f" and the error {code}")
+        return self.findings_in_response(
+            http, session, f"a request with wrong headers ({texts[0]}) is answered with {answer_text}"
+        )

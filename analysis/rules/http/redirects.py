@@ -1,4 +1,4 @@
-"""Redirects: what becomes of a message whose POST is redirected to another address.
+"""Redirects: what happens to a message whose POST is redirected to another address.
 
 Clients follow redirects only within an origin, and repeat the message only if the status requires it. A redirected
 message and its repetition are one call, so these rules are about the server's addresses and not about calls.
@@ -8,13 +8,13 @@ from collections.abc import Iterable
 from typing import Final
 
 from analysis.conversation.call import Outcome
-from analysis.conversation.http_exchange import REDIRECTS, HttpExchange
+from analysis.conversation.http_exchange import REDIRECT_STATUSES, HttpExchange
 from analysis.conversation.session import Session
 from analysis.rules.base import NOTE, WARNING, CaptureEnd
 from analysis.rules.finding import Blames, Finding, Impact
 from analysis.rules.http.failures import status_text
-from analysis.rules.support.eras import short
-from analysis.rules.support.exchanges import ANY, ExchangeEndRule, HttpRule, messages_of
+from analysis.rules.support.eras import shortened
+from analysis.rules.support.exchanges import ALL_METHODS, ExchangeEndRule, HttpRule, messages_of
 
 _TO_GET_STATUSES: Final = frozenset({301, 302, 303})
 """Statuses after which clients turn a POST into a GET."""
@@ -23,8 +23,8 @@ _TO_GET_STATUSES: Final = frozenset({301, 302, 303})
 class RedirectToGet(ExchangeEndRule):
     """A POST is redirected with a status that turns it into a GET.
 
-    **Why it matters.** The message is lost: clients continue with a GET, which has no body, and take its result for the
-    response. Some clients repeat the POST, but none is required to.
+    **Why it matters.** The message is lost: clients continue with a GET, which has no body, and treat its result as the
+    response. Some clients repeat the POST, but they are not required to.
 
     **On the wire.** `> {"id":1,"method":"initialize",…}`, answered with `302 Found` and `Location: /mcp/`
 
@@ -39,12 +39,12 @@ class RedirectToGet(ExchangeEndRule):
     source = "RFC 9110 §15.4"
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        sent = messages_of(http)
-        if not sent or not http.is_redirect:
+        messages = messages_of(http)
+        if not messages or not http.is_redirect:
             return ()
-        what = short(sent[0].method) or "a response"
-        return self.in_response(
-            http, session, f"{what} is redirected with {status_text(http)}: clients continue with a GET"
+        subject = shortened(messages[0].method) or "a response"
+        return self.findings_in_response(
+            http, session, f"{subject} is redirected with {status_text(http)}: clients continue with a GET"
         )
 
 
@@ -65,18 +65,20 @@ class RedirectScheme(ExchangeEndRule):
     who = "server"
     impact = Impact.CONNECTION
     level = WARNING
-    http_methods = ANY
-    statuses = REDIRECTS
+    http_methods = ALL_METHODS
+    statuses = REDIRECT_STATUSES
     once = True
     once_each = True
     source = "RFC 9110 §15.4"
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        ours, theirs = _scheme_and_host(http.upstream), _scheme_and_host(http.location)
-        if not theirs[0] or ours[1] != theirs[1] or ours[0] == theirs[0]:
+        current, target = _scheme_and_host(http.upstream), _scheme_and_host(http.location)
+        if not target[0] or current[1] != target[1] or current[0] == target[0]:
             return ()
-        advice = f": use {short(_origin(http))} as its URL" if theirs[0] == "https" else ""
-        return self.in_response(http, session, f"the server redirects from {ours[0]} to {theirs[0]}{advice}")
+        advice = f": use {shortened(_origin(http))} as its URL" if target[0] == "https" else ""
+        return self.findings_in_response(
+            http, session, f"the server redirects from {current[0]} to {target[0]}{advice}"
+        )
 
 
 class Redirected(ExchangeEndRule):
@@ -94,8 +96,8 @@ class Redirected(ExchangeEndRule):
     who = "server"
     impact = Impact.COST
     level = NOTE
-    http_methods = ANY
-    statuses = REDIRECTS
+    http_methods = ALL_METHODS
+    statuses = REDIRECT_STATUSES
     once = True
     once_each = True
     source = "RFC 9110 §15.4"
@@ -103,9 +105,9 @@ class Redirected(ExchangeEndRule):
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if not http.is_redirect or (http.status in _TO_GET_STATUSES and messages_of(http)):
             return ()
-        text = f"{http.method} {short(http.path)} is redirected to {short(http.location)}"
+        text = f"{http.method} {shortened(http.path)} is redirected to {shortened(http.location)}"
         blames: Blames = "transport" if http.is_signed else "server"
-        return [finding._replace(blames=blames) for finding in self.in_response(http, session, text)]
+        return [finding._replace(blames=blames) for finding in self.findings_in_response(http, session, text)]
 
 
 class RedirectNotFollowed(HttpRule):
@@ -116,23 +118,28 @@ class RedirectNotFollowed(HttpRule):
 
     **On the wire.** `> {"id":1,"method":"initialize",…}`, answered with 307 to another host, and nothing more
 
-    **Instead.** Configure in the client the address to which it is redirected.
+    **Instead.** Configure the client with the address to which it is redirected.
     """
 
     id = "http/redirect-not-followed"
     level = WARNING
     at_end = True
-    statuses = REDIRECTS - _TO_GET_STATUSES
+    statuses = REDIRECT_STATUSES - _TO_GET_STATUSES
     source = "RFC 9110 §15.4"
 
     def on_end(self, session: Session, ending: CaptureEnd) -> Iterable[Finding]:
         if ending.reason == "open":
             return
-        for call in ending.left:
+        for call in ending.unanswered:
             http = call.http
             if call.outcome is Outcome.FAILED and http is not None and http.status in self.statuses:
-                text = f"{short(call.request.method)} is redirected to {short(http.location)}, and not repeated there"
-                yield from (finding._replace(blames="unknown") for finding in self.in_response(http, session, text))
+                text = (
+                    f"{shortened(call.request.method)} is redirected to {shortened(http.location)}, and "
+                    "not repeated there"
+                )
+                yield from (
+                    finding._replace(blames="unknown") for finding in self.findings_in_response(http, session, text)
+                )
 
 
 def _origin(http: HttpExchange) -> str:
@@ -141,10 +148,10 @@ def _origin(http: HttpExchange) -> str:
 
 
 def _scheme_and_host(address: str) -> tuple[str, str]:
-    """Returns scheme and host of an absolute HTTP address, in lower case, or two empty strings for anything else."""
-    scheme, mark, rest = address.lower().partition("://")
-    if not mark or scheme not in ("http", "https"):
+    """Returns the scheme and host of an absolute HTTP address, in lower case, or two empty strings for other texts."""
+    scheme, separator, remainder = address.lower().partition("://")
+    if not separator or scheme not in ("http", "https"):
         return "", ""
-    authority = rest.partition("/")[0].partition("?")[0].partition("#")[0]
+    authority = remainder.partition("/")[0].partition("?")[0].partition("#")[0]
     host, colon, port = authority.rpartition(":")
     return scheme, host if colon and port.isdigit() else authority

@@ -9,8 +9,15 @@ from analysis.conversation.session import Session
 from analysis.conversation.session_ids import FIELD
 from analysis.rules.base import NOTE, WARNING, CaptureEnd, Rule
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.odd_exchange import OddExchange
-from analysis.rules.support.exchanges import ANY, NOT_JUDGED, SESSIONS, SUCCESS, HttpRule, ResponseStartRule
+from analysis.rules.odd_exchange import ExchangeOddity
+from analysis.rules.support.exchanges import (
+    ALL_METHODS,
+    SESSION_REVISIONS,
+    SUCCESS_STATUSES,
+    UNRELATED_STATUSES,
+    HttpRule,
+    ResponseStartRule,
+)
 
 _TRANSPORTS: Final = "2025-03-26 basic/transports"
 _MIN_ID_CHARS: Final = 16
@@ -22,19 +29,19 @@ _match_hash: Final = re.compile(r"hmac:[0-9a-f]{16}").fullmatch
 
 
 class _IssuedIdRule(HttpRule):
-    """A rule about ids in responses."""
+    """A rule about session ids in responses."""
 
     who = "server"
-    versions = SESSIONS
-    http_methods = ANY
+    versions = SESSION_REVISIONS
+    http_methods = ALL_METHODS
     source = _TRANSPORTS
 
     def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        given = http.answer_fields.get(FIELD)
-        return self.check_issued_id(given, http, session) if given is not None and self.can_judge(http) else ()
+        issued_id = http.answer_fields.get(FIELD)
+        return self.check_issued_id(issued_id, http, session) if issued_id is not None and self.can_judge(http) else ()
 
-    def check_issued_id(self, given: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        """Returns what is wrong with an id in a response."""
+    def check_issued_id(self, issued_id: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        """Returns findings about a session id in a response."""
         raise NotImplementedError
 
 
@@ -51,14 +58,16 @@ class SessionIdCharacters(_IssuedIdRule):
     """
 
     id = "http/session-id-characters"
-    exchanges = OddExchange.OPENING | OddExchange.WITHOUT_ID | OddExchange.OTHER_ID
+    exchanges = ExchangeOddity.OPENING | ExchangeOddity.WITHOUT_ID | ExchangeOddity.OTHER_ID
     impact = Impact.CONNECTION
 
-    def check_issued_id(self, given: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if not _is_newly_issued(given, http) or (given and all("\x21" <= character <= "\x7e" for character in given)):
+    def check_issued_id(self, issued_id: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        if not _is_newly_issued(issued_id, http) or (
+            issued_id and all("\x21" <= character <= "\x7e" for character in issued_id)
+        ):
             return ()
-        problem = "has characters that are not visible ASCII" if given else "is empty"
-        return self.in_response(http, session, f"the session id {problem}")
+        problem = "has characters that are not visible ASCII" if issued_id else "is empty"
+        return self.findings_in_response(http, session, f"the session id {problem}")
 
 
 class SessionIdWeak(_IssuedIdRule):
@@ -75,24 +84,26 @@ class SessionIdWeak(_IssuedIdRule):
     """
 
     id = "http/session-id-weak"
-    exchanges = OddExchange.OPENING
+    exchanges = ExchangeOddity.OPENING
     level = WARNING
     impact = Impact.SECURITY
 
-    def check_issued_id(self, given: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        known = http.session_ids.get(given)
-        if not given or known is None or not http.is_opening:
+    def check_issued_id(self, issued_id: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        session_id = http.session_ids.get(issued_id)
+        if not issued_id or session_id is None or not http.is_initializing:
             return ()
-        if known.order != http.order:
-            is_other = known.order is not None and known.is_of_opening and http.fields.get(FIELD) != given
+        if session_id.order != http.order:
+            is_of_other_session = (
+                session_id.order is not None and session_id.is_of_opening and http.fields.get(FIELD) != issued_id
+            )
             text = "the session id was already issued to another session"
-            return self.in_response(http, session, text) if is_other else ()
-        if _match_hash(given):
+            return self.findings_in_response(http, session, text) if is_of_other_session else ()
+        if _match_hash(issued_id):
             return ()
-        if given.isdecimal():
-            return self.in_response(http, session, "the session id is a number")
-        if len(given) < _MIN_ID_CHARS:
-            return self.in_response(http, session, f"the session id has {len(given)} characters")
+        if issued_id.isdecimal():
+            return self.findings_in_response(http, session, "the session id is a number")
+        if len(issued_id) < _MIN_ID_CHARS:
+            return self.findings_in_response(http, session, f"the session id has {len(issued_id)} characters")
         return ()
 
 
@@ -107,19 +118,24 @@ class SessionIdLate(_IssuedIdRule):
     """
 
     id = "http/session-id-late"
-    exchanges = OddExchange.WITHOUT_ID | OddExchange.OTHER_ID
+    exchanges = ExchangeOddity.WITHOUT_ID | ExchangeOddity.OTHER_ID
     level = WARNING
     impact = Impact.CONNECTION
     needs_start = True
 
-    def check_issued_id(self, given: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        known = http.session_ids.get(given)
-        if known is None or known.order != http.order or known.is_of_opening or FIELD in http.fields:
+    def check_issued_id(self, issued_id: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        session_id = http.session_ids.get(issued_id)
+        if session_id is None or session_id.order != http.order or session_id.is_of_opening or FIELD in http.fields:
             return ()
-        is_known = session is not None and session.handshake is not None and session.lost_seq < 0
-        if not given or not is_known or session is None or http.session_ids.of_session(session) is not None:
+        is_session_known = session is not None and session.handshake is not None and session.lost_seq < 0
+        if (
+            not issued_id
+            or not is_session_known
+            or session is None
+            or http.session_ids.id_of_session(session) is not None
+        ):
             return ()
-        return self.in_response(http, session, "a session id is first sent after the response to initialize")
+        return self.findings_in_response(http, session, "a session id is first sent after the response to initialize")
 
 
 class SessionIdChanged(_IssuedIdRule):
@@ -130,25 +146,31 @@ class SessionIdChanged(_IssuedIdRule):
 
     **On the wire.** `> Mcp-Session-Id: 1868a90c…`, answered with `< Mcp-Session-Id: 77d1f0c2…`
 
-    **Instead.** Send the same id, or none, in every response until the session is over.
+    **Instead.** Send the same id, or none, in every response until the session ends.
     """
 
     id = "http/session-id-changed"
-    exchanges = OddExchange.OTHER_ID
+    exchanges = ExchangeOddity.OTHER_ID
     impact = Impact.CONNECTION
 
-    def check_issued_id(self, given: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        requested = http.fields.get(FIELD)
-        if not requested or given == requested or http.is_opening or FIELD in http.doubled or http.unrecorded:
+    def check_issued_id(self, issued_id: str, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        requested_id = http.fields.get(FIELD)
+        if (
+            not requested_id
+            or issued_id == requested_id
+            or http.is_initializing
+            or FIELD in http.repeated_fields
+            or http.unrecorded_sides
+        ):
             return ()
-        return self.in_response(http, session, "the response has a different session id than the request")
+        return self.findings_in_response(http, session, "the response has a different session id than the request")
 
 
 class DeadSessionServed(ResponseStartRule):
-    """A server continues to serve a session that is over.
+    """A server continues to serve a session that has ended.
 
-    **Why it matters.** The session has ended: the server answered 404, which tells the client to begin a new one, or
-    the client sent `DELETE`. The server keeps resources that it should free, and acts for a session that no longer
+    **Why it matters.** The session ended when the server answered 404, which tells the client to begin a new one, or
+    when the client sent `DELETE`. The server keeps resources that it should free, and acts for a session that no longer
     exists.
 
     **On the wire.** `DELETE /mcp`, answered with 200; later `POST /mcp` with the same id, answered with 200
@@ -158,28 +180,33 @@ class DeadSessionServed(ResponseStartRule):
 
     id = "http/dead-session-served"
     who = "server"
-    versions = SESSIONS
+    versions = SESSION_REVISIONS
     impact = Impact.WRONG
-    http_methods = ANY
-    exchanges = OddExchange.WITHOUT_ID | OddExchange.OTHER_ID
+    http_methods = ALL_METHODS
+    exchanges = ExchangeOddity.WITHOUT_ID | ExchangeOddity.OTHER_ID
     source = _TRANSPORTS
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if http.status is None or http.status == 404 or http.status in NOT_JUDGED or http.is_redirect:
+        if http.status is None or http.status == 404 or http.status in UNRELATED_STATUSES or http.is_redirect:
             return ()
-        if http.started is None:
+        if http.started_ref is None:
             return ()
-        known = http.session_ids.get(http.fields.get(FIELD, ""))
-        if known is None or known.is_alive or http.is_opening or not known.was_invalid_at(http.started):
+        session_id = http.session_ids.get(http.fields.get(FIELD, ""))
+        if (
+            session_id is None
+            or session_id.is_alive
+            or http.is_initializing
+            or not session_id.was_invalid_at(http.started_ref)
+        ):
             return ()
-        # Only an earlier DELETE counts: this request may be one itself.
-        was_deleted = known.deleted is not None and known.deleted.seq < http.started.seq
-        how = "had been deleted" if was_deleted else "was answered with 404"
-        is_error = bool(http.received) and all("error" in seen.body for seen in http.received)
-        what = f"an error with status {http.status} instead of 404" if is_error else f"status {http.status}"
-        # Deleting a session that is gone does nothing.
+        # Only an earlier DELETE counts: this request may be a DELETE itself.
+        was_deleted = session_id.deleted is not None and session_id.deleted.seq < http.started_ref.seq
+        end_text = "had been deleted" if was_deleted else "was answered with 404"
+        is_error = bool(http.server_messages) and all("error" in context.body for context in http.server_messages)
+        answer_text = f"an error with status {http.status} instead of 404" if is_error else f"status {http.status}"
+        # A DELETE for a session that no longer exists does nothing.
         level = NOTE if http.method == "DELETE" else None
-        return self.in_response(http, session, f"{what} in a session that {how}", level)
+        return self.findings_in_response(http, session, f"{answer_text} in a session that {end_text}", level)
 
 
 class SessionNotDeleted(Rule):
@@ -194,42 +221,42 @@ class SessionNotDeleted(Rule):
 
     id = "http/session-not-deleted"
     who = "client"
-    versions = SESSIONS
+    versions = SESSION_REVISIONS
     level = NOTE
     impact = Impact.COST
     at_end = True
     needs_http = True
-    exchanges = OddExchange.OPENING
+    exchanges = ExchangeOddity.OPENING
     source = _TRANSPORTS
 
     def __init__(self) -> None:
         super().__init__()
-        self._ids: dict[int, HttpExchange] = {}
+        self._openings: dict[int, HttpExchange] = {}
 
     def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if session is not None and http.is_opening and len(self._ids) < _MAX_SESSIONS:
-            self._ids[session.number] = http
+        if session is not None and http.is_initializing and len(self._openings) < _MAX_SESSIONS:
+            self._openings[session.number] = http
         return ()
 
     def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:  # noqa: ARG002 - the same for all hooks
-        return like.method == "POST" and like.status in SUCCESS
+        return like.method == "POST" and like.status in SUCCESS_STATUSES
 
     def on_end(self, session: Session, ending: CaptureEnd) -> Iterable[Finding]:
-        opening = self._ids.get(session.number)
+        opening = self._openings.get(session.number)
         if opening is None or ending.reason != "closed" or session.lost_seq >= 0:
             return ()
-        known = opening.session_ids.get(opening.session_ids.of_session(session) or "")
-        if known is None or not known.is_alive or known.last is None:
+        session_id = opening.session_ids.get(opening.session_ids.id_of_session(session) or "")
+        if session_id is None or not session_id.is_alive or session_id.last is None:
             return ()
-        if known.tried:
-            if known.kept_by in (None, 401, 403, 404, 405, 429):
+        if session_id.tried:
+            if session_id.kept_by in (None, 401, 403, 404, 405, 429):
                 return ()
-            text = f"the session was not ended: its DELETE was refused with status {known.kept_by}"
-            return [self.finding(known.last, text, session=session, blames="unknown")]
-        return [self.finding(known.last, "the session was not ended by DELETE", session=session)]
+            text = f"the session was not ended: its DELETE was refused with status {session_id.kept_by}"
+            return [self.finding(session_id.last, text, session=session, blames="unknown")]
+        return [self.finding(session_id.last, "the session was not ended by DELETE", session=session)]
 
 
-def _is_newly_issued(given: str, http: HttpExchange) -> bool:
+def _is_newly_issued(issued_id: str, http: HttpExchange) -> bool:
     """Whether an exchange issues this id instead of repeating it."""
-    known = http.session_ids.get(given)
-    return http.is_opening or (known is not None and known.order == http.order)
+    session_id = http.session_ids.get(issued_id)
+    return http.is_initializing or (session_id is not None and session_id.order == http.order)

@@ -4,20 +4,20 @@ from collections.abc import Iterable
 from typing import Final
 
 from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
-from analysis.conversation.routing import IDLE_NS
+from analysis.conversation.routing import MAX_IDLE_NS
 from analysis.conversation.session import Session
 from analysis.conversation.session_ids import FIELD, SessionId
 from analysis.protocol.revisions import rank_of
 from analysis.rules.base import ERROR, NOTE, RACE_NS, WARNING
 from analysis.rules.error.codes import text_of
 from analysis.rules.finding import Finding, Impact, Level
-from analysis.rules.odd_exchange import OddExchange
+from analysis.rules.odd_exchange import ExchangeOddity
 from analysis.rules.support.eras import AllEras
 from analysis.rules.support.exchanges import (
-    ANY,
-    NOT_JUDGED,
-    SESSIONS,
-    SUCCESS,
+    ALL_METHODS,
+    SESSION_REVISIONS,
+    SUCCESS_STATUSES,
+    UNRELATED_STATUSES,
     ExchangeEndRule,
     HttpRule,
     ResponseStartRule,
@@ -33,25 +33,29 @@ _MAX_UNKNOWN_SESSION_IDS: Final = 100
 class _MissingIdRule(HttpRule):
     """A rule about requests without the session id that their client has received."""
 
-    versions = AllEras(*SESSIONS)
-    http_methods = ANY
+    versions = AllEras(*SESSION_REVISIONS)
+    http_methods = ALL_METHODS
     source = _TRANSPORTS
 
     def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if FIELD in http.fields or http.started is None or http.is_modern or http.is_opening:
+        if FIELD in http.fields or http.started_ref is None or http.is_modern or http.is_initializing:
             return ()
-        if not http.sent and http.method == "POST":
-            return ()  # it is unclear what was sent
+        if not http.client_messages and http.method == "POST":
+            return ()  # the capture does not show which message was sent
         rank = rank_of(http.fields.get(VERSION_FIELD))
-        if rank is not None and not SESSIONS.holds(rank, None):
+        if rank is not None and not SESSION_REVISIONS.applies_to(rank, None):
             return ()
-        given = [session_id for session_id in http.session_ids.issued_to(http.client) if _should_have(http, session_id)]
-        return self.check_missing_id(http, session, given) if given and self.can_judge(http) else ()
+        issued_ids = [
+            session_id
+            for session_id in http.session_ids.issued_to(http.client_fingerprint)
+            if _should_have(http, session_id)
+        ]
+        return self.check_missing_id(http, session, issued_ids) if issued_ids and self.can_judge(http) else ()
 
     def check_missing_id(
-        self, http: HttpExchange, session: Session | None, given: list[SessionId]
+        self, http: HttpExchange, session: Session | None, issued_ids: list[SessionId]
     ) -> Iterable[Finding]:
-        """Returns what is wrong with a request of a client that has received these ids."""
+        """Returns findings about a request of a client that has received these ids."""
         raise NotImplementedError
 
 
@@ -66,7 +70,7 @@ class MissingSessionHeader(_MissingIdRule):
     """
 
     id = "http/missing-session-header"
-    exchanges = OddExchange.WITHOUT_ID
+    exchanges = ExchangeOddity.WITHOUT_ID
     who = "client"
     needs_start = True
 
@@ -76,24 +80,24 @@ class MissingSessionHeader(_MissingIdRule):
         self.needs_start = False  # type: ignore[misc]
 
     def check_missing_id(
-        self, http: HttpExchange, session: Session | None, given: list[SessionId]
+        self, http: HttpExchange, session: Session | None, issued_ids: list[SessionId]
     ) -> Iterable[Finding]:
-        own = given[-1].session
-        if own is None or not all(
-            session_id.session is not None and session_id.session.observed_start for session_id in given
+        own_session = issued_ids[-1].session
+        if own_session is None or not all(
+            session_id.session is not None and session_id.session.observed_start for session_id in issued_ids
         ):
             return ()
-        level: Level = ERROR if len(given) == 1 else WARNING
-        findings = self.in_request(
+        level: Level = ERROR if len(issued_ids) == 1 else WARNING
+        findings = self.findings_in_request(
             http, session, f"{http.method} without the session id that the client received", level
         )
-        return [finding._replace(session=own.number) for finding in findings]
+        return [finding._replace(session=own_session.number) for finding in findings]
 
 
 class MissingSessionNot400(_MissingIdRule):
     """A request without a session id is refused with a status other than 400.
 
-    **Why it matters.** 404 tells the client that its session is over, so it needlessly begins a new one.
+    **Why it matters.** 404 tells the client that its session has ended, so it needlessly begins a new one.
 
     **On the wire.** `POST /mcp` without the id that the client received, answered with `404 Not Found`
 
@@ -101,7 +105,7 @@ class MissingSessionNot400(_MissingIdRule):
     """
 
     id = "http/missing-session-not-400"
-    exchanges = OddExchange.WITHOUT_ID
+    exchanges = ExchangeOddity.WITHOUT_ID
     needs_body = True
     who = "server"
     level = WARNING
@@ -109,25 +113,27 @@ class MissingSessionNot400(_MissingIdRule):
 
     def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:
         status = like.status or 0
-        is_refusal = 400 < status < 500 and status not in NOT_JUDGED
+        is_refusal = 400 < status < 500 and status not in UNRELATED_STATUSES
         return is_refusal and super().concerns_exchange(hook, like)
 
     def check_missing_id(
-        self, http: HttpExchange, session: Session | None, given: list[SessionId]
+        self, http: HttpExchange, session: Session | None, issued_ids: list[SessionId]
     ) -> Iterable[Finding]:
         if http.method != "POST" and http.status == _METHOD_NOT_ALLOWED:
             return ()
         text = f"a request without a session id is refused with status {http.status}"
-        findings = self.in_response(http, session, text, self.level)
-        own = given[-1].session
-        return findings if own is None else [finding._replace(session=own.number) for finding in findings]
+        findings = self.findings_in_response(http, session, text, self.level)
+        own_session = issued_ids[-1].session
+        return (
+            findings if own_session is None else [finding._replace(session=own_session.number) for finding in findings]
+        )
 
 
 class UnknownSessionId(ResponseStartRule):
     """A client sends a session id that the server never issued.
 
-    **Why it matters.** The server does not know the id: it was invented, altered in transit, or kept from an earlier
-    run.
+    **Why it matters.** The server does not know the id: the client invented it or kept it from an earlier run, or it
+    was altered in transit.
 
     **On the wire.** `Mcp-Session-Id: "1868A90C…"` where `1868a90c…` was issued
 
@@ -136,52 +142,55 @@ class UnknownSessionId(ResponseStartRule):
 
     id = "http/unknown-session-id"
     who = "client"
-    versions = SESSIONS
+    versions = SESSION_REVISIONS
     level = WARNING
     impact = Impact.CONNECTION
-    http_methods = ANY
+    http_methods = ALL_METHODS
     needs_start = True
-    exchanges = OddExchange.OTHER_ID
+    exchanges = ExchangeOddity.OTHER_ID
     source = _TRANSPORTS
 
     def __init__(self) -> None:
         super().__init__()
-        # A request with an unknown id belongs to a session that began before the recording.
+        # A request with an unknown id seems to belong to a session that began before the recording.
         self.needs_start = False  # type: ignore[misc]
-        self._reported: set[str] = set()
-        self._checked: set[str] = set()
+        self._reported_ids: set[str] = set()
+        self._compared_ids: set[str] = set()
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         id_ = http.fields.get(FIELD)
         if (
             not id_
-            or http.started is None
-            or id_ in self._reported
-            or len(self._reported) >= _MAX_UNKNOWN_SESSION_IDS
+            or http.started_ref is None
+            or id_ in self._reported_ids
+            or len(self._reported_ids) >= _MAX_UNKNOWN_SESSION_IDS
             or not http.is_whole
         ):
             return ()
         ids = http.session_ids
-        known = ids.get(id_)
-        if (known is not None and known.given is not None) or ids.forgotten or http.is_modern:
+        session_id = ids.get(id_)
+        if (session_id is not None and session_id.given is not None) or ids.forgotten_count or http.is_modern:
             return ()
-        plain = _plain(id_)
-        if self._should_compare(id_) and any(
-            other != id_ and _plain(other) == plain and ids.is_issued(other) for other in ids.known()
+        plain_id = _plain_id(id_)
+        if self._begin_comparison(id_) and any(
+            other_id != id_ and _plain_id(other_id) == plain_id and ids.is_issued(other_id) for other_id in ids.ids()
         ):
             text = "the session id differs from the issued one only in case, quotes or spaces"
-        elif http.started.t_ns > IDLE_NS:
+        elif http.started_ref.t_ns > MAX_IDLE_NS:
             text = "the server never issued this session id"
         else:
-            return ()  # it may have been issued before the recording
-        self._reported.add(id_)
-        return self.in_request(http, session, text)
+            return ()  # the server may have issued the id before the recording
+        self._reported_ids.add(id_)
+        return self.findings_in_request(http, session, text)
 
-    def _should_compare(self, id_: str) -> bool:
-        """Whether to compare an id with all others: each id only once, no hashes, and only up to a limit."""
-        if id_ in self._checked or id_.startswith("hmac:") or len(self._checked) >= _MAX_UNKNOWN_SESSION_IDS:
+    def _begin_comparison(self, id_: str) -> bool:
+        """Records the comparison of an id with all others; returns whether to make it.
+
+        Hashes are not compared, an id is compared only once, and the number of ids is limited.
+        """
+        if id_ in self._compared_ids or id_.startswith("hmac:") or len(self._compared_ids) >= _MAX_UNKNOWN_SESSION_IDS:
             return False
-        self._checked.add(id_)
+        self._compared_ids.add(id_)
         return True
 
 
@@ -199,25 +208,29 @@ class UnknownSessionStatus(ExchangeEndRule):
 
     id = "http/unknown-session-status"
     who = "server"
-    versions = AllEras(*SESSIONS)
+    versions = AllEras(*SESSION_REVISIONS)
     level = WARNING
     impact = Impact.CONNECTION
-    statuses = SUCCESS
-    exchanges = OddExchange.RECEIVED
+    statuses = SUCCESS_STATUSES
+    exchanges = ExchangeOddity.RECEIVED
     source = _TRANSPORTS
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if http.is_modern or not http.received or not all("error" in seen.body for seen in http.received):
+        if (
+            http.is_modern
+            or not http.server_messages
+            or not all("error" in context.body for context in http.server_messages)
+        ):
             return ()
-        if not any("session" in text_of(seen) for seen in http.received) or not lacks_session(http):
+        if not any("session" in text_of(context) for context in http.server_messages) or not lacks_session(http):
             return ()
         if FIELD not in http.fields:
             text = f"a request without a session id is refused with an error and status {http.status}, not 400"
-        elif (known := http.session_ids.get(http.fields[FIELD])) is not None and not known.is_alive:
-            return ()  # `http/dead-session-served` reports it
+        elif (session_id := http.session_ids.get(http.fields[FIELD])) is not None and not session_id.is_alive:
+            return ()  # `http/dead-session-served` reports this
         else:
             text = f"a request with an unknown session id is refused with an error and status {http.status}, not 404"
-        return self.in_response(http, session, text)
+        return self.findings_in_response(http, session, text)
 
 
 class InitializeWithSessionId(ResponseStartRule):
@@ -233,19 +246,19 @@ class InitializeWithSessionId(ResponseStartRule):
 
     id = "http/initialize-with-session-id"
     who = "client"
-    versions = SESSIONS
+    versions = SESSION_REVISIONS
     impact = Impact.CONNECTION
-    exchanges = OddExchange.OPENING
+    exchanges = ExchangeOddity.OPENING
     source = _TRANSPORTS
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         id_ = http.fields.get(FIELD)
-        if not id_ or http.started is None or not http.is_opening:
+        if not id_ or http.started_ref is None or not http.is_initializing:
             return ()
-        known = http.session_ids.get(id_)
-        is_gone = known is not None and known.gone is not None and known.gone.seq < http.started.seq
+        session_id = http.session_ids.get(id_)
+        is_gone = session_id is not None and session_id.gone is not None and session_id.gone.seq < http.started_ref.seq
         text = "initialize carries a session id" + (" that was answered with 404" if is_gone else "")
-        return self.in_request(http, session, text, ERROR if is_gone else WARNING)
+        return self.findings_in_request(http, session, text, ERROR if is_gone else WARNING)
 
 
 class SessionReusedAfter404(ResponseStartRule):
@@ -260,21 +273,21 @@ class SessionReusedAfter404(ResponseStartRule):
 
     id = "http/session-reused-after-404"
     who = "client"
-    versions = SESSIONS
+    versions = SESSION_REVISIONS
     impact = Impact.CONNECTION
-    http_methods = ANY
-    exchanges = OddExchange.WITHOUT_ID | OddExchange.OTHER_ID
+    http_methods = ALL_METHODS
+    exchanges = ExchangeOddity.WITHOUT_ID | ExchangeOddity.OTHER_ID
     source = _TRANSPORTS
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        known = http.session_ids.get(http.fields.get(FIELD, ""))
-        if known is None or known.gone is None or http.started is None or http.is_opening:
+        session_id = http.session_ids.get(http.fields.get(FIELD, ""))
+        if session_id is None or session_id.gone is None or http.started_ref is None or http.is_initializing:
             return ()
-        late_ns = http.started.t_ns - known.gone.t_ns
-        if late_ns <= RACE_NS:
+        delay_ns = http.started_ref.t_ns - session_id.gone.t_ns
+        if delay_ns <= RACE_NS:
             return ()
-        text = f"the session id was answered with 404 {late_ns / 1e9:.0f} s earlier"
-        return self.in_request(http, session, text)
+        text = f"the session id was answered with 404 {delay_ns / 1e9:.0f} s earlier"
+        return self.findings_in_request(http, session, text)
 
 
 class DeleteWithoutSession(ResponseStartRule):
@@ -290,45 +303,45 @@ class DeleteWithoutSession(ResponseStartRule):
 
     id = "http/delete-without-session"
     who = "client"
-    versions = AllEras(*SESSIONS)
+    versions = AllEras(*SESSION_REVISIONS)
     impact = Impact.COST
     http_methods = frozenset({"DELETE"})
     replaces = ("http/missing-session-header",)
-    exchanges = OddExchange.WITHOUT_ID
+    exchanges = ExchangeOddity.WITHOUT_ID
     source = _TRANSPORTS
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if FIELD in http.fields or not _uses_sessions(http, session):
             return ()
-        # The capture shows no id that the client received, so it has no session to delete.
-        is_needless = not http.session_ids.issued_to(http.client)
-        return self.in_request(http, session, "DELETE without a session id", NOTE if is_needless else ERROR)
+        # As far as the capture shows, the client never received an id, so it has no session to delete.
+        is_needless = not http.session_ids.issued_to(http.client_fingerprint)
+        return self.findings_in_request(http, session, "DELETE without a session id", NOTE if is_needless else ERROR)
 
 
 def _uses_sessions(http: HttpExchange, session: Session | None) -> bool:
     """Whether a client is known to use a revision with sessions."""
-    rank, era = http.transported(session)
+    rank, era = http.transport_revision_and_era(session)
     if rank is not None:
-        return SESSIONS.holds(rank, era)
-    given = http.session_ids.issued_to(http.client)
+        return SESSION_REVISIONS.applies_to(rank, era)
+    issued_ids = http.session_ids.issued_to(http.client_fingerprint)
     return any(
-        session_id.session is not None and SESSIONS.holds(rank_of(session_id.session.handshake), None)
-        for session_id in given
+        session_id.session is not None and SESSION_REVISIONS.applies_to(rank_of(session_id.session.handshake), None)
+        for session_id in issued_ids
     )
 
 
 def _should_have(http: HttpExchange, session_id: SessionId) -> bool:
-    """Whether a request should carry an id: its client has received it, and its session is not known to be over."""
-    if session_id.given is None or http.started is None or session_id.order is None or not session_id.is_of_opening:
+    """Whether a request should have an id: its client has received it, and its session is not known to have ended."""
+    if session_id.given is None or http.started_ref is None or session_id.order is None or not session_id.is_of_opening:
         return False
     if (
-        session_id.given.seq >= http.started.seq
+        session_id.given.seq >= http.started_ref.seq
         or session_id.path != http.path
-        or session_id.was_invalid_at(http.started)
+        or session_id.was_invalid_at(http.started_ref)
     ):
         return False
-    return session_id.session is not None and SESSIONS.holds(rank_of(session_id.session.handshake), None)
+    return session_id.session is not None and SESSION_REVISIONS.applies_to(rank_of(session_id.session.handshake), None)
 
 
-def _plain(id_: str) -> str:
+def _plain_id(id_: str) -> str:
     return id_.strip(" \t\"'").casefold()

@@ -4,20 +4,20 @@ from collections.abc import Iterable
 from typing import Final
 
 from analysis.conversation.call import MessageContext, Outcome
-from analysis.conversation.failure import failed_by
-from analysis.conversation.http_exchange import MAX_BODY_MESSAGES, STREAM, WITHOUT_BODY, HttpExchange
-from analysis.conversation.message import Invalid, Notification, Request, Response
+from analysis.conversation.failure import failed_party
+from analysis.conversation.http_exchange import BODILESS_STATUSES, EVENT_STREAM, MAX_BODY_MESSAGES, HttpExchange
+from analysis.conversation.message import InvalidMessage, Notification, Request, Response
 from analysis.conversation.session import Session
 from analysis.protocol.revisions import since
 from analysis.rules.base import Rule
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.odd_exchange import OddExchange
-from analysis.rules.support.echoes import echoed
-from analysis.rules.support.eras import short
+from analysis.rules.odd_exchange import ExchangeOddity
+from analysis.rules.support.echoes import echoed_message
+from analysis.rules.support.eras import shortened
 from analysis.rules.support.exchanges import (
     JSON,
-    SESSIONS,
-    SUCCESS,
+    SESSION_REVISIONS,
+    SUCCESS_STATUSES,
     ExchangeEndRule,
     HttpRule,
     ResponseStartRule,
@@ -29,12 +29,12 @@ from analysis.rules.support.exchanges import (
 from analysis.rules.support.message_text import is_not_json
 
 _TRANSPORTS: Final = "2025-03-26 basic/transports"
-_STREAMABLE: Final = since("2025-03-26")
-_BATCHES: Final = 1
+_STREAMABLE_REVISIONS: Final = since("2025-03-26")
+_BATCH_RANK: Final = 1
 """The rank of the only revision that has arrays of messages."""
-_ACCEPTED: Final = 202
-_NOT_ABOUT_GET: Final = frozenset({401, 403, 405, 429})
-"""Statuses that refuse a GET for other reasons, or as they should (405)."""
+_ACCEPTED_STATUS: Final = 202
+_USUAL_REFUSAL_STATUSES: Final = frozenset({401, 403, 405, 429})
+"""Statuses with which a server may refuse any request, or should refuse a GET (405)."""
 
 
 class NotificationStatus(ExchangeEndRule):
@@ -50,28 +50,32 @@ class NotificationStatus(ExchangeEndRule):
 
     id = "http/notification-status"
     who = "server"
-    versions = _STREAMABLE
-    statuses = frozenset({*SUCCESS} - {_ACCEPTED})
-    exchanges = OddExchange.SENT
+    versions = _STREAMABLE_REVISIONS
+    statuses = frozenset({*SUCCESS_STATUSES} - {_ACCEPTED_STATUS})
+    exchanges = ExchangeOddity.SENT
     source = _TRANSPORTS
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if not http.sent or isinstance(http.sent[0].message, Request) or len(http.sent) >= MAX_BODY_MESSAGES:
+        if (
+            not http.client_messages
+            or isinstance(http.client_messages[0].message, Request)
+            or len(http.client_messages) >= MAX_BODY_MESSAGES
+        ):
             return ()
-        if not all(isinstance(context.message, (Notification, Response)) for context in http.sent):
+        if not all(isinstance(context.message, (Notification, Response)) for context in http.client_messages):
             return ()
-        if any(isinstance(context.message, Response) for context in http.received):
+        if any(isinstance(context.message, Response) for context in http.server_messages):
             return ()  # `jsonrpc/notification-answered` reports the response
-        if any(echoed(context) is not None for context in http.received):
-            return ()  # `id/echoed-frame` reports it
-        if http.sent[0].message.index is not None and http.sent[0].rank == _BATCHES:
-            return ()  # `batch/empty-response` reports it
-        kind = "a response" if isinstance(http.sent[0].message, Response) else "a notification"
-        return self.in_response(http, session, f"{kind} is accepted with status {http.status} instead of 202")
+        if any(echoed_message(context) is not None for context in http.server_messages):
+            return ()  # `id/echoed-frame` reports this
+        if http.client_messages[0].message.index is not None and http.client_messages[0].rank == _BATCH_RANK:
+            return ()  # `batch/empty-response` reports this
+        kind = "a response" if isinstance(http.client_messages[0].message, Response) else "a notification"
+        return self.findings_in_response(http, session, f"{kind} is accepted with status {http.status} instead of 202")
 
 
 class AcceptedWithBody(ExchangeEndRule):
-    """The status 202 comes with a body.
+    """A response with the status 202 has a body.
 
     **Why it matters.** Status 202 promises no response, so clients do not read the body.
 
@@ -83,14 +87,14 @@ class AcceptedWithBody(ExchangeEndRule):
     id = "http/accepted-with-body"
     who = "server"
     impact = Impact.HINT
-    versions = _STREAMABLE
-    statuses = frozenset({_ACCEPTED})
+    versions = _STREAMABLE_REVISIONS
+    statuses = frozenset({_ACCEPTED_STATUS})
     source = _TRANSPORTS
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if not http.response_size or not messages_of(http):
             return ()
-        return self.in_response(http, session, f"status 202 has a body of {http.response_size:,} bytes")
+        return self.findings_in_response(http, session, f"status 202 has a body of {http.response_size:,} bytes")
 
 
 class RequestNotAnswered(ExchangeEndRule):
@@ -107,28 +111,28 @@ class RequestNotAnswered(ExchangeEndRule):
     id = "http/request-not-answered"
     needs_body = True
     who = "server"
-    versions = _STREAMABLE
-    statuses = SUCCESS
-    exchanges = OddExchange.RECEIVED
+    versions = _STREAMABLE_REVISIONS
+    statuses = SUCCESS_STATUSES
+    exchanges = ExchangeOddity.RECEIVED
     source = _TRANSPORTS
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if http.ended_by != "complete" or http.media_type == STREAM or http.received:
+        if http.ended_by != "complete" or http.media_type == EVENT_STREAM or http.server_messages:
             return ()
-        if http.response_size and (http.status not in WITHOUT_BODY or http.media_type == JSON):
+        if http.response_size and (http.status not in BODILESS_STATUSES or http.media_type == JSON):
             return ()
-        # A cancellation may have been lost.
+        # If records were lost after a request was sent, its cancellation may be among them.
         requests = [context for context in requests_of(http) if context.message.seq > context.session.lost_seq]
-        cancelled = {ended.request.seq for ended in http.unawaited if ended.outcome is Outcome.CANCELLED}
-        waiting = [
+        cancelled_seqs = {call.request.seq for call in http.ended_calls if call.outcome is Outcome.CANCELLED}
+        unanswered_requests = [
             context
             for context in requests
-            if not is_cancelled(context, self.fold) and context.message.seq not in cancelled
+            if not is_cancelled(context, self.fold) and context.message.seq not in cancelled_seqs
         ]
-        if not waiting:
+        if not unanswered_requests:
             return ()
-        text = f"{short(waiting[0].method)} is answered with status {http.status} and nothing else"
-        return self.in_response(http, session, text)
+        text = f"{shortened(unanswered_requests[0].method)} is answered with status {http.status} and nothing else"
+        return self.findings_in_response(http, session, text)
 
 
 class ResponseContentType(ExchangeEndRule):
@@ -144,19 +148,21 @@ class ResponseContentType(ExchangeEndRule):
     id = "http/response-content-type"
     needs_body = True
     who = "server"
-    versions = _STREAMABLE
-    statuses = frozenset({*SUCCESS} - WITHOUT_BODY)
+    versions = _STREAMABLE_REVISIONS
+    statuses = frozenset({*SUCCESS_STATUSES} - BODILESS_STATUSES)
     source = _TRANSPORTS
 
     def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:
-        return like.media_type not in (JSON, STREAM) and super().concerns_exchange(hook, like)
+        return like.media_type not in (JSON, EVENT_STREAM) and super().concerns_exchange(hook, like)
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if not http.response_size or not requests_of(http):
             return ()
-        media, said = short(http.media_type), f": {http.response_gist}" if http.response_gist else ""
-        text = f"a request is answered with {media}{said}" if media else f"a response has no content type{said}"
-        return self.in_response(http, session, text)
+        media, gist_text = shortened(http.media_type), f": {http.response_gist}" if http.response_gist else ""
+        text = (
+            f"a request is answered with {media}{gist_text}" if media else f"a response has no content type{gist_text}"
+        )
+        return self.findings_in_response(http, session, text)
 
 
 class BodyNotJson(HttpRule):
@@ -173,36 +179,38 @@ class BodyNotJson(HttpRule):
     """
 
     id = "http/body-not-json"
-    exchanges = OddExchange.SENT | OddExchange.RECEIVED
+    exchanges = ExchangeOddity.SENT | ExchangeOddity.RECEIVED
     source = _TRANSPORTS
 
     def on_exchange_end(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if http.is_ours:
+        if http.is_from_recorder:
             return ()
-        if len(http.sent) == 1 and is_not_json(http.sent[0]):
+        if len(http.client_messages) == 1 and is_not_json(http.client_messages[0]):
             return [
                 self.finding(
-                    http.sent[0], "the body of the POST is not JSON, so it cannot be read as a message", session=session
+                    http.client_messages[0],
+                    "the body of the POST is not JSON, so it cannot be read as a message",
+                    session=session,
                 )
             ]
-        first = http.received[0] if http.received else None
-        if first is None or not is_not_json(first) or http.is_for_stream or not requests_of(http):
+        first_received = http.server_messages[0] if http.server_messages else None
+        if first_received is None or not is_not_json(first_received) or http.is_for_stream or not requests_of(http):
             return ()
-        if http.status is None or http.status not in SUCCESS or http.status in WITHOUT_BODY:
+        if http.status is None or http.status not in SUCCESS_STATUSES or http.status in BODILESS_STATUSES:
             return ()
         return [
             self.finding(
-                first,
-                f"the response to {short(requests_of(http)[0].method)} has status {http.status}, but is not JSON",
+                first_received,
+                f"the response to {shortened(requests_of(http)[0].method)} has status {http.status}, but is not JSON",
                 session=session,
             )
         ]
 
 
 class JsonNotSingle(ExchangeEndRule):
-    """The JSON that answers a request is not one response.
+    """The JSON that answers a request is not a single response.
 
-    **Why it matters.** Clients take the body for the response that they are waiting for. A server that also sends other
+    **Why it matters.** Clients treat the body as the response that they are waiting for. A server that also sends other
     messages has to use a stream of events.
 
     **On the wire.** `< {"method":"notifications/message",…}` as the whole body, of type `application/json`
@@ -212,31 +220,31 @@ class JsonNotSingle(ExchangeEndRule):
 
     id = "http/json-not-single"
     who = "server"
-    versions = _STREAMABLE
-    statuses = SUCCESS
+    versions = _STREAMABLE_REVISIONS
+    statuses = SUCCESS_STATUSES
     media = JSON
-    exchanges = OddExchange.RECEIVED
+    exchanges = ExchangeOddity.RECEIVED
     source = _TRANSPORTS
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        received = http.received
+        received = http.server_messages
         if len(received) == 1 and isinstance(received[0].message, Response) and received[0].message.index is None:
             return ()
         if not requests_of(http):
             return ()
-        bodies = [context for context in http.received if context.message.frames[0].unit == "http_body"]
+        bodies = [context for context in http.server_messages if context.message.frames[0].unit == "http_body"]
         for context in bodies:
             message = context.message
             if isinstance(message, (Request, Notification)):
-                if echoed(context) is not None:
-                    # `id/echoed-frame` reports all others.
+                if echoed_message(context) is not None:
+                    # `id/echoed-frame` reports all other echoes.
                     text = "the JSON response is the request itself"
                     return [self.finding(context, text, session=session)] if context.method == "ping" else []
                 kind = "a request" if isinstance(message, Request) else "a notification"
                 return [self.finding(context, f"the JSON response is {kind}", session=session)]
         # In other revisions `batch/not-supported-version` reports the array.
         is_array = bool(bodies) and bodies[0].message.index is not None
-        if not is_array or bodies[0].rank != _BATCHES or http.sent[0].message.index is not None:
+        if not is_array or bodies[0].rank != _BATCH_RANK or http.client_messages[0].message.index is not None:
             return ()
         return [self.finding(bodies[0], "one request is answered with an array", session=session)]
 
@@ -255,7 +263,7 @@ class ResponseIdMismatch(Rule):
 
     id = "http/response-id-mismatch"
     who = "server"
-    versions = _STREAMABLE
+    versions = _STREAMABLE_REVISIONS
     needs_http = True
     sender = "server"
     replaces = ("id/unknown-response",)
@@ -266,8 +274,10 @@ class ResponseIdMismatch(Rule):
         if http is None or message.frames[0].unit != "http_body" or not isinstance(message, Response):
             return ()
         id_ = message.id
-        for sent in http.sent:
-            if isinstance(sent.message, Invalid) or (isinstance(sent.message, Request) and sent.message.id == id_):
+        for sent_context in http.client_messages:
+            if isinstance(sent_context.message, InvalidMessage) or (
+                isinstance(sent_context.message, Request) and sent_context.message.id == id_
+            ):
                 return ()
         if id_ is None or id_.type == "null" or context.is_converted:
             return ()
@@ -291,24 +301,26 @@ class GetAnswer(ResponseStartRule):
     id = "http/get-answer"
     needs_body = True
     who = "server"
-    versions = SESSIONS
+    versions = SESSION_REVISIONS
     http_methods = frozenset({"GET"})
-    statuses = frozenset({*SUCCESS, *range(400, 502)} - _NOT_ABOUT_GET)
+    statuses = frozenset({*SUCCESS_STATUSES, *range(400, 502)} - _USUAL_REFUSAL_STATUSES)
     source = _TRANSPORTS
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if http.media_type == STREAM and http.status in SUCCESS:
+        if http.media_type == EVENT_STREAM and http.status in SUCCESS_STATUSES:
             return ()
-        if http.status not in SUCCESS:
-            if not http.accepts_stream or lacks_session(http) or failed_by(http) != "server":
-                return ()  # the refusal may be right, or from someone else
-            known = http.session_ids.get(http.session_id or "")
-            if any("error" in context.body for context in http.received) or (known is not None and known.had_stream):
+        if http.status not in SUCCESS_STATUSES:
+            if not http.accepts_stream or lacks_session(http) or failed_party(http) != "server":
+                return ()  # the refusal may be right, or may not come from the server
+            session_id = http.session_ids.get(http.session_id or "")
+            if any("error" in context.body for context in http.server_messages) or (
+                session_id is not None and session_id.had_stream
+            ):
                 return ()  # the server may have forgotten the session
-            return self.in_response(
+            return self.findings_in_response(
                 http,
                 session,
                 f"a GET for a stream is refused with status {http.status}; a server without one should send 405",
             )
-        media = short(http.media_type) or "no content type"
-        return self.in_response(http, session, f"a GET is answered with status {http.status} and {media}")
+        media = shortened(http.media_type) or "no content type"
+        return self.findings_in_response(http, session, f"a GET is answered with status {http.status} and {media}")

@@ -5,7 +5,7 @@ from typing import ClassVar, Final
 
 from analysis.conversation.call import MessageContext
 from analysis.conversation.fold import Fold
-from analysis.conversation.http_exchange import MAX_BODY_MESSAGES, STREAM, HttpExchange
+from analysis.conversation.http_exchange import EVENT_STREAM, MAX_BODY_MESSAGES, HttpExchange
 from analysis.conversation.message import Side
 from analysis.conversation.record_ref import RecordRef
 from analysis.conversation.session import Session
@@ -13,21 +13,29 @@ from analysis.conversation.subscriptions import LISTEN, UPDATED
 from analysis.protocol.revisions import MODERN_ERA, Span, since
 from analysis.rules.base import ERROR, WARNING, CaptureEnd, Rule
 from analysis.rules.finding import Finding, Impact, Level
-from analysis.rules.support.eras import member, short
-from analysis.rules.support.exchanges import SESSIONS, SUCCESS, HttpRule, is_cut, is_open, requests_of, waiting_for
+from analysis.rules.support.eras import member, shortened
+from analysis.rules.support.exchanges import (
+    SESSION_REVISIONS,
+    SUCCESS_STATUSES,
+    HttpRule,
+    is_cut,
+    is_open,
+    requests_of,
+    unanswered_call,
+)
 from analysis.rules.support.tokens import Token, token_of, tokens_of
-from analysis.rules.support.tokens import is_open as is_going_on
+from analysis.rules.support.tokens import is_open as is_token_open
 
 _TRANSPORTS: Final = "2025-03-26 basic/transports"
 _SOURCES: Final = f"{_TRANSPORTS}; 2026-07-28 basic/transports/streamable-http"
-_STREAMABLE: Final = since("2025-03-26")
+_STREAMABLE_REVISIONS: Final = since("2025-03-26")
 _LEVELS: Final[dict[Span, Level]] = {MODERN_ERA: ERROR}
 PROGRESS: Final = "notifications/progress"
-CHANGES: Final = frozenset(
+CHANGE_METHODS: Final = frozenset(
     {UPDATED, *(f"notifications/{kind}/list_changed" for kind in ("tools", "prompts", "resources"))}
 )
 _MAX_LINGER_NS: Final = 5_000_000_000
-"""How long a stream may stay open after its last response."""
+"""The longest time that a stream may stay open after its last response."""
 _MAX_STREAMS: Final = 1_000
 
 
@@ -46,23 +54,23 @@ class StreamEndedUnanswered(HttpRule):
     id = "http/stream-ended-unanswered"
     needs_body = True
     who = "server"
-    versions = _STREAMABLE
+    versions = _STREAMABLE_REVISIONS
     level = WARNING
     at_end = True
-    statuses = SUCCESS
-    media = STREAM
+    statuses = SUCCESS_STATUSES
+    media = EVENT_STREAM
     source = _TRANSPORTS
 
     def on_exchange_end(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if http.ended_by != "complete" or session is None or not http.is_streamable:
             return ()
         if is_cut(http):
-            return ()  # `sse/unterminated-event` reports it
-        ended: list[HttpExchange] = self.state_for(session, list)
-        if len(ended) < _MAX_STREAMS and any(
+            return ()  # `sse/unterminated-event` reports this
+        ended_exchanges: list[HttpExchange] = self.state_for(session, list)
+        if len(ended_exchanges) < _MAX_STREAMS and any(
             is_open(context, self.fold) and context.method != LISTEN for context in requests_of(http)
         ):
-            ended.append(http)
+            ended_exchanges.append(http)
         return ()
 
     def on_end(self, session: Session, ending: CaptureEnd) -> Iterable[Finding]:
@@ -75,8 +83,8 @@ class StreamEndedUnanswered(HttpRule):
                 continue
             for context in requests_of(http):
                 if is_open(context, self.fold) and context.method != LISTEN and context.session is session:
-                    wait = _wait_suffix(context, self.fold)
-                    text = f"the stream ended before {short(context.method)} was answered{wait}"
+                    wait_text = _wait_suffix(context, self.fold)
+                    text = f"the stream ended before {shortened(context.method)} was answered{wait_text}"
                     finding = self.finding(http.over, text, session=session, related=(context.message.seq,))
                     yield finding._replace(method=context.method[:256])
 
@@ -94,49 +102,54 @@ class StreamKeptOpen(HttpRule):
 
     id = "http/stream-kept-open"
     who = "server"
-    versions = _STREAMABLE
+    versions = _STREAMABLE_REVISIONS
     level = WARNING
     impact = Impact.COST
     needs_time = True
     once = True
-    statuses = SUCCESS
-    media = STREAM
+    statuses = SUCCESS_STATUSES
+    media = EVENT_STREAM
     source = _TRANSPORTS
 
     def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        lasting: dict[int, HttpExchange] = self.state_for(session, dict) if session is not None else {}
-        if len(lasting) < _MAX_STREAMS:
-            lasting[http.number] = http
+        open_exchanges: dict[int, HttpExchange] = self.state_for(session, dict) if session is not None else {}
+        if len(open_exchanges) < _MAX_STREAMS:
+            open_exchanges[http.number] = http
         return ()
 
     def on_exchange_end(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if session is None or http.over is None:
+        if session is None or http.end_ref is None:
             return ()
         self.state_for(session, dict).pop(http.number, None)
-        return self._check_stream(http, http.over.t_ns)
+        return self._check_stream(http, http.end_ref.t_ns)
 
     def on_end(self, session: Session, ending: CaptureEnd) -> Iterable[Finding]:
         if session.lost_seq >= 0:
-            return  # its end may be lost
+            return  # the record of the stream's end may be lost
         for http in self.state_for(session, dict).values():
             if http.over is None:
                 yield from self._check_stream(http, ending.t_ns)
 
     def _check_stream(self, http: HttpExchange, until_ns: int) -> Iterable[Finding]:
-        last = http.settled
-        if last is None or until_ns - last.message.t_ns <= _MAX_LINGER_NS or not http.is_streamable or http.is_ours:
+        last_response = http.last_answer
+        if (
+            last_response is None
+            or until_ns - last_response.message.t_ns <= _MAX_LINGER_NS
+            or not http.is_streamable
+            or http.is_from_recorder
+        ):
             return ()
         if not is_settled(http, self.fold):
             return ()
-        seconds = (until_ns - last.message.t_ns) / 1e9
-        return [self.finding(last, f"the stream stays open for {seconds:.0f} s after its last response")]
+        seconds = (until_ns - last_response.message.t_ns) / 1e9
+        return [self.finding(last_response, f"the stream stays open for {seconds:.0f} s after its last response")]
 
 
 class _PostStreamRule(Rule):
     """A rule about messages on the stream of a POST."""
 
     who = "server"
-    versions = _STREAMABLE
+    versions = _STREAMABLE_REVISIONS
     level = WARNING
     levels = _LEVELS
     needs_http = True
@@ -145,7 +158,7 @@ class _PostStreamRule(Rule):
 
 
 class MessageAfterAnswer(_PostStreamRule):
-    """A message comes on the stream of a POST after all requests of the POST were answered.
+    """A message is sent on the stream of a POST after all requests of the POST were answered.
 
     **Why it matters.** Clients stop reading after the last response, so the message is lost.
 
@@ -164,26 +177,26 @@ class MessageAfterAnswer(_PostStreamRule):
 
     def _check_message(self, context: MessageContext) -> Iterable[Finding]:
         http = context.http
-        if http is None or http.settled is None or http.method != "POST" or not is_settled(http, self.fold):
+        if http is None or http.last_answer is None or http.method != "POST" or not is_settled(http, self.fold):
             return ()
-        if http.settled.method == LISTEN:
+        if http.last_answer.method == LISTEN:
             return ()  # `listen/after-end` reports messages after the end of a subscription
-        text = f"{short(context.method)} is sent after the response"
-        return [self.finding(context, text, related=(http.settled.message.seq,))]
+        text = f"{shortened(context.method)} is sent after the response"
+        return [self.finding(context, text, related=(http.last_answer.message.seq,))]
 
 
 class ProgressTokenRule(Rule):
-    """A rule that needs to know to which request a progress notification belongs."""
+    """A rule that needs to know which request a progress notification belongs to."""
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         if hook == "notification":
             return like.message.sender == "server" and (method == PROGRESS or method in self.more_methods)
         if like.era == "modern" or not like.session.is_http:
-            return False  # other rules cover these
+            return False  # other rules check these messages
         return like.message.sender == ("client" if hook == "request" else "server")
 
     more_methods: frozenset[str] = frozenset()
-    """Notifications that the rule checks in addition to progress."""
+    """The methods of notifications that the rule checks in addition to progress."""
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
         tokens_of(context.session).record_request(context, self.fold)
@@ -202,49 +215,55 @@ class UnrelatedOnPostStream(ProgressTokenRule, _PostStreamRule):
 
     **On the wire.** On the stream of `tools/call`: `< {"method":"notifications/resources/updated",…}`
 
-    **Instead.** Send changes on the stream that the client opened by GET, and progress on the stream of the request
-    that carried its token. Since 2026-07-28, `listen/outside-subscription` and `progress/wrong-stream` report such
+    **Instead.** Send changes on the stream that the client opened with GET, and progress on the stream of the request
+    that contained its token. Since 2026-07-28, `listen/outside-subscription` and `progress/wrong-stream` report such
     notifications.
     """
 
     id = "http/unrelated-on-post-stream"
-    versions = SESSIONS
+    versions = SESSION_REVISIONS
     levels: ClassVar[dict[Span, Level]] = {}
     impact = Impact.WRONG
     source = _TRANSPORTS
 
     sender = None
-    more_methods = CHANGES
+    more_methods = CHANGE_METHODS
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
         http = context.http
         if http is None or http.method != "POST" or not requests_of(http):
             return ()
-        if context.method in CHANGES:
-            return [self.finding(context, f"{short(context.method)} on the stream of {short(http.sent[0].method)}")]
+        if context.method in CHANGE_METHODS:
+            return [
+                self.finding(
+                    context, f"{shortened(context.method)} on the stream of {shortened(http.client_messages[0].method)}"
+                )
+            ]
         progress = reported_token(context, self.fold)
         if (
             progress is None
             or progress.key is None
-            or progress.key.exchange in (None, http.first.number)
+            or progress.key.exchange in (None, http.first_carrier.number)
             or progress.task is not None
         ):
             return ()
-        if len(http.sent) >= MAX_BODY_MESSAGES or any(_token(request) == progress.id for request in http.sent):
+        if len(http.client_messages) >= MAX_BODY_MESSAGES or any(
+            _progress_token(request) == progress.id for request in http.client_messages
+        ):
             return ()
         text = "progress of a request that did not open this stream"
         return [self.finding(context, text, pointer="/params/progressToken", related=(progress.seq,))]
 
 
 class AnswerOnOtherStream(_PostStreamRule):
-    """A response comes on the stream of a different POST than its request.
+    """A response is sent on the stream of a POST that did not contain its request.
 
     **Why it matters.** The client waits on the stream of the request, and many clients do not look elsewhere.
 
     **On the wire.** On the stream of the POST with id 5: `< {"id":4,"result":{…}}`
 
-    **Instead.** Send each response on the stream of its own POST. A stream that the client resumes by GET counts as the
-    same stream.
+    **Instead.** Send each response on the stream of its own POST. A stream that the client resumes with GET counts as
+    the same stream.
     """
 
     id = "http/answer-on-other-stream"
@@ -257,11 +276,11 @@ class AnswerOnOtherStream(_PostStreamRule):
 
     def _check_message(self, context: MessageContext) -> Iterable[Finding]:
         http, request = context.http, context.request
-        if http is None or request is None or request.frames[0].exchange == http.first.number:
+        if http is None or request is None or request.frames[0].exchange == http.first_carrier.number:
             return ()
         if http.method != "POST" or context.message.frames[0].unit != "sse_event" or not requests_of(http):
             return ()
-        text = f"the response to {short(request.method)} is sent on the stream of another POST"
+        text = f"the response to {shortened(request.method)} is sent on the stream of another POST"
         return [self.finding(context, text, related=(request.seq,))]
 
 
@@ -270,36 +289,36 @@ class AnswerOnOtherStream(_PostStreamRule):
 
 def _is_excused(http: HttpExchange, over: RecordRef) -> bool:
     """Whether a stream may have ended with its session, or its client ended the session without resuming the stream."""
-    known = http.session_ids.get(http.session_id or "")
-    if known is None:
+    session_id = http.session_ids.get(http.session_id or "")
+    if session_id is None:
         return False
-    if known.gone is not None:
-        return True  # it is unknown when the server forgot the session
-    return known.ended is not None and (http.event_id is not None or known.ended.seq < over.seq)
+    if session_id.gone is not None:
+        return True  # the capture does not show when the server forgot the session
+    return session_id.ended is not None and (http.event_id is not None or session_id.ended.seq < over.seq)
 
 
 def _may_resume(http: HttpExchange) -> bool:
     """Whether the client may have resumed a stream, or ended its session, after the recording broke off."""
-    known = http.session_ids.get(http.session_id or "")
-    return http.event_id is not None or (known is not None and known.tried)
+    session_id = http.session_ids.get(http.session_id or "")
+    return http.event_id is not None or (session_id is not None and session_id.tried)
 
 
 def _wait_suffix(context: MessageContext, fold: Fold) -> str:
-    """Returns how long the client waited until it cancelled, as the end of a sentence, or an empty string."""
-    waiting = waiting_for(context, fold)
-    if waiting is None or waiting.cancellation is None:
+    """Returns how long the client waited before it cancelled, as the end of a sentence; empty if it did not cancel."""
+    open_call = unanswered_call(context, fold)
+    if open_call is None or open_call.cancellation is None:
         return ""
-    return f"; the client gave up after {(waiting.cancellation.t_ns - context.message.t_ns) / 1e9:.1f} s"
+    return f"; the client gave up after {(open_call.cancellation.t_ns - context.message.t_ns) / 1e9:.1f} s"
 
 
 def is_settled(http: HttpExchange, fold: Fold) -> bool:
     """Whether all requests of a POST have been answered, as far as they are known."""
     requests = requests_of(http)
-    if not requests or http.settled is None or len(http.sent) >= MAX_BODY_MESSAGES:
+    if not requests or http.last_answer is None or len(http.client_messages) >= MAX_BODY_MESSAGES:
         return False
     if len(requests) == 1:
-        return http.settled.request is requests[0].message
-    return not any(_is_waiting(context, fold) for context in requests)
+        return http.last_answer.request is requests[0].message
+    return not any(_is_unanswered(context, fold) for context in requests)
 
 
 def reported_token(context: MessageContext, fold: Fold) -> Token | None:
@@ -309,14 +328,14 @@ def reported_token(context: MessageContext, fold: Fold) -> Token | None:
     if token is None or http is None:
         return None
     tokens = tokens_of(context.session)
-    known = tokens.find("client", http.first.number, token) or tokens.last("client", token)
-    return known if known is not None and is_going_on(known, fold) else None
+    known_token = tokens.find("client", http.first_carrier.number, token) or tokens.last_token("client", token)
+    return known_token if known_token is not None and is_token_open(known_token, fold) else None
 
 
-def _is_waiting(context: MessageContext, fold: Fold) -> bool:
-    waiting = waiting_for(context, fold)
-    return waiting is not None and waiting.request is context.message
+def _is_unanswered(context: MessageContext, fold: Fold) -> bool:
+    open_call = unanswered_call(context, fold)
+    return open_call is not None and open_call.request is context.message
 
 
-def _token(context: MessageContext) -> object:
+def _progress_token(context: MessageContext) -> object:
     return token_of(member(member(context.body.get("params"), "_meta"), "progressToken"))

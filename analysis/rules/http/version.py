@@ -1,4 +1,4 @@
-"""The header that names the revision, over Streamable HTTP."""
+"""The header of Streamable HTTP that names the revision."""
 
 from collections.abc import Iterable
 from typing import ClassVar, Final
@@ -10,14 +10,20 @@ from analysis.conversation.session_ids import FIELD
 from analysis.protocol.revisions import HANDSHAKE_ERA, REVISIONS, Span, is_date, rank_of, since
 from analysis.rules.base import ERROR, WARNING
 from analysis.rules.finding import Finding, Impact, Level
-from analysis.rules.odd_exchange import OddExchange
-from analysis.rules.support.eras import AllEras, listed, short
-from analysis.rules.support.exchanges import ANY, NOT_JUDGED, HttpRule, ResponseStartRule, VersionLearningRule
+from analysis.rules.odd_exchange import ExchangeOddity
+from analysis.rules.support.eras import AllEras, listed_versions, shortened
+from analysis.rules.support.exchanges import (
+    ALL_METHODS,
+    UNRELATED_STATUSES,
+    HttpRule,
+    ResponseStartRule,
+    VersionLearningRule,
+)
 from analysis.rules.support.http_facts import body_version
 
-_WITH_HEADER: Final = since("2025-06-18")
-_FIRST_WITH_HEADER: Final = REVISIONS.index("2025-06-18")
-_NOT_SERVED_STATUSES: Final = NOT_JUDGED | {400, 404, 405}
+_HEADER_REVISIONS: Final = since("2025-06-18")
+_FIRST_HEADER_RANK: Final = REVISIONS.index("2025-06-18")
+_NOT_SERVED_STATUSES: Final = UNRELATED_STATUSES | {400, 404, 405}
 _MAX_LISTS: Final = 64
 
 
@@ -36,10 +42,10 @@ class MissingProtocolVersionHeader(ResponseStartRule):
     id = "http/missing-protocol-version-header"
     needs_session = True
     who = "client"
-    versions = AllEras(*_WITH_HEADER)
+    versions = AllEras(*_HEADER_REVISIONS)
     impact = Impact.WRONG
-    http_methods = ANY
-    exchanges = OddExchange.VERSION
+    http_methods = ALL_METHODS
+    exchanges = ExchangeOddity.VERSION
     source = "2025-06-18 basic/transports; 2026-07-28 basic/transports/streamable-http"
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
@@ -47,13 +53,13 @@ class MissingProtocolVersionHeader(ResponseStartRule):
             return ()
         if body_version(http) is None and (required_revision(http, session) is None or http.is_modern):
             return ()
-        return self.in_request(http, session, f"{http.method} without MCP-Protocol-Version", ERROR)
+        return self.findings_in_request(http, session, f"{http.method} without MCP-Protocol-Version", ERROR)
 
 
 class ProtocolVersionMismatch(ResponseStartRule):
     """The header names a revision other than the one in use.
 
-    **Why it matters.** Servers and proxies route by the header, so the request may reach a server that uses another
+    **Why it matters.** Servers and proxies route by this header, so the request may reach a server that uses another
     revision.
 
     **On the wire.** `MCP-Protocol-Version: 2025-06-18` in a session for which 2025-11-25 was agreed on
@@ -64,28 +70,28 @@ class ProtocolVersionMismatch(ResponseStartRule):
     id = "http/protocol-version-mismatch"
     needs_session = True
     who = "client"
-    versions = AllEras(*_WITH_HEADER)
+    versions = AllEras(*_HEADER_REVISIONS)
     levels: ClassVar[dict[Span, Level]] = {HANDSHAKE_ERA: WARNING}
     impact = Impact.WRONG
-    http_methods = ANY
-    exchanges = OddExchange.VERSION
+    http_methods = ALL_METHODS
+    exchanges = ExchangeOddity.VERSION
     source = "2025-06-18 basic/transports; 2026-07-28 basic/transports/streamable-http"
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        in_header = http.fields.get(VERSION_FIELD)
-        if in_header is None or rank_of(in_header) is None:
-            return ()  # `http/bad-version-accepted` covers values that are not a revision
-        in_body = body_version(http)
-        if in_body is not None:
-            if in_body == in_header:
+        header_revision = http.fields.get(VERSION_FIELD)
+        if header_revision is None or rank_of(header_revision) is None:
+            return ()  # `http/bad-version-accepted` checks values that are not revisions
+        message_revision = body_version(http)
+        if message_revision is not None:
+            if message_revision == header_revision:
                 return ()
-            text = f"the header names {short(in_header)}, but the message names {short(in_body)}"
-            return self.in_request(http, session, text, ERROR)
-        agreed = required_revision(http, session)
-        if agreed is None or agreed == in_header or http.is_modern:
+            text = f"the header names {shortened(header_revision)}, but the message names {shortened(message_revision)}"
+            return self.findings_in_request(http, session, text, ERROR)
+        agreed_revision = required_revision(http, session)
+        if agreed_revision is None or agreed_revision == header_revision or http.is_modern:
             return ()
-        text = f"the header names {short(in_header)}, but {short(agreed)} was agreed on"
-        return self.in_request(http, session, text, WARNING)
+        text = f"the header names {shortened(header_revision)}, but {shortened(agreed_revision)} was agreed on"
+        return self.findings_in_request(http, session, text, WARNING)
 
 
 class BadVersionAccepted(VersionLearningRule, HttpRule):
@@ -101,46 +107,49 @@ class BadVersionAccepted(VersionLearningRule, HttpRule):
     id = "http/bad-version-accepted"
     needs_body = True
     who = "server"
-    versions = AllEras(*_WITH_HEADER)
+    versions = AllEras(*_HEADER_REVISIONS)
     impact = Impact.WRONG
-    http_methods = ANY
-    taught_by = frozenset({"server/discover"})
-    exchanges = OddExchange.VERSION
+    http_methods = ALL_METHODS
+    listing_methods = frozenset({"server/discover"})
+    exchanges = ExchangeOddity.VERSION
     source = "2025-06-18 basic/transports"
 
     def __init__(self) -> None:
         super().__init__()
-        self._listed: dict[str, tuple[str, ...]] = {}
+        self._supported_versions: dict[str, tuple[str, ...]] = {}
 
-    def learn(self, context: MessageContext) -> None:
-        versions = listed(context.message) if context.http is not None else None  # type: ignore[arg-type]
-        if versions and context.http is not None and len(self._listed) < _MAX_LISTS:
-            self._listed[context.http.path] = versions
+    def record_versions(self, context: MessageContext) -> None:
+        versions = listed_versions(context.message) if context.http is not None else None  # type: ignore[arg-type]
+        if versions and context.http is not None and len(self._supported_versions) < _MAX_LISTS:
+            self._supported_versions[context.http.path] = versions
 
     def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         return self.check_exchange(http, session) if self.can_judge(http) else ()
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        in_header, agreed = http.fields.get(VERSION_FIELD), required_revision(http, session)
-        if in_header is None or agreed is None or in_header == agreed or http.is_modern:
+        header_revision, agreed_revision = http.fields.get(VERSION_FIELD), required_revision(http, session)
+        if header_revision is None or agreed_revision is None or header_revision == agreed_revision or http.is_modern:
             return ()
         if http.status is None or http.status in _NOT_SERVED_STATUSES:
             return ()
-        versions = self._listed.get(http.path, ())
-        if is_date(in_header) and (not versions or in_header in versions):
+        supported_versions = self._supported_versions.get(http.path, ())
+        if is_date(header_revision) and (not supported_versions or header_revision in supported_versions):
             return ()
-        text = f"a request with the revision {short(in_header)} in its header is answered with status {http.status}"
-        return self.in_response(http, session, text, ERROR)
+        text = (
+            f"a request with the revision {shortened(header_revision)} in its header is answered with "
+            f"status {http.status}"
+        )
+        return self.findings_in_response(http, session, text, ERROR)
 
 
 def required_revision(http: HttpExchange, session: Session | None) -> str | None:
-    """Returns the agreed revision that a request must name, or None before the agreement or if it need not name it."""
-    if session is None or http.started is None or http.is_opening or session.handshake is None:
+    """Returns the agreed revision if a request must name it, or None if it need not or there is none yet."""
+    if session is None or http.started_ref is None or http.is_initializing or session.handshake is None:
         return None
-    if http.sent and body_version(http) is not None:
+    if http.client_messages and body_version(http) is not None:
         return None
     if session.lost_seq >= 0 and FIELD not in http.fields:
-        return None  # it may belong to another session, whose handshake is lost
-    if not 0 <= session.agreed_seq < http.started.seq or session.state not in ("init-answered", "ready"):
+        return None  # the request may belong to another session, whose handshake is lost
+    if not 0 <= session.agreed_seq < http.started_ref.seq or session.state not in ("init-answered", "ready"):
         return None
-    return session.handshake if (rank_of(session.handshake) or 0) >= _FIRST_WITH_HEADER else None
+    return session.handshake if (rank_of(session.handshake) or 0) >= _FIRST_HEADER_RANK else None

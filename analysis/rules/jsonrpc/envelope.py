@@ -1,34 +1,34 @@
-"""The envelope of messages: version, method, params, and whether an id asks for a response."""
+"""The envelope of messages: the version, the method, the params, and the id that asks for a response."""
 
 from collections.abc import Iterator
 from typing import Any, Final
 
 from analysis.conversation.call import MessageContext
 from analysis.conversation.http_exchange import MAX_BODY_MESSAGES, HttpExchange
-from analysis.conversation.message import MISSING, Invalid, Notification, Response
+from analysis.conversation.message import MISSING, InvalidMessage, Notification, Response
 from analysis.conversation.session import Session
 from analysis.protocol.methods import METHODS
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.odd import Odd
-from analysis.rules.odd_exchange import OddExchange
-from analysis.rules.support.message_text import cut, object_of
+from analysis.rules.odd import MessageOddity
+from analysis.rules.odd_exchange import ExchangeOddity
+from analysis.rules.support.message_text import object_of, shortened_name
 
-_MEMBERS: Final = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
-_OUTCOME: Final = frozenset({"result", "error"})
+_MESSAGE_MEMBERS: Final = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
+_OUTCOME_MEMBERS: Final = frozenset({"result", "error"})
 
 
 class EnvelopeRule(Rule):
-    """A rule about the members of an object, whether it is a message or not."""
+    """A rule about the members of an object, whether or not it is a message."""
 
-    oddities = Odd.ENVELOPE
+    oddities = MessageOddity.ENVELOPE
 
     def on_anomaly(self, context: MessageContext) -> Iterator[Finding]:
-        """Check a message."""
+        """Checks a message."""
         return self._check(context)
 
     def on_invalid(self, context: MessageContext) -> Iterator[Finding]:
-        """Check an object that is not a message."""
+        """Checks an object that is not a message."""
         return iter(()) if context.is_stray_body else self._check(context)
 
     def _check(self, context: MessageContext) -> Iterator[Finding]:
@@ -36,7 +36,7 @@ class EnvelopeRule(Rule):
         return iter(()) if body is None else self.check_members(context, body)
 
     def check_members(self, context: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
-        """What is wrong with the members."""
+        """Yields findings about the members."""
         raise NotImplementedError
 
 
@@ -74,7 +74,7 @@ class WrongVersion(EnvelopeRule):
     def check_members(self, context: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
         version = body.get("jsonrpc", "2.0")
         if version != "2.0":
-            kind = "another string" if isinstance(version, str) else kind_of(version)
+            kind = "another string" if isinstance(version, str) else type_text(version)
             yield self.finding(context, f'the member jsonrpc is {kind}, not the string "2.0"', pointer="/jsonrpc")
 
 
@@ -94,7 +94,12 @@ class Unclassifiable(Rule):
 
     def on_invalid(self, context: MessageContext) -> Iterator[Finding]:
         body = object_of(context.message)
-        if body is not None and "method" not in body and _OUTCOME.isdisjoint(body) and not context.is_stray_body:
+        if (
+            body is not None
+            and "method" not in body
+            and _OUTCOME_MEMBERS.isdisjoint(body)
+            and not context.is_stray_body
+        ):
             yield self.finding(context, "an object without method, result or error is not a message")
 
 
@@ -115,7 +120,7 @@ class MethodNotString(Rule):
         body = object_of(context.message)
         method = body.get("method", MISSING) if body is not None else MISSING
         if method is not MISSING and not (isinstance(method, str) and method):
-            kind = "an empty string" if method == "" else kind_of(method)
+            kind = "an empty string" if method == "" else type_text(method)
             yield self.finding(context, f"the method is {kind}", pointer="/method")
 
 
@@ -138,14 +143,15 @@ class ReservedMethod(EnvelopeRule):
         method = body.get("method")
         if isinstance(method, str) and method.startswith("rpc."):
             yield self.finding(
-                context, f"the method {cut(method)} has a name that JSON-RPC reserves", pointer="/method"
+                context, f"the method {shortened_name(method)} has a name that JSON-RPC reserves", pointer="/method"
             )
 
 
 class MethodWithResult(EnvelopeRule):
     """A message has a method and a result, or a method and an error.
 
-    **Why it matters.** Some receivers treat it as a request and answer it; others treat it as a response and do not.
+    **Why it matters.** Some receivers treat the message as a request and answer it; others treat it as a response and
+    do not.
 
     **On the wire.** `< {"jsonrpc":"2.0","id":1,"method":"tools/list","result":{"tools":[]}}`
 
@@ -156,15 +162,15 @@ class MethodWithResult(EnvelopeRule):
     source = "2024-11-05 basic/messages"
 
     def check_members(self, context: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
-        if "method" in body and not _OUTCOME.isdisjoint(body):
-            other = "result" if "result" in body else "error"
-            yield self.finding(context, f"method and {other} are in one message: is it a request or a response?")
+        if "method" in body and not _OUTCOME_MEMBERS.isdisjoint(body):
+            outcome = "result" if "result" in body else "error"
+            yield self.finding(context, f"method and {outcome} are in one message: is it a request or a response?")
 
 
 class ParamsByPosition(EnvelopeRule):
     """The params are an array.
 
-    **Why it matters.** JSON-RPC allows arguments by position, but MCP only by name: it defines no order for them.
+    **Why it matters.** JSON-RPC allows arguments by position. MCP allows them only by name, and defines no order.
 
     **On the wire.** `> {"jsonrpc":"2.0","id":1,"method":"tools/call","params":["echo",{}]}`
 
@@ -195,13 +201,14 @@ class ParamsNotObject(EnvelopeRule):
     def check_members(self, context: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
         params = body.get("params")
         if "method" in body and params is not None and not isinstance(params, dict | list):
-            yield self.finding(context, f"params are {kind_of(params)}, not an object", pointer="/params")
+            yield self.finding(context, f"params are {type_text(params)}, not an object", pointer="/params")
 
 
 class ParamsNull(EnvelopeRule):
     """The params are null.
 
-    **Why it matters.** No schema allows null. Most receivers treat it as absent, but strict parsers refuse the message.
+    **Why it matters.** No schema allows null. Most receivers treat null params as absent, but strict parsers refuse the
+    message.
 
     **On the wire.** `> {"jsonrpc":"2.0","id":1,"method":"tools/list","params":null}`
 
@@ -220,7 +227,7 @@ class ParamsNull(EnvelopeRule):
 class UnknownMember(Rule):
     """A message has a member that JSON-RPC does not define.
 
-    **Why it matters.** At best, receivers ignore it. It belongs in `params._meta` or `result._meta`.
+    **Why it matters.** At best, receivers ignore the member. It belongs in `params._meta` or `result._meta`.
 
     **On the wire.** `> {"jsonrpc":"2.0","id":1,"method":"ping","timestamp":1767225600}`
 
@@ -228,15 +235,17 @@ class UnknownMember(Rule):
     """
 
     id = "jsonrpc/unknown-member"
-    oddities = Odd.MEMBER
+    oddities = MessageOddity.MEMBER
     level = NOTE
     once = True
     source = "JSON-RPC 2.0 §4, §5"
 
     def on_anomaly(self, context: MessageContext) -> Iterator[Finding]:
-        name = next((name for name in context.body if name not in _MEMBERS), None)
+        name = next((name for name in context.body if name not in _MESSAGE_MEMBERS), None)
         if name is not None:
-            yield self.finding(context, f"the message has a member {cut(name)}, which JSON-RPC does not define")
+            yield self.finding(
+                context, f"the message has a member {shortened_name(name)}, which JSON-RPC does not define"
+            )
 
 
 class NotificationWithId(EnvelopeRule):
@@ -256,7 +265,7 @@ class NotificationWithId(EnvelopeRule):
     def check_members(self, context: MessageContext, body: dict[str, Any]) -> Iterator[Finding]:
         method = body.get("method")
         if "id" in body and isinstance(method, str) and method.startswith("notifications/"):
-            yield self.finding(context, f"{cut(method)} is a notification, but has an id", pointer="/id")
+            yield self.finding(context, f"{shortened_name(method)} is a notification, but has an id", pointer="/id")
 
 
 class RequestWithoutId(Rule):
@@ -276,7 +285,7 @@ class RequestWithoutId(Rule):
     def on_notification(self, context: MessageContext) -> Iterator[Finding]:
         message = context.message
         method = METHODS.get(message.method) if isinstance(message, Notification) else None
-        if method is not None and is_asked_for(method.name, context):
+        if method is not None and is_valid_request(method.name, context):
             yield self.finding(context, f"{method.name} is sent without an id, so it will not be answered")
 
 
@@ -295,34 +304,34 @@ class NotificationAnswered(Rule):
     id = "jsonrpc/notification-answered"
     impact = Impact.COST
     needs_http = True
-    exchanges = OddExchange.SENT
+    exchanges = ExchangeOddity.SENT
     source = "2025-03-26 basic/index"
 
-    def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterator[Finding]:  # noqa: ARG002 - each message knows it
+    def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterator[Finding]:  # noqa: ARG002 - each message has it
         is_success = http.status is not None and 200 <= http.status < 300
-        if not is_success or not 0 < len(http.sent) < MAX_BODY_MESSAGES:
+        if not is_success or not 0 < len(http.client_messages) < MAX_BODY_MESSAGES:
             return
-        if not all(isinstance(context.message, Notification) for context in http.sent):
+        if not all(isinstance(context.message, Notification) for context in http.client_messages):
             return
-        answer = next((context for context in http.received if isinstance(context.message, Response)), None)
+        answer = next((context for context in http.server_messages if isinstance(context.message, Response)), None)
         if answer is not None:
             text = "a notification is answered, although no caller waits for a response"
-            yield self.finding(answer, text, related=(http.sent[0].message.seq,))
+            yield self.finding(answer, text, related=(http.client_messages[0].message.seq,))
 
 
 # ---- shared by the rules
 
 
-def is_asked_for(name: str, context: MessageContext) -> bool:
-    """Whether a method is a request that the sender of the message may send in its revision."""
+def is_valid_request(name: str, context: MessageContext) -> bool:
+    """Whether a method belongs to a request that the sender of a message may send in its revision."""
     method = METHODS.get(name)
-    if method is None or not method.is_request or isinstance(context.message, Invalid):
+    if method is None or not method.is_request or isinstance(context.message, InvalidMessage):
         return False
     return method.is_defined(context.rank) and context.message.sender in method.senders(context.rank)
 
 
-def kind_of(value: object) -> str:
-    """The JSON type of a value, with its article."""
+def type_text(value: object) -> str:
+    """Returns the JSON type of a value, with an article."""
     if value is None:
         return "null"
     if isinstance(value, bool):

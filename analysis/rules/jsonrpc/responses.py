@@ -6,45 +6,45 @@ from typing import Any, Final, NamedTuple
 from analysis.conversation.call import IdState, MessageContext
 from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import HttpExchange
-from analysis.conversation.message import Id, Invalid, Notification, Request, Response, Side, id_of
+from analysis.conversation.message import Id, InvalidMessage, Notification, Request, Response, Side, id_of
 from analysis.conversation.session import Session
 from analysis.rules.base import NOTE, WARNING, CaptureEnd, Rule
 from analysis.rules.finding import Finding, Impact, with_guess
-from analysis.rules.jsonrpc.envelope import EnvelopeRule, is_asked_for, kind_of
-from analysis.rules.odd import LARGE, Odd
-from analysis.rules.odd_exchange import OddExchange
-from captures.limits import MEMBERS
+from analysis.rules.jsonrpc.envelope import EnvelopeRule, is_valid_request, type_text
+from analysis.rules.odd import LARGE_FRAME_BYTES, MessageOddity
+from analysis.rules.odd_exchange import ExchangeOddity
+from captures.limits import ENVELOPE_MEMBERS
 
-_CONCISE: Final = 300
-"""The most characters of an error message that counts as concise."""
-_MAX_DOUBTS: Final = 64
-_GROUPS: Final = ("framing/", "jsonrpc/", "id/")
+_MAX_CONCISE_CHARS: Final = 300
+"""The most characters that a concise error message has."""
+_MAX_UNEXPLAINED_ERRORS: Final = 64
+_PROBLEM_GROUPS: Final = ("framing/", "jsonrpc/", "id/")
 
 
 class ResponseRule(Rule):
     """A rule about an odd response."""
 
     def on_anomaly(self, context: MessageContext) -> Iterator[Finding]:
-        """Check a response."""
+        """Checks a response."""
         return self.check_response(context, context.message) if isinstance(context.message, Response) else iter(())
 
     def check_response(self, context: MessageContext, answer: Response) -> Iterator[Finding]:
-        """What is wrong with a response."""
+        """Yields findings about a response."""
         raise NotImplementedError
 
 
 class ErrorRule(ResponseRule):
     """A rule about the error object of a response."""
 
-    oddities = Odd.ERROR
+    oddities = MessageOddity.ERROR
 
     def check_response(self, context: MessageContext, answer: Response) -> Iterator[Finding]:
-        """What is wrong with the response."""
+        """Yields findings about the response's error object, if it has one."""
         error = answer.error
         return self.check_error(context, error) if answer.is_error and isinstance(error, dict) else iter(())
 
     def check_error(self, context: MessageContext, error: dict[str, Any]) -> Iterator[Finding]:
-        """What is wrong with its error object."""
+        """Yields findings about an error object."""
         raise NotImplementedError
 
 
@@ -103,12 +103,12 @@ class ResultNotObject(ResponseRule):
     """
 
     id = "jsonrpc/result-not-object"
-    oddities = Odd.ENVELOPE
+    oddities = MessageOddity.ENVELOPE
     source = "2024-11-05 basic/messages, schema Result"
 
     def check_response(self, context: MessageContext, answer: Response) -> Iterator[Finding]:
         if not answer.is_error and not isinstance(answer.result, dict):
-            yield self.finding(context, f"the result is {kind_of(answer.result)}, not an object", pointer="/result")
+            yield self.finding(context, f"the result is {type_text(answer.result)}, not an object", pointer="/result")
 
 
 class ResultWithoutId(ResponseRule):
@@ -122,11 +122,11 @@ class ResultWithoutId(ResponseRule):
     """
 
     id = "jsonrpc/result-without-id"
-    oddities = Odd.ENVELOPE
+    oddities = MessageOddity.ENVELOPE
     source = "2024-11-05 basic/messages"
 
     def check_response(self, context: MessageContext, answer: Response) -> Iterator[Finding]:
-        if not answer.is_error and _is_nameless(answer):
+        if not answer.is_error and _lacks_id(answer):
             yield self.finding(
                 context,
                 with_guess("a result without an id answers nothing", context.guessed_request),
@@ -134,15 +134,15 @@ class ResultWithoutId(ResponseRule):
             )
 
 
-class _Doubts(NamedTuple):
+class _ErrorsWithoutId(NamedTuple):
     """Messages that may explain errors without an id."""
 
-    excuses: dict[Side, int]
-    """For each side, how many of its messages the peer may have been unable to read, and has not answered yet."""
-    suspects: dict[Side, list[MessageContext]]
-    """For each side, its errors that nothing explains so far."""
-    probes: dict[int, int]
-    """For each session, the probe that an error without an id has answered."""
+    unreadable_counts: dict[Side, int]
+    """For each side, the number of its messages that the peer may be unable to read and has not answered yet."""
+    unexplained_errors: dict[Side, list[MessageContext]]
+    """For each side, the errors without an id that nothing explains so far."""
+    answered_probes: dict[int, int]
+    """For each session, the number of the probe that an error without an id has answered."""
 
 
 class ErrorWithoutId(Rule):
@@ -159,36 +159,44 @@ class ErrorWithoutId(Rule):
     """
 
     id = "jsonrpc/error-without-id"
-    # Everything that `is_hard_to_read` checks.
-    oddities = Odd.ENVELOPE | Odd.MEMBER | Odd.LARGE | Odd.LINE_END | Odd.UNPAIRED | Odd.REUSED | Odd.WITHOUT_ID
+    # These are all oddities that `is_hard_to_read` checks for.
+    oddities = (
+        MessageOddity.ENVELOPE
+        | MessageOddity.MEMBER
+        | MessageOddity.LARGE
+        | MessageOddity.LINE_END
+        | MessageOddity.UNPAIRED
+        | MessageOddity.REUSED
+        | MessageOddity.WITHOUT_ID
+    )
     level = WARNING
-    exchanges = OddExchange.RECEIVED
+    exchanges = ExchangeOddity.RECEIVED
     source = "2025-11-25 basic/index (error responses); JSON-RPC 2.0 §5"
 
-    # A line that may begin a multi-line message is held back, and its answer may come before it is judged. The next
-    # message of the other side releases all such lines, so only then is an error judged.
+    # A line that may begin a multi-line message is held back, and the response to it may arrive before it is judged.
+    # The next message of the other side releases all such lines, so errors are judged only then.
 
     def on_message(self, context: MessageContext) -> Iterable[Finding]:
-        doubts, side = self._doubts(context.session), context.message.sender
-        suspects = doubts.suspects["server" if side == "client" else "client"]
+        doubts, side = self._errors_of(context.session), context.message.sender
+        errors = doubts.unexplained_errors["server" if side == "client" else "client"]
         findings: list[Finding] = []
         if not is_hard_to_read(context):
-            findings += [self._finding(suspect) for suspect in suspects if suspect.message.seq < context.message.seq]
+            findings += [self._finding(error) for error in errors if error.message.seq < context.message.seq]
             if findings:
-                suspects.clear()
+                errors.clear()
         else:
-            explained = next((suspect for suspect in suspects if suspect.message.seq > context.message.seq), None)
-            if explained is not None:
-                suspects.remove(explained)
-                doubts.excuses[side] -= 1  # `on_anomaly` is about to count it
-        if not any(doubts.suspects.values()):
-            self.watch(context.session, False)
+            explained_error = next((error for error in errors if error.message.seq > context.message.seq), None)
+            if explained_error is not None:
+                errors.remove(explained_error)
+                doubts.unreadable_counts[side] -= 1  # `on_anomaly` is about to count this message
+        if not any(doubts.unexplained_errors.values()):
+            self.set_watching(context.session, False)
         return findings
 
     def on_anomaly(self, context: MessageContext) -> Iterable[Finding]:
         if is_hard_to_read(context):
-            excuses, side = self._doubts(context.session).excuses, context.message.sender
-            excuses[side] = min(excuses[side] + 1, _MAX_DOUBTS)
+            excuses, side = self._errors_of(context.session).unreadable_counts, context.message.sender
+            excuses[side] = min(excuses[side] + 1, _MAX_UNEXPLAINED_ERRORS)
         return ()
 
     def on_invalid(self, context: MessageContext) -> Iterable[Finding]:
@@ -196,54 +204,62 @@ class ErrorWithoutId(Rule):
 
     def on_error(self, context: MessageContext) -> Iterator[Finding]:
         answer = context.message
-        if not isinstance(answer, Response) or not _is_nameless(answer):
+        if not isinstance(answer, Response) or not _lacks_id(answer):
             return
         is_body = answer.frames[0].unit == "http_body"
         if answer.sender == "server" and context.http is not None and (is_body or context.http.method != "GET"):
             return  # `on_messages_exchanged` decides when the status is known
-        doubts = self._doubts(context.session)
-        other: Side = "server" if answer.sender == "client" else "client"
-        if doubts.excuses[other]:
-            doubts.excuses[other] -= 1
+        doubts = self._errors_of(context.session)
+        peer: Side = "server" if answer.sender == "client" else "client"
+        if doubts.unreadable_counts[peer]:
+            doubts.unreadable_counts[peer] -= 1
             return
-        probe = _probe(self.fold) if answer.sender == "server" and context.state == "new" else None
-        if probe is not None and probe != doubts.probes.get(context.session.number):
-            doubts.probes[context.session.number] = probe
+        probe = _open_probe_seq(self.fold) if answer.sender == "server" and context.state == "new" else None
+        if probe is not None and probe != doubts.answered_probes.get(context.session.number):
+            doubts.answered_probes[context.session.number] = probe
             return  # a server of the handshake era may answer a probe with any error
-        suspects = doubts.suspects[answer.sender]
-        suspects.append(context)
-        self.watch(context.session, True)
-        if len(suspects) > _MAX_DOUBTS:
-            yield self._finding(suspects.pop(0))
+        errors = doubts.unexplained_errors[answer.sender]
+        errors.append(context)
+        self.set_watching(context.session, True)
+        if len(errors) > _MAX_UNEXPLAINED_ERRORS:
+            yield self._finding(errors.pop(0))
 
-    def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterator[Finding]:  # noqa: ARG002 - each message knows it
-        if http.status is None or http.status >= 400 or any(map(is_hard_to_read, http.sent)) or http.unrecorded:
+    def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterator[Finding]:  # noqa: ARG002 - each message has it
+        if (
+            http.status is None
+            or http.status >= 400
+            or any(map(is_hard_to_read, http.client_messages))
+            or http.unrecorded_sides
+        ):
             return
         if http.method == "GET":
             return
-        for context in http.received:
+        for context in http.server_messages:
             answer = context.message
-            if isinstance(answer, Response) and answer.is_error and _is_nameless(answer):
+            if isinstance(answer, Response) and answer.is_error and _lacks_id(answer):
                 yield self._finding(context)
 
-    def on_end(self, session: Session, ending: CaptureEnd) -> Iterator[Finding]:  # noqa: ARG002 - the same for all endings
-        doubts: _Doubts | None = session.memory.get(self.id)
+    def on_end(self, session: Session, ending: CaptureEnd) -> Iterator[Finding]:  # noqa: ARG002 - it does not matter how the capture ended
+        doubts: _ErrorsWithoutId | None = session.memory.get(self.id)
         if doubts is not None:
-            for suspects in doubts.suspects.values():
-                yield from map(self._finding, suspects)
+            for errors in doubts.unexplained_errors.values():
+                yield from map(self._finding, errors)
 
     def _finding(self, context: MessageContext) -> Finding:
         text = "an error without an id, although all earlier messages were readable"
         return self.finding(context, with_guess(text, context.guessed_request))
 
-    def _doubts(self, session: Session) -> _Doubts:
-        # If the capture began in mid-session, earlier messages may explain one error of each side. Lost records may
-        # explain any number of them.
-        first = 0 if session.observed_start else 1 if session.lost_seq < 0 else _MAX_DOUBTS
+    def _errors_of(self, session: Session) -> _ErrorsWithoutId:
+        # If the capture began in the middle of a session, earlier messages may explain one error of each side. Lost
+        # records may explain any number of errors.
+        initial_count = 0 if session.observed_start else 1 if session.lost_seq < 0 else _MAX_UNEXPLAINED_ERRORS
         doubts = self.state_for(
-            session, lambda: _Doubts({"client": first, "server": first}, {"client": [], "server": []}, {})
+            session,
+            lambda: _ErrorsWithoutId(
+                {"client": initial_count, "server": initial_count}, {"client": [], "server": []}, {}
+            ),
         )
-        assert isinstance(doubts, _Doubts)
+        assert isinstance(doubts, _ErrorsWithoutId)
         return doubts
 
 
@@ -260,7 +276,7 @@ class NullErrorId(ResponseRule):
     """
 
     id = "jsonrpc/null-error-id"
-    oddities = Odd.ERROR
+    oddities = MessageOddity.ERROR
     level = NOTE
     once = True
     source = "2025-11-25 schema JSONRPCErrorResponse"
@@ -281,12 +297,12 @@ class ErrorNotObject(ResponseRule):
     """
 
     id = "jsonrpc/error-not-object"
-    oddities = Odd.ERROR
+    oddities = MessageOddity.ERROR
     source = "2024-11-05 basic/messages"
 
     def check_response(self, context: MessageContext, answer: Response) -> Iterator[Finding]:
         if answer.is_error and not isinstance(answer.error, dict):
-            yield self.finding(context, f"the error is {kind_of(answer.error)}, not an object", pointer="/error")
+            yield self.finding(context, f"the error is {type_text(answer.error)}, not an object", pointer="/error")
 
 
 class ErrorCodeNotInteger(ErrorRule):
@@ -308,8 +324,8 @@ class ErrorCodeNotInteger(ErrorRule):
         if "code" not in error:
             yield self.finding(context, "the error has no code", pointer="/error")
         elif not _is_integer(id_of(error["code"])):
-            number = isinstance(error["code"], float)
-            kind = "a number with a fraction" if number else kind_of(error["code"])
+            is_fraction = isinstance(error["code"], float)
+            kind = "a number with a fraction" if is_fraction else type_text(error["code"])
             yield self.finding(context, f"the code of the error is {kind}, not an integer", pointer="/error/code")
 
 
@@ -331,7 +347,7 @@ class ErrorMessageMissing(ErrorRule):
         if "message" not in error:
             yield self.finding(context, "the error has no message", pointer="/error")
         elif not isinstance(error["message"], str):
-            kind = kind_of(error["message"])
+            kind = type_text(error["message"])
             yield self.finding(context, f"the message of the error is {kind}, not a string", pointer="/error/message")
 
 
@@ -352,7 +368,7 @@ class ErrorMessageVerbose(ErrorRule):
 
     def check_error(self, context: MessageContext, error: dict[str, Any]) -> Iterator[Finding]:
         message = error.get("message")
-        if isinstance(message, str) and (len(message) > _CONCISE or "\n" in message or "\r" in message):
+        if isinstance(message, str) and (len(message) > _MAX_CONCISE_CHARS or "\n" in message or "\r" in message):
             yield self.finding(context, "the message of the error is more than one sentence", pointer="/error/message")
 
 
@@ -365,28 +381,32 @@ def is_hard_to_read(context: MessageContext) -> bool:
     Arrays count as well: a peer that does not support them cannot read the ids in them.
     """
     message = context.message
-    if isinstance(message, Invalid) or message.index is not None or len(message.frames) > 1:
+    if isinstance(message, InvalidMessage) or message.index is not None or len(message.frames) > 1:
         return True
     frame = message.frames[0]
-    if (frame.verdict.problem or "").startswith(_GROUPS) or frame.delim == b"\r\n" or len(frame.raw) > LARGE:
+    if (
+        (frame.verdict.problem or "").startswith(_PROBLEM_GROUPS)
+        or frame.delim == b"\r\n"
+        or len(frame.raw) > LARGE_FRAME_BYTES
+    ):
         return True
-    if not MEMBERS.issuperset(message.body):
+    if not ENVELOPE_MEMBERS.issuperset(message.body):
         return True
     if isinstance(message, Request):
         return context.earlier is not None or isinstance(message.body.get("id"), float)
     if isinstance(message, Notification):
-        return is_asked_for(message.method, context)
+        return is_valid_request(message.method, context)
     return context.answered is None and message.id is not None and context.id_state is not IdState.CANCELLED
 
 
-def _probe(fold: Fold) -> int | None:
-    """The number of the open probe for the modern era, unless the client has very many open requests."""
+def _open_probe_seq(fold: Fold) -> int | None:
+    """Returns the number of the open probe for the modern era, or None if none is open or too many requests are."""
     table = fold.tables["client"]
-    waiting = table.waiting() if len(table) <= _MAX_DOUBTS else []
-    return next((call.request.seq for call in waiting if call.request.method == "server/discover"), None)
+    open_calls = table.waiting_calls() if len(table) <= _MAX_UNEXPLAINED_ERRORS else []
+    return next((call.request.seq for call in open_calls if call.request.method == "server/discover"), None)
 
 
-def _is_nameless(answer: Response) -> bool:
+def _lacks_id(answer: Response) -> bool:
     return answer.id is None or answer.id.type == "null"
 
 

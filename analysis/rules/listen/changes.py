@@ -1,10 +1,10 @@
-"""Notifications of changes, and the subscriptions that they name."""
+"""Notifications of changes, and the subscriptions that these name."""
 
 from collections.abc import Iterable
 
 from analysis.conversation.addressing import RequestKey
 from analysis.conversation.call import MessageContext
-from analysis.conversation.message import Notification, converted
+from analysis.conversation.message import Notification, converted_id
 from analysis.conversation.subscriptions import (
     ACKNOWLEDGED,
     CHANGES,
@@ -16,7 +16,7 @@ from analysis.conversation.subscriptions import (
 from analysis.rules.base import WARNING
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.progress import PROGRESS
-from analysis.rules.support.eras import member, short
+from analysis.rules.support.eras import member, shortened
 from analysis.rules.support.listenings import (
     ListenMessageRule,
     ListenRule,
@@ -26,14 +26,15 @@ from analysis.rules.support.listenings import (
     requests_in,
 )
 
-_CHANGES = frozenset(CHANGES)
-_ID = "/params/_meta/io.modelcontextprotocol~1subscriptionId"
+_CHANGE_METHODS = frozenset(CHANGES)
+_ID_POINTER = "/params/_meta/io.modelcontextprotocol~1subscriptionId"
 
 
 class UnrequestedType(ListenMessageRule):
     """A server announces a kind of change that the subscription did not request.
 
-    **Why it matters.** The client has no handler for it in this subscription, and may attribute it to another one.
+    **Why it matters.** The client has no handler for the change in this subscription, and may attribute the change to
+    another one.
 
     **On the wire.** `> …"notifications":{"toolsListChanged":true}` and
     `< {"method":"notifications/prompts/list_changed",…}` with that subscription id
@@ -43,13 +44,13 @@ class UnrequestedType(ListenMessageRule):
 
     id = "listen/unrequested-type"
     impact = Impact.WRONG
-    methods = _CHANGES
+    methods = _CHANGE_METHODS
 
-    def check(self, context: MessageContext, listening: ListenSubscription) -> Iterable[Finding]:
-        if not is_change(context) or listening.requested.selects(context.method):
+    def check(self, context: MessageContext, subscription: ListenSubscription) -> Iterable[Finding]:
+        if not is_change(context) or subscription.requested_filter.selects(context.method):
             return ()
         text = f"{context.method} was not requested by this subscription"
-        return [self.finding(context, text, pointer="/method", related=(listening.seq,))]
+        return [self.finding(context, text, pointer="/method", related=(subscription.seq,))]
 
 
 class UnacknowledgedType(ListenMessageRule):
@@ -66,28 +67,27 @@ class UnacknowledgedType(ListenMessageRule):
     id = "listen/unacknowledged-type"
     level = WARNING
     impact = Impact.WRONG
-    methods = _CHANGES
+    methods = _CHANGE_METHODS
 
-    def check(self, context: MessageContext, listening: ListenSubscription) -> Iterable[Finding]:
-        granted = listening.acknowledged
-        if not is_change(context) or granted is None or granted.selects(context.method):
+    def check(self, context: MessageContext, subscription: ListenSubscription) -> Iterable[Finding]:
+        acknowledged = subscription.granted_filter
+        if not is_change(context) or acknowledged is None or acknowledged.selects(context.method):
             return ()
-        if not listening.requested.selects(context.method):
+        if not subscription.requested_filter.selects(context.method):
             return ()
         text = f"{context.method} was requested, but not acknowledged"
-        return [self.finding(context, text, pointer="/method", related=(listening.seq,))]
+        return [self.finding(context, text, pointer="/method", related=(subscription.seq,))]
 
 
 class UnrequestedUri(ListenMessageRule):
     """A server announces a change of a resource that the subscription did not name.
 
-    **Why it matters.** The client cannot use it, and it may reveal resources of another client.
+    **Why it matters.** The client cannot use the notification, which may reveal resources of another client.
 
     **On the wire.** `> …"notifications":{"resourceSubscriptions":["file:///a"]}` and
     `< {"method":"notifications/resources/updated","params":{"uri":"file:///b",…}}`
 
-    **Instead.** Compare with the URIs of this subscription. You may also announce changes of resources below these
-    URIs.
+    **Instead.** Announce only changes of resources that the subscription names, or of resources below these URIs.
     """
 
     id = "listen/unrequested-uri"
@@ -95,19 +95,24 @@ class UnrequestedUri(ListenMessageRule):
     methods = frozenset({UPDATED})
     source = "2026-07-28 schema"
 
-    def check(self, context: MessageContext, listening: ListenSubscription) -> Iterable[Finding]:
-        uri, requested = member(context.body.get("params"), "uri"), listening.requested.uris
-        if not is_change(context) or not isinstance(uri, str) or not requested or requested.covering(uri) is not None:
+    def check(self, context: MessageContext, subscription: ListenSubscription) -> Iterable[Finding]:
+        uri, requested_uris = member(context.body.get("params"), "uri"), subscription.requested_filter.uris
+        if (
+            not is_change(context)
+            or not isinstance(uri, str)
+            or not requested_uris
+            or requested_uris.longest_prefix(uri) is not None
+        ):
             return ()
         text = "a change of a resource that this subscription did not name"
-        return [self.finding(context, text, pointer="/params/uri", related=(listening.seq,))]
+        return [self.finding(context, text, pointer="/params/uri", related=(subscription.seq,))]
 
 
 class MissingSubscriptionId(ListenRule):
-    """A change, or an acknowledgement, does not say which subscription it belongs to.
+    """A change or an acknowledgement does not say which subscription it belongs to.
 
-    **Why it matters.** On stdio only the id shows the subscription, so a client that has several cannot assign the
-    message.
+    **Why it matters.** On stdio only the id identifies the subscription, so a client with several subscriptions cannot
+    assign the message.
 
     **On the wire.** `< {"method":"notifications/tools/list_changed"}` while a `subscriptions/listen` is open
 
@@ -115,7 +120,7 @@ class MissingSubscriptionId(ListenRule):
     """
 
     id = "listen/missing-subscription-id"
-    methods = _CHANGES | {ACKNOWLEDGED}
+    methods = _CHANGE_METHODS | {ACKNOWLEDGED}
     source = "2026-07-28 basic/index; 2026-07-28 basic/patterns/subscriptions"
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
@@ -126,18 +131,18 @@ class MissingSubscriptionId(ListenRule):
         ):
             return ()
         if context.http is None:
-            is_due = is_listening(context.session, self.fold)
+            is_id_required = is_listening(context.session, self.fold)
         else:
-            is_due = any(request.method == LISTEN for request in requests_in(context))
-        if not is_due:
+            is_id_required = any(request.method == LISTEN for request in requests_in(context))
+        if not is_id_required:
             return ()
         return [self.finding(context, "the subscription id is missing", pointer="/params/_meta")]
 
 
 class UnknownSubscriptionId(ListenRule):
-    """The subscription id of a message matches no subscription, or not the one whose stream carries it.
+    """The subscription id of a message matches no subscription, or belongs to another stream.
 
-    **Why it matters.** The client drops it, and keeps showing the old data.
+    **Why it matters.** The client drops the message, and keeps showing the old data.
 
     **On the wire.** `> {"id":7,"method":"subscriptions/listen",…}` and
     `< …"_meta":{"io.modelcontextprotocol/subscriptionId":"7"}`
@@ -150,36 +155,38 @@ class UnknownSubscriptionId(ListenRule):
     required_word = b"subscriptionId"
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
-        message, session, listening = context.message, context.session, context.subscription
+        message, session, subscription = context.message, context.session, context.subscription
         if not is_named(context) or not isinstance(message, Notification) or context.cancels is not None:
             return ()
-        named, known = subscription_id(message, message.meta), self.fold.links.subscriptions
+        named_id, subscriptions = subscription_id(message, message.meta), self.fold.links.subscriptions
         if context.http is not None:
-            if not isinstance(listening, ListenSubscription) or named == listening.id:
+            if not isinstance(subscription, ListenSubscription) or named_id == subscription.id:
                 return ()
-            is_alike, fault = converted(named) == listening.id, "does not belong to this stream"
-        elif listening is not None or known.forgotten or session.unjudged.get("client") is not None:
+            differs_only_in_type, fault = converted_id(named_id) == subscription.id, "does not belong to this stream"
+        elif subscription is not None or subscriptions.forgotten_count or session.unjudged.get("client") is not None:
             return ()
         else:
-            is_alike = known.listening(session, RequestKey(None, converted(named))) is not None
+            differs_only_in_type = (
+                subscriptions.last_listen(session, RequestKey(None, converted_id(named_id))) is not None
+            )
             fault = "matches no subscription"
-        fault = "has another JSON type than the id of the request" if is_alike else fault
-        return [self.finding(context, f"the subscription id {short(named.text)} {fault}", pointer=_ID)]
+        fault = "has another JSON type than the id of the request" if differs_only_in_type else fault
+        return [self.finding(context, f"the subscription id {shortened(named_id.text)} {fault}", pointer=_ID_POINTER)]
 
 
 class OutsideSubscription(ListenRule):
     """A change is announced to a client that does not listen.
 
-    **Why it matters.** Since 2026-07-28 changes come only in subscriptions. A client that waits for a response does not
-    expect them.
+    **Why it matters.** Since 2026-07-28 changes are announced only in subscriptions. A client that waits for a response
+    does not expect them.
 
     **On the wire.** `< {"method":"notifications/tools/list_changed"}` on the stream that answers a `tools/call`
 
-    **Instead.** Send it only to clients that listen; others request the data again when they need it.
+    **Instead.** Announce changes only to clients that listen; others request the data again when they need it.
     """
 
     id = "listen/outside-subscription"
-    methods = _CHANGES
+    methods = _CHANGE_METHODS
     source = "2026-07-28 basic/patterns/subscriptions; 2026-07-28 schema"
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
@@ -189,25 +196,25 @@ class OutsideSubscription(ListenRule):
             requests = requests_in(context)
             if not requests or any(request.method == LISTEN for request in requests):
                 return ()
-            text = f"a change is announced on the stream of {short(requests[0].method)}"
+            text = f"a change is announced on the stream of {shortened(requests[0].method)}"
             return [self.finding(context, text, pointer="/method", related=(requests[0].seq,))]
         session = context.session
-        is_unsure = not session.observed_start or session.unjudged.get("client") is not None
+        is_uncertain = not session.observed_start or session.unjudged.get("client") is not None
         if (
-            is_unsure
+            is_uncertain
             or is_named(context)
             or is_listening(session, self.fold)
-            or self.fold.links.subscriptions.forgotten
+            or self.fold.links.subscriptions.forgotten_count
         ):
             return ()
         return [self.finding(context, "a change is announced, but the client does not listen", pointer="/method")]
 
 
 class RequestScopedOnListen(ListenRule):
-    """Progress, or a log message, comes in a subscription.
+    """Progress or a log message is sent in a subscription.
 
-    **Why it matters.** Both belong to a request and must come on its stream. A client that listens for changes does not
-    expect them.
+    **Why it matters.** Both belong to a request and must be sent on its stream. A client that listens for changes does
+    not expect them.
 
     **On the wire.** `< {"method":"notifications/message",…}` on the stream of a `subscriptions/listen`
 
@@ -223,11 +230,11 @@ class RequestScopedOnListen(ListenRule):
     source = "2026-07-28 basic/transports/streamable-http; 2026-07-28 server/utilities/logging"
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
-        listens = (
+        listen_requests = (
             () if context.http is None else [request for request in requests_in(context) if request.method == LISTEN]
         )
-        if not listens and not is_named(context):
+        if not listen_requests and not is_named(context):
             return ()
         kind = "progress" if member(context.body, "method") == PROGRESS else "a log message"
-        related = tuple(request.seq for request in listens[:1])
+        related = tuple(request.seq for request in listen_requests[:1])
         return [self.finding(context, f"{kind} is sent in a subscription", pointer="/method", related=related)]

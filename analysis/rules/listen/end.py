@@ -1,4 +1,4 @@
-"""How a subscription ends, and messages that come after the end."""
+"""The end of a subscription, and messages that are sent after it."""
 
 from collections.abc import Iterable, Iterator
 
@@ -13,14 +13,20 @@ from analysis.protocol.revisions import MODERN_ERA
 from analysis.rules.base import NOTE, WARNING, CaptureEnd, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member
-from analysis.rules.support.listenings import ListenMessageRule, ListenRule, ListenStreamRule, is_named, is_sure
+from analysis.rules.support.listenings import (
+    ListenMessageRule,
+    ListenRule,
+    ListenStreamRule,
+    has_all_messages,
+    is_named,
+)
 
-_ID = "/result/_meta/io.modelcontextprotocol~1subscriptionId"
+_ID_POINTER = "/result/_meta/io.modelcontextprotocol~1subscriptionId"
 _PAGE = "2026-07-28 basic/patterns/subscriptions"
 
 
 class AfterEnd(ListenMessageRule):
-    """A message of a subscription comes after its end.
+    """A message is sent in a subscription after its end.
 
     **Why it matters.** The client has released the subscription, and may have reused its id.
 
@@ -34,33 +40,33 @@ class AfterEnd(ListenMessageRule):
     impact = Impact.WRONG
     required_word = b"subscriptionId"
 
-    def check(self, context: MessageContext, listening: ListenSubscription) -> Iterable[Finding]:
-        # Both its result and a cancellation may end it, in either order.
+    def check(self, context: MessageContext, subscription: ListenSubscription) -> Iterable[Finding]:
+        # A server may end a subscription with both a result and a cancellation, in either order.
         if context.cancels is not None or not is_named(context) or not isinstance(context.message, Notification):
             return ()
-        if listening.answered_ns is None and listening.cancelled_by_server_ns is None:
-            return self._after_client(context, listening, _cancelled(listening, self.fold))
+        if subscription.answered_ns is None and subscription.cancelled_by_server_ns is None:
+            return self._findings_after_client_end(context, subscription, _client_cancel_seq(subscription, self.fold))
         text = f"{context.method} is sent in a subscription that the server has ended"
-        return [self.finding(context, text, pointer="/method", related=(listening.seq,))]
+        return [self.finding(context, text, pointer="/method", related=(subscription.seq,))]
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
-        listening, call = context.subscription, context.answered
-        if not isinstance(listening, ListenSubscription) or call is None:
+        subscription, call = context.subscription, context.answered
+        if not isinstance(subscription, ListenSubscription) or call is None:
             return ()
-        is_by_client = call.cancelled_ns is not None and call.cancelled_ns == listening.cancelled_by_client_ns
-        return self._after_client(context, listening, call.cancelled_seq if is_by_client else None)
+        is_by_client = call.cancelled_ns is not None and call.cancelled_ns == subscription.cancelled_by_client_ns
+        return self._findings_after_client_end(context, subscription, call.cancelled_seq if is_by_client else None)
 
-    def _after_client(
-        self, context: MessageContext, listening: ListenSubscription, cancelled: int | None
+    def _findings_after_client_end(
+        self, context: MessageContext, subscription: ListenSubscription, cancel_seq: int | None
     ) -> Iterable[Finding]:
-        if cancelled is None or not context.session.has_received("server", cancelled):
+        if cancel_seq is None or not context.session.has_received("server", cancel_seq):
             return ()
         text = "a message is sent in a subscription that the client has ended"
-        return [self.finding(context, text, related=(listening.seq, cancelled))]
+        return [self.finding(context, text, related=(subscription.seq, cancel_seq))]
 
 
 class ResultWithoutSubscriptionId(ListenRule):
-    """The result that ends a subscription does not carry its subscription id.
+    """The result that ends a subscription does not contain its subscription id.
 
     **Why it matters.** The id tells clients which subscription the server has ended.
 
@@ -81,11 +87,11 @@ class ResultWithoutSubscriptionId(ListenRule):
         if SUBSCRIPTION_ID not in response.meta:
             text = "the result of a subscription has no subscription id"
             has_meta = isinstance(member(context.body.get("result"), "_meta"), dict)
-            return [self.finding(context, text, pointer=_ID if has_meta else "/result/_meta")]
+            return [self.finding(context, text, pointer=_ID_POINTER if has_meta else "/result/_meta")]
         if subscription_id(response, response.meta) == response.id:
             return ()
         text = "the result of a subscription has a subscription id that differs from its id"
-        return [self.finding(context, text, pointer=_ID)]
+        return [self.finding(context, text, pointer=_ID_POINTER)]
 
 
 class AbruptEnd(ListenStreamRule):
@@ -105,23 +111,23 @@ class AbruptEnd(ListenStreamRule):
     needs_http = True
     source = _PAGE
 
-    def closed(self, http: HttpExchange, listening: ListenSubscription) -> Iterable[Finding]:
-        is_announced = listening.answered_ns is not None or listening.cancelled_by_server_ns is not None
-        if is_announced or http.over is None:
+    def on_stream_closed(self, http: HttpExchange, subscription: ListenSubscription) -> Iterable[Finding]:
+        is_announced = subscription.answered_ns is not None or subscription.cancelled_by_server_ns is not None
+        if is_announced or http.end_ref is None:
             return ()
         text = "the server closes the stream of a subscription without a result"
-        return [self.finding(http.over, text, related=(listening.seq,), session=listening.session)]
+        return [self.finding(http.end_ref, text, related=(subscription.seq,), session=subscription.session)]
 
 
 class EndedByCancelOnly(Rule):
-    """A server ends a subscription by a cancellation without a result, or by a result without a cancellation.
+    """A server ends a subscription with a cancellation but no result, or with a result but no cancellation.
 
     **Why it matters.** One page of the specification requires a cancellation, and another recommends a result. Either
-    is fine, and clients have to understand both.
+    is fine, but clients have to understand both.
 
     **On the wire.** `< {"method":"notifications/cancelled","params":{"requestId":"l"}}`, and no result
 
-    **Instead.** Send both, so that every client understands.
+    **Instead.** Send both: some clients understand only one of them.
     """
 
     id = "listen/ended-by-cancel-only"
@@ -133,23 +139,23 @@ class EndedByCancelOnly(Rule):
     def on_end(self, session: Session, ending: CaptureEnd) -> Iterator[Finding]:
         if ending.reason == "open":
             return
-        for listening in self.fold.links.subscriptions.listenings(session):
-            has_result = listening.answered_ns is not None and not listening.is_refused
-            is_cancelled = listening.cancelled_by_server_ns is not None
-            if has_result == is_cancelled or listening.is_refused or not is_sure(listening):
+        for subscription in self.fold.links.subscriptions.listen_subscriptions(session):
+            has_result = subscription.answered_ns is not None and not subscription.is_refused
+            is_cancelled = subscription.cancelled_by_server_ns is not None
+            if has_result == is_cancelled or subscription.is_refused or not has_all_messages(subscription):
                 continue
             text = "the server ends a subscription only with its result"
             if is_cancelled:
                 text = "the server ends a subscription only with a cancellation"
-            yield self.finding(RecordRef(listening.seq, listening.asked_ns), text, session=session)
+            yield self.finding(RecordRef(subscription.seq, subscription.requested_ns), text, session=session)
 
 
 # ---- shared by the rules
 
 
-def _cancelled(listening: ListenSubscription, fold: Fold) -> int | None:
+def _client_cancel_seq(subscription: ListenSubscription, fold: Fold) -> int | None:
     """Returns the number of the client's cancellation, or None if there is none."""
-    if listening.cancelled_by_client_ns is None:
+    if subscription.cancelled_by_client_ns is None:
         return None
-    waiting = fold.tables["client"].get(listening.key)
-    return waiting.cancelled_by if waiting is not None and waiting.request.seq == listening.seq else None
+    open_call = fold.tables["client"].get(subscription.key)
+    return open_call.cancelled_by if open_call is not None and open_call.request.seq == subscription.seq else None

@@ -9,7 +9,13 @@ from analysis.protocol.revisions import MODERN_ERA
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member
-from analysis.rules.support.listenings import ListenMessageRule, ListenRule, ListenStreamRule, is_named, is_sure
+from analysis.rules.support.listenings import (
+    ListenMessageRule,
+    ListenRule,
+    ListenStreamRule,
+    has_all_messages,
+    is_named,
+)
 
 _POINTER = "/params/notifications"
 
@@ -29,14 +35,14 @@ class NotAcknowledgedFirst(ListenMessageRule):
     id = "listen/not-acknowledged-first"
     required_word = b"subscriptionId"
 
-    def check(self, context: MessageContext, listening: ListenSubscription) -> Iterable[Finding]:
-        if self.id in listening.memory or not is_named(context):
+    def check(self, context: MessageContext, subscription: ListenSubscription) -> Iterable[Finding]:
+        if self.id in subscription.memory or not is_named(context):
             return ()
-        listening.memory[self.id] = True
-        if listening.acknowledgements or context.cancels is not None or not is_sure(listening):
+        subscription.memory[self.id] = True
+        if subscription.acknowledgement_count or context.cancels is not None or not has_all_messages(subscription):
             return ()
         text = "a subscription begins with something other than its acknowledgement"
-        return [self.finding(context, text, pointer="/method", related=(listening.seq,))]
+        return [self.finding(context, text, pointer="/method", related=(subscription.seq,))]
 
 
 class NeverAcknowledged(ListenRule, ListenStreamRule):
@@ -46,8 +52,8 @@ class NeverAcknowledged(ListenRule, ListenStreamRule):
 
     **On the wire.** `> {"id":"l","method":"subscriptions/listen",…}` and then `< {"id":"l","result":{…}}`
 
-    **Instead.** Acknowledge first. Leave out of the acknowledgement what you do not support; answer with an error if
-    you cannot grant the subscription at all.
+    **Instead.** Acknowledge first. Leave unsupported changes out of the acknowledgement; answer with an error if you
+    cannot grant the subscription at all.
     """
 
     id = "listen/never-acknowledged"
@@ -56,15 +62,19 @@ class NeverAcknowledged(ListenRule, ListenStreamRule):
     _text = "a subscription ends without having been acknowledged"
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
-        listening = context.subscription
-        if not isinstance(listening, ListenSubscription) or listening.acknowledgements or not is_sure(listening):
+        subscription = context.subscription
+        if (
+            not isinstance(subscription, ListenSubscription)
+            or subscription.acknowledgement_count
+            or not has_all_messages(subscription)
+        ):
             return ()
-        return [self.finding(context, self._text, related=(listening.seq,))]
+        return [self.finding(context, self._text, related=(subscription.seq,))]
 
-    def closed(self, http: HttpExchange, listening: ListenSubscription) -> Iterable[Finding]:
-        if listening.acknowledgements or listening.answered_ns is not None or http.over is None:
+    def on_stream_closed(self, http: HttpExchange, subscription: ListenSubscription) -> Iterable[Finding]:
+        if subscription.acknowledgement_count or subscription.answered_ns is not None or http.end_ref is None:
             return ()
-        return [self.finding(http.over, self._text, related=(listening.seq,), session=listening.session)]
+        return [self.finding(http.end_ref, self._text, related=(subscription.seq,), session=subscription.session)]
 
 
 class DuplicateAcknowledgement(ListenMessageRule):
@@ -83,10 +93,10 @@ class DuplicateAcknowledgement(ListenMessageRule):
     impact = Impact.WRONG
     methods = frozenset({ACKNOWLEDGED})
 
-    def check(self, context: MessageContext, listening: ListenSubscription) -> Iterable[Finding]:
-        if listening.acknowledgements < 2:
+    def check(self, context: MessageContext, subscription: ListenSubscription) -> Iterable[Finding]:
+        if subscription.acknowledgement_count < 2:
             return ()
-        return [self.finding(context, "this subscription was already acknowledged", related=(listening.seq,))]
+        return [self.finding(context, "this subscription was already acknowledged", related=(subscription.seq,))]
 
 
 class AcknowledgedMore(ListenMessageRule):
@@ -97,22 +107,22 @@ class AcknowledgedMore(ListenMessageRule):
     **On the wire.** `> …"notifications":{"toolsListChanged":true}` and
     `< …"notifications":{"toolsListChanged":true,"promptsListChanged":true}`
 
-    **Instead.** Acknowledge what was requested, or less.
+    **Instead.** Acknowledge at most the changes that were requested.
     """
 
     id = "listen/acknowledged-more"
     impact = Impact.WRONG
     methods = frozenset({ACKNOWLEDGED})
 
-    def check(self, context: MessageContext, listening: ListenSubscription) -> Iterable[Finding]:
-        granted, requested = listening.acknowledged, listening.requested
-        if granted is None or listening.acknowledgements != 1:
+    def check(self, context: MessageContext, subscription: ListenSubscription) -> Iterable[Finding]:
+        granted_filter, requested_filter = subscription.granted_filter, subscription.requested_filter
+        if granted_filter is None or subscription.acknowledgement_count != 1:
             return ()
-        more = _beyond(granted, requested)
-        if not more:
+        extra_members = _extra_members(granted_filter, requested_filter)
+        if not extra_members:
             return ()
-        text = f"the acknowledgement grants more than was requested: {', '.join(more)}"
-        return [self.finding(context, text, pointer=f"{_POINTER}/{more[0]}", related=(listening.seq,))]
+        text = f"the acknowledgement grants more than was requested: {', '.join(extra_members)}"
+        return [self.finding(context, text, pointer=f"{_POINTER}/{extra_members[0]}", related=(subscription.seq,))]
 
 
 class AcknowledgedLess(ListenMessageRule):
@@ -130,15 +140,15 @@ class AcknowledgedLess(ListenMessageRule):
     level = NOTE
     methods = frozenset({ACKNOWLEDGED})
 
-    def check(self, context: MessageContext, listening: ListenSubscription) -> Iterable[Finding]:
-        granted, requested = listening.acknowledged, listening.requested
-        if granted is None or listening.acknowledgements != 1:
+    def check(self, context: MessageContext, subscription: ListenSubscription) -> Iterable[Finding]:
+        granted_filter, requested_filter = subscription.granted_filter, subscription.requested_filter
+        if granted_filter is None or subscription.acknowledgement_count != 1:
             return ()
-        less = _beyond(requested, granted)
-        if not less:
+        missing_members = _extra_members(requested_filter, granted_filter)
+        if not missing_members:
             return ()
-        text = f"the acknowledgement grants less than was requested: {', '.join(less)} is missing"
-        return [self.finding(context, text, pointer=_POINTER, related=(listening.seq,))]
+        text = f"the acknowledgement grants less than was requested: {', '.join(missing_members)} is missing"
+        return [self.finding(context, text, pointer=_POINTER, related=(subscription.seq,))]
 
 
 class EmptyFilter(Rule):
@@ -170,11 +180,11 @@ class EmptyFilter(Rule):
 # ---- shared by the rules
 
 
-def _beyond(filter_: ListenFilter, other: ListenFilter) -> list[str]:
-    """The members of a filter that select more than another filter does."""
-    kinds = sorted(filter_.flags - other.flags)
+def _extra_members(filter_: ListenFilter, other: ListenFilter) -> list[str]:
+    """Returns the names of the members of `filter_` that select something that `other` does not."""
+    members = sorted(filter_.flags - other.flags)
     if any(uri not in other.uris for uri in filter_.uris):
-        kinds.append("resourceSubscriptions")
+        members.append("resourceSubscriptions")
     if filter_.task_ids - other.task_ids:
-        kinds.append("taskIds")
-    return kinds
+        members.append("taskIds")
+    return members

@@ -1,3 +1,3 @@
-"""The group `mrtr`: calls with several rounds, in which the server asks for input and the client calls again."""
+"""The group `mrtr`: calls of several rounds, in which the server asks for input and the client calls again."""
 
 MODULES = ("interim_results", "retries")

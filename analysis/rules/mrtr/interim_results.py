@@ -7,27 +7,27 @@ from typing import Any, ClassVar, Final
 from analysis.conversation.call import MessageContext, Outcome
 from analysis.conversation.session import CLIENT_CAPABILITIES
 from analysis.protocol.declared_capabilities import lacks
-from analysis.protocol.json_pointer import names, step
+from analysis.protocol.json_pointer import decode_steps, encode_step
 from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA, Era
 from analysis.rules.base import NOTE, ResultKind, Rule
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.eras import member, short
+from analysis.rules.support.eras import member, shortened
 from analysis.rules.support.inputs import INTERIM_METHODS, MAX_INPUT_ENTRIES, input_requests
 from analysis.shapes.shape import Problem
 
-ROUNDS: Final = 10
-"""How many interim results of one call are too many."""
+TOO_MANY_ROUNDS: Final = 10
+"""A call with this many interim results has too many rounds."""
 
-ASKED: Final = frozenset({"inputRequests"})
+INPUT_REQUEST_MEMBERS: Final = frozenset({"inputRequests"})
 
 # Enum members are slow to look up.
 _INPUT_REQUIRED: Final = Outcome.INPUT_REQUIRED
 _PAGE: Final = "2026-07-28 basic/patterns/mrtr"
 _POINTER: Final = "/result/inputRequests"
-_IN_FORM: Final = "/params/requestedSchema/"
+_FORM_POINTER: Final = "/params/requestedSchema/"
 
 
-class _Interim(Rule):
+class _InterimResultRule(Rule):
     """A rule about interim results."""
 
     who = "server"
@@ -39,14 +39,14 @@ class _Interim(Rule):
     source = _PAGE
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
-        return self.asks(context, context.body["result"])
+        return self.check_interim_result(context, context.body["result"])
 
-    def asks(self, _seen: MessageContext, _result: dict[str, Any]) -> Iterable[Finding]:
+    def check_interim_result(self, _context: MessageContext, _result: dict[str, Any]) -> Iterable[Finding]:
         """Check an interim result."""
         return ()
 
 
-class UnsupportedMethod(_Interim):
+class UnsupportedMethod(_InterimResultRule):
     """An interim result answers a request of a method that does not allow one.
 
     **Why it matters.** Clients expect interim results only from `tools/call`, `prompts/get` and `resources/read`. With
@@ -63,15 +63,15 @@ class UnsupportedMethod(_Interim):
     def concerns(self, _hook: str, method: str, _like: MessageContext) -> bool:
         return method not in INTERIM_METHODS
 
-    def asks(self, context: MessageContext, _result: dict[str, Any]) -> Iterable[Finding]:
-        text = f"{short(context.method)} is answered with an interim result"
+    def check_interim_result(self, context: MessageContext, _result: dict[str, Any]) -> Iterable[Finding]:
+        text = f"{shortened(context.method)} is answered with an interim result"
         return [self.finding(context, text, pointer="/result/resultType")]
 
 
-class InHandshakeEra(_Interim):
+class InHandshakeEra(_InterimResultRule):
     """A server sends an interim result in a revision that does not have them.
 
-    **Why it matters.** The client mistakes it for the final result, finds no content in it, and never calls again.
+    **Why it matters.** The client mistakes it for the final result, finds no content in it, and does not call again.
 
     **On the wire.** `< {"id":3,"result":{"resultType":"input_required",…}}` after a handshake for 2025-11-25
 
@@ -84,16 +84,16 @@ class InHandshakeEra(_Interim):
     methods = None
     source = "2026-07-28 changelog"
 
-    def asks(self, context: MessageContext, _result: dict[str, Any]) -> Iterable[Finding]:
+    def check_interim_result(self, context: MessageContext, _result: dict[str, Any]) -> Iterable[Finding]:
         text = "an interim result in a revision that does not have them"
         return [self.finding(context, text, pointer="/result/resultType")]
 
 
-class Empty(_Interim):
+class Empty(_InterimResultRule):
     """An interim result neither asks for anything nor returns a state.
 
-    **Why it matters.** The client has nothing to answer or to add to its next call, and the same call leads to the same
-    result.
+    **Why it matters.** The client has nothing to answer and nothing to add to its next call, so that call leads to the
+    same result.
 
     **On the wire.** `< {"id":3,"result":{"resultType":"input_required"}}`
 
@@ -102,7 +102,7 @@ class Empty(_Interim):
 
     id = "mrtr/empty"
 
-    def asks(self, context: MessageContext, result: dict[str, Any]) -> Iterable[Finding]:
+    def check_interim_result(self, context: MessageContext, result: dict[str, Any]) -> Iterable[Finding]:
         if result.get("inputRequests") is not None or result.get("requestState") is not None:
             return ()
         text = "an interim result has neither inputRequests nor requestState"
@@ -131,20 +131,24 @@ class InvalidInputRequest(Rule):
     source = _PAGE
 
     def on_problems(self, context: MessageContext, problems: list[Problem]) -> Iterable[Finding]:
-        return self.capped(self._misfits(context, problems))
+        return self.capped(self._shape_findings(context, problems))
 
-    def _misfits(self, context: MessageContext, problems: list[Problem]) -> Iterator[Finding]:
+    def _shape_findings(self, context: MessageContext, problems: list[Problem]) -> Iterator[Finding]:
         if context.answered is None or context.answered.outcome is not _INPUT_REQUIRED:
             return
         for problem in problems:
             # The rules about forms report problems inside a form.
-            if problem.kind == "shape" and problem.pointer.startswith(_POINTER) and _IN_FORM not in problem.pointer:
+            if (
+                problem.kind == "shape"
+                and problem.pointer.startswith(_POINTER)
+                and _FORM_POINTER not in problem.pointer
+            ):
                 yield self.finding(
-                    context, f"{_entry(problem.pointer)} does not fit: {problem.text}", pointer=problem.pointer
+                    context, f"{_entry_phrase(problem.pointer)} does not fit: {problem.text}", pointer=problem.pointer
                 )
 
 
-class EnvelopeInInputRequest(_Interim):
+class EnvelopeInInputRequest(_InterimResultRule):
     """An input request has members of a JSON-RPC message.
 
     **Why it matters.** An input request is not a message: its key connects question and answer, and an id in it has no
@@ -156,22 +160,24 @@ class EnvelopeInInputRequest(_Interim):
     """
 
     id = "mrtr/envelope-in-input-request"
-    required_members = ASKED
+    required_members = INPUT_REQUEST_MEMBERS
     level = NOTE
     once = True
 
-    def asks(self, context: MessageContext, result: dict[str, Any]) -> Iterator[Finding]:
+    def check_interim_result(self, context: MessageContext, result: dict[str, Any]) -> Iterator[Finding]:
         questions = result.get("inputRequests")
-        for key, value in islice(questions.items() if isinstance(questions, dict) else (), MAX_INPUT_ENTRIES):
-            name = next((name for name in ("jsonrpc", "id") if isinstance(value, dict) and name in value), None)
+        for key, input_request in islice(questions.items() if isinstance(questions, dict) else (), MAX_INPUT_ENTRIES):
+            name = next(
+                (name for name in ("jsonrpc", "id") if isinstance(input_request, dict) and name in input_request), None
+            )
             if name is not None:
-                pointer = f"{_POINTER}/{step(key, 200)}/{name}"
-                text = f"the input request {short(key)!r} has {name}, which belongs to messages"
+                pointer = f"{_POINTER}/{encode_step(key, 200)}/{name}"
+                text = f"the input request {shortened(key)!r} has {name}, which belongs to messages"
                 yield self.finding(context, text, pointer=pointer)
                 return
 
 
-class UndeclaredCapability(_Interim):
+class UndeclaredCapability(_InterimResultRule):
     """A server asks for input for which the request did not declare a capability.
 
     **Why it matters.** The client cannot answer, so the call ends here. Capabilities apply only to the request that
@@ -185,22 +191,22 @@ class UndeclaredCapability(_Interim):
     """
 
     id = "mrtr/undeclared-capability"
-    required_members = ASKED
+    required_members = INPUT_REQUEST_MEMBERS
     source = "2026-07-28 basic/patterns/mrtr, basic/index"
 
-    def asks(self, context: MessageContext, _result: dict[str, Any]) -> Iterator[Finding]:
+    def check_interim_result(self, context: MessageContext, _result: dict[str, Any]) -> Iterator[Finding]:
         request = context.request
-        declared = None if request is None else request.meta.get(CLIENT_CAPABILITIES)
-        if request is None or not isinstance(declared, dict):
+        declared_capabilities = None if request is None else request.meta.get(CLIENT_CAPABILITIES)
+        if request is None or not isinstance(declared_capabilities, dict):
             return
         for pointer, method, params in input_requests(context):
-            missing = _missing(method, params, declared)
-            if missing is not None:
-                text = f"{method} needs {missing}, which the request did not declare"
+            missing_capability = _missing_capability(method, params, declared_capabilities)
+            if missing_capability is not None:
+                text = f"{method} needs {missing_capability}, which the request did not declare"
                 yield self.finding(context, text, pointer=f"{pointer}/method", related=(request.seq,))
 
 
-class WrongResultType(_Interim):
+class WrongResultType(_InterimResultRule):
     """A result asks for input, but its `resultType` is not `input_required`.
 
     **Why it matters.** The client treats the result as complete, and never answers the questions in it.
@@ -211,7 +217,7 @@ class WrongResultType(_Interim):
     """
 
     id = "mrtr/wrong-result-type"
-    required_members = ASKED
+    required_members = INPUT_REQUEST_MEMBERS
     methods = None
     results: ClassVar[frozenset[ResultKind] | None] = frozenset({"complete", "failed", "task", "untyped"})
     replaces = ("modern/missing-result-type", "modern/unknown-result-type")
@@ -230,7 +236,7 @@ class WrongResultType(_Interim):
         return [self.finding(context, text, pointer="/result/resultType" if "resultType" in result else "/result")]
 
 
-class ManyRounds(_Interim):
+class ManyRounds(_InterimResultRule):
     """A call has received its tenth interim result.
 
     **Why it matters.** Each round costs at least one call, and may interrupt the user. A server that does not recognise
@@ -245,35 +251,38 @@ class ManyRounds(_Interim):
     level = NOTE
     impact = Impact.COST
 
-    def asks(self, context: MessageContext, _result: dict[str, Any]) -> Iterable[Finding]:
+    def check_interim_result(self, context: MessageContext, _result: dict[str, Any]) -> Iterable[Finding]:
         round_ = context.round
-        if round_ is None or round_.number != ROUNDS:
+        if round_ is None or round_.number != TOO_MANY_ROUNDS:
             return ()
-        text = f"the call has received its {ROUNDS}th interim result"
-        return [self.finding(context, text, related=[interim.seq for interim in round_.chain.rounds[:ROUNDS]])]
+        text = f"the call has received its {TOO_MANY_ROUNDS}th interim result"
+        return [self.finding(context, text, related=[interim.seq for interim in round_.chain.rounds[:TOO_MANY_ROUNDS]])]
 
 
 # ---- shared by the rules
 
 
-def _entry(pointer: str) -> str:
-    """The input request to which a pointer leads, as findings name it."""
-    key = names(pointer[len(_POINTER) :])[:1]
-    return f"the input request {short(key[0])!r}" if key else "inputRequests"
+def _entry_phrase(pointer: str) -> str:
+    """Returns the phrase with which findings name the input request at a pointer."""
+    keys = decode_steps(pointer[len(_POINTER) :])[:1]
+    return f"the input request {shortened(keys[0])!r}" if keys else "inputRequests"
 
 
-def _missing(method: str, params: dict[str, Any], declared: dict[str, Any]) -> str | None:
+def _missing_capability(method: str, params: dict[str, Any], declared_capabilities: dict[str, Any]) -> str | None:
     """Returns the capability that an input request needs and that is certainly not declared, or None."""
     if method == "roots/list":
-        needs = ["roots"]
+        needed_capabilities = ["roots"]
     elif method == "sampling/createMessage":
         has_tools = params.get("tools") is not None or params.get("toolChoice") is not None
-        needs = ["sampling", "sampling.tools"] if has_tools else ["sampling"]
+        needed_capabilities = ["sampling", "sampling.tools"] if has_tools else ["sampling"]
     elif method == "elicitation/create":
         is_url = params.get("mode") == "url"
-        # A client that names no mode supports forms.
-        takes_forms = member(declared.get("elicitation"), "url") is None
-        needs = ["elicitation", *(["elicitation.url"] if is_url else [] if takes_forms else ["elicitation.form"])]
+        # A client that declares no mode supports forms.
+        supports_forms = member(declared_capabilities.get("elicitation"), "url") is None
+        needed_capabilities = [
+            "elicitation",
+            *(["elicitation.url"] if is_url else [] if supports_forms else ["elicitation.form"]),
+        ]
     else:
         return None
-    return next((need for need in needs if lacks(declared, need)), None)
+    return next((capability for capability in needed_capabilities if lacks(declared_capabilities, capability)), None)

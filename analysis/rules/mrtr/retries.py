@@ -9,28 +9,28 @@ from analysis.conversation.call import MessageContext, Outcome, context_of
 from analysis.conversation.message import Request, id_of
 from analysis.conversation.multi_round import Chain, Round, Turn, fingerprint, target_of
 from analysis.conversation.session import Session
-from analysis.protocol.json_pointer import step
-from analysis.protocol.revisions import MODERN, MODERN_ERA
+from analysis.protocol.json_pointer import encode_step
+from analysis.protocol.revisions import FIRST_MODERN_RANK, MODERN_ERA
 from analysis.rules.base import NOTE, WARNING, CaptureEnd, Rule
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.eras import member, short
+from analysis.rules.support.eras import member, shortened
 from analysis.rules.support.inputs import INTERIM_METHODS, MAX_INPUT_ENTRIES
 from analysis.shapes.validation import problems
 
 MAX_PENDING_RETRIES: Final = 10_000
-"""The most calls of a session that are remembered until they continue."""
+"""The most calls of a session that are remembered until the client retries them."""
 
 _INPUT_REQUIRED: Final = Outcome.INPUT_REQUIRED
-_KINDS: Final = frozenset({"elicitation/create", "sampling/createMessage", "roots/list"})
+_INPUT_REQUEST_METHODS: Final = frozenset({"elicitation/create", "sampling/createMessage", "roots/list"})
 _RETRY_MEMBERS: Final = frozenset({"inputResponses", "requestState"})
-"""Members that mark a retry: each retry has at least one."""
-_ANSWERS: Final = "/params/inputResponses"
-_NAMED: Final = 3
-"""How many unanswered keys a finding names."""
+"""The members that mark a retry: each retry has at least one of them."""
+_RESPONSES_POINTER: Final = "/params/inputResponses"
+_MAX_NAMED_KEYS: Final = 3
+"""The most unanswered keys that a finding names."""
 _PAGE: Final = "2026-07-28 basic/patterns/mrtr"
 
 
-class _Retry(Rule):
+class _RetryRule(Rule):
     """A rule about retries whose interim result is known."""
 
     who = "client"
@@ -45,7 +45,7 @@ class _Retry(Rule):
         round_ = context.round
         if round_ is None or not isinstance(context.message, Request):
             return ()
-        interim, params = round_.chain.interim, context.message.params
+        interim, params = round_.chain.interim_turn, context.message.params
         if interim is None or not isinstance(params, dict):
             return ()
         if interim.response.seq <= context.session.lost_seq:
@@ -58,15 +58,15 @@ class _Retry(Rule):
         """Check one retry.
 
         Args:
-            context: its request.
-            round_: the round that it begins.
-            interim: the interim result, with its request.
+            context: the request of the retry.
+            round_: the round that the retry begins.
+            interim: the interim result, with the request that it answers.
             params: the params of the retry.
         """
         raise NotImplementedError
 
 
-class SameId(_Retry):
+class SameId(_RetryRule):
     """A retry has the id of the call that it repeats.
 
     **Why it matters.** Each round is a separate request. A server that remembers ids mistakes the retry for a
@@ -89,7 +89,7 @@ class SameId(_Retry):
         return [self.finding(context, text, pointer="/id", related=(interim.request.seq,))]
 
 
-class StateNotEchoed(_Retry):
+class StateNotEchoed(_RetryRule):
     """A retry does not return the state that came with the interim result.
 
     **Why it matters.** The server may keep nothing between rounds: without its state it starts over and asks the same
@@ -106,18 +106,18 @@ class StateNotEchoed(_Retry):
     def check_retry(
         self, context: MessageContext, round_: Round, interim: Turn, params: dict[str, Any]
     ) -> Iterable[Finding]:
-        given = params.get("requestState", "")
-        if round_.by != "keys" or round_.chain.state is None or not isinstance(given, str):
+        state = params.get("requestState", "")
+        if round_.evidence != "keys" or round_.chain.request_state is None or not isinstance(state, str):
             return ()
-        is_there = "requestState" in params
+        has_state = "requestState" in params
         text = (
-            f"the retry {'has a different requestState than' if is_there else 'lacks the requestState of'} the result"
+            f"the retry {'has a different requestState than' if has_state else 'lacks the requestState of'} the result"
         )
-        pointer = "/params/requestState" if is_there else "/params"
+        pointer = "/params/requestState" if has_state else "/params"
         return [self.finding(context, text, pointer=pointer, related=(interim.response.seq,))]
 
 
-class StateInvented(_Retry):
+class StateInvented(_RetryRule):
     """A retry has a state, although the interim result had none.
 
     **Why it matters.** The server refuses the call, or continues with the state of another call.
@@ -134,17 +134,21 @@ class StateInvented(_Retry):
     def check_retry(
         self, context: MessageContext, round_: Round, interim: Turn, params: dict[str, Any]
     ) -> Iterable[Finding]:
-        if round_.by != "keys" or round_.chain.state is not None or not isinstance(params.get("requestState"), str):
+        if (
+            round_.evidence != "keys"
+            or round_.chain.request_state is not None
+            or not isinstance(params.get("requestState"), str)
+        ):
             return ()
         text = "the retry has a requestState, but the interim result had none"
         return [self.finding(context, text, pointer="/params/requestState", related=(interim.response.seq,))]
 
 
 class StateOnOtherRequest(Rule):
-    """A state is sent with a call other than the one that it belongs to.
+    """A call has the state of another call.
 
-    **Why it matters.** A state holds the progress of one call. With another call it is meaningless, or bypasses checks
-    that the other call would have made.
+    **Why it matters.** A state represents the progress of one call. With another call it is meaningless, or bypasses
+    checks that the server would have made for that call.
 
     **On the wire.** `> …"method":"tools/call","params":{"name":"book",…}` `< …"requestState":"AbC",…`
     `> …"method":"tools/call","params":{"name":"pay","requestState":"AbC",…}`
@@ -166,21 +170,23 @@ class StateOnOtherRequest(Rule):
         params, session = context.body.get("params"), context.session
         if not isinstance(params, dict) or "requestState" not in params or session.lost_seq >= 0:
             return ()
-        given = params["requestState"]
-        places = self.fold.links.chains.states.get(id_of(given)) if isinstance(given, str) else None
+        state = params["requestState"]
+        places = self.fold.links.chains.states.get(id_of(state)) if isinstance(state, str) else None
         if not places or not isinstance(context.message, Request):
             return ()
-        here = session.number, context.message.method, target_of(context.message)
-        if all(place[0] != session.number for place in places) or any(place[1:] == here[1:] for place in places):
+        current_place = session.number, context.message.method, target_of(context.message)
+        if all(place[0] != session.number for place in places) or any(
+            place[1:] == current_place[1:] for place in places
+        ):
             return ()
         text = "the requestState belongs to another method or target"
         return [self.finding(context, text, pointer="/params/requestState")]
 
 
-class ResponsesMissing(_Retry):
+class ResponsesMissing(_RetryRule):
     """A retry does not answer every question.
 
-    **Why it matters.** The server has to ask again for the rest, so the user gets the questions one by one.
+    **Why it matters.** The server has to ask the remaining questions again, so the user gets them one by one.
 
     **On the wire.** `< …"inputRequests":{"name":{…},"dirs":{…}}` and `> …"inputResponses":{"name":{…}}`
 
@@ -197,15 +203,17 @@ class ResponsesMissing(_Retry):
         questions, answers = round_.chain.input_requests, params.get("inputResponses", {})
         if not questions or not isinstance(answers, dict) or questions.keys() <= answers.keys():
             return ()
-        missing = [key for key in questions if key not in answers]
-        named = ", ".join([repr(short(key)) for key in missing[:_NAMED]]) + (", …" if len(missing) > _NAMED else "")
-        verb = "has" if len(missing) == 1 else "have"
-        text = f"{len(missing)} of {len(questions)} input requests {verb} no response: {named}"
-        pointer = _ANSWERS if "inputResponses" in params else "/params"
+        missing_keys = [key for key in questions if key not in answers]
+        key_list = ", ".join([repr(shortened(key)) for key in missing_keys[:_MAX_NAMED_KEYS]]) + (
+            ", …" if len(missing_keys) > _MAX_NAMED_KEYS else ""
+        )
+        verb = "has" if len(missing_keys) == 1 else "have"
+        text = f"{len(missing_keys)} of {len(questions)} input requests {verb} no response: {key_list}"
+        pointer = _RESPONSES_POINTER if "inputResponses" in params else "/params"
         return [self.finding(context, text, pointer=pointer, related=(interim.response.seq,))]
 
 
-class UnknownResponseKey(_Retry):
+class UnknownResponseKey(_RetryRule):
     """A retry answers a question that the server did not ask.
 
     **Why it matters.** Servers ignore the answer. Often its key is misspelt, and the expected answer is missing.
@@ -225,14 +233,18 @@ class UnknownResponseKey(_Retry):
         if not isinstance(answers, dict) or answers.keys() <= questions.keys():
             return ()
         key = next(key for key in answers if key not in questions)
-        text = f"the response {short(key)!r} matches no input request"
-        return [self.finding(context, text, pointer=f"{_ANSWERS}/{step(key, 200)}", related=(interim.response.seq,))]
+        text = f"the response {shortened(key)!r} matches no input request"
+        return [
+            self.finding(
+                context, text, pointer=f"{_RESPONSES_POINTER}/{encode_step(key, 200)}", related=(interim.response.seq,)
+            )
+        ]
 
 
-class InvalidInputResponse(_Retry):
+class InvalidInputResponse(_RetryRule):
     """An answer does not match its question.
 
-    **Why it matters.** The server cannot use it, and the user has answered for nothing.
+    **Why it matters.** The server cannot use it, so the user's effort is wasted.
 
     **On the wire.** `< …"inputRequests":{"who":{"method":"elicitation/create",…}}` and
     `> …"inputResponses":{"who":{"jsonrpc":"2.0","id":1,"result":{"action":"accept"}}}`
@@ -251,15 +263,18 @@ class InvalidInputResponse(_Retry):
         questions, answers = round_.chain.input_requests, params.get("inputResponses")
         for key, answer in islice(answers.items() if isinstance(answers, dict) else (), MAX_INPUT_ENTRIES):
             method = member(questions.get(key), "method")
-            fault = _fault(method, answer) if isinstance(method, str) and method in _KINDS else None
+            fault = _fault(method, answer) if isinstance(method, str) and method in _INPUT_REQUEST_METHODS else None
             if fault is not None:
-                text = f"the response {short(key)!r} is not a result of {method}: {fault}"
+                text = f"the response {shortened(key)!r} is not a result of {method}: {fault}"
                 yield self.finding(
-                    context, text, pointer=f"{_ANSWERS}/{step(key, 200)}", related=(interim.response.seq,)
+                    context,
+                    text,
+                    pointer=f"{_RESPONSES_POINTER}/{encode_step(key, 200)}",
+                    related=(interim.response.seq,),
                 )
 
 
-class ParamsChanged(_Retry):
+class ParamsChanged(_RetryRule):
     """The params of a retry differ from the params of its call.
 
     **Why it matters.** The server asked about the first call. It may continue with the params in its state, and do
@@ -279,9 +294,9 @@ class ParamsChanged(_Retry):
     def check_retry(
         self, context: MessageContext, round_: Round, interim: Turn, params: dict[str, Any]
     ) -> Iterable[Finding]:
-        before = round_.chain.params
-        now = None if before is None else fingerprint(params)
-        if now is None or now == before:
+        call_fingerprint = round_.chain.params
+        retry_fingerprint = None if call_fingerprint is None else fingerprint(params)
+        if retry_fingerprint is None or retry_fingerprint == call_fingerprint:
             return ()
         text = "the params of the retry differ from the call that it repeats"
         return [self.finding(context, text, pointer="/params", related=(interim.request.seq,))]
@@ -314,20 +329,20 @@ class Unsolicited(Rule):
         params = context.body.get("params")
         if not isinstance(params, dict) or context.round is not None:
             return ()
-        given = params.get("requestState")
-        if not (isinstance(given, str) or ("inputResponses" in params and given is None)):
+        state = params.get("requestState")
+        if not (isinstance(state, str) or ("inputResponses" in params and state is None)):
             return ()
         chains = self.fold.links.chains
         if not chains.has_all or not isinstance(context.message, Request):
             return ()
-        if given is None:
+        if state is None:
             is_known = (context.message.method, target_of(context.message)) in chains.places
         else:
-            is_known = id_of(given) in chains.states
+            is_known = id_of(state) in chains.states
         if is_known:
             return ()
         text = "the call answers an interim result that is not in this capture"
-        pointer = "/params/inputResponses" if given is None else "/params/requestState"
+        pointer = "/params/inputResponses" if state is None else "/params/requestState"
         return [self.finding(context, text, pointer=pointer)]
 
 
@@ -355,41 +370,43 @@ class NotRetried(Rule):
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
         if context.round is not None:
-            kept: OrderedDict[int, Chain] = self.state_for(context.session, OrderedDict)
+            pending_chains: OrderedDict[int, Chain] = self.state_for(context.session, OrderedDict)
             chain = context.round.chain
             if context.answered is not None and context.answered.outcome is _INPUT_REQUIRED:
-                kept[chain.number] = chain
-                if len(kept) > MAX_PENDING_RETRIES:
-                    kept.popitem(last=False)
+                pending_chains[chain.number] = chain
+                if len(pending_chains) > MAX_PENDING_RETRIES:
+                    pending_chains.popitem(last=False)
             else:
-                kept.pop(chain.number, None)
+                pending_chains.pop(chain.number, None)
         return ()
 
     def on_end(self, session: Session, ending: CaptureEnd) -> Iterator[Finding]:
         if ending.reason == "open":
             return
-        kept: OrderedDict[int, Chain] = self.state_for(session, OrderedDict)
-        for chain in kept.values():
-            interim = chain.interim
+        pending_chains: OrderedDict[int, Chain] = self.state_for(session, OrderedDict)
+        for chain in pending_chains.values():
+            interim = chain.interim_turn
             if not chain.is_waiting or interim is None:
                 continue
-            at = context_of(interim.response, session, revision=interim.revision, era=interim.era)
-            at.request = interim.request
+            interim_context = context_of(interim.response, session, revision=interim.revision, era=interim.era)
+            interim_context.request = interim.request
             text = "the call was not repeated with the requested input"
-            yield self.finding(at, text, pointer="/result/resultType", related=(interim.request.seq,))
+            yield self.finding(interim_context, text, pointer="/result/resultType", related=(interim.request.seq,))
 
 
 # ---- shared by the rules
 
 
 def _fault(method: str, answer: object) -> str | None:
-    """Returns why an answer is not a valid result of a method, by the rules up to 2025-11-25, or None if it is."""
+    """Returns why an answer is not a valid result of a method in 2025-11-25, or None if it is valid."""
     if not isinstance(answer, dict):
         return "it is not an object"
-    faults = [problem for problem in problems("result", method, MODERN - 1, answer) if problem.kind == "shape"]
+    faults = [
+        problem for problem in problems("result", method, FIRST_MODERN_RANK - 1, answer) if problem.kind == "shape"
+    ]
     if not faults:
         return None
     if "result" in answer:
         return "it is a whole response"
-    # Problems at the top come first, as the finding does not show the places of deeper ones.
+    # The problem closest to the top is the clearest, because the finding does not show where a deeper one is.
     return min(faults, key=lambda problem: problem.pointer.count("/")).text

@@ -1,16 +1,16 @@
-"""Events of a stream, and whether clients can read them."""
+"""The events of a stream, and whether clients can read them."""
 
 from collections.abc import Iterable
 from typing import ClassVar, Final
 
 from analysis.conversation.call import MessageContext
-from analysis.conversation.http_exchange import STREAM, HttpExchange
+from analysis.conversation.http_exchange import EVENT_STREAM, HttpExchange
 from analysis.conversation.session import Session
 from analysis.protocol.revisions import only, since
 from analysis.rules.base import ERROR, NOTE, WARNING, Rule
 from analysis.rules.finding import Finding
-from analysis.rules.support.eras import short
-from analysis.rules.support.exchanges import ANY, POST, ExchangeEndRule, is_cut
+from analysis.rules.support.eras import shortened
+from analysis.rules.support.exchanges import ALL_METHODS, POST_ONLY, ExchangeEndRule, is_cut
 from analysis.rules.support.message_text import reason
 
 NOT_JSON: Final = "sse/data-not-json"
@@ -21,7 +21,7 @@ _PAGE: Final = "2025-03-26 basic/transports"
 class DataNotJson(Rule):
     """The data of an event is not JSON.
 
-    **Why it matters.** The client drops the event, or the whole stream. A caller that waits for this response waits
+    **Why it matters.** The client drops the event, or the whole stream. If the event was a response, its caller waits
     forever.
 
     **On the wire.** `< data: ok`
@@ -41,7 +41,7 @@ class DataNotJson(Rule):
         if (
             frame.unit != "sse_event"
             or frame.event is not None
-            or is_older(context.http)
+            or is_older_transport(context.http)
             or reason(context.message) != self.id
         ):
             return ()
@@ -69,9 +69,9 @@ class EventType(Rule):
 
     def on_invalid(self, context: MessageContext) -> Iterable[Finding]:
         event = context.message.frames[0].event
-        if event is None or is_older(context.http):
+        if event is None or is_older_transport(context.http):
             return ()
-        return [self.finding(context, f"an event has the type {short(event)!r}, which clients ignore")]
+        return [self.finding(context, f"an event has the type {shortened(event)!r}, which clients ignore")]
 
 
 class UnterminatedEvent(ExchangeEndRule):
@@ -88,21 +88,21 @@ class UnterminatedEvent(ExchangeEndRule):
     who = "server"
     versions = since("2025-03-26")
     level = WARNING
-    http_methods: ClassVar[frozenset[str]] = ANY
-    media = STREAM
+    http_methods: ClassVar[frozenset[str]] = ALL_METHODS
+    media = EVENT_STREAM
     source = "WHATWG SSE §9.2.6"
 
     def on_exchange_end(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         return super().on_exchange_end(http, session) if is_cut(http) else ()
 
     def check_exchange(self, http: HttpExchange, _session: Session | None) -> Iterable[Finding]:
-        last = http.latest
-        if http.ended_by != "complete" or last is None or last.message.frames[-1].unit != "sse_event":
+        last_message = http.last_server_message
+        if http.ended_by != "complete" or last_message is None or last_message.message.frames[-1].unit != "sse_event":
             return ()
-        if last.request is None:
-            return [self.finding(last, "the stream ends inside an event, which is lost")]
-        text = f"the stream ends inside the event that answers {short(last.method)}, which is lost"
-        return [self.finding(last, text, level=ERROR)]
+        if last_message.request is None:
+            return [self.finding(last_message, "the stream ends inside an event, which is lost")]
+        text = f"the stream ends inside the event that answers {shortened(last_message.method)}, which is lost"
+        return [self.finding(last_message, text, level=ERROR)]
 
 
 class NoPrimingEvent(ExchangeEndRule):
@@ -121,22 +121,22 @@ class NoPrimingEvent(ExchangeEndRule):
     versions = only("2025-11-25")
     level = NOTE
     once = True
-    http_methods: ClassVar[frozenset[str]] = POST
-    media = STREAM
+    http_methods: ClassVar[frozenset[str]] = POST_ONLY
+    media = EVENT_STREAM
     source = "2025-11-25 basic/transports"
 
     def check_exchange(self, http: HttpExchange, _session: Session | None) -> Iterable[Finding]:
-        if not http.received:
+        if not http.server_messages:
             return ()
-        frame = http.received[0].message.frames[0]
+        frame = http.server_messages[0].message.frames[0]
         if frame.event_id is not None and not frame.raw:
             return ()
-        return [self.finding(http.received[0], "the stream does not begin with an event that has only an id")]
+        return [self.finding(http.server_messages[0], "the stream does not begin with an event that has only an id")]
 
 
 # ---- shared by the rules
 
 
-def is_older(http: HttpExchange | None) -> bool:
+def is_older_transport(http: HttpExchange | None) -> bool:
     """Whether a stream belongs to the older transport."""
     return http is not None and http.method == "GET" and http.uri_key is not None

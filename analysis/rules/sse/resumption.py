@@ -3,19 +3,19 @@
 from collections.abc import Iterable
 from typing import ClassVar, Final
 
-from analysis.conversation.http_exchange import STREAM, HttpExchange, Oddity, RepeatedEventId
+from analysis.conversation.http_exchange import EVENT_STREAM, HttpExchange, Oddity, RepeatedEventId
 from analysis.conversation.record_ref import RecordRef
 from analysis.conversation.resumption import LAST_EVENT_ID
 from analysis.conversation.session import Session
 from analysis.protocol.revisions import MODERN_ERA, only
 from analysis.rules.base import NOTE, WARNING, CaptureEnd, Rule
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.odd_exchange import OddExchange
-from analysis.rules.support.eras import short
+from analysis.rules.odd_exchange import ExchangeOddity
+from analysis.rules.support.eras import shortened
 from analysis.rules.support.exchanges import (
-    ANY,
-    SESSIONS,
-    SUCCESS,
+    ALL_METHODS,
+    SESSION_REVISIONS,
+    SUCCESS_STATUSES,
     ExchangeEndRule,
     HttpRule,
     ResponseStartRule,
@@ -24,27 +24,27 @@ from analysis.rules.support.exchanges import (
 )
 from captures.frame import Frame
 
-TOLERANCE: Final = 0.9
-"""The part of the requested time that a client must at least wait, as its clock may differ."""
+MIN_WAIT_FRACTION: Final = 0.9
+"""The smallest fraction of the requested delay that a client may wait; it is below 1 because clocks differ."""
 
 _GET: Final = frozenset({"GET"})
 _PAGE: Final = "2025-03-26 basic/transports"
 _POLLING: Final = "2025-11-25 basic/transports"
-_MS: Final = 1_000_000
+_NS_PER_MS: Final = 1_000_000
 _MAX_RESUMPTIONS: Final = 1_000
 MAX_SILENCE_NS: Final = 5_000_000_000
 """How long a resumed stream that has not ended may be silent."""
-_LINKS: Final = 100
+_MAX_LINKS: Final = 100
 """The most exchanges of one stream that are searched."""
 
 
-class _Repeated(HttpRule):
-    """A rule about events whose id was sent before."""
+class _RepeatedEventRule(HttpRule):
+    """A rule about events whose id had already been sent."""
 
     who = "server"
-    versions = SESSIONS
-    http_methods: ClassVar[frozenset[str]] = ANY
-    media = STREAM
+    versions = SESSION_REVISIONS
+    http_methods: ClassVar[frozenset[str]] = ALL_METHODS
+    media = EVENT_STREAM
     source = _PAGE
     kind: ClassVar[Oddity]
     text: ClassVar[str]
@@ -53,8 +53,8 @@ class _Repeated(HttpRule):
         return self.check_exchange(http, session) if self.repeats_of(http) and self.can_judge(http) else ()
 
     def repeats_of(self, http: HttpExchange) -> list[RepeatedEventId]:
-        """The repeated events that it reports."""
-        return [repeat for repeat in http.repeats if repeat.kind == self.kind]
+        """Returns the repeated event ids that the rule reports."""
+        return [repeat for repeat in http.repeated_events if repeat.kind == self.kind]
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         rank, era = http.revision_and_era(session)
@@ -70,7 +70,7 @@ class _Repeated(HttpRule):
         ]
 
 
-class DuplicateEventId(_Repeated):
+class DuplicateEventId(_RepeatedEventRule):
     """Two events of a session have the same id.
 
     **Why it matters.** A client that resumes after that id gets the events after one of the two, and cannot tell which.
@@ -86,10 +86,10 @@ class DuplicateEventId(_Repeated):
     text = "an event has the id of another event of this session"
 
     def repeats_of(self, http: HttpExchange) -> list[RepeatedEventId]:
-        return [*super().repeats_of(http), *_changed_at_once(http)]
+        return [*super().repeats_of(http), *_changed_consecutive_events(http)]
 
 
-class ReplayWithoutRequest(_Repeated):
+class ReplayWithoutRequest(_RepeatedEventRule):
     """An event is sent again although the client did not ask for a replay.
 
     **Why it matters.** The client handles it twice, as a response that matches no request or a notification that counts
@@ -107,7 +107,7 @@ class ReplayWithoutRequest(_Repeated):
     text = "an event is repeated on a stream that was not opened with Last-Event-ID"
 
 
-class ReplayFromOtherStream(_Repeated):
+class ReplayFromOtherStream(_RepeatedEventRule):
     """A resumed stream replays events of another stream.
 
     **Why it matters.** If the other stream is still open, the client gets these events twice, and it cannot tell which
@@ -124,7 +124,7 @@ class ReplayFromOtherStream(_Repeated):
     text = "the stream replays an event of another stream"
 
 
-class ReplayOfSeen(_Repeated):
+class ReplayOfSeen(_RepeatedEventRule):
     """A replay begins at or before the event that the client named.
 
     **Why it matters.** The client already has that event, and handles it twice unless it checks ids.
@@ -153,21 +153,21 @@ class UnknownLastEventId(ExchangeEndRule):
 
     id = "sse/unknown-last-event-id"
     who = "client"
-    versions = SESSIONS
+    versions = SESSION_REVISIONS
     level = WARNING
     needs_start = True
     http_methods: ClassVar[frozenset[str]] = _GET
-    media = STREAM
+    media = EVENT_STREAM
     source = _PAGE
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if not http.is_surely_unknown or http.session_id is None:
+        if not http.is_certainly_unknown or http.session_id is None:
             return ()
-        return self.in_request(http, session, "the Last-Event-ID matches no event of this session")
+        return self.findings_in_request(http, session, "the Last-Event-ID matches no event of this session")
 
 
 class ResumeNotGet(ResponseStartRule):
-    """A stream is resumed by a POST.
+    """A client resumes a stream with a POST.
 
     **Why it matters.** A POST carries a message and opens a new stream. Servers do not look for an event id in it.
 
@@ -178,15 +178,15 @@ class ResumeNotGet(ResponseStartRule):
 
     id = "sse/resume-not-get"
     who = "client"
-    versions = SESSIONS
+    versions = SESSION_REVISIONS
     level = WARNING
-    exchanges = OddExchange.HEADERS
+    exchanges = ExchangeOddity.HEADERS
     source = _POLLING
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if LAST_EVENT_ID not in http.fields:
             return ()
-        return self.in_request(http, session, "a POST has a Last-Event-ID")
+        return self.findings_in_request(http, session, "a POST has a Last-Event-ID")
 
 
 class ClosedWithoutRetry(ExchangeEndRule):
@@ -205,25 +205,25 @@ class ClosedWithoutRetry(ExchangeEndRule):
     versions = only("2025-11-25")
     level = WARNING
     impact = Impact.COST
-    http_methods: ClassVar[frozenset[str]] = ANY
-    media = STREAM
+    http_methods: ClassVar[frozenset[str]] = ALL_METHODS
+    media = EVENT_STREAM
     source = _POLLING
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if http.ended_by != "complete" or not http.is_retry_known or _retry_of(http) is not None:
             return ()
-        first = _first_of(http)
-        if first is None or not first.is_unbroken or not _is_alive(http):
+        opening_post = _opening_post(http)
+        if opening_post is None or not opening_post.is_unbroken or not _is_alive(http):
             return ()
-        if not any(is_open(context, self.fold) for context in first.sent):
+        if not any(is_open(context, self.fold) for context in opening_post.client_messages):
             return ()
         if is_cut(http):
-            return ()  # it did not close the stream on purpose
-        at = http.latest or http.over
-        if at is None:
+            return ()  # the server did not close the stream on purpose
+        end = http.last_server_message or http.end_ref
+        if end is None:
             return ()
         text = "the server closes the stream before its response without having sent retry"
-        return [self.finding(at, text, level=self.level, session=session)]
+        return [self.finding(end, text, level=self.level, session=session)]
 
 
 class ResumptionIgnored(HttpRule):
@@ -241,38 +241,47 @@ class ResumptionIgnored(HttpRule):
 
     id = "sse/resumption-ignored"
     who = "server"
-    versions = SESSIONS
+    versions = SESSION_REVISIONS
     at_end = True
     http_methods = _GET
-    statuses = SUCCESS
-    media = STREAM
+    statuses = SUCCESS_STATUSES
+    media = EVENT_STREAM
     replaces = ("http/stream-ended-unanswered",)
     source = _PAGE
 
     def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if session is not None and LAST_EVENT_ID in http.fields:
-            resuming: list[HttpExchange] = self.state_for(session, list)
-            if len(resuming) < _MAX_RESUMPTIONS:
-                resuming.append(http)
+            resuming_exchanges: list[HttpExchange] = self.state_for(session, list)
+            if len(resuming_exchanges) < _MAX_RESUMPTIONS:
+                resuming_exchanges.append(http)
         return ()
 
     def on_end(self, session: Session, ending: CaptureEnd) -> Iterable[Finding]:
         if ending.reason != "closed" or not ending.is_clear or session.lost_seq >= 0:
-            return  # where the recording breaks off, something may have come after that
-        told: set[int] = set()
+            return  # the missing events may have come after the recording broke off
+        reported_numbers: set[int] = set()
         for http in self.state_for(session, list):
-            first = _first_of(http) if http.resumption == "known" else None
-            if first is None or first.over is None or first.number in told or http.replays or http.received:
+            opening_post = _opening_post(http) if http.resumption == "known" else None
+            if (
+                opening_post is None
+                or opening_post.end_ref is None
+                or opening_post.number in reported_numbers
+                or http.replays
+                or http.received
+            ):
                 continue
-            lasted_ns = (http.over.t_ns if http.over is not None else ending.t_ns) - (http.answered or first.over).t_ns
-            for context in first.sent:
-                if is_open(context, self.fold) and (lasted_ns >= MAX_SILENCE_NS or http.ended_by == "complete"):
-                    told.add(first.number)
+            silence_ns = (http.over.t_ns if http.over is not None else ending.t_ns) - (
+                http.answered or opening_post.end_ref
+            ).t_ns
+            for context in opening_post.client_messages:
+                if is_open(context, self.fold) and (silence_ns >= MAX_SILENCE_NS or http.ended_by == "complete"):
+                    reported_numbers.add(opening_post.number)
                     text = (
-                        f"the client resumes the stream of {short(context.method)}, and the server sends nothing there"
+                        f"the client resumes the stream of {shortened(context.method)}, and the server "
+                        "sends nothing there"
                     )
                     related = (http.answered.seq,) if http.answered is not None else ()
-                    yield self.finding(first.over, text, session=session, related=related)
+                    yield self.finding(opening_post.end_ref, text, session=session, related=related)
                     break
 
 
@@ -292,19 +301,28 @@ class RetryIgnored(ExchangeEndRule):
     impact = Impact.COST
     needs_time = True
     http_methods: ClassVar[frozenset[str]] = _GET
-    media = STREAM
+    media = EVENT_STREAM
     source = _POLLING
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        before = http.resumes
-        if before is None or before.over is None or http.started is None or before.ended_by != "complete":
+        resumed_exchange = http.resumed_exchange
+        if (
+            resumed_exchange is None
+            or resumed_exchange.end_ref is None
+            or http.started_ref is None
+            or resumed_exchange.ended_by != "complete"
+        ):
             return ()
-        retry, waited_ns = _retry_of(before), http.started.t_ns - before.over.t_ns
+        retry_ms, waited_ns = _retry_of(resumed_exchange), http.started_ref.t_ns - resumed_exchange.end_ref.t_ns
         # A request that was already in transit when the stream ended did not ignore the delay.
-        if retry is None or http.started.seq < before.over.seq or waited_ns >= retry * _MS * TOLERANCE:
+        if (
+            retry_ms is None
+            or http.started_ref.seq < resumed_exchange.end_ref.seq
+            or waited_ns >= retry_ms * _NS_PER_MS * MIN_WAIT_FRACTION
+        ):
             return ()
-        text = f"the client reconnects after {waited_ns // _MS} ms instead of {retry} ms"
-        return self.in_request(http, session, text)
+        text = f"the client reconnects after {waited_ns // _NS_PER_MS} ms instead of {retry_ms} ms"
+        return self.findings_in_request(http, session, text)
 
 
 class ResumptionInModern(Rule):
@@ -325,62 +343,63 @@ class ResumptionInModern(Rule):
     source = "2026-07-28 basic/transports/streamable-http"
 
     def concerns_exchange(self, hook: str, like: HttpExchange) -> bool:
-        return hook == "response_start" or like.media_type == STREAM
+        return hook == "response_start" or like.media_type == EVENT_STREAM
 
     def on_response_start(self, http: HttpExchange, _session: Session | None) -> Iterable[Finding]:
         if LAST_EVENT_ID not in http.fields or not http.is_modern:
             return ()
-        return [self.finding(http.sent[0], "a request has Last-Event-ID, but this revision has no resumption")]
+        return [
+            self.finding(http.client_messages[0], "a request has Last-Event-ID, but this revision has no resumption")
+        ]
 
     def on_exchange_end(self, http: HttpExchange, _session: Session | None) -> Iterable[Finding]:
-        if http.event_id is None or not http.is_modern or not http.received:
+        if http.event_id is None or not http.is_modern or not http.server_messages:
             return ()
-        return [self.finding(http.received[0], "an event has an id, but this revision has no resumption")]
+        return [self.finding(http.server_messages[0], "an event has an id, but this revision has no resumption")]
 
 
 # ---- shared by the rules
 
 
-def _changed_at_once(http: HttpExchange) -> list[RepeatedEventId]:
-    """Received events that have the id of the preceding event, but different data."""
+def _changed_consecutive_events(http: HttpExchange) -> list[RepeatedEventId]:
+    """Returns the received events that have the id of the preceding event, but different data."""
     repeats: list[RepeatedEventId] = []
-    named: Frame | None = None
-    """The last event with an explicit id."""
-    if http.session_id is None or http.started is None or not http.is_unbroken:
+    last_named: Frame | None = None  # the last event with an explicit id
+    if http.session_id is None or http.started_ref is None or not http.is_unbroken:
         return repeats
-    for context in http.received:
+    for context in http.server_messages:
         frame = context.message.frames[0]
         if not frame.event_id or not frame.raw:
             continue
-        is_same = named is not None and named.event_id == frame.event_id
-        if named is not None and is_same and frame.id_again and named.raw != frame.raw:
-            repeats.append(RepeatedEventId(frame.seq, frame.t_ns, "changed", named.seq))
+        is_same = last_named is not None and last_named.event_id == frame.event_id
+        if last_named is not None and is_same and frame.id_again and last_named.raw != frame.raw:
+            repeats.append(RepeatedEventId(frame.seq, frame.t_ns, "changed", last_named.seq))
         if frame.id_again or not is_same:
-            named = frame
+            last_named = frame
     return repeats
 
 
 def _retry_of(http: HttpExchange) -> int | None:
-    """The last `retry` of a stream, in this exchange or one that it resumes."""
-    here: HttpExchange | None = http
-    for _ in range(_LINKS):
-        if here is None or here.retry is not None:
+    """Returns the last `retry` of a stream, in this exchange or one that it resumes, or None if there is none."""
+    exchange: HttpExchange | None = http
+    for _ in range(_MAX_LINKS):
+        if exchange is None or exchange.retry is not None:
             break
-        here = here.resumes
-    return None if here is None else here.retry
+        exchange = exchange.resumed_exchange
+    return None if exchange is None else exchange.retry
 
 
-def _first_of(http: HttpExchange) -> HttpExchange | None:
+def _opening_post(http: HttpExchange) -> HttpExchange | None:
     """Returns the POST that opened a stream, directly or before it was resumed, or None if unknown."""
-    here: HttpExchange | None = http
-    for _ in range(_LINKS):
-        if here is None or here.method == "POST":
+    exchange: HttpExchange | None = http
+    for _ in range(_MAX_LINKS):
+        if exchange is None or exchange.method == "POST":
             break
-        here = here.resumes
-    return here if here is not None and here.method == "POST" else None
+        exchange = exchange.resumed_exchange
+    return exchange if exchange is not None and exchange.method == "POST" else None
 
 
 def _is_alive(http: HttpExchange) -> bool:
     """Whether the session is still open."""
-    known = None if http.session_id is None else http.session_ids.get(http.session_id)
-    return known is None or (known.is_alive and not known.tried)
+    session_id = None if http.session_id is None else http.session_ids.get(http.session_id)
+    return session_id is None or (session_id.is_alive and not session_id.tried)

@@ -1,7 +1,7 @@
 """Facts about an exchange for rules about credentials: whether it is with the endpoint, its challenges, its revision.
 
 The recorder keeps the scheme of a credential and a hash of the rest, challenges unchanged, and the names in a query.
-Captures of earlier versions have no scheme. Nothing is reported about values that are hashed as a whole.
+Captures made by earlier versions have no scheme. The rules report nothing about values that are hashed as a whole.
 """
 
 from collections.abc import Iterable
@@ -10,26 +10,26 @@ from typing import ClassVar, Final
 from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
 from analysis.conversation.session import Session
 from analysis.protocol.challenges import Challenge, parse_challenges
-from analysis.protocol.revisions import ALL, NEWEST, Span
+from analysis.protocol.revisions import ALL, NEWEST_RANK, Span
 from analysis.rules.finding import Finding
 from analysis.rules.support.eras import AllEras
-from analysis.rules.support.exchanges import ANY, HttpRule
+from analysis.rules.support.exchanges import ALL_METHODS, HttpRule
 
 PAGE: Final = "basic/authorization"
-RESOURCE: Final = "/.well-known/oauth-protected-resource"
-SINCE_2025_06_18: Final = 2
-SINCE_2025_11_25: Final = 3
+RESOURCE_METADATA_PATH: Final = "/.well-known/oauth-protected-resource"
+RANK_2025_06_18: Final = 2
+RANK_2025_11_25: Final = 3
 
-_HIDDEN: Final = "hmac:"
+_HASH_PREFIX: Final = "hmac:"
 
 
 class EndpointRule(HttpRule):
     """A rule about exchanges with the endpoint of either HTTP transport, applied when they are answered."""
 
-    http_methods: ClassVar[frozenset[str]] = ANY
+    http_methods: ClassVar[frozenset[str]] = ALL_METHODS
 
     def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        return self.check_exchange(http, session) if not http.is_ours and is_endpoint(http) else ()
+        return self.check_exchange(http, session) if not http.is_from_recorder and is_endpoint(http) else ()
 
 
 class RevisionLearningRule(HttpRule):
@@ -45,7 +45,7 @@ class RevisionLearningRule(HttpRule):
 
     def rank_for(self, http: HttpExchange, session: Session | None) -> int | None:
         """Returns the rank of an exchange's revision, or of the oldest revision in use, or None if none is known."""
-        if http.sent or VERSION_FIELD in http.fields:
+        if http.client_messages or VERSION_FIELD in http.fields:
             rank = http.revision_and_era(session)[0]
             if rank is not None:
                 self.ranks.add(rank)
@@ -55,7 +55,7 @@ class RevisionLearningRule(HttpRule):
 
 def is_endpoint(http: HttpExchange) -> bool:
     """Whether an exchange is certainly with the endpoint."""
-    if http.sent or http.is_streamable:
+    if http.client_messages or http.is_streamable:
         return True
     if http.method != "GET" or http.path.startswith("/.well-known/"):
         return False
@@ -64,23 +64,23 @@ def is_endpoint(http: HttpExchange) -> bool:
 
 def challenges_of(http: HttpExchange) -> list[Challenge] | None:
     """Returns the challenges of a response, or None if one of them is hidden."""
-    if any(value.startswith(_HIDDEN) for value in http.challenges):
+    if any(value.startswith(_HASH_PREFIX) for value in http.challenges):
         return None
     return parse_challenges(http.challenges)
 
 
-def bearer_of(http: HttpExchange) -> Challenge | None:
-    """The first Bearer challenge of a response."""
+def bearer_challenge(http: HttpExchange) -> Challenge | None:
+    """Returns the first Bearer challenge of a response, or None if it has none."""
     return next((challenge for challenge in challenges_of(http) or () if challenge.scheme == "bearer"), None)
 
 
 def scheme_of(http: HttpExchange) -> str:
     """Returns the scheme of a credential, in lower case, or an empty string if there is none or it is hidden."""
     value = http.fields.get("authorization", "")
-    return "" if value.startswith(_HIDDEN) else value.partition(" ")[0].lower()
+    return "" if value.startswith(_HASH_PREFIX) else value.partition(" ")[0].lower()
 
 
 def default_rank(http: HttpExchange, session: Session | None) -> int:
-    """The rank of an exchange's revision; the newest rank if it is unknown."""
+    """Returns the rank of an exchange's revision, or the newest rank if the revision is unknown."""
     rank = http.revision_and_era(session)[0]
-    return NEWEST if rank is None else rank
+    return NEWEST_RANK if rank is None else rank

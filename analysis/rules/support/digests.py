@@ -6,18 +6,18 @@ from typing import Final
 
 import orjson
 
-SHORT: Final = 256
-"""The most bytes of a text that is its own digest."""
+MAX_PLAIN_DIGEST_BYTES: Final = 256
+"""The most bytes of a JSON text that is its own digest."""
 
 
 def json_digest(value: object) -> bytes | None:
-    """Returns a JSON value's digest (its text if short, else 16 bytes), or None if it cannot be computed."""
+    """Returns a JSON value's digest (its text if that is short, else 16 bytes), or None if it cannot be computed."""
     try:
         text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except TypeError:
-        # The value holds numbers beyond 64 bits, or lone surrogates.
+        # The value contains integers beyond 64 bits, or lone surrogates.
         try:
             text = json.dumps(value, sort_keys=True).encode()
         except (TypeError, ValueError, RecursionError):
             return None
-    return text if len(text) <= SHORT else blake2b(text, digest_size=16).digest()
+    return text if len(text) <= MAX_PLAIN_DIGEST_BYTES else blake2b(text, digest_size=16).digest()

@@ -1,4 +1,4 @@
-"""Input requests: what a server asks of its client in an interim result. Older revisions send requests for this."""
+"""Input requests, which a server puts into an interim result. In older revisions, servers send requests instead."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -6,13 +6,13 @@ from typing import Any, Final, TypeAlias
 
 from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Message
-from analysis.protocol.json_pointer import step
+from analysis.protocol.json_pointer import encode_step
 from analysis.rules.support.eras import member
-from analysis.shapes.body_table import INTERIM
+from analysis.shapes.body_table import INTERIM_RESULT_METHODS
 
 MAX_INPUT_ENTRIES: Final = 100
 """The most input requests that are examined in one result."""
-INTERIM_METHODS: Final = INTERIM
+INTERIM_METHODS: Final = INTERIM_RESULT_METHODS
 """Methods of requests that may be answered with an interim result."""
 
 InputRequest: TypeAlias = tuple[str, str, dict[str, Any]]
@@ -26,7 +26,7 @@ def input_requests(context: MessageContext) -> list[InputRequest]:
     memory, message = context.session.memory, context.message
     cached: tuple[Message, list[InputRequest]] | None = memory.get(_MEMORY_KEY)
     if cached is None or cached[0] is not message:
-        # Some thirty rules read the same entries, one after the other.
+        # About thirty rules read the same entries, one after the other.
         cached = memory[_MEMORY_KEY] = message, list(_entries(context))
     return cached[1]
 
@@ -38,5 +38,5 @@ def _entries(context: MessageContext) -> Iterator[InputRequest]:
     for key, value in islice(entries.items(), MAX_INPUT_ENTRIES):
         method, params = member(value, "method"), member(value, "params")
         if isinstance(method, str):
-            pointer = f"/result/inputRequests/{step(key, MAX_INPUT_ENTRIES)}"
+            pointer = f"/result/inputRequests/{encode_step(key, MAX_INPUT_ENTRIES)}"
             yield pointer, method, params if isinstance(params, dict) else {}

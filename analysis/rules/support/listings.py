@@ -1,10 +1,10 @@
 """The lists of a server (tools, prompts, resources, templates), page by page, for rules that need them.
 
 A walk is a list with all its pages, each requested with the cursor of the previous page. A page without a next cursor
-completes it, and it is valid until the server announces that the list has changed.
+completes the walk, which is valid until the server announces that the list has changed.
 
-A list that was requested before such a notification and answered after it counts: it is the server's latest, and the
-client knows no other. Servers that register their tools while they start send the notification at exactly that point.
+A list that was requested before such a notification and answered after it counts: it is the server's latest list, and
+the client knows no other. Servers that register their tools during startup send the notification at exactly that point.
 If only the next list counted, the calls of a client that never requests one could not be compared with any list. A list
 is unknown if one of its pages came before the notification. A list requested before the notification does not replace
 one that was requested after it.
@@ -28,18 +28,18 @@ from analysis.rules.unchanged_content import result_digest
 
 MAX_LISTED_ITEMS: Final = 10_000
 """The most items of one list that are kept; a longer list is treated as unknown."""
-BYTES: Final = 32 << 20
-"""The most bytes in the frames of a list."""
-WALKS: Final = 16
+MAX_LIST_BYTES: Final = 32 << 20
+"""The most bytes in the frames of one list; a larger list is treated as unknown."""
+MAX_OPEN_WALKS: Final = 16
 """The most lists of one kind that are requested at the same time."""
 
 COMPLETE_PREFIX: Final = "list of "
-"""Prefix of an entry in `Session.learned`, once all pages of a list have come; the member with its items follows."""
-_SETTLED: Final = REVISIONS.index("2025-11-25")
+"""Prefix of the entry in `Session.learned` for a complete list; the name of the member with its items follows."""
+_DIALECT_RANK: Final = REVISIONS.index("2025-11-25")
 
 
 class _Schemas:
-    """The schemas of some items, each parsed once."""
+    """The schemas of some items; each is parsed once."""
 
     __slots__ = ("_known",)
 
@@ -47,7 +47,7 @@ class _Schemas:
         self._known: dict[tuple[int, str, bool], Schema | None] = {}
 
     def find(self, item: object, index: int, member: str, rank: int | None) -> Schema | None:
-        is_old = rank is None or rank < _SETTLED
+        is_old = rank is None or rank < _DIALECT_RANK
         key = index, member, is_old
         if key not in self._known:
             self._known[key] = schema_of(item.get(member), is_old=is_old) if isinstance(item, dict) else None
@@ -63,22 +63,22 @@ class ListedItem(_Schemas):
         super().__init__()
         self.item = item
         self.seq = seq
-        """Number of the message that it came in."""
+        """Number of the message that listed the item."""
 
     def schema(self, member: str, rank: int | None) -> Schema | None:
-        """Returns a schema of a tool, or None if it has none or it cannot be used."""
+        """Returns a schema of the tool, or None if the tool has none or the schema cannot be used."""
         return self.find(self.item, 0, member, rank)
 
 
 class ListPage(_Schemas):
-    """One result of a list."""
+    """One result of a list request."""
 
     __slots__ = ("items", "reordered", "repeats")
 
     def __init__(self, items: list[Any], repeats: list[tuple[int, int]]) -> None:
         super().__init__()
         self.items = items[:MAX_LISTED_ITEMS]
-        """As received; they may be of any type."""
+        """The items as received, which may be of any type."""
         self.repeats = repeats
         """Positions of items whose name an earlier item of the walk has, each with the number of the earlier
         message."""
@@ -86,7 +86,7 @@ class ListPage(_Schemas):
         """Number of the last message of an earlier walk with the same items in another order."""
 
     def schema(self, index: int, member: str, rank: int | None) -> Schema | None:
-        """Returns a schema of one of its tools, or None if the tool has none or it cannot be used."""
+        """Returns a schema of one of the page's tools, or None if the tool has none or the schema cannot be used."""
         return self.find(self.items[index], index, member, rank)
 
 
@@ -98,117 +98,125 @@ class _Walk:
 
 
 class Listing:
-    """One list of a session, as far as it is known."""
+    """One list of a session, as far as the capture shows it."""
 
     def __init__(self, member: str, name: str) -> None:
         """Create an unknown list.
 
         Args:
-            member: the member of the result that holds the items.
+            member: the member of the result that contains the items.
             name: the member that identifies an item.
         """
         self._member, self._name = member, name
-        self._open: OrderedDict[Id, _Walk] = OrderedDict()
-        self._walk: _Walk | None = None
-        self._since, self._epoch = -1, 0
-        self._requested = self._changed = -1
-        self._order: tuple[list[str], int] | None = None
-        self._last: tuple[Message, ListPage] | None = None
-        self._single: tuple[_Walk, ListPage, bytes | None] | None = None
+        self._open_walks: OrderedDict[Id, _Walk] = OrderedDict()
+        self._complete_walk: _Walk | None = None
+        self._complete_seq, self._epoch = -1, 0
+        self._requested_seq = self._changed_seq = -1
+        self._last_order: tuple[list[str], int] | None = None
+        self._last_page: tuple[Message, ListPage] | None = None
+        self._single_page: tuple[_Walk, ListPage, bytes | None] | None = None
 
     def record_page(self, context: MessageContext) -> ListPage:
-        """Record a result of the list, once; returns its page, which is the same for all rules."""
-        if self._last is not None and self._last[0] is context.message:
-            return self._last[1]
-        page = self._take(context)
-        self._last = context.message, page
+        """Records a result of the list on the first call; returns the same page to all rules."""
+        if self._last_page is not None and self._last_page[0] is context.message:
+            return self._last_page[1]
+        page = self._record(context)
+        self._last_page = context.message, page
         return page
 
-    def changed(self, context: MessageContext) -> None:
+    def on_list_changed(self, context: MessageContext) -> None:
         """Record a notification that the list has changed."""
-        self._changed = context.message.seq
-        self._open.clear()
-        self._walk = None
+        self._changed_seq = context.message.seq
+        self._open_walks.clear()
+        self._complete_walk = None
 
     def entry(self, name: object, request: Request, session: Session) -> ListedItem | None:
         """Returns an item of the complete list that came before a request, or None if there is none."""
-        if self._walk is None or self._since >= request.seq or self._epoch != session.epoch:
+        if self._complete_walk is None or self._complete_seq >= request.seq or self._epoch != session.epoch:
             return None
-        return self._walk.entries.get(name) if isinstance(name, str) else None
+        return self._complete_walk.entries.get(name) if isinstance(name, str) else None
 
     def lacks(self, name: str, request: Request, session: Session) -> bool:
         """Whether a complete list came before a request, and a name is not in it."""
-        if self._walk is None or self._since >= request.seq or self._epoch != session.epoch:
+        if self._complete_walk is None or self._complete_seq >= request.seq or self._epoch != session.epoch:
             return False
-        return name not in self._walk.entries
+        return name not in self._complete_walk.entries
 
-    def _take(self, context: MessageContext) -> ListPage:
+    def _record(self, context: MessageContext) -> ListPage:
         result, request = context.body.get("result"), context.request
         items = result.get(self._member) if isinstance(result, dict) else None
         if not isinstance(items, list) or request is None or not isinstance(result, dict):
             return ListPage([], [])
-        again = self._again(request, result, items, context)
-        if again is not None:
-            return again
+        repeated_page = self._repeated_page(request, result, items, context)
+        if repeated_page is not None:
+            return repeated_page
         walk = self._walk_of(context, request)
-        page = ListPage(items, _add(walk, items, self._name, context))
-        if not self._may_hold(request, context.session):
+        page = ListPage(items, _add_items(walk, items, self._name, context))
+        if not self._may_replace(request, context.session):
             return page
         cursor = result.get("nextCursor")
         if cursor is not None:
-            self._open[id_of(cursor)] = walk
-            if len(self._open) > WALKS:
-                self._open.popitem(last=False)
+            self._open_walks[id_of(cursor)] = walk
+            if len(self._open_walks) > MAX_OPEN_WALKS:
+                self._open_walks.popitem(last=False)
             return page
         if not walk.is_whole:
-            self._walk = None  # it may differ from the previous list
+            self._complete_walk = None  # the list may differ from the previous one
             return page
         page.reordered = self._complete(walk, request, context)
-        is_plain = self._walk is walk and page.reordered is None and not page.repeats and _cursor(request) is None
-        self._single = (walk, page, result_digest(context)) if is_plain and len(items) == len(page.items) else None
+        is_single_page = (
+            self._complete_walk is walk and page.reordered is None and not page.repeats and _cursor(request) is None
+        )
+        self._single_page = (
+            (walk, page, result_digest(context)) if is_single_page and len(items) == len(page.items) else None
+        )
         return page
 
-    def _again(
+    def _repeated_page(
         self, request: Request, result: dict[str, Any], items: list[Any], context: MessageContext
     ) -> ListPage | None:
-        """Returns the previous page if the whole list comes again unchanged on one page, as usual, or None."""
-        if self._single is None or self._walk is not self._single[0] or self._epoch != context.session.epoch:
+        """Returns the previous page if the result repeats the whole list unchanged on one page, as usual, or None."""
+        if (
+            self._single_page is None
+            or self._complete_walk is not self._single_page[0]
+            or self._epoch != context.session.epoch
+        ):
             return None
-        _, page, digest = self._single
+        _, page, digest = self._single_page
         is_single = "nextCursor" not in result and _cursor(request) is None
-        if not is_single or self._order is None or not self._may_hold(request, context.session):
+        if not is_single or self._last_order is None or not self._may_replace(request, context.session):
             return None
         if (digest is None or digest != result_digest(context)) and not _is_alike(page.items, items):
             return None
-        self._order, self._requested = (self._order[0], context.message.seq), request.seq
+        self._last_order, self._requested_seq = (self._last_order[0], context.message.seq), request.seq
         return page
 
-    def _may_hold(self, request: Request, session: Session) -> bool:
+    def _may_replace(self, request: Request, session: Session) -> bool:
         """Whether the response to a request may replace the known list."""
-        is_overtaken = self._walk is not None and request.seq < self._changed < self._requested
+        is_overtaken = self._complete_walk is not None and request.seq < self._changed_seq < self._requested_seq
         return not is_overtaken and request.seq > session.lost_seq
 
     def _walk_of(self, context: MessageContext, request: Request) -> _Walk:
         cursor = _cursor(request)
         if cursor is None:
             return _Walk()
-        walk = self._open.pop(id_of(cursor), None) if self._may_hold(request, context.session) else None
+        walk = self._open_walks.pop(id_of(cursor), None) if self._may_replace(request, context.session) else None
         if walk is None:
             walk = _Walk()
             walk.is_whole = False
         return walk
 
     def _complete(self, walk: _Walk, request: Request, context: MessageContext) -> int | None:
-        known, order = self._walk, list(walk.entries)
-        is_same = known is not None and self._epoch == context.session.epoch and _is_same(known, walk)
+        previous_walk, order = self._complete_walk, list(walk.entries)
+        is_same = previous_walk is not None and self._epoch == context.session.epoch and _is_same(previous_walk, walk)
         if not is_same:
-            self._walk, self._since, self._epoch = walk, context.message.seq, context.session.epoch
+            self._complete_walk, self._complete_seq, self._epoch = walk, context.message.seq, context.session.epoch
             context.session.learned |= {COMPLETE_PREFIX + self._member}
-        self._requested = request.seq
-        before, self._order = self._order, (order, context.message.seq)
-        if before is None or before[0] == order or set(before[0]) != set(order):
+        self._requested_seq = request.seq
+        previous_order, self._last_order = self._last_order, (order, context.message.seq)
+        if previous_order is None or previous_order[0] == order or set(previous_order[0]) != set(order):
             return None
-        return before[1]
+        return previous_order[1]
 
 
 def _cursor(request: Request) -> Any:
@@ -216,57 +224,57 @@ def _cursor(request: Request) -> Any:
     return params.get("cursor") if isinstance(params, dict) else None
 
 
-def _add(walk: _Walk, items: list[Any], name: str, context: MessageContext) -> list[tuple[int, int]]:
+def _add_items(walk: _Walk, items: list[Any], name: str, context: MessageContext) -> list[tuple[int, int]]:
     repeats: list[tuple[int, int]] = []
     walk.size += size_of(context.message.frames)
-    if walk.size > BYTES or len(walk.entries) + len(items) > MAX_LISTED_ITEMS:
+    if walk.size > MAX_LIST_BYTES or len(walk.entries) + len(items) > MAX_LISTED_ITEMS:
         walk.is_whole = False
         walk.entries.clear()
     for index, item in enumerate(items[:MAX_LISTED_ITEMS]):
         key = item.get(name) if isinstance(item, dict) else None
         if not isinstance(key, str):
             continue
-        known = walk.entries.get(key)
-        if known is not None:
-            repeats.append((index, known.seq))
+        earlier_item = walk.entries.get(key)
+        if earlier_item is not None:
+            repeats.append((index, earlier_item.seq))
         else:
             walk.entries[key] = ListedItem(item, context.message.seq)
-    if not walk.is_whole and walk.size > BYTES:
+    if not walk.is_whole and walk.size > MAX_LIST_BYTES:
         walk.entries.clear()
     return repeats
 
 
 def _is_same(walk: _Walk, other: _Walk) -> bool:
-    mine, theirs = walk.entries, other.entries
-    return mine.keys() == theirs.keys() and all(
-        _is_alike(entry.item, theirs[name].item) for name, entry in mine.items()
+    entries, other_entries = walk.entries, other.entries
+    return entries.keys() == other_entries.keys() and all(
+        _is_alike(listed_item.item, other_entries[name].item) for name, listed_item in entries.items()
     )
 
 
 def _is_alike(value: object, other: object) -> bool:
-    """Whether two values are certainly the same JSON: in Python, 1, 1.0 and true are equal."""
+    """Whether two values are certainly the same JSON; equality is not enough, because 1 == 1.0 == True in Python."""
     if value != other:
         return False
     try:
         return orjson.dumps(value) == orjson.dumps(other)
     except TypeError:
-        return False  # numbers beyond 64 bits, lone surrogates
+        return False  # integers beyond 64 bits, or lone surrogates
 
 
 def _listing_in_session(member: str, name: str) -> Callable[[Session], Listing]:
     key = f"listing {member}"
 
-    def listing(session: Session) -> Listing:
+    def listing_of(session: Session) -> Listing:
         listing: Listing | None = session.memory.get(key)
         if listing is None:
             listing = session.memory[key] = Listing(member, name)
         return listing
 
-    return listing
+    return listing_of
 
 
 tools_of: Final = _listing_in_session("tools", "name")
-"""The tools of a session."""
+"""Returns the tool list of a session."""
 prompts_of: Final = _listing_in_session("prompts", "name")
 resources_of: Final = _listing_in_session("resources", "uri")
 templates_of: Final = _listing_in_session("resourceTemplates", "uriTemplate")

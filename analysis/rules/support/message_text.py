@@ -1,4 +1,4 @@
-"""The raw text of a message: why it is not a message, and values that parsers hide.
+"""The raw text of frames: why something is not a message, and values that parsers hide.
 
 Parsers agree only on flawless JSON: they keep the first or the last of duplicate members, some accept NaN, and some
 fail on a lone surrogate. The functions here are called only for frames with an oddity.
@@ -11,9 +11,9 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from analysis.conversation.assembly import MAX_MESSAGES_PER_LINE
 from analysis.conversation.call import MessageContext
-from analysis.conversation.message import Invalid, Message, is_as_written
+from analysis.conversation.message import InvalidMessage, Message, is_as_written
 from analysis.facts import raw_of
-from analysis.protocol.json_pointer import step
+from analysis.protocol.json_pointer import encode_step
 from analysis.rules.base import Rule
 from analysis.rules.finding import Finding
 from captures.envelope import judge
@@ -21,26 +21,26 @@ from captures.frame import Frame
 from captures.limits import MAX_READER_JUDGED_BYTES
 
 BOM: Final = b"\xef\xbb\xbf"
-SEVERAL: Final = "framing/several-messages-on-a-line"
+SEVERAL_MESSAGES: Final = "framing/several-messages-on-a-line"
 NOT_JSON: Final = frozenset({"framing/stdout-not-json", "framing/stdin-not-json"})
 MAX_QUOTED_NAME_CHARS: Final = 60
 """The most characters of an untrusted name that a finding repeats."""
 
 _MAX_POINTER_CHARS: Final = 256
-_NO_VALUE: Final = NOT_JSON | {
+_REASONS_WITHOUT_VALUE: Final = NOT_JSON | {
     *("framing/invalid-utf8", "framing/lsp-header", "framing/blank-line", "framing/truncated-message"),
     *("framing/not-a-message", "framing/too-deep", "sse/data-not-json", "invalid", "unjudged"),
 }
-_HALF: Final = re.compile("[\ud800-\udfff]")
-_HALF_ESCAPED: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+_LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_ESCAPED_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 _SPACE: Final = re.compile(r"[ \t\r\n]*+")
 
 
 T = TypeVar("T")
 
 
-class _LastRead(Generic[T]):
-    """Caches a function's result for the latest frames, as all rules need it for each item of an array.
+class _LastResultCache(Generic[T]):
+    """Caches a function's result for the latest frames, because all rules need it for each item of an array.
 
     Frames are compared by identity: comparing or hashing ten thousand lines for each of as many items would take
     minutes.
@@ -51,34 +51,36 @@ class _LastRead(Generic[T]):
         self._last: tuple[tuple[Frame, ...], T] | None = None
 
     def __call__(self, frames: tuple[Frame, ...]) -> T:
-        """Returns the function's result for some frames, from the cache if these were the latest."""
-        last = self._last
-        if last is not None and last[0][0] is frames[0] and len(last[0]) == len(frames):
-            return last[1]
+        """Returns the function's result for some frames, from the cache if they are the latest frames."""
+        cached = self._last
+        if cached is not None and cached[0][0] is frames[0] and len(cached[0]) == len(frames):
+            return cached[1]
         result = self._make(frames)
         self._last = (frames, result)
         return result
 
 
 class FrameRule(Rule):
-    """A rule about the bytes of frames that are, or begin with, something that is not a message."""
+    """A rule about the bytes of frames that are not a message, or begin with something that is not a message."""
 
     def on_invalid(self, context: MessageContext) -> Iterator[Finding]:
         """Check a frame, once."""
         return self.check_frame(context) if is_first(context.message) else iter(())
 
     def check_frame(self, context: MessageContext) -> Iterator[Finding]:
-        """The faults of the frame; `context` is its first message."""
+        """Yields the findings about a frame; `context` is the first message in it."""
         raise NotImplementedError
 
-    def of_frame(self, context: MessageContext, text: str, *, pointer: str = "", item: int | None = None) -> Finding:
-        """A finding about the frame as a whole or one item of it."""
+    def frame_finding(
+        self, context: MessageContext, text: str, *, pointer: str = "", item: int | None = None
+    ) -> Finding:
+        """Returns a finding about the frame as a whole, or about one item in it."""
         related = tuple({frame.seq: None for frame in context.message.frames[-1:] if frame.seq != context.message.seq})
         return self.finding(context, text, pointer=pointer, related=related)._replace(item=item)
 
 
 class AnyFrameRule(FrameRule):
-    """A rule about the bytes of any frame: called once for each, regardless of how many messages it holds."""
+    """A rule about the bytes of any frame; it checks each frame once, regardless of how many messages are in it."""
 
     def on_anomaly(self, context: MessageContext) -> Iterator[Finding]:
         """Check a frame that begins with a message, once."""
@@ -90,8 +92,8 @@ def is_first(message: Message) -> bool:
     return message.index in (None, 0)
 
 
-@_LastRead
-def _behind_bom(frames: tuple[Frame, ...]) -> str:
+@_LastResultCache
+def _reason_after_bom(frames: tuple[Frame, ...]) -> str:
     frame = frames[0]
     verdict = judge(
         frame.raw.removeprefix(BOM), frame.dir, frame.unit, whole=frame.whole, limit=MAX_READER_JUDGED_BYTES
@@ -100,71 +102,71 @@ def _behind_bom(frames: tuple[Frame, ...]) -> str:
 
 
 def reason(message: Message) -> str | None:
-    """Returns why something is not a message, apart from a byte order mark, or None if it is one."""
-    if not isinstance(message, Invalid):
+    """Returns why something is not a message, apart from a byte order mark, or None if it is a message."""
+    if not isinstance(message, InvalidMessage):
         return None
-    return _behind_bom(message.frames[:1]) if message.reason == "framing/bom" else message.reason
+    return _reason_after_bom(message.frames[:1]) if message.reason == "framing/bom" else message.reason
 
 
 def is_value(message: Message) -> bool:
-    """Whether a message's bytes are a JSON object or array; others are not checked further."""
-    return reason(message) not in _NO_VALUE
+    """Whether a message's bytes are a JSON object or array; the rules check no other values."""
+    return reason(message) not in _REASONS_WITHOUT_VALUE
 
 
 def object_of(message: Message) -> dict[str, Any] | None:
-    """Returns the members of a message, or of an invalid object, or None if it is not an object."""
-    if not isinstance(message, Invalid):
+    """Returns the members of a message or of an invalid object, or None if it is not an object."""
+    if not isinstance(message, InvalidMessage):
         return message.body
     if not is_value(message):
         return None
     values = _values(message.frames)
-    at = message.index or 0
-    value = values[at] if at < len(values) else None
+    index = message.index or 0
+    value = values[index] if index < len(values) else None
     return value if isinstance(value, dict) else None
 
 
 def is_not_json(context: MessageContext) -> bool:
     """Whether a message is a whole HTTP body that is not JSON."""
     frame = context.message.frames[0]
-    if frame.unit != "http_body" or not frame.whole or not isinstance(context.message, Invalid):
+    if frame.unit != "http_body" or not frame.whole or not isinstance(context.message, InvalidMessage):
         return False
     return reason(context.message) == "invalid" and frame.verdict.kind == "invalid"
 
 
 def is_item(message: Message) -> bool:
-    """Whether a message is an item of an array, not one of several on a line."""
-    return message.index is not None and message.frames[0].verdict.problem != SEVERAL
+    """Whether a message is an item of an array, and not one of several messages on a line."""
+    return message.index is not None and message.frames[0].verdict.problem != SEVERAL_MESSAGES
 
 
 def items_of(message: Message) -> list[Any]:
-    """All items of the array that contains a message; numbers in them may be rounded."""
+    """Returns all items of the array that contains a message; numbers in them may be rounded."""
     return _values(message.frames)
 
 
-@_LastRead
+@_LastResultCache
 def _values(frames: tuple[Frame, ...]) -> list[Any]:
-    """The values of an invalid frame: a single one, the items of its array, or all on its line. Integers are floats."""
+    """Returns the values in a frame: one value, the items of an array, or all values on a line. Integers are floats."""
     try:
         text = raw_of(frames).decode("utf-8-sig")
-        values = _each(text, json.JSONDecoder(parse_int=float).raw_decode)
+        values = _consecutive_values(text, json.JSONDecoder(parse_int=float).raw_decode)
     except (ValueError, RecursionError):
         return []
     return values[0] if len(values) == 1 and isinstance(values[0], list) else values
 
 
-def _each(text: str, decode: Callable[[str, int], tuple[Any, int]]) -> list[Any]:
-    """The consecutive values in a text."""
+def _consecutive_values(text: str, decode: Callable[[str, int], tuple[Any, int]]) -> list[Any]:
+    """Returns the consecutive JSON values in a text."""
     values: list[Any] = []
-    at = _after_space(text, 0)
-    while at < len(text) and len(values) < MAX_MESSAGES_PER_LINE:
-        value, at = decode(text, at)
+    position = _after_space(text, 0)
+    while position < len(text) and len(values) < MAX_MESSAGES_PER_LINE:
+        value, position = decode(text, position)
         values.append(value)
-        at = _after_space(text, at)
+        position = _after_space(text, position)
     return values
 
 
-def cut(name: str) -> str:
-    """An untrusted name, truncated to what a finding may repeat."""
+def shortened_name(name: str) -> str:
+    """Returns an untrusted name, truncated to `MAX_QUOTED_NAME_CHARS`."""
     return name if len(name) <= MAX_QUOTED_NAME_CHARS else f"{name[: MAX_QUOTED_NAME_CHARS - 1]}…"
 
 
@@ -172,7 +174,7 @@ def cut(name: str) -> str:
 
 
 class AnomalyLocation(NamedTuple):
-    """The place of an oddity."""
+    """Where an oddity is in a frame."""
 
     pointer: str
     """The JSON Pointer of the value in its message."""
@@ -182,57 +184,57 @@ class AnomalyLocation(NamedTuple):
     """The message's position in its array, or on its line."""
 
 
-class Hidden(NamedTuple):
-    """The first place of each kind; None if there is none."""
+class HiddenValues(NamedTuple):
+    """The first location of each kind of hidden value; None if there is none."""
 
     repeated: AnomalyLocation | None = None
     constant: AnomalyLocation | None = None
     half_pair: AnomalyLocation | None = None
 
 
-class _Repeating(dict[str, Any]):
+class _RepeatingObject(dict[str, Any]):
     """An object that repeats a member."""
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)
-        names: set[str] = set()
+        seen: set[str] = set()
         self.repeated = ""
-        """The first name that is repeated."""
+        """The first repeated name."""
         for name, _ in pairs:
-            if name in names:
+            if name in seen:
                 self.repeated = name
                 break
-            names.add(name)
+            seen.add(name)
 
 
 class _Constant:
     """NaN, or an infinity."""
 
 
-def hidden_in(message: Message) -> Hidden:
-    """The values that parsers hide in the frames of a message."""
+def hidden_values(message: Message) -> HiddenValues:
+    """Returns the locations of the values that parsers hide in the frames of a message."""
     if is_as_written(message):
-        return Hidden()
-    return _read_again(message.frames) if is_value(message) else Hidden()
+        return HiddenValues()
+    return _hidden_values(message.frames) if is_value(message) else HiddenValues()
 
 
-@_LastRead
-def _read_again(frames: tuple[Frame, ...]) -> Hidden:
+@_LastResultCache
+def _hidden_values(frames: tuple[Frame, ...]) -> HiddenValues:
     raw = raw_of(frames)
-    reading = _Reading()
+    parser = _OddityParser()
     try:
-        values = _each(raw.decode("utf-8-sig"), reading.decode)
+        values = _consecutive_values(raw.decode("utf-8-sig"), parser.decode)
     except (ValueError, RecursionError):
-        return Hidden()
-    if not values or (not reading.is_odd and not _HALF_ESCAPED.search(raw)):
-        return Hidden()
-    is_many = len(values) > 1
-    value = values if is_many else values[0]
-    return _places(value, has_items=is_many or isinstance(value, list))
+        return HiddenValues()
+    if not values or (not parser.is_odd and not _ESCAPED_SURROGATE.search(raw)):
+        return HiddenValues()
+    has_several = len(values) > 1
+    value = values if has_several else values[0]
+    return _hidden_locations(value, has_items=has_several or isinstance(value, list))
 
 
-class _Reading:
-    """A parser that notices odd values."""
+class _OddityParser:
+    """A JSON parser that notices odd values."""
 
     def __init__(self) -> None:
         self.is_odd = False
@@ -245,24 +247,24 @@ class _Reading:
         if len(members) == len(pairs):
             return members
         self.is_odd = True
-        return _Repeating(pairs)
+        return _RepeatingObject(pairs)
 
     def _constant(self, _token: str) -> _Constant:
         self.is_odd = True
         return _Constant()
 
 
-def _after_space(text: str, at: int) -> int:
-    space = _SPACE.match(text, at)
-    return space.end() if space else at
+def _after_space(text: str, position: int) -> int:
+    space = _SPACE.match(text, position)
+    return space.end() if space else position
 
 
-def _places(value: Any, *, has_items: bool) -> Hidden:
-    """The first odd places in a value, depth first; without recursion, as it may nest deeply."""
-    places: dict[str, AnomalyLocation] = {}
+def _hidden_locations(value: Any, *, has_items: bool) -> HiddenValues:
+    """Returns the first locations of odd values, depth first; without recursion, because values may nest deeply."""
+    locations: dict[str, AnomalyLocation] = {}
     path: list[str | int] = []
     levels: list[Iterator[tuple[str | int, Any]]] = [iter([("", value)])]
-    while levels and len(places) < len(Hidden._fields):
+    while levels and len(locations) < len(HiddenValues._fields):
         key, item = next(levels[-1], (None, None))
         if key is None:
             levels.pop()
@@ -270,30 +272,30 @@ def _places(value: Any, *, has_items: bool) -> Hidden:
                 path.pop()
             continue
         path.append(key)
-        for kind, name in _odd(key, item):
-            places.setdefault(kind, _place([*path[1:], *([name] if kind == "repeated" else [])], name, has_items))
+        for kind, name in _oddities(key, item):
+            locations.setdefault(kind, _location([*path[1:], *([name] if kind == "repeated" else [])], name, has_items))
         if isinstance(item, dict):
             levels.append(iter(item.items()))
         elif isinstance(item, list):
             levels.append(iter(enumerate(item)))
         else:
             path.pop()
-    return Hidden(**places)
+    return HiddenValues(**locations)
 
 
-def _odd(key: str | int, value: Any) -> Iterator[tuple[str, str]]:
-    if isinstance(value, _Repeating):
+def _oddities(key: str | int, value: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(value, _RepeatingObject):
         yield "repeated", value.repeated
     elif isinstance(value, _Constant):
         yield "constant", ""
-    elif isinstance(value, str) and _HALF.search(value):
+    elif isinstance(value, str) and _LONE_SURROGATE.search(value):
         yield "half_pair", ""
-    if isinstance(key, str) and _HALF.search(key):
+    if isinstance(key, str) and _LONE_SURROGATE.search(key):
         yield "half_pair", ""
 
 
-def _place(path: list[str | int], name: str, has_items: bool) -> AnomalyLocation:
+def _location(path: list[str | int], name: str, has_items: bool) -> AnomalyLocation:
     item = path.pop(0) if has_items and path and isinstance(path[0], int) else None
-    pointer = "".join(f"/{step(str(part))}" for part in path)
-    is_plain = len(pointer) <= _MAX_POINTER_CHARS and not _HALF.search(pointer)
-    return AnomalyLocation(pointer if is_plain else "", name, item if isinstance(item, int) else None)
+    pointer = "".join(f"/{encode_step(str(part))}" for part in path)
+    is_quotable = len(pointer) <= _MAX_POINTER_CHARS and not _LONE_SURROGATE.search(pointer)
+    return AnomalyLocation(pointer if is_quotable else "", name, item if isinstance(item, int) else None)

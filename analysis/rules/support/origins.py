@@ -1,7 +1,7 @@
-"""Checks whether an address belongs to the server, as clients or the recorder know it.
+"""Checks whether an address belongs to the server, by the names that clients or the recorder use for it.
 
-The recorder sits between the two: clients use the recorder's address, and the recorder uses the address that it was
-given for the server. The server may use either for itself, and any name of its own machine.
+The recorder sits between client and server: clients use the recorder's address, and the recorder uses the address that
+it was given for the server. The server may use either address for itself, and any name of its own machine.
 """
 
 import re
@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from analysis.conversation.http_exchange import HttpExchange
 
 _LOOPBACK: Final = re.compile(r"127(?:\.[0-9]{1,3}){3}").fullmatch
-_USUAL: Final = frozenset({None, 80, 443})
+_DEFAULT_PORTS: Final = frozenset({None, 80, 443})
 """Ports that addresses may leave out; behind a TLS proxy, the public scheme differs from the server's."""
 
 
@@ -24,10 +24,13 @@ def is_local(host: str) -> bool:
 def is_own(address: str, http: HttpExchange) -> bool:
     """Whether an absolute URL has the host and the port by which the client or the recorder knows the server.
 
-    If neither is known, any URL with a host counts.
+    If no host and port are known, any URL with a host counts.
     """
-    place, own = _place(address), {_place(f"//{http.fields.get('host', '')}"), _place(http.upstream)}
-    return place is not None and (place in own or own == {None})
+    origin, own_origins = (
+        _host_and_port(address),
+        {_host_and_port(f"//{http.fields.get('host', '')}"), _host_and_port(http.upstream)},
+    )
+    return origin is not None and (origin in own_origins or own_origins == {None})
 
 
 def may_be_public(address: str, http: HttpExchange) -> bool:
@@ -35,13 +38,20 @@ def may_be_public(address: str, http: HttpExchange) -> bool:
 
     A tunnel, a gateway or a container's port hides the name by which clients know the server.
     """
-    inner, outer = _place(http.upstream) or _place(f"//{http.fields.get('host', '')}"), _place(address)
-    return outer is not None and not _is_private(outer[0]) and (inner is None or _is_private(inner[0]))
+    known_origin, public_origin = (
+        _host_and_port(http.upstream) or _host_and_port(f"//{http.fields.get('host', '')}"),
+        _host_and_port(address),
+    )
+    return (
+        public_origin is not None
+        and not _is_private(public_origin[0])
+        and (known_origin is None or _is_private(known_origin[0]))
+    )
 
 
 def _is_private(host: str) -> bool:
     """Whether a host is this machine, in a private network, or has a name that only its own network knows."""
-    if host == _HERE or host.endswith((".local", ".internal", ".lan", ".home.arpa")):
+    if host == _THIS_MACHINE or host.endswith((".local", ".internal", ".lan", ".home.arpa")):
         return True
     try:
         return not ip_address(host).is_global
@@ -49,8 +59,8 @@ def _is_private(host: str) -> bool:
         return "." not in host
 
 
-def _place(address: str) -> tuple[str, int | None] | None:
-    """Returns host and port, with one name for all hosts that mean this machine, or None without a host."""
+def _host_and_port(address: str) -> tuple[str, int | None] | None:
+    """Returns the host and the port of an address, or None if it has no host; this machine always has the same name."""
     try:
         parts = urlsplit(address)
         host, port = parts.hostname, parts.port
@@ -58,7 +68,7 @@ def _place(address: str) -> tuple[str, int | None] | None:
         return None
     if not host:
         return None
-    return _HERE if is_local(host) else host, None if port in _USUAL else port
+    return _THIS_MACHINE if is_local(host) else host, None if port in _DEFAULT_PORTS else port
 
 
-_HERE: Final = "localhost"
+_THIS_MACHINE: Final = "localhost"

@@ -1,4 +1,4 @@
-"""Lookups for rules about prompts: the requested prompt, and the arguments that it takes."""
+"""Lookups for rules about prompts: the requested prompt, and its arguments."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -15,29 +15,29 @@ MAX_PROMPT_ARGUMENTS: Final = 1000
 
 
 def prompt_of(context: MessageContext, request: Request) -> ListedItem | None:
-    """Returns the requested prompt, as listed before the request, or None if unknown."""
+    """Returns the requested prompt as it was listed before the request, or None if it is unknown."""
     return prompts_of(context.session).entry(params_of(request).get("name"), request, context.session)
 
 
 def missing_arguments(context: MessageContext, request: Request) -> list[str]:
-    """Arguments that a prompt requires and a request lacks."""
-    entry, given = prompt_of(context, request), params_of(request).get("arguments", {})
-    if entry is None or not isinstance(given, dict):
+    """Returns the names of the arguments that a prompt requires and a request lacks."""
+    prompt, arguments = prompt_of(context, request), params_of(request).get("arguments", {})
+    if prompt is None or not isinstance(arguments, dict):
         return []
-    return [name for name in _required(entry.item) if name not in given]
+    return [name for name in _required_arguments(prompt.item) if name not in arguments]
 
 
-def _required(item: dict[str, Any]) -> Iterator[str]:
+def _required_arguments(item: dict[str, Any]) -> Iterator[str]:
     arguments = item.get("arguments")
-    for place, name in arguments_of(item):
-        if isinstance(arguments, list) and arguments[place].get("required") is True:
+    for index, name in arguments_of(item):
+        if isinstance(arguments, list) and arguments[index].get("required") is True:
             yield name
 
 
 def arguments_of(item: object) -> Iterator[tuple[int, str]]:
-    """The names of a prompt's arguments, each with its position."""
+    """Yields the position and the name of each argument of a prompt."""
     arguments = member(item, "arguments")
-    for place, argument in enumerate(islice(arguments, MAX_PROMPT_ARGUMENTS)) if isinstance(arguments, list) else ():
+    for index, argument in enumerate(islice(arguments, MAX_PROMPT_ARGUMENTS)) if isinstance(arguments, list) else ():
         name = member(argument, "name")
         if isinstance(name, str):
-            yield place, name
+            yield index, name

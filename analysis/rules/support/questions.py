@@ -1,4 +1,4 @@
-"""Questions of a server to a client, and the replies: requests up to 2025-11-25, rounds of a call since then.
+"""A server's questions to its client, and the replies: requests up to 2025-11-25, rounds of a call since then.
 
 In a round, the retry contains the reply. The chain of the call shows which question it answers; if the chain is
 unknown, nothing is reported.
@@ -10,20 +10,20 @@ from typing import Any, ClassVar, Final
 
 from analysis.conversation.call import MessageContext, Outcome
 from analysis.conversation.message import Request
-from analysis.protocol.json_pointer import step
-from analysis.rules.base import ResultKind, Rule, Who
+from analysis.protocol.json_pointer import encode_step
+from analysis.rules.base import ResponsibleSide, ResultKind, Rule
 from analysis.rules.finding import Finding
 from analysis.rules.support.eras import member
 from analysis.rules.support.inputs import INTERIM_METHODS, MAX_INPUT_ENTRIES, input_requests
 
 _RESULT: Final = Outcome.RESULT  # enumeration members are slow to look up
-_REPLIES: Final = frozenset({"inputResponses"})
+_REPLY_MEMBERS: Final = frozenset({"inputResponses"})
 
 
 class ServerQuestionRule(Rule):
-    """A rule about questions of a server."""
+    """A rule about a server's questions."""
 
-    who: ClassVar[Who] = "server"
+    who: ClassVar[ResponsibleSide] = "server"
     about: ClassVar[str]
     """The method of the question."""
     results: ClassVar[frozenset[ResultKind] | None] = frozenset({"interim"})
@@ -40,17 +40,17 @@ class ServerQuestionRule(Rule):
         return self.check_question(context, params, "/params") if isinstance(params, dict) else ()
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
-        found: list[Finding] = []
+        findings: list[Finding] = []
         for pointer, method, params in input_requests(context):
             if method == self.about:
-                found += self.check_question(context, params, f"{pointer}/params")
-        return found
+                findings += self.check_question(context, params, f"{pointer}/params")
+        return findings
 
     def check_question(self, context: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
         """Check one question.
 
         Args:
-            context: the message that contains it.
+            context: the message that contains the question.
             params: the params of the question.
             pointer: the place of the params.
         """
@@ -58,7 +58,7 @@ class ServerQuestionRule(Rule):
 
 
 class ClientReplyRule(Rule):
-    """A rule about replies of a client."""
+    """A rule about a client's replies."""
 
     who = "client"
     about: ClassVar[str]
@@ -72,20 +72,20 @@ class ClientReplyRule(Rule):
         return method == self.about or (hook == "result" and method == "tasks/result")
 
     def required_members_for(self, hook: str, _method: str, _like: MessageContext) -> frozenset[str]:
-        return _REPLIES if hook == "request" else frozenset()
+        return _REPLY_MEMBERS if hook == "request" else frozenset()
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
         if context.round is None or not isinstance(context.message, Request):
             return ()
-        return self._in_round(context, context.round.chain.input_requests)
+        return self._check_replies(context, context.round.chain.input_requests)
 
-    def _in_round(self, context: MessageContext, interim: dict[str, Any]) -> Iterator[Finding]:
+    def _check_replies(self, context: MessageContext, questions: dict[str, Any]) -> Iterator[Finding]:
         replies = member(member(context.body, "params"), "inputResponses")
         for key, reply in islice(replies.items() if isinstance(replies, dict) else (), MAX_INPUT_ENTRIES):
-            question = interim.get(key)
+            question = questions.get(key)
             params = member(question, "params")
             if member(question, "method") == self.about and isinstance(reply, dict):
-                pointer = f"/params/inputResponses/{step(key, MAX_INPUT_ENTRIES)}"
+                pointer = f"/params/inputResponses/{encode_step(key, MAX_INPUT_ENTRIES)}"
                 yield from self.check_reply(context, params if isinstance(params, dict) else {}, reply, pointer)
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
@@ -106,7 +106,7 @@ class ClientReplyRule(Rule):
         """Check one reply.
 
         Args:
-            context: the message that contains it.
+            context: the message that contains the reply.
             question: the params of the question.
             reply: the result that answers the question.
             pointer: the place of the result.

@@ -12,49 +12,51 @@ from analysis.protocol.declared_capabilities import has, lacks
 from analysis.protocol.error_codes import INVALID_REQUEST, METHOD_NOT_FOUND
 from analysis.protocol.methods import METHODS
 from analysis.rules.base import NOTE, WARNING, Rule
-from analysis.rules.error.codes import shown
+from analysis.rules.error.codes import code_text
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.eras import member, short
+from analysis.rules.support.eras import member, shortened
 from analysis.rules.support.listings import ListedItem, tools_of
-from analysis.rules.support.task_reports import CALLS, PAGE, STATUSES, TASKS, TaskReport, TaskReportRule
-from analysis.rules.support.tool_definitions import CALL, CHANGED, LIST, ToolLookupRule
+from analysis.rules.support.task_reports import PAGE, STATUSES, TASK_METHODS, TASK_REVISIONS, TaskReport, TaskReportRule
+from analysis.rules.support.tool_definitions import CALL_TOOL, LIST_TOOLS, TOOLS_CHANGED, ToolLookupRule
 
 _CALL_CAPABILITY: Final = "tasks.requests.tools.call"
 _SUCCESS_STATUSES: Final = (None, 200)
-_CALL_METHODS: Final = frozenset({LIST, CHANGED, CALL})
-_KEY: Final = "tools that run only as tasks"
+_CALL_METHODS: Final = frozenset({LIST_TOOLS, TOOLS_CHANGED, CALL_TOOL})
+_REQUIRED_TASK_KEY: Final = "tools that run only as tasks"
 
 
 class _RequiredTaskRule(ToolLookupRule):
-    """The base of the rules about tools that run only as tasks; few servers have any."""
+    """The base class of the rules about tools that run only as tasks; few servers have any."""
 
-    versions = TASKS
+    versions = TASK_REVISIONS
     methods = _CALL_METHODS
     source = PAGE
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
-        return (method != CALL or _KEY in like.session.learned) and super().concerns(hook, method, like)
+        return (method != CALL_TOOL or _REQUIRED_TASK_KEY in like.session.learned) and super().concerns(
+            hook, method, like
+        )
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
-        if context.request is not None and context.request.method == LIST:
+        if context.request is not None and context.request.method == LIST_TOOLS:
             page = tools_of(context.session).record_page(context)
             if any(member(member(tool, "execution"), "taskSupport") == "required" for tool in page.items):
-                context.session.learned |= {_KEY}
-                context.session.memory[_KEY] = True
+                context.session.learned |= {_REQUIRED_TASK_KEY}
+                context.session.memory[_REQUIRED_TASK_KEY] = True
             return ()
-        return self.check_result(context) if _KEY in context.session.memory else ()
+        return self.check_result(context) if _REQUIRED_TASK_KEY in context.session.memory else ()
 
     def entry_without_task(self, context: MessageContext) -> ListedItem | None:
-        """Returns the tool of a call if it runs only as a task and the call does not ask for one, or None."""
+        """Returns the tool of a call if it runs only as a task and the call does not ask for one, else None."""
         params = context.request.params if context.request is not None else None
-        if _KEY not in context.session.memory or not isinstance(params, dict) or "task" in params:
+        if _REQUIRED_TASK_KEY not in context.session.memory or not isinstance(params, dict) or "task" in params:
             return None
-        support = _tool_support(self, context)
-        return support[0] if support is not None and support[1] == "required" else None
+        tool_support = _tool_support(self, context)
+        return tool_support[0] if tool_support is not None and tool_support[1] == "required" else None
 
 
 class ForbiddenTool(ToolLookupRule):
-    """A call asks to run a tool as a task, but the tool does not declare that it can.
+    """A call asks to run a tool as a task, but the tool does not declare that it supports this.
 
     **Why it matters.** The server refuses the call, or runs it and answers when it has ended, while the client expects
     a task.
@@ -68,7 +70,7 @@ class ForbiddenTool(ToolLookupRule):
     id = "tasks/forbidden-tool"
     needs_session = True
     who = "client"
-    versions = TASKS
+    versions = TASK_REVISIONS
     methods = _CALL_METHODS
     source = PAGE
     impact = Impact.MESSAGE
@@ -80,11 +82,11 @@ class ForbiddenTool(ToolLookupRule):
         params = context.body.get("params")
         if not isinstance(params, dict) or "task" not in params:
             return ()
-        support = _tool_support(self, context)
-        if support is None or support[1] != "forbidden":
+        tool_support = _tool_support(self, context)
+        if tool_support is None or tool_support[1] != "forbidden":
             return ()
         text = "the call asks for a task, but the tool does not support tasks"
-        return [self.finding(context, text, pointer="/params/task", related=(support[0].seq,))]
+        return [self.finding(context, text, pointer="/params/task", related=(tool_support[0].seq,))]
 
 
 class RequiredTool(_RequiredTaskRule):
@@ -104,11 +106,11 @@ class RequiredTool(_RequiredTaskRule):
     impact = Impact.MESSAGE
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
-        entry = self.entry_without_task(context) if _KEY in context.session.memory else None
-        if entry is None:
+        tool = self.entry_without_task(context) if _REQUIRED_TASK_KEY in context.session.memory else None
+        if tool is None:
             return ()
         text = "a tool that runs only as a task is called without task"
-        return [self.finding(context, text, pointer="/params", related=(entry.seq,))]
+        return [self.finding(context, text, pointer="/params", related=(tool.seq,))]
 
 
 class RequiredNotRefused(_RequiredTaskRule):
@@ -127,27 +129,27 @@ class RequiredNotRefused(_RequiredTaskRule):
     id = "tasks/required-not-refused"
     needs_session = True
     who = "server"
-    about = frozenset({CALL})
+    about = frozenset({CALL_TOOL})
 
     def check_result(self, context: MessageContext) -> Iterable[Finding]:
-        entry = self.entry_without_task(context)
-        if entry is None or context.request is None:
+        tool = self.entry_without_task(context)
+        if tool is None or context.request is None:
             return ()
         text = "a tool that runs only as a task is run without one"
-        return [self.finding(context, text, pointer="/result", related=(entry.seq, context.request.seq))]
+        return [self.finding(context, text, pointer="/result", related=(tool.seq, context.request.seq))]
 
     def on_error(self, context: MessageContext) -> Iterable[Finding]:
         code, response = code_of(context.message), context.message
         if code is None or code == METHOD_NOT_FOUND or not isinstance(response, Response) or response.id is None:
             return ()
-        if not response.id.pairs or (context.http is not None and context.http.status not in _SUCCESS_STATUSES):
-            return ()  # refused before the server checked the tool
-        entry = self.entry_without_task(context)
-        if entry is None or context.request is None:
+        if not response.id.is_answerable or (context.http is not None and context.http.status not in _SUCCESS_STATUSES):
+            return ()  # the server refused the call before it checked the tool
+        tool = self.entry_without_task(context)
+        if tool is None or context.request is None:
             return ()
         level = NOTE if code == INVALID_REQUEST else None
-        text = f"a call to a tool that runs only as a task is refused with {shown(code)}, not {METHOD_NOT_FOUND}"
-        related = (entry.seq, context.request.seq)
+        text = f"a call to a tool that runs only as a task is refused with {code_text(code)}, not {METHOD_NOT_FOUND}"
+        related = (tool.seq, context.request.seq)
         return [self.finding(context, text, pointer="/error/code", related=related, level=level)]
 
 
@@ -163,14 +165,14 @@ class UnsupportedMethod(Rule):
 
     id = "tasks/unsupported-method"
     needs_session = True
-    versions = TASKS
+    versions = TASK_REVISIONS
     required_members = frozenset({"task"})
     level = WARNING
     impact = Impact.MESSAGE
     source = PAGE
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - there is one hook
-        return method in METHODS and method not in CALLS
+        return method in METHODS and method not in TASK_METHODS
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
         params = context.body.get("params")
@@ -193,15 +195,15 @@ class NotCreated(ToolLookupRule):
 
     id = "tasks/not-created"
     needs_session = True
-    versions = TASKS
+    versions = TASK_REVISIONS
     source = PAGE
     impact = Impact.MESSAGE
-    methods = frozenset({LIST, CHANGED, *CALLS})
+    methods = frozenset({LIST_TOOLS, TOOLS_CHANGED, *TASK_METHODS})
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
-        if method in CALLS:
-            is_asked = self.id in like.session.learned
-            return hook == "request" or (is_asked and like.message.sender not in METHODS[method].senders(like.rank))
+        if method in TASK_METHODS:
+            is_requested = self.id in like.session.learned
+            return hook == "request" or (is_requested and like.message.sender not in METHODS[method].senders(like.rank))
         return super().concerns(hook, method, like)
 
     def required_members_for(self, hook: str, method: str, like: MessageContext) -> frozenset[str]:  # noqa: ARG002 - the same for all methods
@@ -214,7 +216,7 @@ class NotCreated(ToolLookupRule):
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
         request = context.request
-        if request is None or request.method == LIST:
+        if request is None or request.method == LIST_TOOLS:
             return super().on_result(context)
         return self._check_request(context, request) if self.id in context.session.memory else ()
 
@@ -223,10 +225,10 @@ class NotCreated(ToolLookupRule):
         if not isinstance(task, dict) or not isinstance(result, dict) or result.get("task") is not None:
             return ()
         capabilities = _receiver_capabilities(context.session, context.message.sender)
-        if capabilities is None or not has(capabilities, _path(request.method)):
+        if capabilities is None or not has(capabilities, _capability_path(request.method)):
             return ()
-        support = _tool_support(self, context) if request.method == CALL else None
-        if support is not None and support[1] == "forbidden":
+        tool_support = _tool_support(self, context) if request.method == CALL_TOOL else None
+        if tool_support is not None and tool_support[1] == "forbidden":
             return ()
         text = f"{request.method} asked for a task, but the result has none"
         return [self.finding(context, text, pointer="/result", related=(request.seq,))]
@@ -246,7 +248,7 @@ class CreatedUnasked(Rule):
 
     id = "tasks/created-unasked"
     needs_session = True
-    versions = TASKS
+    versions = TASK_REVISIONS
     impact = Impact.MESSAGE
     required_members = frozenset({"task"})
     replaces = ("schema/*",)
@@ -260,12 +262,12 @@ class CreatedUnasked(Rule):
         if context.task is None or request is None or not isinstance(response, Response) or not has_stub(response):
             return ()
         if member(request.params, "task") is None:
-            text = f"a task is created for {short(request.method)}, which did not ask for one"
+            text = f"a task is created for {shortened(request.method)}, which did not ask for one"
             return [self.finding(context, text, pointer="/result", related=(request.seq,))]
-        capabilities, path = _receiver_capabilities(context.session, response.sender), _path(request.method)
+        capabilities, path = _receiver_capabilities(context.session, response.sender), _capability_path(request.method)
         if capabilities is None or not lacks(capabilities, path):
             return ()
-        text = f"a task is created, although {short(path)} was not declared"
+        text = f"a task is created, although {shortened(path)} was not declared"
         return [self.finding(context, text, pointer="/result", related=(request.seq,))]
 
 
@@ -282,7 +284,7 @@ class InitialStatus(TaskReportRule):
 
     id = "tasks/initial-status"
     needs_session = True
-    methods = CALLS
+    methods = TASK_METHODS
 
     def on_report(self, context: MessageContext, report: TaskReport) -> Iterable[Finding]:
         status = report.body.get("status")
@@ -304,10 +306,10 @@ class DuplicateId(TaskReportRule):
 
     id = "tasks/duplicate-id"
     needs_session = True
-    methods = CALLS
+    methods = TASK_METHODS
 
     def on_report(self, context: MessageContext, report: TaskReport) -> Iterable[Finding]:
-        if not report.is_new or report.task is None or not report.task.repeats:
+        if not report.is_new or report.task is None or not report.task.has_reused_id:
             return ()
         text = "a new task has the id of an earlier task"
         return [self.finding(context, text, pointer=f"{report.pointer}/taskId")]
@@ -318,23 +320,27 @@ class DuplicateId(TaskReportRule):
 
 def _tool_support(rule: ToolLookupRule, context: MessageContext) -> tuple[ListedItem, Any] | None:
     """Returns the tool of a call and its `taskSupport`, or None if the server does not support tasks for calls."""
-    declared = context.session.declared.get("handshake")
-    if declared is None or "tasks" not in declared.capabilities or not has(declared.capabilities, _CALL_CAPABILITY):
+    declaration = context.session.declared.get("handshake")
+    if (
+        declaration is None
+        or "tasks" not in declaration.capabilities
+        or not has(declaration.capabilities, _CALL_CAPABILITY)
+    ):
         return None
-    entry = rule.entry(context)
-    if entry is None:
+    tool = rule.entry(context)
+    if tool is None:
         return None
-    execution = entry.item.get("execution", {})
-    return entry, execution.get("taskSupport", "forbidden") if isinstance(execution, dict) else None
+    execution = tool.item.get("execution", {})
+    return tool, execution.get("taskSupport", "forbidden") if isinstance(execution, dict) else None
 
 
 def _receiver_capabilities(session: Session, side: Side) -> dict[str, Any] | None:
     """Returns the capabilities that the receiver of a request declared, or None if they are unknown."""
     if side == "client":
         return session.client_capabilities
-    declared = session.declared.get("handshake")
-    return declared.capabilities if declared is not None else None
+    declaration = session.declared.get("handshake")
+    return declaration.capabilities if declaration is not None else None
 
 
-def _path(method: str) -> str:
+def _capability_path(method: str) -> str:
     return f"tasks.requests.{method.replace('/', '.')}"

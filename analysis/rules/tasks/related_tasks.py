@@ -1,4 +1,4 @@
-"""Messages that belong to a task, and whether they name it."""
+"""Rules about messages that belong to a task, and whether they name it."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -7,18 +7,18 @@ from analysis.conversation.call import MessageContext
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Id, Notification, Request, Response, Side, id_of
 from analysis.conversation.session import Session
-from analysis.conversation.tasks import RELATED, has_stub
+from analysis.conversation.tasks import RELATED_TASK, has_stub
 from analysis.rules.base import WARNING, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member
-from analysis.rules.support.task_reports import PAGE, STATUS, TASKS, is_creating
+from analysis.rules.support.task_reports import PAGE, STATUS_NOTIFICATION, TASK_REVISIONS, is_creating
 
 MAX_UNKNOWN_TASKS: Final = 100
 """The most unknown tasks that are reported in a session, and the most open requests that are searched."""
 
-_ABOUT: Final = frozenset({"tasks/get", "tasks/list", "tasks/cancel", STATUS})
-_ASKING: Final = frozenset({"elicitation/create", "sampling/createMessage"})
-_AT: Final = f"_meta/{RELATED.replace('/', '~1')}"
+_TASK_MESSAGE_METHODS: Final = frozenset({"tasks/get", "tasks/list", "tasks/cancel", STATUS_NOTIFICATION})
+_INPUT_METHODS: Final = frozenset({"elicitation/create", "sampling/createMessage"})
+_RELATED_POINTER: Final = f"_meta/{RELATED_TASK.replace('/', '~1')}"
 
 
 class RelatedTaskUnknown(Rule):
@@ -28,12 +28,12 @@ class RelatedTaskUnknown(Rule):
 
     **On the wire.** `< …"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t9"}}`, but no task t9 was created
 
-    **Instead.** Send the `taskId` that the task was created with, and only after the response that creates the task.
+    **Instead.** Send the `taskId` with which the task was created, and only after the response that creates the task.
     """
 
     id = "tasks/related-task-unknown"
     needs_session = True
-    versions = TASKS
+    versions = TASK_REVISIONS
     required_members = frozenset({"_meta"})
     level = WARNING
     impact = Impact.MESSAGE
@@ -42,28 +42,28 @@ class RelatedTaskUnknown(Rule):
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
         meta = context.body["params"]["_meta"]
-        return self._check_meta(context, meta, "params") if isinstance(meta, dict) and RELATED in meta else ()
+        return self._check_meta(context, meta, "params") if isinstance(meta, dict) and RELATED_TASK in meta else ()
 
     on_notification = on_request
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
         meta = context.body["result"]["_meta"]
-        return self._check_meta(context, meta, "result") if isinstance(meta, dict) and RELATED in meta else ()
+        return self._check_meta(context, meta, "result") if isinstance(meta, dict) and RELATED_TASK in meta else ()
 
     def _check_meta(self, context: MessageContext, meta: dict[str, Any], part: str) -> Iterable[Finding]:
-        session, id_ = context.session, member(meta[RELATED], "taskId")
+        session, id_ = context.session, member(meta[RELATED_TASK], "taskId")
         tasks = self.fold.links.tasks
-        if not isinstance(id_, str) or tasks.forgotten or tasks.knows(session, id_):
+        if not isinstance(id_, str) or tasks.forgotten_count or tasks.has_task(session, id_):
             return ()
-        reported: set[Id] = self.state_for(session, set)
+        reported_ids: set[Id] = self.state_for(session, set)
         key = id_of(id_)
-        if key in reported or len(reported) >= MAX_UNKNOWN_TASKS:
+        if key in reported_ids or len(reported_ids) >= MAX_UNKNOWN_TASKS:
             return ()
         if is_creating(session, "client", self.fold) or is_creating(session, "server", self.fold):
             return ()
-        reported.add(key)
+        reported_ids.add(key)
         text = "a message belongs to a task that was never created"
-        return [self.finding(context, text, pointer=f"/{part}/{_AT}/taskId")]
+        return [self.finding(context, text, pointer=f"/{part}/{_RELATED_POINTER}/taskId")]
 
 
 class RelatedTaskMissing(Rule):
@@ -80,26 +80,26 @@ class RelatedTaskMissing(Rule):
 
     id = "tasks/related-task-missing"
     needs_session = True
-    versions = TASKS
+    versions = TASK_REVISIONS
     level = WARNING
-    methods = _ASKING
+    methods = _INPUT_METHODS
     source = PAGE
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
         session, sender = context.session, context.message.sender
-        if RELATED in _meta(context.message) or session.lost_seq >= 0:
+        if RELATED_TASK in _meta(context.message) or session.lost_seq >= 0:
             return ()
-        waiting = self.fold.links.tasks.awaiting_input(session, sender)
-        if len(waiting) != 1 or _may_work_for(session, sender, self.fold):
+        waiting_tasks = self.fold.links.tasks.tasks_awaiting_input(session, sender)
+        if len(waiting_tasks) != 1 or _may_work_for(session, sender, self.fold):
             return ()
         text = f"{context.method} does not name the task that waits for input"
-        return [self.finding(context, text, pointer="/params", related=(waiting[0].reports[-1].seq,))]
+        return [self.finding(context, text, pointer="/params", related=(waiting_tasks[0].reports[-1].seq,))]
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
         request, response = context.request, context.message
         if request is None or not isinstance(response, Response) or not isinstance(response.result, dict):
             return ()
-        if RELATED not in request.meta or RELATED in response.meta or has_stub(response):
+        if RELATED_TASK not in request.meta or RELATED_TASK in response.meta or has_stub(response):
             return ()
         text = f"the response to {request.method} does not name its task, although the request does"
         return [self.finding(context, text, pointer="/result", related=(request.seq,))]
@@ -118,10 +118,10 @@ class RelatedTaskRedundant(Rule):
 
     id = "tasks/related-task-redundant"
     needs_session = True
-    versions = TASKS
+    versions = TASK_REVISIONS
     level = WARNING
     impact = Impact.HINT
-    methods = _ABOUT
+    methods = _TASK_MESSAGE_METHODS
     once = True
     source = PAGE
 
@@ -135,10 +135,10 @@ class RelatedTaskRedundant(Rule):
         return self._check_part(context, "result")
 
     def _check_part(self, context: MessageContext, part: str) -> Iterable[Finding]:
-        if RELATED not in _meta(context.message):
+        if RELATED_TASK not in _meta(context.message):
             return ()
         text = "a message about a task also names it in _meta"
-        return [self.finding(context, text, pointer=f"/{part}/{_AT}")]
+        return [self.finding(context, text, pointer=f"/{part}/{_RELATED_POINTER}")]
 
 
 # ---- shared by the rules
@@ -153,5 +153,5 @@ def _may_work_for(session: Session, side: Side, fold: Fold) -> bool:
     table = fold.tables["server" if side == "client" else "client"]
     if len(table) > MAX_UNKNOWN_TASKS:
         return True
-    methods = [call.request.method for call in table.waiting() if call.session is session]
+    methods = [call.request.method for call in table.waiting_calls() if call.session is session]
     return any(method != "ping" and not method.startswith("tasks/") for method in methods)

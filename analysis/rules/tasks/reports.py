@@ -1,4 +1,4 @@
-"""What executors report about their tasks: shapes, statuses, times and lists."""
+"""Rules about the reports of executors on their tasks: shapes, statuses, times and lists."""
 
 import re
 from collections import OrderedDict
@@ -9,16 +9,16 @@ from typing import Any, Final
 
 from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Id, Side, id_of
-from analysis.conversation.tasks import LISTED
+from analysis.conversation.tasks import MAX_EXAMINED_TASKS
 from analysis.rules.base import WARNING, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member
 from analysis.rules.support.task_reports import (
-    CALLS,
     PAGE,
-    REPORTS,
-    STATUS,
-    TASKS,
+    REPORTING_METHODS,
+    STATUS_NOTIFICATION,
+    TASK_METHODS,
+    TASK_REVISIONS,
     TaskReport,
     TaskReportRule,
     TerminalStatusChanged,
@@ -61,7 +61,7 @@ class InvalidShape(TaskReportRule):
     id = "tasks/invalid-shape"
     needs_session = True
     impact = Impact.MESSAGE
-    methods = REPORTS | {"tasks/result"}
+    methods = REPORTING_METHODS | {"tasks/result"}
     replaces = ("schema/*",)
     source = f"{PAGE}, schema"
 
@@ -83,7 +83,7 @@ class InvalidShape(TaskReportRule):
 
 
 class TerminalChanged(TerminalStatusChanged):
-    """A task that was over continues, or has ended differently.
+    """A finished task continues, or changes its final status.
 
     **Why it matters.** Clients that have seen the task end have already fetched its result and told the user, and no
     longer poll.
@@ -99,11 +99,13 @@ class TerminalChanged(TerminalStatusChanged):
 
 @dataclass(slots=True)
 class _Times:
+    """The times in the last report of a task."""
+
     created: datetime | None = None
     updated: datetime | None = None
     seq: int = -1
     t_ns: int = 0
-    reported: set[str] = field(default_factory=set)
+    reported_texts: set[str] = field(default_factory=set)
 
 
 class CreatedAtChanged(TaskReportRule):
@@ -124,15 +126,15 @@ class CreatedAtChanged(TaskReportRule):
     def on_report(self, context: MessageContext, report: TaskReport) -> Iterator[Finding]:
         if report.task is None:
             return
-        known: _Times = report.task.memory.setdefault(self.id, _Times())
-        created, updated = (_time_of(report.body.get(name)) for name in _TIME_MEMBERS)
-        for name, text in _contradictions(context, known, created, updated):
-            if text not in known.reported:
-                known.reported.add(text)
-                related = () if known.seq < 0 else (known.seq,)
+        times: _Times = report.task.memory.setdefault(self.id, _Times())
+        created_at, updated_at = (_time_of(report.body.get(name)) for name in _TIME_MEMBERS)
+        for name, text in _contradictions(context, times, created_at, updated_at):
+            if text not in times.reported_texts:
+                times.reported_texts.add(text)
+                related = () if times.seq < 0 else (times.seq,)
                 yield self.finding(context, text, pointer=f"{report.pointer}/{name}", related=related)
-        known.created, known.updated = created or known.created, updated or known.updated
-        known.seq, known.t_ns = context.message.seq, context.message.t_ns
+        times.created, times.updated = created_at or times.created, updated_at or times.updated
+        times.seq, times.t_ns = context.message.seq, context.message.t_ns
 
 
 class FailedWithoutMessage(TaskReportRule):
@@ -175,8 +177,8 @@ class StatusFromRequestor(Rule):
 
     id = "tasks/status-from-requestor"
     needs_session = True
-    versions = TASKS
-    methods = frozenset({STATUS})
+    versions = TASK_REVISIONS
+    methods = frozenset({STATUS_NOTIFICATION})
     source = PAGE
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
@@ -184,7 +186,7 @@ class StatusFromRequestor(Rule):
         if task is None or task.executor == sender or task.seq is None or context.session.lost_seq >= 0:
             return ()
         if is_creating(context.session, sender, self.fold):
-            return ()  # it may run another task with that id
+            return ()  # the sender may run another task with that id
         text = f"the {sender} reports the status of a task of the {task.executor}"
         return [self.finding(context, text, pointer="/params/taskId", related=(task.seq,))]
 
@@ -192,26 +194,26 @@ class StatusFromRequestor(Rule):
 class _TaskListing:
     """A list of tasks that is being fetched, beginning with its first page."""
 
-    __slots__ = ("ended", "ids", "requested_seq")
+    __slots__ = ("ids", "last_seq", "requested_seq")
 
     def __init__(self, requested_seq: int) -> None:
         self.requested_seq = requested_seq
-        """Number of the request for its first page."""
-        self.ended = requested_seq
-        """Number of its last page."""
+        """Number of the request for the first page."""
+        self.last_seq = requested_seq
+        """Number of the message with the last page."""
         self.ids: set[Id] = set()
 
 
 class _SideLists:
-    """The lists of one side."""
+    """The lists of tasks that one side sends."""
 
-    __slots__ = ("last", "open")
+    __slots__ = ("incomplete", "last_complete")
 
     def __init__(self) -> None:
-        self.open: OrderedDict[Id, _TaskListing] = OrderedDict()
-        """Incomplete walks, by the cursor of the next page."""
-        self.last: _TaskListing | None = None
-        """The last complete walk."""
+        self.incomplete: OrderedDict[Id, _TaskListing] = OrderedDict()
+        """Incomplete lists, by the cursor of the next page."""
+        self.last_complete: _TaskListing | None = None
+        """The last complete list."""
 
 
 class MissingFromList(Rule):
@@ -228,21 +230,27 @@ class MissingFromList(Rule):
 
     id = "tasks/missing-from-list"
     needs_session = True
-    versions = TASKS
+    versions = TASK_REVISIONS
     impact = Impact.MESSAGE
     methods = frozenset({"tasks/list", "tasks/get"})
     source = PAGE
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
-        sides: dict[Side, _SideLists] = self.state_for(context.session, dict)
-        lists = sides.setdefault(context.message.sender, _SideLists())
+        lists_by_side: dict[Side, _SideLists] = self.state_for(context.session, dict)
+        lists = lists_by_side.setdefault(context.message.sender, _SideLists())
         if context.method == "tasks/list":
             self._record_page(context, lists)
             return ()
-        task, walk, request = context.task, lists.last, context.request
-        if task is None or walk is None or request is None or request.seq < walk.ended or task.id in walk.ids:
+        task, listing, request = context.task, lists.last_complete, context.request
+        if (
+            task is None
+            or listing is None
+            or request is None
+            or request.seq < listing.last_seq
+            or task.id in listing.ids
+        ):
             return ()
-        if not task.reports or task.reports[0].seq >= walk.requested_seq or task.session is not context.session:
+        if not task.reports or task.reports[0].seq >= listing.requested_seq or task.session is not context.session:
             return ()
         result = context.body["result"]
         if not isinstance(member(result, "status"), str) or member(result, "taskId") != member(
@@ -252,7 +260,9 @@ class MissingFromList(Rule):
         if task.memory.setdefault(self.id, context.message.seq) != context.message.seq:
             return ()
         text = "an existing task was missing from the list"
-        return [self.finding(context, text, pointer="/result/taskId", related=(walk.requested_seq, walk.ended))]
+        return [
+            self.finding(context, text, pointer="/result/taskId", related=(listing.requested_seq, listing.last_seq))
+        ]
 
     def _record_page(self, context: MessageContext, lists: _SideLists) -> None:
         request, result = context.request, context.body["result"]
@@ -260,18 +270,18 @@ class MissingFromList(Rule):
         if request is None or not isinstance(items, list):
             return
         cursor = cursor_of(request)
-        walk = _TaskListing(request.seq) if cursor is None else lists.open.pop(cursor, None)
-        if walk is None or len(items) > LISTED or len(walk.ids) > MAX_LISTED_TASKS:
+        listing = _TaskListing(request.seq) if cursor is None else lists.incomplete.pop(cursor, None)
+        if listing is None or len(items) > MAX_EXAMINED_TASKS or len(listing.ids) > MAX_LISTED_TASKS:
             return
-        walk.ids.update(id_of(task["taskId"]) for task in items if isinstance(member(task, "taskId"), str))
-        walk.ended = context.message.seq
-        following: Any = member(result, "nextCursor")
-        if following is None:
-            lists.last = walk
-        elif isinstance(following, str):
-            lists.open[id_of(following)] = walk
-            if len(lists.open) > MAX_OPEN_LISTS:
-                lists.open.popitem(last=False)
+        listing.ids.update(id_of(task["taskId"]) for task in items if isinstance(member(task, "taskId"), str))
+        listing.last_seq = context.message.seq
+        next_cursor: Any = member(result, "nextCursor")
+        if next_cursor is None:
+            lists.last_complete = listing
+        elif isinstance(next_cursor, str):
+            lists.incomplete[id_of(next_cursor)] = listing
+            if len(lists.incomplete) > MAX_OPEN_LISTS:
+                lists.incomplete.popitem(last=False)
 
 
 # ---- shared by the rules
@@ -281,14 +291,14 @@ def _is_of_task(context: MessageContext, problem: Problem) -> bool:
     """Whether a problem concerns a member that every task must have."""
     if problem.kind not in ("shape", "scalar", "null"):
         return False
-    place, _, name = problem.pointer.rpartition("/")
+    parent, _, name = problem.pointer.rpartition("/")
     if name not in _TASK_MEMBERS:
         return False
     if context.answered is None:
-        return place == "/params" and (
-            context.method == STATUS or (name == "taskId" and context.method in _METHODS_WITH_TASK_ID)
+        return parent == "/params" and (
+            context.method == STATUS_NOTIFICATION or (name == "taskId" and context.method in _METHODS_WITH_TASK_ID)
         )
-    return place == "/result/task" if context.method in CALLS else place.startswith("/result")
+    return parent == "/result/task" if context.method in TASK_METHODS else parent.startswith("/result")
 
 
 def _is_time(text: str) -> bool:
@@ -306,13 +316,13 @@ def _time_of(value: object) -> datetime | None:
 
 
 def _contradictions(
-    context: MessageContext, known: _Times, created: datetime | None, updated: datetime | None
+    context: MessageContext, times: _Times, created_at: datetime | None, updated_at: datetime | None
 ) -> Iterator[tuple[str, str]]:
-    if _is_before(updated, created):
+    if _is_before(updated_at, created_at):
         yield "lastUpdatedAt", "a task was last updated before it was created"
-    if _is_before(created, known.created) or _is_before(known.created, created):
+    if _is_before(created_at, times.created) or _is_before(times.created, created_at):
         yield "createdAt", "createdAt has changed"
-    elif _is_before(updated, known.updated) and not may_cross(context, known.t_ns):
+    elif _is_before(updated_at, times.updated) and not may_cross(context, times.t_ns):
         yield "lastUpdatedAt", "lastUpdatedAt moves backwards"
 
 

@@ -10,12 +10,20 @@ from analysis.conversation.tasks import Task
 from analysis.facts import code_of
 from analysis.protocol.error_codes import INVALID_PARAMS
 from analysis.rules.base import NOTE, Rule
-from analysis.rules.error.codes import shown, text_of
+from analysis.rules.error.codes import code_text, text_of
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.eras import member, short
-from analysis.rules.support.task_reports import CALLS, PAGE, TASKS, PolledTooFast, end_of, may_cross, wrong_code
+from analysis.rules.support.eras import member, shortened
+from analysis.rules.support.task_reports import (
+    PAGE,
+    TASK_METHODS,
+    TASK_REVISIONS,
+    PolledTooFast,
+    end_of,
+    may_cross,
+    wrong_code_text,
+)
 
-MAX_TOKENS: Final = 10_000
+MAX_TASK_TOKENS: Final = 10_000
 """The most progress tokens of tasks that are remembered in a session."""
 
 
@@ -33,7 +41,7 @@ class UnknownTask(Rule):
 
     id = "tasks/unknown-task"
     needs_session = True
-    versions = TASKS
+    versions = TASK_REVISIONS
     level = NOTE
     methods = frozenset({"tasks/get", "tasks/result", "tasks/cancel"})
     source = PAGE
@@ -58,7 +66,7 @@ class ErrorCode(Rule):
 
     id = "tasks/error-code"
     needs_session = True
-    versions = TASKS
+    versions = TASK_REVISIONS
     methods = frozenset({"tasks/get", "tasks/cancel", "tasks/list"})
     replaces = ("page/bad-cursor-code",)
     source = PAGE
@@ -69,7 +77,7 @@ class ErrorCode(Rule):
         if context.request.method == "tasks/list":
             text = _wrong_cursor_code(context)
         else:
-            text = wrong_code(context, is_over_too=context.request.method == "tasks/cancel")
+            text = wrong_code_text(context, is_over_too=context.request.method == "tasks/cancel")
         if text is None:
             return ()
         return [self.finding(context, text, pointer="/error/code", related=(context.request.seq,))]
@@ -88,7 +96,7 @@ class CancelOfTerminalAccepted(Rule):
 
     id = "tasks/cancel-of-terminal-accepted"
     needs_session = True
-    versions = TASKS
+    versions = TASK_REVISIONS
     methods = frozenset({"tasks/cancel"})
     replaces = ("tasks/cancel-not-cancelled", "tasks/terminal-changed")
     source = PAGE
@@ -114,7 +122,7 @@ class CancelNotCancelled(Rule):
 
     id = "tasks/cancel-not-cancelled"
     needs_session = True
-    versions = TASKS
+    versions = TASK_REVISIONS
     methods = frozenset({"tasks/cancel"})
     source = PAGE
 
@@ -122,7 +130,7 @@ class CancelNotCancelled(Rule):
         status = member(context.body["result"], "status")
         if not isinstance(status, str) or status == "cancelled":
             return ()
-        text = f"after its cancellation the task is {short(status)!r}"
+        text = f"after its cancellation the task is {shortened(status)!r}"
         return [self.finding(context, text, pointer="/result/status")]
 
 
@@ -139,7 +147,7 @@ class PollTooFast(PolledTooFast):
 
     id = "tasks/poll-too-fast"
     needs_session = True
-    versions = TASKS
+    versions = TASK_REVISIONS
     impact = Impact.COST
     source = PAGE
 
@@ -157,8 +165,8 @@ class ProgressAfterTerminal(Rule):
 
     id = "tasks/progress-after-terminal"
     needs_session = True
-    versions = TASKS
-    methods = CALLS
+    versions = TASK_REVISIONS
+    methods = TASK_METHODS
     required_members = frozenset({"task"})
     source = "2025-11-25 basic/utilities/progress"
 
@@ -171,24 +179,24 @@ class ProgressAfterTerminal(Rule):
             return ()
         tokens = self._tokens(context)
         tokens[context.request.sender, id_of(token)] = task
-        if len(tokens) > MAX_TOKENS:
+        if len(tokens) > MAX_TASK_TOKENS:
             tokens.popitem(last=False)
-        self.watch(context.session, True)
+        self.set_watching(context.session, True)
         return ()
 
     def on_message(self, context: MessageContext) -> Iterable[Finding]:
         message, tokens = context.message, self._tokens(context)
         if not tokens:
-            self.watch(context.session, False)
+            self.set_watching(context.session, False)
         elif isinstance(message, Request):
             token = message.meta.get("progressToken")
             if isinstance(token, str | int):
-                tokens.pop((message.sender, id_of(token)), None)  # from now on it belongs to another request
+                tokens.pop((message.sender, id_of(token)), None)  # the token now belongs to another request
         elif isinstance(message, Notification) and message.method == "notifications/progress":
-            return self._progress(context, message, tokens)
+            return self._check_progress(context, message, tokens)
         return ()
 
-    def _progress(
+    def _check_progress(
         self, context: MessageContext, message: Notification, tokens: OrderedDict[tuple[Side, Id], Task]
     ) -> Iterable[Finding]:
         token = member(message.params, "progressToken")
@@ -215,4 +223,4 @@ def _wrong_cursor_code(context: MessageContext) -> str | None:
     code = code_of(context.message)
     if code is None or code == INVALID_PARAMS or "cursor" not in text_of(context):
         return None
-    return f"a request with an invalid cursor is refused with {shown(code)}, not {INVALID_PARAMS}"
+    return f"a request with an invalid cursor is refused with {code_text(code)}, not {INVALID_PARAMS}"

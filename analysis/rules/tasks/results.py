@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 
 from analysis.conversation.call import MessageContext
-from analysis.conversation.tasks import RELATED
+from analysis.conversation.tasks import RELATED_TASK
 from analysis.rules.base import WARNING, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member
-from analysis.rules.support.task_reports import PAGE, STATUS, TASKS, TaskReport, TaskReportRule
+from analysis.rules.support.task_reports import PAGE, STATUS_NOTIFICATION, TASK_REVISIONS, TaskReport, TaskReportRule
 from analysis.shapes.validation import problems
 
 MAX_RESULT_FINDINGS = 10
@@ -17,9 +17,9 @@ _RESULT = "tasks/result"
 
 
 class _ResultRule(Rule):
-    """The base of the rules that check only responses to `tasks/result`."""
+    """The base class of the rules that check only responses to `tasks/result`."""
 
-    versions = TASKS
+    versions = TASK_REVISIONS
     methods = frozenset({_RESULT})
     source = PAGE
 
@@ -38,7 +38,7 @@ class ResultTooEarly(TaskReportRule):
 
     id = "tasks/result-too-early"
     needs_session = True
-    methods = frozenset({_RESULT, "tasks/get", "tasks/list", "tasks/cancel", STATUS})
+    methods = frozenset({_RESULT, "tasks/get", "tasks/list", "tasks/cancel", STATUS_NOTIFICATION})
 
     def required_members_for(self, hook: str, method: str, like: MessageContext) -> frozenset[str]:  # noqa: ARG002 - always the same
         return frozenset()  # results need not name their task
@@ -54,11 +54,11 @@ class ResultTooEarly(TaskReportRule):
         task, status = report.task, report.body.get("status")
         if task is None or task.ended_ns is not None or status not in ("working", "input_required"):
             return ()
-        given = task.memory.pop(self.id, None)
-        if given is None:
+        result_seq = task.memory.pop(self.id, None)
+        if result_seq is None:
             return ()
         text = f"a task is {status}, although its result was already returned"
-        return [self.finding(context, text, pointer=f"{report.pointer}/status", related=(given,))]
+        return [self.finding(context, text, pointer=f"{report.pointer}/status", related=(result_seq,))]
 
 
 class ResultShape(_ResultRule):
@@ -82,12 +82,12 @@ class ResultShape(_ResultRule):
         if request is None or context.rank is None or not isinstance(result, dict):
             return ()
         faults = problems("result", request.method, context.rank, result, {})
-        wrong = [fault for fault in faults if fault.kind in ("shape", "scalar")]
+        shape_faults = [fault for fault in faults if fault.kind in ("shape", "scalar")]
         return [
             self.finding(
                 context, f"the result of {request.method}: {fault.text}", pointer=fault.pointer, related=(request.seq,)
             )
-            for fault in wrong[:MAX_RESULT_FINDINGS]
+            for fault in shape_faults[:MAX_RESULT_FINDINGS]
         ]
 
 
@@ -107,13 +107,13 @@ class ResultWithoutRelatedTask(_ResultRule):
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
         request, result = context.request, context.body["result"]
-        requested = member(request.params, "taskId") if request is not None else None
-        if request is None or not isinstance(requested, str) or not isinstance(result, dict):
+        requested_id = member(request.params, "taskId") if request is not None else None
+        if request is None or not isinstance(requested_id, str) or not isinstance(result, dict):
             return ()
-        named = member(member(result.get("_meta"), RELATED), "taskId")
-        if named == requested:
+        named_id = member(member(result.get("_meta"), RELATED_TASK), "taskId")
+        if named_id == requested_id:
             return ()
-        text = "the result does not name its task" if named is None else "the result names another task"
+        text = "the result does not name its task" if named_id is None else "the result names another task"
         return [self.finding(context, text, pointer="/result/_meta", related=(request.seq,))]
 
 
@@ -132,7 +132,7 @@ class ErrorNotFailed(TaskReportRule):
     needs_session = True
     who = "server"
     level = WARNING
-    methods = frozenset({_RESULT, "tasks/get", "tasks/list", STATUS})
+    methods = frozenset({_RESULT, "tasks/get", "tasks/list", STATUS_NOTIFICATION})
 
     def required_members_for(self, hook: str, method: str, like: MessageContext) -> frozenset[str]:  # noqa: ARG002 - always the same
         return frozenset()  # results need not name their task
@@ -154,8 +154,8 @@ class ErrorNotFailed(TaskReportRule):
     def on_report(self, context: MessageContext, report: TaskReport) -> Iterable[Finding]:
         if report.task is None or report.body.get("status") != "completed":
             return ()
-        given = report.task.memory.pop(self.id, None)
-        if given is None:
+        result_seq = report.task.memory.pop(self.id, None)
+        if result_seq is None:
             return ()
         text = "the task is completed, but its tool has failed"
-        return [self.finding(context, text, pointer=f"{report.pointer}/status", related=(given,))]
+        return [self.finding(context, text, pointer=f"{report.pointer}/status", related=(result_seq,))]

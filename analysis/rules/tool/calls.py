@@ -6,18 +6,24 @@ from typing import Any, Final
 import orjson
 
 from analysis.conversation.call import MessageContext, Outcome
-from analysis.protocol.revisions import MODERN, between, since
+from analysis.protocol.revisions import FIRST_MODERN_RANK, between, since
 from analysis.rules.base import NOTE, WARNING
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.eras import member, outcome_of, short
+from analysis.rules.support.eras import member, outcome_of, shortened
 from analysis.rules.support.listings import tools_of
-from analysis.rules.support.tool_definitions import RESULTS, STRUCTURED, ToolLookupRule, ToolResultRule, result_of
+from analysis.rules.support.tool_definitions import (
+    RESULT_METHODS,
+    STRUCTURED_MEMBERS,
+    ToolLookupRule,
+    ToolResultRule,
+    result_of,
+)
 
-BLOCKS: Final = 1_000
+MAX_CHECKED_BLOCKS: Final = 1_000
 """The most blocks of one result that are checked."""
 
 _STRUCTURED: Final = "structuredContent"
-_TOOL_ERROR: Final = Outcome.TOOL_ERROR  # members of an enumeration are slow to look up
+_TOOL_ERROR: Final = Outcome.TOOL_ERROR  # enum members are slow to look up
 
 
 class Unlisted(ToolLookupRule):
@@ -44,7 +50,9 @@ class Unlisted(ToolLookupRule):
             return ()
         if not tools_of(context.session).lacks(name, request, context.session):
             return ()
-        return [self.finding(context, f"the tool {short(name)!r} is called, but not listed", pointer="/params/name")]
+        return [
+            self.finding(context, f"the tool {shortened(name)!r} is called, but not listed", pointer="/params/name")
+        ]
 
 
 class ArgumentsInvalid(ToolLookupRule):
@@ -65,18 +73,18 @@ class ArgumentsInvalid(ToolLookupRule):
     source = "2024-11-05 server/tools"
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
-        entry, request = self.entry(context), context.request
-        schema = entry.schema("inputSchema", context.rank) if entry is not None else None
-        if entry is None or schema is None or request is None:
+        tool, request = self.entry(context), context.request
+        schema = tool.schema("inputSchema", context.rank) if tool is not None else None
+        if tool is None or schema is None or request is None:
             return ()
         arguments = request.params.get("arguments", {})
-        refusal = schema.mismatch(arguments) if isinstance(arguments, dict) else None
-        if refusal is None:
+        mismatch = schema.mismatch(arguments) if isinstance(arguments, dict) else None
+        if mismatch is None:
             return ()
-        pointer = f"/params/arguments{refusal.pointer}"
-        tool = short(member(request.params, "name"))
-        text = f"the arguments do not fit the inputSchema of {tool!r}: {short(refusal.sentence)}"
-        return [self.finding(context, text, pointer=pointer, related=(entry.seq,))]
+        pointer = f"/params/arguments{mismatch.pointer}"
+        tool_name = shortened(member(request.params, "name"))
+        text = f"the arguments do not fit the inputSchema of {tool_name!r}: {shortened(mismatch.sentence)}"
+        return [self.finding(context, text, pointer=pointer, related=(tool.seq,))]
 
 
 class StructuredMissing(ToolLookupRule):
@@ -93,7 +101,7 @@ class StructuredMissing(ToolLookupRule):
     id = "tool/structured-missing"
     who = "server"
     versions = since("2025-06-18")
-    about = RESULTS
+    about = RESULT_METHODS
     source = "2025-06-18 server/tools"
 
     def check_result(self, context: MessageContext) -> Iterable[Finding]:
@@ -102,11 +110,11 @@ class StructuredMissing(ToolLookupRule):
         result = result_of(context)
         if result is None or _STRUCTURED in result.body or result.body.get("isError") is True:
             return ()
-        entry = self.entry(context, result.call)
-        if entry is None or not isinstance(entry.item.get("outputSchema"), dict | bool):
+        tool = self.entry(context, result.call)
+        if tool is None or not isinstance(tool.item.get("outputSchema"), dict | bool):
             return ()
         text = "structuredContent is missing, although the tool has an outputSchema"
-        return [self.finding(context, text, pointer=result.pointer, related=(entry.seq, result.call.seq))]
+        return [self.finding(context, text, pointer=result.pointer, related=(tool.seq, result.call.seq))]
 
 
 class StructuredInvalid(ToolLookupRule):
@@ -124,24 +132,26 @@ class StructuredInvalid(ToolLookupRule):
     who = "server"
     versions = since("2025-06-18")
     impact = Impact.WRONG
-    about = RESULTS
-    result_members = STRUCTURED
+    about = RESULT_METHODS
+    result_members = STRUCTURED_MEMBERS
     source = "2025-06-18 server/tools"
 
     def check_result(self, context: MessageContext) -> Iterable[Finding]:
         result = result_of(context)
         if result is None or _STRUCTURED not in result.body or result.body.get("isError") is True:
             return ()
-        structured, entry = result.body[_STRUCTURED], self.entry(context, result.call)
-        if entry is None or (not isinstance(structured, dict) and (context.rank is None or context.rank < MODERN)):
+        content, tool = result.body[_STRUCTURED], self.entry(context, result.call)
+        if tool is None or (
+            not isinstance(content, dict) and (context.rank is None or context.rank < FIRST_MODERN_RANK)
+        ):
             return ()
-        schema = entry.schema("outputSchema", context.rank)
-        refusal = schema.mismatch(structured) if schema is not None else None
-        if refusal is None:
+        schema = tool.schema("outputSchema", context.rank)
+        mismatch = schema.mismatch(content) if schema is not None else None
+        if mismatch is None:
             return ()
-        pointer = f"{result.pointer}/{_STRUCTURED}{refusal.pointer}"
-        text = f"structuredContent does not fit the tool's outputSchema: {short(refusal.sentence)}"
-        return [self.finding(context, text, pointer=pointer, related=(entry.seq, result.call.seq))]
+        pointer = f"{result.pointer}/{_STRUCTURED}{mismatch.pointer}"
+        text = f"structuredContent does not fit the tool's outputSchema: {shortened(mismatch.sentence)}"
+        return [self.finding(context, text, pointer=pointer, related=(tool.seq, result.call.seq))]
 
 
 class StructuredNotObject(ToolResultRule):
@@ -157,7 +167,7 @@ class StructuredNotObject(ToolResultRule):
     id = "tool/structured-not-object"
     versions = between("2025-06-18", "2025-11-25")
     replaces = ("schema/*",)
-    required_members = STRUCTURED
+    required_members = STRUCTURED_MEMBERS
     source = "2025-06-18 schema CallToolResult"
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
@@ -187,7 +197,7 @@ class StructuredNotMirrored(ToolResultRule):
     level = WARNING
     impact = Impact.WRONG
     once = True
-    required_members = STRUCTURED
+    required_members = STRUCTURED_MEMBERS
     source = "2025-06-18 server/tools"
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
@@ -219,19 +229,19 @@ class StructuredWithoutSchema(ToolLookupRule):
     versions = since("2025-06-18")
     level = NOTE
     once = True
-    about = RESULTS
-    result_members = STRUCTURED
+    about = RESULT_METHODS
+    result_members = STRUCTURED_MEMBERS
     source = "2025-06-18 server/tools"
 
     def check_result(self, context: MessageContext) -> Iterable[Finding]:
         result = result_of(context)
         if result is None or _STRUCTURED not in result.body:
             return ()
-        entry = self.entry(context, result.call)
-        if entry is None or "outputSchema" in entry.item:
+        tool = self.entry(context, result.call)
+        if tool is None or "outputSchema" in tool.item:
             return ()
         text, pointer = "structuredContent, but the tool has no outputSchema", f"{result.pointer}/{_STRUCTURED}"
-        return [self.finding(context, text, pointer=pointer, related=(entry.seq,))]
+        return [self.finding(context, text, pointer=pointer, related=(tool.seq,))]
 
 
 class Failed(ToolResultRule):
@@ -250,15 +260,15 @@ class Failed(ToolResultRule):
     source = "2024-11-05 server/tools"
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
-        is_there = method == "tasks/get" or outcome_of(like) is _TOOL_ERROR
-        return is_there and super().concerns(hook, method, like)
+        may_have_failed = method == "tasks/get" or outcome_of(like) is _TOOL_ERROR
+        return may_have_failed and super().concerns(hook, method, like)
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
         tool_result = result_of(context)
         if tool_result is None or tool_result.body.get("isError") is not True:
             return ()
         name = member(tool_result.call.params, "name")
-        text = f"the tool {short(name)!r} has failed" if isinstance(name, str) else "the tool has failed"
+        text = f"the tool {shortened(name)!r} has failed" if isinstance(name, str) else "the tool has failed"
         return [self.finding(context, text, pointer=f"{tool_result.pointer}/isError", related=(tool_result.call.seq,))]
 
 
@@ -286,7 +296,7 @@ class ResourceWithoutCapability(ToolResultRule):
             return ()
         tool_result = result_of(context)
         blocks = tool_result.body.get("content") if tool_result is not None else None
-        for index, block in enumerate(blocks[:BLOCKS] if isinstance(blocks, list) else ()):
+        for index, block in enumerate(blocks[:MAX_CHECKED_BLOCKS] if isinstance(blocks, list) else ()):
             if tool_result is not None and isinstance(block, dict) and block.get("type") == "resource":
                 text = "a resource is embedded, although resources are not declared"
                 return [self.finding(context, text, pointer=f"{tool_result.pointer}/content/{index}")]
@@ -296,21 +306,21 @@ class ResourceWithoutCapability(ToolResultRule):
 # ---- shared by the rules
 
 
-def _is_mirrored(structured: Any, blocks: list[Any]) -> bool:
-    if len(blocks) > BLOCKS:
-        return True  # not checked
+def _is_mirrored(content: Any, blocks: list[Any]) -> bool:
+    if len(blocks) > MAX_CHECKED_BLOCKS:
+        return True  # too many blocks to check
     texts = [text for text in (member(block, "text") for block in blocks) if isinstance(text, str)]
-    expected = [structured]
-    if isinstance(structured, dict) and structured.keys() == {"result"}:
+    candidates = [content]
+    if isinstance(content, dict) and content.keys() == {"result"}:
         # SDKs wrap a return value that is not an object, but write it unwrapped into the text.
-        expected.append(structured["result"])
-    if any(_says(text, value) for text in texts for value in expected):
+        candidates.append(content["result"])
+    if any(_is_text_of(text, value) for text in texts for value in candidates):
         return True
-    items = expected[-1]
+    items = candidates[-1]
     if not isinstance(items, list):
         return False
     # A list may have one block for each item; the items may be blocks themselves.
-    if len(items) == len(texts) and all(map(_says, texts, items)):
+    if len(items) == len(texts) and all(map(_is_text_of, texts, items)):
         return True
     return len(items) == len(blocks) and all(map(_is_alike, items, blocks))
 
@@ -319,15 +329,15 @@ def _is_alike(item: Any, block: Any) -> bool:
     return isinstance(item, dict) and isinstance(block, dict) and item.get("type") == block.get("type")
 
 
-_STARTS: Final[dict[type, str]] = {dict: "{", list: "[", str: '"', bool: "tf", type(None): "n"}
+_FIRST_CHARACTERS: Final[dict[type, str]] = {dict: "{", list: "[", str: '"', bool: "tf", type(None): "n"}
 
 
-def _says(text: str, value: Any) -> bool:
+def _is_text_of(text: str, value: Any) -> bool:
     if text == value:
         return True
-    # Letting the parser refuse text that is not JSON would cost more than everything else here.
-    start = text[:1] if text[:1] > " " else text.lstrip()[:1]
-    if start not in _STARTS.get(type(value), "-0123456789") or not start:
+    # Having the parser refuse text that is not JSON would cost more than everything else here.
+    first_character = text[:1] if text[:1] > " " else text.lstrip()[:1]
+    if first_character not in _FIRST_CHARACTERS.get(type(value), "-0123456789") or not first_character:
         return False
     try:
         return bool(orjson.loads(text) == value)

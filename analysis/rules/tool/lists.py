@@ -4,21 +4,21 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final
 
 from analysis.conversation.call import MessageContext
-from analysis.json_schema.dialects import dialect
+from analysis.json_schema.dialects import dialect_of
 from analysis.protocol.revisions import MODERN_ERA, Span, between, since, until
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.support.listings import ListPage, tools_of
-from analysis.rules.unchanged_content import Words
+from analysis.rules.unchanged_content import WordsScope
 
-_NAME: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.")
+_NAME_CHARACTERS: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.")
 _MAX_TOOL_NAME_CHARS: Final = 128
-_SCHEMAS: Final = ("inputSchema", "outputSchema")
-_2020: Final = "2020-12"
+_SCHEMA_MEMBERS: Final = ("inputSchema", "outputSchema")
+_DEFAULT_DIALECT: Final = "2020-12"
 
 
-class Listed(Rule):
-    """The base of the rules about a page of tools."""
+class ToolListRule(Rule):
+    """The base class of the rules about a page of tools."""
 
     who = "server"
     sender = "server"
@@ -26,21 +26,21 @@ class Listed(Rule):
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
         page = tools_of(context.session).record_page(context)
-        return self.capped(self.listed(context, page)) if page.items else ()
+        return self.capped(self.check_page(context, page)) if page.items else ()
 
-    def listed(self, context: MessageContext, page: ListPage) -> Iterator[Finding]:
-        """Check a page."""
+    def check_page(self, context: MessageContext, page: ListPage) -> Iterator[Finding]:
+        """Check a page of tools."""
         raise NotImplementedError
 
 
-class PageRule(Listed):
-    """The base of the rules that depend only on the page."""
+class PageRule(ToolListRule):
+    """The base class of the rules that depend only on the page."""
 
-    def decisive_words(self, _hook: str, _method: str, _like: MessageContext) -> Words | None:
+    def decisive_words(self, _hook: str, _method: str, _like: MessageContext) -> WordsScope | None:
         return "result"
 
 
-class DuplicateName(Listed):
+class DuplicateName(ToolListRule):
     """Two tools of one list have the same name.
 
     **Why it matters.** Calls identify a tool only by its name: one of the two can never be called, and clients differ
@@ -56,9 +56,9 @@ class DuplicateName(Listed):
     level = WARNING
     source = "2024-11-05 server/tools; 2025-11-25 server/tools"
 
-    def listed(self, context: MessageContext, page: ListPage) -> Iterator[Finding]:
-        for index, before in page.repeats:
-            related = () if before == context.message.seq else (before,)
+    def check_page(self, context: MessageContext, page: ListPage) -> Iterator[Finding]:
+        for index, earlier_seq in page.repeats:
+            related = () if earlier_seq == context.message.seq else (earlier_seq,)
             text = "an earlier tool of the list has the same name"
             yield self.finding(context, text, pointer=f"/result/tools/{index}/name", related=related)
 
@@ -78,10 +78,12 @@ class Name(PageRule):
     levels: ClassVar[Mapping[Span, Level]] = {until("2025-06-18"): NOTE}
     source = "2025-11-25 server/tools"
 
-    def listed(self, context: MessageContext, page: ListPage) -> Iterator[Finding]:
+    def check_page(self, context: MessageContext, page: ListPage) -> Iterator[Finding]:
         for index, item in enumerate(page.items):
             name = item.get("name") if isinstance(item, dict) else None
-            if not isinstance(name, str) or (0 < len(name) <= _MAX_TOOL_NAME_CHARS and _NAME.issuperset(name)):
+            if not isinstance(name, str) or (
+                0 < len(name) <= _MAX_TOOL_NAME_CHARS and _NAME_CHARACTERS.issuperset(name)
+            ):
                 continue
             fault = (
                 f"has {len(name)} characters"
@@ -105,7 +107,7 @@ class InputSchemaNotObject(PageRule):
     replaces = ("schema/*",)
     source = "2024-11-05 schema Tool; 2025-11-25 server/tools"
 
-    def listed(self, context: MessageContext, page: ListPage) -> Iterator[Finding]:
+    def check_page(self, context: MessageContext, page: ListPage) -> Iterator[Finding]:
         for index, item in enumerate(page.items):
             schema = item.get("inputSchema") if isinstance(item, dict) else {"type": "object"}
             if not isinstance(schema, dict):
@@ -133,7 +135,7 @@ class OutputSchemaNotObject(PageRule):
     replaces = ("schema/*",)
     source = "2025-06-18 schema Tool"
 
-    def listed(self, context: MessageContext, page: ListPage) -> Iterator[Finding]:
+    def check_page(self, context: MessageContext, page: ListPage) -> Iterator[Finding]:
         for index, item in enumerate(page.items):
             schema = item.get("outputSchema") if isinstance(item, dict) else None
             if schema is None or (isinstance(schema, dict) and schema.get("type") == "object"):
@@ -159,7 +161,7 @@ class SchemaInvalid(PageRule):
     replaces = ("schema/*",)
     source = "2025-11-25 basic/index"
 
-    def listed(self, context: MessageContext, page: ListPage) -> Iterator[Finding]:
+    def check_page(self, context: MessageContext, page: ListPage) -> Iterator[Finding]:
         for index, _, name in schemas_in(page):
             schema = page.schema(index, name, context.rank)
             fault = schema.fault if schema is not None else None
@@ -184,18 +186,18 @@ class SchemaDialect(PageRule):
     level = NOTE
     source = "2025-11-25 basic/index"
 
-    def listed(self, context: MessageContext, page: ListPage) -> Iterator[Finding]:
+    def check_page(self, context: MessageContext, page: ListPage) -> Iterator[Finding]:
         for index, schema, name in schemas_in(page):
-            if not isinstance(schema, dict) or "$schema" not in schema or dialect(schema) == _2020:
+            if not isinstance(schema, dict) or "$schema" not in schema or dialect_of(schema) == _DEFAULT_DIALECT:
                 continue
-            known = dialect(schema)
-            draft = f"draft {known}" if known is not None else "an unknown draft, so it was not checked"
+            dialect_name = dialect_of(schema)
+            draft = f"draft {dialect_name}" if dialect_name is not None else "an unknown draft, so it was not checked"
             text = f"the dialect of {name} is {draft}"
             yield self.finding(context, text, pointer=f"/result/tools/{index}/{name}/$schema")
 
 
-class ListOrder(Listed):
-    """A list of the same tools comes in a different order.
+class ListOrder(ToolListRule):
+    """A server lists the same tools in a different order.
 
     **Why it matters.** Tool definitions are at the beginning of a prompt. In a different order they miss the provider's
     prompt cache, so each turn costs the full price.
@@ -212,16 +214,16 @@ class ListOrder(Listed):
     once = True
     source = "2026-07-28 server/tools"
 
-    def listed(self, context: MessageContext, page: ListPage) -> Iterator[Finding]:
+    def check_page(self, context: MessageContext, page: ListPage) -> Iterator[Finding]:
         if page.reordered is not None:
             text = "the same tools were listed in a different order before"
             yield self.finding(context, text, pointer="/result/tools", related=(page.reordered,))
 
 
 def schemas_in(page: ListPage) -> Iterator[tuple[int, Any, str]]:
-    """The schemas of a page: position of the tool, value, member. The values may be of any type."""
+    """Yields the schemas of a page: the position of the tool, the schema (a value of any type), and its member."""
     for index, item in enumerate(page.items):
         if isinstance(item, dict):
-            for name in _SCHEMAS:
+            for name in _SCHEMA_MEMBERS:
                 if name in item:
                     yield index, item[name], name

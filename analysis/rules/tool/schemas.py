@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from analysis.conversation.call import MessageContext
 from analysis.json_schema.validator import Schema
-from analysis.protocol.json_pointer import step
+from analysis.protocol.json_pointer import encode_step
 from analysis.protocol.revisions import MODERN_ERA
 from analysis.rules.base import WARNING
 from analysis.rules.finding import Finding, Impact
@@ -13,99 +13,109 @@ from analysis.rules.support.listings import ListPage
 from analysis.rules.support.tool_definitions import ToolLookupRule
 from analysis.rules.tool.lists import PageRule, schemas_in
 
-PARTS: Final = 10_000
-"""The most parts of a schema that are checked."""
-HEADER: Final = "x-mcp-header"
+MAX_SCHEMA_PARTS: Final = 10_000
+"""The most schemas inside a schema that are checked."""
+HEADER_KEYWORD: Final = "x-mcp-header"
 
-_ONE: Final = frozenset(
+_SCHEMA_KEYWORDS: Final = frozenset(
     {
         *("additionalProperties", "additionalItems", "unevaluatedItems", "unevaluatedProperties", "propertyNames"),
         *("contains", "not", "if", "then", "else", "contentSchema", "items"),
     }
 )
-_LISTS: Final = frozenset({"prefixItems", "allOf", "anyOf", "oneOf", "items"})
-_MAPS: Final = frozenset(
+_SCHEMA_LIST_KEYWORDS: Final = frozenset({"prefixItems", "allOf", "anyOf", "oneOf", "items"})
+_SCHEMA_MAP_KEYWORDS: Final = frozenset(
     {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"}
 )
-_TOKEN: Final = frozenset("!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
+_HEADER_NAME_CHARACTERS: Final = frozenset(
+    "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+)
 _SCALARS: Final = ("string", "integer", "boolean")
-_NETWORK: Final = ("http:", "https:", "ftp:", "ftps:", "sftp:", "ws:", "wss:")
-_SECRET: Final = (
+_NETWORK_SCHEMES: Final = ("http:", "https:", "ftp:", "ftps:", "sftp:", "ws:", "wss:")
+_SECRET_NAME_ENDINGS: Final = (
     *("password", "passwd", "secret", "token", "api_key", "apikey", "authorization", "credential", "ssn"),
     "api-key",
 )
 
 
-class Part(NamedTuple):
+class SchemaPart(NamedTuple):
     """A schema inside a schema."""
 
     schema: dict[str, Any]
     pointer: str
     name: str | None
-    """The name of its member if it is reached only through `properties`; None otherwise, and at the root."""
+    """The name of the member that it describes if it is reached only through `properties`; None otherwise, and at the
+    root."""
 
 
 class Annotation(NamedTuple):
-    """An `x-mcp-header`."""
+    """An `x-mcp-header` in a schema."""
 
     pointer: str
     name: str
-    """The name of the member; empty if it does not belong to one."""
+    """The name of the annotated member; empty if the annotation does not belong to one."""
     fault: str | None
-    """What is wrong with it; None if nothing is."""
+    """What is wrong with the annotation; None if it is valid."""
 
 
-def parts_of(schema: object) -> Iterator[Part]:
-    """All schemas in a schema, beginning with itself, without data such as `default` and `enum`."""
-    waiting: list[tuple[Any, str, str | None, bool]] = [(schema, "", None, True)]
-    for _ in range(PARTS):
-        if not waiting:
+def parts_of(schema: object) -> Iterator[SchemaPart]:
+    """Yields all schemas in a schema, beginning with the schema itself; skips data such as `default` and `enum`."""
+    stack: list[tuple[Any, str, str | None, bool]] = [(schema, "", None, True)]
+    for _ in range(MAX_SCHEMA_PARTS):
+        if not stack:
             return
-        here, pointer, name, is_chain = waiting.pop()
-        if not isinstance(here, dict):
+        current, pointer, name, is_chain = stack.pop()
+        if not isinstance(current, dict):
             continue
-        yield Part(here, pointer, name)
-        inner: list[tuple[Any, str, str | None, bool]] = []
-        for key, value in here.items():
-            at = f"{pointer}/{step(key, 200)}"
-            if key in _MAPS and isinstance(value, dict):
-                goes_on = is_chain and key == "properties"
+        yield SchemaPart(current, pointer, name)
+        children: list[tuple[Any, str, str | None, bool]] = []
+        for key, value in current.items():
+            child_pointer = f"{pointer}/{encode_step(key, 200)}"
+            if key in _SCHEMA_MAP_KEYWORDS and isinstance(value, dict):
+                is_properties = is_chain and key == "properties"
                 for member, part in value.items():
-                    inner.append((part, f"{at}/{step(member, 200)}", member if goes_on else None, goes_on))
-            elif key in _LISTS and isinstance(value, list):
-                inner += [(part, f"{at}/{place}", None, False) for place, part in enumerate(value)]
-            elif key in _ONE:
-                inner.append((value, at, None, False))
-        waiting += reversed(inner)
+                    children.append(
+                        (
+                            part,
+                            f"{child_pointer}/{encode_step(member, 200)}",
+                            member if is_properties else None,
+                            is_properties,
+                        )
+                    )
+            elif key in _SCHEMA_LIST_KEYWORDS and isinstance(value, list):
+                children += [(part, f"{child_pointer}/{index}", None, False) for index, part in enumerate(value)]
+            elif key in _SCHEMA_KEYWORDS:
+                children.append((value, child_pointer, None, False))
+        stack += reversed(children)
 
 
 def annotations_of(schema: Schema, value: object) -> list[Annotation]:
-    """The `x-mcp-header` annotations of a tool's arguments; collected once for each schema."""
-    annotations: list[Annotation] | None = schema.memory.get(HEADER)
+    """Returns the `x-mcp-header` annotations of a tool's arguments, which are collected once for each schema."""
+    annotations: list[Annotation] | None = schema.memory.get(HEADER_KEYWORD)
     if annotations is None:
-        annotations = schema.memory[HEADER] = list(_annotations(value))
+        annotations = schema.memory[HEADER_KEYWORD] = list(_annotations(value))
     return annotations
 
 
 def _annotations(value: object) -> Iterator[Annotation]:
-    names: set[str] = set()
+    seen: set[str] = set()
     for part in parts_of(value):
-        if HEADER not in part.schema:
+        if HEADER_KEYWORD not in part.schema:
             continue
-        header, fault = part.schema[HEADER], None
+        header, fault = part.schema[HEADER_KEYWORD], None
         if not isinstance(header, str):
             fault = "is not a string"
-        elif not header or not _TOKEN.issuperset(header):
+        elif not header or not _HEADER_NAME_CHARACTERS.issuperset(header):
             fault = "is empty" if not header else "is not a valid header name"
-        elif header.lower() in names:
+        elif header.lower() in seen:
             fault = "is also used by another member"
         elif part.name is None:
             fault = "is not reached only through properties"
         elif part.schema.get("type") not in _SCALARS:
             fault = "is on a member that is not a string, integer or boolean"
         if isinstance(header, str):
-            names.add(header.lower())
-        yield Annotation(f"{part.pointer}/{HEADER}", part.name or "", fault)
+            seen.add(header.lower())
+        yield Annotation(f"{part.pointer}/{HEADER_KEYWORD}", part.name or "", fault)
 
 
 class SchemaExternalRef(PageRule):
@@ -125,17 +135,17 @@ class SchemaExternalRef(PageRule):
     impact = Impact.SECURITY
     source = "2026-07-28 basic/index"
 
-    def listed(self, context: MessageContext, page: ListPage) -> Iterator[Finding]:
+    def check_page(self, context: MessageContext, page: ListPage) -> Iterator[Finding]:
         for index, value, name in schemas_in(page):
             schema = page.schema(index, name, context.rank)
             if schema is None:
                 continue
-            places: list[str] | None = schema.memory.get(self.id)
-            if places is None:
-                places = schema.memory[self.id] = _external(value)
-            for place in places:
+            pointers: list[str] | None = schema.memory.get(self.id)
+            if pointers is None:
+                pointers = schema.memory[self.id] = _external_references(value)
+            for pointer in pointers:
                 text = f"{name} refers to a schema on the network"
-                yield self.finding(context, text, pointer=f"/result/tools/{index}/{name}{place}")
+                yield self.finding(context, text, pointer=f"/result/tools/{index}/{name}{pointer}")
 
 
 class HeaderAnnotation(PageRule):
@@ -153,7 +163,7 @@ class HeaderAnnotation(PageRule):
     versions = MODERN_ERA
     source = "2026-07-28 basic/transports/streamable-http, server/tools"
 
-    def listed(self, context: MessageContext, page: ListPage) -> Iterator[Finding]:
+    def check_page(self, context: MessageContext, page: ListPage) -> Iterator[Finding]:
         for index, value, name in schemas_in(page):
             schema = page.schema(index, name, context.rank)
             if schema is None or name != "inputSchema":
@@ -161,11 +171,11 @@ class HeaderAnnotation(PageRule):
             for annotation in annotations_of(schema, value):
                 if annotation.fault is not None:
                     pointer = f"/result/tools/{index}/{name}{annotation.pointer}"
-                    yield self.finding(context, f"an {HEADER} {annotation.fault}", pointer=pointer)
+                    yield self.finding(context, f"an {HEADER_KEYWORD} {annotation.fault}", pointer=pointer)
 
 
 class HeaderAnnotationSensitive(PageRule):
-    """A tool has an argument sent as a header although its name suggests a secret.
+    """An argument of a tool is sent as a header although its name suggests a secret.
 
     **Why it matters.** Proxies and load balancers along the way log headers, but not bodies.
 
@@ -180,13 +190,13 @@ class HeaderAnnotationSensitive(PageRule):
     impact = Impact.SECURITY
     source = "2026-07-28 server/tools"
 
-    def listed(self, context: MessageContext, page: ListPage) -> Iterator[Finding]:
+    def check_page(self, context: MessageContext, page: ListPage) -> Iterator[Finding]:
         for index, value, name in schemas_in(page):
             schema = page.schema(index, name, context.rank)
             if schema is None or name != "inputSchema":
                 continue
             for annotation in annotations_of(schema, value):
-                if annotation.name.lower().endswith(_SECRET):
+                if annotation.name.lower().endswith(_SECRET_NAME_ENDINGS):
                     pointer = f"/result/tools/{index}/{name}{annotation.pointer}"
                     yield self.finding(
                         context, "an argument that looks like a secret is sent as a header", pointer=pointer
@@ -211,25 +221,25 @@ class HeaderAnnotationCalled(ToolLookupRule):
     source = "2026-07-28 server/tools"
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
-        entry, request = self.entry(context), context.request
-        schema = entry.schema("inputSchema", context.rank) if entry is not None else None
-        if entry is None or schema is None or request is None or context.session.is_legacy:
+        tool, request = self.entry(context), context.request
+        schema = tool.schema("inputSchema", context.rank) if tool is not None else None
+        if tool is None or schema is None or request is None or context.session.is_legacy:
             return ()
-        if all(annotation.fault is None for annotation in annotations_of(schema, entry.item["inputSchema"])):
+        if all(annotation.fault is None for annotation in annotations_of(schema, tool.item["inputSchema"])):
             return ()
-        text = f"a tool with an invalid {HEADER} is called"
-        return [self.finding(context, text, pointer="/params/name", related=(entry.seq,))]
+        text = f"a tool with an invalid {HEADER_KEYWORD} is called"
+        return [self.finding(context, text, pointer="/params/name", related=(tool.seq,))]
 
 
 # ---- shared by the rules
 
 
-def _external(value: object) -> list[str]:
-    places, own = list[tuple[str, str]](), set[str]()
+def _external_references(value: object) -> list[str]:
+    references, own_ids = list[tuple[str, str]](), set[str]()
     for part in parts_of(value):
-        target, ident = part.schema.get("$ref"), part.schema.get("$id")
-        if isinstance(ident, str):
-            own.add(ident.partition("#")[0])
-        if isinstance(target, str) and target.lower().startswith(_NETWORK):
-            places.append((f"{part.pointer}/$ref", target.partition("#")[0]))
-    return [pointer for pointer, target in places if target not in own]
+        target, schema_id = part.schema.get("$ref"), part.schema.get("$id")
+        if isinstance(schema_id, str):
+            own_ids.add(schema_id.partition("#")[0])
+        if isinstance(target, str) and target.lower().startswith(_NETWORK_SCHEMES):
+            references.append((f"{part.pointer}/$ref", target.partition("#")[0]))
+    return [pointer for pointer, target in references if target not in own_ids]

@@ -1,4 +1,4 @@
-"""Probes and lists of versions, and how client and server act on them."""
+"""Rules about probes and lists of versions, and about how client and server act on them."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
@@ -9,32 +9,40 @@ from analysis.conversation.request_meta import missing_meta
 from analysis.facts import code_of
 from analysis.protocol.error_codes import HEADER_MISMATCH, METHOD_NOT_FOUND, MODERN_CODES, UNSUPPORTED_VERSION
 from analysis.protocol.revisions import MODERN_ERA, REVISIONS
-from analysis.rules.base import NOTE, RACE_NS, UNTYPED, WARNING, Rule
+from analysis.rules.base import NOTE, RACE_NS, UNTYPED_KINDS, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.eras import AllEras, data_of, has_modern, listed, result_type, short, version_of
-from analysis.rules.unchanged_content import Words
+from analysis.rules.support.eras import (
+    AllEras,
+    data_of,
+    has_modern_version,
+    listed_versions,
+    result_type,
+    shortened,
+    version_of,
+)
+from analysis.rules.unchanged_content import WordsScope
 
 _VERSIONING: Final = "2026-07-28 basic/versioning"
-_PROMPT_NS: Final = 1_000_000_000
-"""Clients certainly wait this long for an answer."""
+_MIN_CLIENT_WAIT_NS: Final = 1_000_000_000
+"""Clients certainly wait this long for a response."""
 _MAX_REMEMBERED_ENTRIES: Final = 1000
-_MIXED: Final = "version/mixed-on-connection of both eras"
-_SPARED: Final = frozenset({401, 403, 429})
+_MIXED_KEY: Final = "version/mixed-on-connection of both eras"
+_GATEWAY_STATUSES: Final = frozenset({401, 403, 429})
 
 
-class Notice(NamedTuple):
+class VersionNotice(NamedTuple):
     """A response from which the client learned the server's versions."""
 
     seq: int
     t_ns: int
-    took_ns: int
+    latency_ns: int
     method: str
     """The method of the request that it refused; empty if it was not a refusal."""
     versions: tuple[str, ...] = ()
 
     def is_read(self, t_ns: int) -> bool:
-        """P3: whether the client had certainly read it before it sent a later request."""
-        return self.took_ns <= _PROMPT_NS or t_ns - self.t_ns > RACE_NS
+        """Whether the client had certainly read the response before it sent a request at `t_ns`."""
+        return self.latency_ns <= _MIN_CLIENT_WAIT_NS or t_ns - self.t_ns > RACE_NS
 
 
 class DiscoverMissing(Rule):
@@ -57,7 +65,7 @@ class DiscoverMissing(Rule):
     def __init__(self) -> None:
         super().__init__()
         self._is_modern = False
-        self._refused: list[Finding] = []
+        self._deferred_findings: list[Finding] = []
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
         if self._is_modern or context.era != "modern" or not isinstance(context.message, Response):
@@ -65,8 +73,8 @@ class DiscoverMissing(Rule):
         if result_type(context.message) is None:
             return ()
         self._is_modern = True
-        due, self._refused = self._refused, []
-        return due
+        findings, self._deferred_findings = self._deferred_findings, []
+        return findings
 
     def on_error(self, context: MessageContext) -> Iterator[Finding]:
         response = context.message
@@ -76,8 +84,8 @@ class DiscoverMissing(Rule):
             return
         if self._is_modern:
             yield self._finding(context)
-        elif len(self._refused) < _MAX_REMEMBERED_ENTRIES:
-            self._refused.append(self._finding(context))
+        elif len(self._deferred_findings) < _MAX_REMEMBERED_ENTRIES:
+            self._deferred_findings.append(self._finding(context))
 
     def _finding(self, context: MessageContext) -> Finding:
         return self.finding(context, "a server of the modern era does not support server/discover")
@@ -105,14 +113,14 @@ class FallbackDespiteModern(Rule):
 
     def __init__(self) -> None:
         super().__init__()
-        self._notices: dict[int, Notice] = {}
+        self._notices: dict[int, VersionNotice] = {}
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         return _may_list(like) and like.era == "modern" if hook == "response" else method == "initialize"
 
     def on_response(self, context: MessageContext) -> Iterable[Finding]:
         if context.answered is not None:
-            self._learn(context, context.answered)
+            self._record_notice(context, context.answered)
         return ()
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
@@ -125,18 +133,18 @@ class FallbackDespiteModern(Rule):
         text = "the client falls back to initialize, although the server is known to support the modern era"
         return [self.finding(context, text, related=(notice.seq,))]
 
-    def _learn(self, context: MessageContext, call: Call) -> None:
+    def _record_notice(self, context: MessageContext, call: Call) -> None:
         response = context.message
         if not isinstance(response, Response):
             return
-        versions = listed(response)
+        versions = listed_versions(response)
         if response.is_error:
-            is_word = code_of(response) in MODERN_CODES and (not versions or has_modern(versions))
+            shows_modern = code_of(response) in MODERN_CODES and (not versions or has_modern_version(versions))
         else:
-            is_word = call.request.method == "server/discover" and has_modern(versions or ())
-        if is_word:
+            shows_modern = call.request.method == "server/discover" and has_modern_version(versions or ())
+        if shows_modern:
             # Over HTTP, clients may share everything but the connection.
-            _keep(self._notices, _connection(context), _notice_of(context, response, versions))
+            _remember(self._notices, _connection(context), _notice_of(context, response, versions))
 
 
 class Fallback(Rule):
@@ -159,9 +167,9 @@ class Fallback(Rule):
 
     def __init__(self) -> None:
         super().__init__()
-        self._probed: dict[object, int] = {}
-        self._modern: dict[object, None] = {}
-        """Clients that a modern server has answered, so that their requests are not probes."""
+        self._probe_seqs: dict[object, int] = {}
+        self._modern_clients: dict[object, None] = {}
+        """Clients to which a modern server has responded; their requests are not probes."""
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         return like.era == "modern" or (hook == "request" and method == "initialize")
@@ -171,23 +179,23 @@ class Fallback(Rule):
         if not isinstance(request, Request) or request.sender != "client":
             return ()
         if context.era == "modern":
-            if _client(context) not in self._modern:
-                _keep(self._probed, _client(context), request.seq)
-        elif self._probed:
+            if _client_key(context) not in self._modern_clients:
+                _remember(self._probe_seqs, _client_key(context), request.seq)
+        elif self._probe_seqs:
             # A client that did not name itself in the probe is recognised by its connection.
-            probes = [self._probed.pop(peer, None) for peer in (_client(context), _connection(context))]
-            probe = next((seq for seq in probes if seq is not None), None)
-            if probe is not None:
+            probe_seqs = [self._probe_seqs.pop(peer, None) for peer in (_client_key(context), _connection(context))]
+            probe_seq = next((seq for seq in probe_seqs if seq is not None), None)
+            if probe_seq is not None:
                 text = "the client falls back to a handshake after a probe for the modern era"
-                return [self.finding(context, text, related=(probe,))]
+                return [self.finding(context, text, related=(probe_seq,))]
         return ()
 
     def on_response(self, context: MessageContext) -> Iterable[Finding]:
-        if not self._probed or context.answered is None:
+        if not self._probe_seqs or context.answered is None:
             return ()
         if _is_modern_answer(context.answered.response):
-            self._probed.pop(_client(context), None)
-            _keep(self._modern, _client(context), None)
+            self._probe_seqs.pop(_client_key(context), None)
+            _remember(self._modern_clients, _client_key(context), None)
         return ()
 
 
@@ -248,13 +256,13 @@ class UnsupportedNotRejected(Rule):
 
     def __init__(self) -> None:
         super().__init__()
-        self._listed: tuple[str, ...] = ()
-        self._listed_at = 0
+        self._listed_versions: tuple[str, ...] = ()
+        self._listed_seq = 0
 
     def on_response(self, context: MessageContext) -> Iterable[Finding]:
         request = context.answered.request if context.answered is not None else None
         # Nearly all requests name a listed version.
-        is_usual = request is None or not self._listed or version_of(request) in self._listed
+        is_usual = request is None or not self._listed_versions or version_of(request) in self._listed_versions
         return () if is_usual and not _may_list(context) else self._check(context)
 
     def _check(self, context: MessageContext) -> Iterator[Finding]:
@@ -262,34 +270,34 @@ class UnsupportedNotRejected(Rule):
         if not isinstance(response, Response) or call is None:
             return
         version, code = version_of(call.request), code_of(response) if response.is_error else None
-        is_refused = code in (UNSUPPORTED_VERSION, HEADER_MISMATCH) or _is_spared(context)
-        is_unlisted = version is not None and bool(self._listed) and version not in self._listed
+        is_refused = code in (UNSUPPORTED_VERSION, HEADER_MISMATCH) or _may_be_from_gateway(context)
+        is_unlisted = version is not None and bool(self._listed_versions) and version not in self._listed_versions
         # An incomplete request may be refused for that reason.
         if version is not None and is_unlisted and not is_refused and missing_meta(call.request) is None:
-            text = f"the server has not listed {short(version)}, but does not refuse it with {UNSUPPORTED_VERSION}"
-            yield self.finding(context, text, related=(call.request.seq, self._listed_at))
+            text = f"the server has not listed {shortened(version)}, but does not refuse it with {UNSUPPORTED_VERSION}"
+            yield self.finding(context, text, related=(call.request.seq, self._listed_seq))
         if code == UNSUPPORTED_VERSION or call.request.method == "server/discover":
-            versions = listed(response)
+            versions = listed_versions(response)
             if versions:
-                self._listed, self._listed_at = versions, response.seq
+                self._listed_versions, self._listed_seq = versions, response.seq
 
 
-class _Refusal(Rule):
-    """The base of the rules about refusals with -32022."""
+class _RefusalRule(Rule):
+    """The base class of the rules about refusals with -32022."""
 
     def on_error(self, context: MessageContext) -> Iterator[Finding]:
         response, call = context.message, context.answered
         if isinstance(response, Response) and call is not None and code_of(response) == UNSUPPORTED_VERSION:
             version = version_of(call.request)
             if version is not None and call.request.method != "initialize":
-                yield from self.refused(context, response, version)
+                yield from self.check_refusal(context, response, version)
 
-    def refused(self, context: MessageContext, response: Response, version: str) -> Iterator[Finding]:
+    def check_refusal(self, context: MessageContext, response: Response, version: str) -> Iterator[Finding]:
         """Check the refusal of a version."""
         raise NotImplementedError
 
 
-class SupportedButRejected(_Refusal):
+class SupportedButRejected(_RefusalRule):
     """A refusal with -32022 lists the version that it refuses.
 
     **Why it matters.** The client tries the same version again, or gives up needlessly.
@@ -304,13 +312,13 @@ class SupportedButRejected(_Refusal):
     versions = AllEras(*MODERN_ERA)
     source = "2026-07-28 basic/versioning, schema"
 
-    def refused(self, context: MessageContext, response: Response, version: str) -> Iterator[Finding]:
-        if version in (listed(response) or ()):
-            text = f"{short(version)} is refused, although it is listed as supported"
+    def check_refusal(self, context: MessageContext, response: Response, version: str) -> Iterator[Finding]:
+        if version in (listed_versions(response) or ()):
+            text = f"{shortened(version)} is refused, although it is listed as supported"
             yield self.finding(context, text, pointer="/error/data/supported")
 
 
-class UnsupportedRequestedWrong(_Refusal):
+class UnsupportedRequestedWrong(_RefusalRule):
     """The requested version in a refusal with -32022 differs from the request.
 
     **Why it matters.** Developers who read the error look for the mistake in the wrong place.
@@ -328,10 +336,10 @@ class UnsupportedRequestedWrong(_Refusal):
     impact = Impact.WRONG
     source = "2026-07-28 schema UnsupportedProtocolVersionError"
 
-    def refused(self, context: MessageContext, response: Response, version: str) -> Iterator[Finding]:
-        named = data_of(response).get("requested")
-        if isinstance(named, str) and named != version:
-            text = f"data.requested is {short(named)}, but the request names {short(version)}"
+    def check_refusal(self, context: MessageContext, response: Response, version: str) -> Iterator[Finding]:
+        named_version = data_of(response).get("requested")
+        if isinstance(named_version, str) and named_version != version:
+            text = f"data.requested is {shortened(named_version)}, but the request names {shortened(version)}"
             yield self.finding(context, text, pointer="/error/data/requested")
 
 
@@ -355,7 +363,7 @@ class RetryUnlisted(Rule):
 
     def __init__(self) -> None:
         super().__init__()
-        self._notices: dict[int, Notice] = {}
+        self._notices: dict[int, VersionNotice] = {}
 
     def concerns(self, hook: str, _method: str, like: MessageContext) -> bool:
         return hook != "response" or _may_list(like)
@@ -373,16 +381,18 @@ class RetryUnlisted(Rule):
         if not (is_next and notice.is_read(request.t_ns)) and request.t_ns - notice.t_ns <= RACE_NS:
             return ()
         return [
-            self.finding(context, f"{short(version)} is sent to a server that has not listed it", related=(notice.seq,))
+            self.finding(
+                context, f"{shortened(version)} is sent to a server that has not listed it", related=(notice.seq,)
+            )
         ]
 
     def on_response(self, context: MessageContext) -> Iterable[Finding]:
         response, call = context.message, context.answered
         if isinstance(response, Response) and call is not None:
-            versions, is_refusal = listed(response), code_of(response) == UNSUPPORTED_VERSION
+            versions, is_refusal = listed_versions(response), code_of(response) == UNSUPPORTED_VERSION
             is_list = is_refusal if response.is_error else call.request.method == "server/discover"
             if versions and is_list:
-                _keep(self._notices, _connection(context), _notice_of(context, response, versions))
+                _remember(self._notices, _connection(context), _notice_of(context, response, versions))
         return ()
 
 
@@ -409,11 +419,11 @@ class MixedOnConnection(Rule):
     def concerns(self, _hook: str, _method: str, like: MessageContext) -> bool:
         return like.http is None
 
-    def decisive_words(self, _hook: str, _method: str, like: MessageContext) -> Words | None:
+    def decisive_words(self, _hook: str, _method: str, like: MessageContext) -> WordsScope | None:
         return "envelope" if like.era == "modern" else None
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
-        if len(context.session.eras) > 1 and not _is_fallen_back(context) and not self._is_reported(context):
+        if len(context.session.eras) > 1 and not _is_fallback(context) and not self._mark_reported(context):
             return [self.finding(context, "requests of both eras are sent over one connection")]
         if context.era == "modern" and isinstance(context.message, Request):
             version, memory = version_of(context.message), context.session.memory
@@ -421,10 +431,10 @@ class MixedOnConnection(Rule):
                 return [self.finding(context, "requests of one connection name different versions")]
         return ()
 
-    def _is_reported(self, context: MessageContext) -> bool:
-        """Whether this was already reported, even if another rule has replaced the finding."""
-        is_reported: bool = context.session.memory.get(_MIXED, False)
-        context.session.memory[_MIXED] = True
+    def _mark_reported(self, context: MessageContext) -> bool:
+        """Marks the mix of eras as reported; returns whether it already was, even if the finding was replaced."""
+        is_reported: bool = context.session.memory.get(_MIXED_KEY, False)
+        context.session.memory[_MIXED_KEY] = True
         return is_reported
 
 
@@ -440,7 +450,7 @@ class StdioNoProbe(Rule):
     """
 
     id = "version/stdio-no-probe"
-    results = UNTYPED
+    results = UNTYPED_KINDS
     who = "client"
     versions = AllEras(*MODERN_ERA)
     era = "modern"
@@ -449,7 +459,7 @@ class StdioNoProbe(Rule):
     once = True
     source = "2026-07-28 basic/transports/stdio"
 
-    def decisive_words(self, hook: str, _method: str, _like: MessageContext) -> Words | None:
+    def decisive_words(self, hook: str, _method: str, _like: MessageContext) -> WordsScope | None:
         return "envelope" if hook == "request" else None
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
@@ -472,17 +482,24 @@ class StdioNoProbe(Rule):
 
 
 def _connection(context: MessageContext) -> int:
-    """The connection of a message: the TCP connection over HTTP, and -1 on stdio."""
+    """Returns the number of a message's TCP connection over HTTP, or -1 on stdio."""
     return context.message.frames[0].conn if context.http is not None else -1
 
 
-def _client(context: MessageContext) -> object:
-    """The client of a message: its address and name if known, as clients may share an address; else its connection."""
+def _client_key(context: MessageContext) -> object:
+    """Returns a key for a message's client: its address and name, or its connection if the name is unknown.
+
+    Clients may share an address.
+    """
     name = context.session.client
-    return (context.http.client, name) if context.http is not None and name is not None else _connection(context)
+    return (
+        (context.http.client_fingerprint, name)
+        if context.http is not None and name is not None
+        else _connection(context)
+    )
 
 
-def _is_fallen_back(context: MessageContext) -> bool:
+def _is_fallback(context: MessageContext) -> bool:
     """Whether only a probe before the handshake used the modern era, and no modern server has answered it."""
     return context.era != "modern" and not context.session.server_is_modern
 
@@ -492,11 +509,11 @@ def _may_list(context: MessageContext) -> bool:
     return "error" in context.body or context.method == "server/discover"
 
 
-def _notice_of(context: MessageContext, response: Response, versions: tuple[str, ...] | None) -> Notice:
+def _notice_of(context: MessageContext, response: Response, versions: tuple[str, ...] | None) -> VersionNotice:
     call = context.answered
     took_ns = (call.latency_ns or 0) if call is not None else 0
     method = call.request.method if call is not None and response.is_error else ""
-    return Notice(response.seq, response.t_ns, took_ns, method, versions or ())
+    return VersionNotice(response.seq, response.t_ns, took_ns, method, versions or ())
 
 
 def _is_modern_answer(response: Response | None) -> bool:
@@ -505,22 +522,22 @@ def _is_modern_answer(response: Response | None) -> bool:
         return False
     if response.is_error:
         return code_of(response) in MODERN_CODES
-    return result_type(response) is not None or listed(response) is not None
+    return result_type(response) is not None or listed_versions(response) is not None
 
 
-def _is_spared(context: MessageContext) -> bool:
+def _may_be_from_gateway(context: MessageContext) -> bool:
     """Whether the response may come from a gateway that has not read the request."""
     status = context.http.status if context.http is not None else None
-    return status is not None and (status in _SPARED or status >= 500)
+    return status is not None and (status in _GATEWAY_STATUSES or status >= 500)
 
 
 def _names_version(message: Response) -> bool:
-    raw = [frame.raw for frame in message.frames]
-    return any(revision.encode() in line for line in raw for revision in REVISIONS)
+    lines = [frame.raw for frame in message.frames]
+    return any(revision.encode() in line for line in lines for revision in REVISIONS)
 
 
-def _keep(table: dict[Any, Any], key: object, value: object) -> None:
-    """Remember the latest values; the oldest are forgotten first."""
+def _remember(table: dict[Any, Any], key: object, value: object) -> None:
+    """Store a value as the latest one in a table of limited size, which forgets the oldest values first."""
     table.pop(key, None)
     table[key] = value
     if len(table) > _MAX_REMEMBERED_ENTRIES:

@@ -1,4 +1,4 @@
-"""Versions that messages name, and how the handshake uses them."""
+"""Rules about the versions that messages name, and how the handshake uses them."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
@@ -9,20 +9,28 @@ from analysis.conversation.http_exchange import VERSION_FIELD
 from analysis.conversation.message import Request, Response
 from analysis.conversation.session import PROTOCOL_VERSION
 from analysis.facts import text_of_error
-from analysis.protocol.methods import METHODS, UNPREFIXED
-from analysis.protocol.revisions import DRAFT, HANDSHAKE_ERA, MODERN, REVISIONS, is_date, is_known, rank_of
+from analysis.protocol.methods import METHODS, UNPREFIXED_NOTIFICATIONS
+from analysis.protocol.revisions import (
+    DRAFT_VERSION,
+    FIRST_MODERN_RANK,
+    HANDSHAKE_ERA,
+    REVISIONS,
+    is_date,
+    is_known,
+    rank_of,
+)
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.eras import listed, member, modern_initialize, short, version_of
+from analysis.rules.support.eras import listed_versions, member, modern_initialize_version, shortened, version_of
 
 _LIFECYCLE: Final = "2024-11-05 basic/lifecycle"
 _META_POINTER: Final = "/params/_meta/" + PROTOCOL_VERSION.replace("/", "~1")
-_ITEMS: Final = 100
+_MAX_SEARCHED_ITEMS: Final = 100
 """The most items of a list that are searched for newer members."""
 
 
 class _UnpublishedVersionRule(Rule):
-    """The base of the rules about versions that were never published."""
+    """The base class of the rules about versions that were never published."""
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         if hook == "result":
@@ -41,15 +49,21 @@ class _UnpublishedVersionRule(Rule):
         return self._check(context)
 
     def _check(self, context: MessageContext) -> Iterable[Finding]:
-        odd = [(version, pointer) for version, pointer in _named(context) if not is_known(version)]
+        unpublished_versions = [
+            (version, pointer) for version, pointer in _named_versions(context) if not is_known(version)
+        ]
         return (
-            [finding for version, pointer in odd for finding in self.check_version(context, version, pointer)]
-            if odd
+            [
+                finding
+                for version, pointer in unpublished_versions
+                for finding in self.check_version(context, version, pointer)
+            ]
+            if unpublished_versions
             else ()
         )
 
     def check_version(self, context: MessageContext, version: str, pointer: str) -> Iterator[Finding]:
-        """Check a version; `pointer` is its place."""
+        """Check an unpublished version; `pointer` is its place in the message, empty for the header."""
         raise NotImplementedError
 
 
@@ -71,7 +85,7 @@ class Unknown(_UnpublishedVersionRule):
 
     def check_version(self, context: MessageContext, version: str, pointer: str) -> Iterator[Finding]:
         if is_date(version) or _is_draft(version):
-            yield self.finding(context, f"{short(version)} is not a published revision", pointer=pointer)
+            yield self.finding(context, f"{shortened(version)} is not a published revision", pointer=pointer)
 
 
 class Malformed(_UnpublishedVersionRule):
@@ -92,7 +106,7 @@ class Malformed(_UnpublishedVersionRule):
 
     def check_version(self, context: MessageContext, version: str, pointer: str) -> Iterator[Finding]:
         if not is_date(version) and not _is_draft(version):
-            yield self.finding(context, f"the version {short(version)!r} is not a date", pointer=pointer)
+            yield self.finding(context, f"the version {shortened(version)!r} is not a date", pointer=pointer)
 
 
 class ModernInHandshake(Rule):
@@ -114,21 +128,21 @@ class ModernInHandshake(Rule):
     source = "2026-07-28 basic/versioning"
 
     def on_request(self, context: MessageContext) -> Iterator[Finding]:
-        for version, pointer in _named(context):
-            if pointer and (rank_of(version) or 0) >= MODERN:
-                yield self.finding(context, f"{short(version)} does not have initialize", pointer=pointer)
+        for version, pointer in _named_versions(context):
+            if pointer and (rank_of(version) or 0) >= FIRST_MODERN_RANK:
+                yield self.finding(context, f"{shortened(version)} does not have initialize", pointer=pointer)
                 return
-        own = modern_initialize(context.message)
-        if own is not None:
-            # All members of a handshake are missing in that case, which is one mistake, not several.
-            yield self.finding(context, f"{short(own)} does not have initialize", pointer="/params")
+        meta_version = modern_initialize_version(context.message)
+        if meta_version is not None:
+            # Such a request lacks all members of a handshake, which is one mistake, not several.
+            yield self.finding(context, f"{shortened(meta_version)} does not have initialize", pointer="/params")
 
     def on_result(self, context: MessageContext) -> Iterator[Finding]:
         yield from self.on_request(context)
 
 
 class ServerChoseOther(Rule):
-    """The server answers `initialize` with a different version than the client requested.
+    """The server answers `initialize` with a version other than the one that the client requested.
 
     **Why it matters.** This is how the sides agree on a version. A client that ignores the answer continues with the
     wrong revision.
@@ -146,9 +160,9 @@ class ServerChoseOther(Rule):
     source = _LIFECYCLE
 
     def on_result(self, context: MessageContext) -> Iterator[Finding]:
-        requested, given = _requested(context), _given(context)
-        if requested != given and is_known(requested) and is_known(given):
-            text = f"the client requested {requested}, but the server chose {given}"
+        requested_version, chosen_version = _requested_version(context), _chosen_version(context)
+        if requested_version != chosen_version and is_known(requested_version) and is_known(chosen_version):
+            text = f"the client requested {requested_version}, but the server chose {chosen_version}"
             yield self.finding(context, text, pointer="/result/protocolVersion")
 
 
@@ -170,43 +184,49 @@ class RefusedThoughSupported(Rule):
 
     def __init__(self) -> None:
         super().__init__()
-        # Only published versions are added, so both stay small.
-        self._accepted: dict[str, tuple[int, int]] = {}
-        self._listed: dict[str, int] = {}
+        # Only published versions are added, so both tables stay small.
+        self._accepted_versions: dict[str, tuple[int, int]] = {}
+        self._listed_versions: dict[str, int] = {}
 
     def on_error(self, context: MessageContext) -> Iterator[Finding]:
-        requested, response = _requested(context), context.message
-        if requested is None or not isinstance(response, Response):
+        requested_version, response = _requested_version(context), context.message
+        if requested_version is None or not isinstance(response, Response):
             return
-        versions = listed(response)
+        versions = listed_versions(response)
         for version in versions or ():
             if is_known(version):
-                self._listed.setdefault(version, response.seq)
-        if versions and requested in versions:
+                self._listed_versions.setdefault(version, response.seq)
+        if versions and requested_version in versions:
             yield self.finding(
-                context, f"{short(requested)} was refused, although it is listed as supported", pointer="/error/data"
+                context,
+                f"{shortened(requested_version)} was refused, although it is listed as supported",
+                pointer="/error/data",
             )
         elif versions is not None or _is_about_version(response):
             # Any other error says nothing about the version.
-            yield from self._elsewhere(context, requested, "refused")
+            yield from self._compare_sessions(context, requested_version, "refused")
 
     def on_result(self, context: MessageContext) -> Iterator[Finding]:
-        requested, given = _requested(context), _given(context)
-        if requested is None or given is None:
+        requested_version, chosen_version = _requested_version(context), _chosen_version(context)
+        if requested_version is None or chosen_version is None:
             return
-        if requested == given:
-            if is_known(requested):
-                self._accepted.setdefault(requested, (context.session.number, context.message.seq))
-        elif requested in self._listed:
-            text = f"{requested} was requested but not chosen, although it was listed as supported"
-            yield self.finding(context, text, pointer="/result/protocolVersion", related=(self._listed[requested],))
+        if requested_version == chosen_version:
+            if is_known(requested_version):
+                self._accepted_versions.setdefault(requested_version, (context.session.number, context.message.seq))
+        elif requested_version in self._listed_versions:
+            text = f"{requested_version} was requested but not chosen, although it was listed as supported"
+            yield self.finding(
+                context, text, pointer="/result/protocolVersion", related=(self._listed_versions[requested_version],)
+            )
         else:
-            yield from self._elsewhere(context, requested, "not chosen")
+            yield from self._compare_sessions(context, requested_version, "not chosen")
 
-    def _elsewhere(self, context: MessageContext, requested: str, how: str) -> Iterator[Finding]:
-        session, seq = self._accepted.get(requested, (context.session.number, 0))
+    def _compare_sessions(self, context: MessageContext, requested_version: str, rejection: str) -> Iterator[Finding]:
+        session, seq = self._accepted_versions.get(requested_version, (context.session.number, 0))
         if session != context.session.number:
-            yield self.finding(context, f"{requested} was {how}, but accepted in another session", related=(seq,))
+            yield self.finding(
+                context, f"{requested_version} was {rejection}, but accepted in another session", related=(seq,)
+            )
 
 
 class NewerMember(Rule):
@@ -229,20 +249,24 @@ class NewerMember(Rule):
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
         rank = like.rank
-        if rank is None or rank >= MODERN or like.era == "modern" or method not in METHODS:
+        if rank is None or rank >= FIRST_MODERN_RANK or like.era == "modern" or method not in METHODS:
             return False
-        return bool(_newer("result" if hook == "result" else "params", method, rank))
+        return bool(_newer_members("result" if hook == "result" else "params", method, rank))
 
     def required_members_for(self, hook: str, method: str, like: MessageContext) -> frozenset[str]:
-        newer = _newer("result" if hook == "result" else "params", method, like.rank or 0)
-        return frozenset(name for path, members in newer for name in ([path.removesuffix("*")] if path else members))
+        newer_members = _newer_members("result" if hook == "result" else "params", method, like.rank or 0)
+        return frozenset(
+            name for path, members in newer_members for name in ([path.removesuffix("*")] if path else members)
+        )
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
         return self._check_part(context, "params", context.body.get("method"))
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
         method = context.body.get("method")
-        return self._check_part(context, "params", UNPREFIXED.get(method, method) if isinstance(method, str) else None)
+        return self._check_part(
+            context, "params", UNPREFIXED_NOTIFICATIONS.get(method, method) if isinstance(method, str) else None
+        )
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
         return self._check_part(context, "result", context.request.method if context.request is not None else None)
@@ -251,91 +275,95 @@ class NewerMember(Rule):
         self, context: MessageContext, part: Literal["params", "result"], method: object
     ) -> Iterable[Finding]:
         rank, value = context.rank, context.body.get(part)
-        if rank is None or rank >= MODERN or method not in METHODS or not isinstance(value, dict):
+        if rank is None or rank >= FIRST_MODERN_RANK or method not in METHODS or not isinstance(value, dict):
             return ()
-        newer = _newer(part, str(method), rank)
-        for path, members in newer:
-            for place in _places(value, path):
-                if not members.keys().isdisjoint(place):
-                    return self._findings(context, rank, value, newer)
+        newer_members = _newer_members(part, str(method), rank)
+        for path, members in newer_members:
+            for owner in _objects_at(value, path):
+                if not members.keys().isdisjoint(owner):
+                    return self._findings(context, rank, value, newer_members)
         return ()
 
     def _findings(
-        self, context: MessageContext, rank: int, value: dict[str, Any], newer: "_Newer"
+        self, context: MessageContext, rank: int, value: dict[str, Any], newer_members: "_NewerMembers"
     ) -> Iterator[Finding]:
         part = "result" if isinstance(context.message, Response) else "params"
-        for path, members in newer:
-            for index, place in enumerate(_places(value, path)):
-                name = next((name for name in members if name in place), None)
+        for path, members in newer_members:
+            for index, owner in enumerate(_objects_at(value, path)):
+                name = next((name for name in members if name in owner), None)
                 if name is not None:
-                    where = "/".join(["", part, *_steps(path, index)])
+                    owner_pointer = "/".join(["", part, *_steps(path, index)])
                     text = f"{name} belongs to {REVISIONS[members[name]]}, not to {REVISIONS[rank]}"
-                    yield self.finding(context, text, pointer=f"{where}/{name}")
+                    yield self.finding(context, text, pointer=f"{owner_pointer}/{name}")
 
 
-_ABOUT_SELF: Final = {"title": 2, "description": 3, "icons": 3, "websiteUrl": 3}
-_LIST: Final = {"ttlMs": 4, "cacheScope": 4}
-_AGAIN: Final = {"inputResponses": 4, "requestState": 4}
+_IMPLEMENTATION_MEMBERS: Final = {"title": 2, "description": 3, "icons": 3, "websiteUrl": 3}
+_CACHE_MEMBERS: Final = {"ttlMs": 4, "cacheScope": 4}
+_RETRY_MEMBERS: Final = {"inputResponses": 4, "requestState": 4}
 _ANY_RESULT: Final = {"": {"resultType": 4}}
 
 # Path → member → rank of the revision that introduced it. A path that ends in `*` means every item of a list.
 _PARAMS: Final[dict[str, dict[str, dict[str, int]]]] = {
-    "initialize": {"clientInfo": _ABOUT_SELF},
-    "tools/call": {"": {"task": 3, **_AGAIN}},
-    "prompts/get": {"": _AGAIN},
-    "resources/read": {"": _AGAIN},
+    "initialize": {"clientInfo": _IMPLEMENTATION_MEMBERS},
+    "tools/call": {"": {"task": 3, **_RETRY_MEMBERS}},
+    "prompts/get": {"": _RETRY_MEMBERS},
+    "resources/read": {"": _RETRY_MEMBERS},
     "completion/complete": {"": {"context": 2}, "ref": {"title": 2}},
     "sampling/createMessage": {"": {"tools": 3, "toolChoice": 3, "task": 3}},
     "elicitation/create": {"": {"mode": 3, "url": 3, "elicitationId": 3, "task": 3}},
     "notifications/progress": {"": {"message": 1}},
 }
 _RESULTS: Final[dict[str, dict[str, dict[str, int]]]] = {
-    "initialize": {"serverInfo": _ABOUT_SELF},
+    "initialize": {"serverInfo": _IMPLEMENTATION_MEMBERS},
     "tools/list": {
-        "": _LIST,
+        "": _CACHE_MEMBERS,
         "tools*": {"annotations": 1, "title": 2, "outputSchema": 2, "icons": 3, "execution": 3},
     },
     "tools/call": {"": {"structuredContent": 2}},
-    "resources/list": {"": _LIST, "resources*": {"title": 2, "icons": 3}},
-    "resources/templates/list": {"": _LIST, "resourceTemplates*": {"title": 2, "icons": 3}},
-    "resources/read": {"": _LIST},
-    "prompts/list": {"": _LIST, "prompts*": {"title": 2, "icons": 3}},
+    "resources/list": {"": _CACHE_MEMBERS, "resources*": {"title": 2, "icons": 3}},
+    "resources/templates/list": {"": _CACHE_MEMBERS, "resourceTemplates*": {"title": 2, "icons": 3}},
+    "resources/read": {"": _CACHE_MEMBERS},
+    "prompts/list": {"": _CACHE_MEMBERS, "prompts*": {"title": 2, "icons": 3}},
 }
 
 
-_Newer: TypeAlias = tuple[tuple[str, dict[str, int]], ...]
+_NewerMembers: TypeAlias = tuple[tuple[str, dict[str, int]], ...]
 
 
 @cache
-def _newer(part: Literal["params", "result"], method: str, rank: int) -> _Newer:
-    """The rows for a body, reduced to members that came after a revision."""
+def _newer_members(part: Literal["params", "result"], method: str, rank: int) -> _NewerMembers:
+    """Returns the rows of the tables for a body, reduced to the members that came after a revision."""
     tables = [_PARAMS.get(method, {})] if part == "params" else [_ANY_RESULT, _RESULTS.get(method, {})]
     rows = [(path, members) for table in tables for path, members in table.items()]
-    newer = [(path, {name: since for name, since in members.items() if since > rank}) for path, members in rows]
-    return tuple((path, members) for path, members in newer if members)
+    newer_rows = [(path, {name: since for name, since in members.items() if since > rank}) for path, members in rows]
+    return tuple((path, members) for path, members in newer_rows if members)
 
 
-def _places(value: dict[str, Any], path: str) -> Sequence[dict[str, Any]]:
-    """The objects at a path of the tables; items of other types are replaced by empty objects."""
+def _objects_at(value: dict[str, Any], path: str) -> Sequence[dict[str, Any]]:
+    """Returns the objects at a path of the tables; empty objects replace items of other types."""
     if not path:
         return (value,)
-    inner = value.get(path.removesuffix("*"))
+    child = value.get(path.removesuffix("*"))
     if path.endswith("*"):
-        return [item if isinstance(item, dict) else {} for item in inner[:_ITEMS]] if isinstance(inner, list) else ()
-    return (inner,) if isinstance(inner, dict) else ()
+        return (
+            [item if isinstance(item, dict) else {} for item in child[:_MAX_SEARCHED_ITEMS]]
+            if isinstance(child, list)
+            else ()
+        )
+    return (child,) if isinstance(child, dict) else ()
 
 
 def _steps(path: str, index: int) -> list[str]:
-    """A path of the tables as parts of a JSON Pointer."""
+    """Returns a path of the tables as the steps of a JSON Pointer."""
     return [path.removesuffix("*"), str(index)] if path.endswith("*") else [path] if path else []
 
 
-def _named(context: MessageContext) -> list[tuple[str, str]]:
-    """The versions that a message and its header name, without duplicates, each with its pointer."""
+def _named_versions(context: MessageContext) -> list[tuple[str, str]]:
+    """Returns the versions that a message and its header name, without duplicates, each with its pointer."""
     message, versions = context.message, list[tuple[str, str]]()
     if isinstance(message, Response):
-        given = _given(context)
-        return [] if given is None else [(given, "/result/protocolVersion")]
+        chosen_version = _chosen_version(context)
+        return [] if chosen_version is None else [(chosen_version, "/result/protocolVersion")]
     if message.sender != "client":
         return []
     if isinstance(message, Request):
@@ -349,22 +377,22 @@ def _named(context: MessageContext) -> list[tuple[str, str]]:
     return versions
 
 
-def _requested(context: MessageContext) -> str | None:
-    """The version that the answered `initialize` requested."""
+def _requested_version(context: MessageContext) -> str | None:
+    """Returns the version that the answered `initialize` requested, or None if it requested none."""
     return version_of(context.answered.request) if context.answered is not None else None
 
 
-def _given(context: MessageContext) -> str | None:
-    """The version in a result of `initialize`."""
+def _chosen_version(context: MessageContext) -> str | None:
+    """Returns the version in a result of `initialize`, or None if the message is not one or names none."""
     message = context.message
     if not isinstance(message, Response) or context.answered is None or context.answered.request.method != "initialize":
         return None
-    given = member(message.result, "protocolVersion")
-    return given if isinstance(given, str) else None
+    version = member(message.result, "protocolVersion")
+    return version if isinstance(version, str) else None
 
 
 def _is_draft(version: str) -> bool:
-    return version == DRAFT or version.startswith("DRAFT-")
+    return version == DRAFT_VERSION or version.startswith("DRAFT-")
 
 
 def _is_about_version(response: Response) -> bool:

@@ -1,14 +1,15 @@
 """Runs untrusted SQL in a sandboxed child process and returns the rows.
 
-DuckDB can read and write files, load code and fetch from the network, and a statement can be anything. So it runs in a
-child (`child.py`), which gets the captures, locks itself and then answers. This module controls it from outside: the
-child starts without an environment and without our open files, in its own process group; it is asked to stop a query
-that takes too long, and killed if it does not.
+DuckDB can read and write files, load code and fetch from the network, and a statement can be anything. Statements
+therefore run in a child process (`child.py`), which loads the captures, locks itself and then answers. This module
+controls it from outside: the child starts without an environment and without the parent's open files, in its own
+process group; if a query takes too long, the child has to stop it, or is killed.
 
-The child is not trusted: if it is compromised it can lie about rows, but neither fill our memory nor run anything here.
-Rows are transferred as they are consumed, a few hundred kilobytes at a time, so both sides need little memory for a
-result of any size. The time that the reader takes for them is not counted unless requested: using a pager does not make
-a query time out. The child dies with the parent, as its stdin ends.
+The child is not trusted: if it is compromised, it can send wrong rows, but can neither fill the parent's memory nor run
+anything in the parent. Rows are transferred as they are consumed, a few hundred kilobytes at a time, so both sides need
+little memory for a result of any size. The time limit does not include the time for which the consumer uses the rows,
+unless the caller requests it, so a query does not time out in a pager. The child ends with the parent, because its
+stdin ends.
 """
 
 import os
@@ -24,7 +25,7 @@ import orjson
 from analysis.child_process import PythonChild
 from analysis.store.sandbox.protocol import (
     MAX_SANDBOX_MESSAGE_BYTES,
-    OVER_MEMORY,
+    OVER_MEMORY_STATUS,
     Cells,
     Column,
     QueryError,
@@ -35,33 +36,37 @@ from analysis.store.sandbox.protocol import (
 if TYPE_CHECKING:
     from analysis.store.open import Progress, Source
 
-MEMORY: Final = 2 << 30
-"""Bytes that the captures and a query may take, in addition to what the process itself needs."""
-TIMEOUT_S: Final = 60.0
-"""Seconds to wait for one query, including all its rows."""
-GRACE_S: Final = 1.0
-"""How long a query has to stop when asked; then its process is killed."""
+DEFAULT_MEMORY_BYTES: Final = 2 << 30
+"""The bytes of memory that the captures and a query may take, in addition to what the process itself needs."""
+DEFAULT_TIMEOUT_S: Final = 60.0
+"""The time that one query may take, including all its rows."""
+STOP_TIMEOUT_S: Final = 1.0
+"""The time that a query has to stop when it is interrupted; then its process is killed."""
 
-_ENDS: Final[dict[int, str]] = {signal.SIGXCPU: "timeout", signal.SIGKILL: "memory", signal.SIGABRT: "memory"}
-"""What a child has run into, by the signal that ended it: the system sends SIGKILL when it runs out of memory."""
+_LIMITS_BY_SIGNAL: Final[dict[int, str]] = {
+    signal.SIGXCPU: "timeout",
+    signal.SIGKILL: "memory",
+    signal.SIGABRT: "memory",
+}
+"""The limit that a child has exceeded, by the signal that ended it; the system sends SIGKILL if memory runs out."""
 
 
 class Limits(NamedTuple):
     """The limits of one query."""
 
-    memory: int = MEMORY
-    timeout_s: float = TIMEOUT_S
+    memory: int = DEFAULT_MEMORY_BYTES
+    timeout_s: float = DEFAULT_TIMEOUT_S
 
 
 class QueryRows:
-    """The rows of one statement, as they arrive; can be iterated once."""
+    """The rows of one statement as they arrive, which can be iterated once."""
 
     def __init__(self, columns: list[Column], rows: Iterator[tuple[Value, ...]], until_s: float) -> None:
-        """Made by `Sandbox.ask`."""
+        """Only `Sandbox.run_query` creates these."""
         self.columns = columns
-        """None if the statement returns no rows."""
+        """The columns; empty if the statement returns no rows."""
         self.until_s = until_s
-        """The deadline, by the monotonic clock; moved where the reader's time is not counted."""
+        """The deadline on the monotonic clock, as it was when the query began."""
         self._rows = rows
 
     def __iter__(self) -> Iterator[tuple[Value, ...]]:
@@ -74,7 +79,7 @@ class QueryRows:
 
 
 class Sandbox:
-    """A child process that answers SQL about some captures. Close it, or use it with `with`."""
+    """A child process that runs SQL on some captures. Close it, or use it with `with`."""
 
     def __init__(
         self,
@@ -88,29 +93,30 @@ class Sandbox:
         """Start the child, and wait until it has loaded everything and is locked.
 
         Args:
-            readable: where the rows are, as `analysis.store.open.sources` says.
+            readable: the sources of the rows, as returned by `analysis.store.open.sources`.
             findings: whether the table `findings` is filled.
-            limits: what a query may take.
+            limits: the limits of each query.
             progress: called with the child's progress in loading.
-            by_resident: have the child watch its resident memory, where the kernel limits no address space.
+            by_resident: whether the child watches its resident memory, because the kernel does not limit address space.
 
         Raises:
-            QueryError: it could not be set up.
+            QueryError: the child could not be set up.
         """
         self.refused: list[tuple[Path, str]] = []
         """Captures that can no longer be read, and why."""
         self._limits = limits or Limits()
         self._until_s: float | None = None
-        """The deadline of the query; moved by the time that the reader of its rows takes."""
+        """The deadline of the query, extended by the time for which the consumer uses the rows, unless that counts."""
         self._counts_reader = False
         self._turn = 0
         self._is_busy = False
         self._process = PythonChild("analysis.store.sandbox.child", bare=True, longest=MAX_SANDBOX_MESSAGE_BYTES)
         setup = {
-            # The child has another working directory, so relative paths would break. In digits, as the bytes of
-            # a path need not be UTF-8.
+            # Absolute, because the child has another working directory; in hexadecimal digits, because the bytes of a
+            # path need not be UTF-8.
             "sources": [
-                [_digits(source.path), source.id, source.database and _digits(source.database)] for source in readable
+                [_hex_path(source.path), source.id, source.database and _hex_path(source.database)]
+                for source in readable
             ],
             "findings": findings,
             "memory": self._limits.memory,
@@ -140,21 +146,22 @@ class Sandbox:
         """Whether it can answer: a query that had to be killed takes the child with it."""
         return self._process.is_alive
 
-    def ask(self, sql: str, *, counts_reader: bool = False) -> QueryRows:
-        """Run statements, and return the answer to the last. A query that is still being answered is stopped first.
+    def run_query(self, sql: str, *, counts_reader: bool = False) -> QueryRows:
+        """Run statements, and return the rows of the last one. A query that is still running is stopped first.
 
         Args:
             sql: the statements.
-            counts_reader: whether the time in which its rows are used counts: for rows that no person reads.
+            counts_reader: whether the time limit includes the time for which the consumer uses the rows, as is right
+                for rows that no person reads.
 
         Raises:
-            QueryError: it was refused, failed, or exceeded a limit.
+            QueryError: a statement was refused, failed, or exceeded a limit.
         """
         self.stop()
         self._turn += 1
         self._counts_reader = counts_reader
         self._until_s = time.monotonic() + self._limits.timeout_s
-        # Before it is sent: Ctrl-C in between must not leave a query running that this object does not know about.
+        # Before sending: Ctrl-C in between must not leave a query running that this object does not know about.
         self._is_busy = True
         try:
             self._send({"sql": sql})
@@ -162,21 +169,21 @@ class Sandbox:
             self._is_busy = False
             raise QueryError("parser", "the statement is not UTF-8") from None
         except TimeoutError:
-            self._give_up()
+            self._raise_timeout()
         try:
-            columns = [Column(str(name), str(type_)) for name, type_ in self._next("columns")]
+            columns = [Column(str(name), str(type_)) for name, type_ in self._next_value("columns")]
         except (TypeError, ValueError):
-            self._refuse()
+            self._raise_violation()
         return QueryRows(columns, self._rows(decoders(columns)), self._until_s)
 
     def stop(self) -> None:
-        """Stop the query that is being answered, if any; the child survives if it obeys in time."""
+        """Stop the query that is running, if any; if it does not stop in time, kill the child."""
         if not self._is_busy:
             return
-        self._until_s = time.monotonic() + GRACE_S
+        self._until_s = time.monotonic() + STOP_TIMEOUT_S
         try:
             self._send({"stop": True})
-            while not {"done", "error"} & set(self._message()):
+            while not {"done", "error"} & set(self._receive()):
                 pass
         except (QueryError, TimeoutError):
             self.close()
@@ -193,44 +200,44 @@ class Sandbox:
     # ---- messages
 
     def _wait_for_start(self, progress: "Progress | None") -> None:
-        while "ready" not in (message := self._message()):
+        while "ready" not in (message := self._receive()):
             if "progress" not in message:
                 raise self._error(message)
             try:
                 done, total = map(int, message["progress"])
             except (TypeError, ValueError):
-                self._refuse()
+                self._raise_violation()
             if progress is not None:
                 progress(done, total)
         try:
-            self.refused = [(Path(os.fsdecode(bytes.fromhex(path))), str(why)) for path, why in message["ready"]]
+            self.refused = [(Path(os.fsdecode(bytes.fromhex(path))), str(reason)) for path, reason in message["ready"]]
         except (TypeError, ValueError):
-            self._refuse()
+            self._raise_violation()
 
-    def _rows(self, decode: "list[Callable[[Cells], Sequence[Value]]]") -> Iterator[tuple[Value, ...]]:
+    def _rows(self, converters: "list[Callable[[Cells], Sequence[Value]]]") -> Iterator[tuple[Value, ...]]:
         turn = self._turn
-        while self._is_busy and turn == self._turn and (rows := self._next("rows")) is not None:
+        while self._is_busy and turn == self._turn and (rows := self._next_value("rows")) is not None:
             try:
-                cells = [to(column) for to, column in zip(decode, zip(*rows, strict=True), strict=True)]
+                cells = [convert(column) for convert, column in zip(converters, zip(*rows, strict=True), strict=True)]
                 batch = zip(*cells, strict=True)
             except (TypeError, ValueError, ArithmeticError):
-                self._refuse()
+                self._raise_violation()
             paused_s = time.monotonic()
             yield from batch
             if turn == self._turn and self._until_s is not None and not self._counts_reader:
                 self._until_s += time.monotonic() - paused_s
 
-    def _next(self, wanted: str) -> Any:
-        """The value under that name in the next message, or None at the end of the answer."""
+    def _next_value(self, member: str) -> Any:
+        """Returns the value of the wanted member of the next message, or None at the end of the answer."""
         try:
-            message = self._message()
+            message = self._receive()
         except TimeoutError:
-            self._give_up()
+            self._raise_timeout()
         except KeyboardInterrupt:
             self.stop()
             raise
-        if wanted in message:
-            return message[wanted]
+        if member in message:
+            return message[member]
         self._is_busy = False
         if "done" in message:
             return None
@@ -239,55 +246,55 @@ class Sandbox:
     def _error(self, message: dict[str, Any]) -> QueryError:
         error = message.get("error")
         if not isinstance(error, dict):
-            self._refuse()
+            self._raise_violation()
         nearest = error.get("nearest")
         kind, text = str(error.get("kind")), str(error.get("text"))
         return QueryError(
             kind,
-            self._over_memory() if kind == "memory" else text,
+            self._memory_text() if kind == "memory" else text,
             map(str, nearest) if isinstance(nearest, list) else (),
         )
 
-    def _message(self) -> dict[str, Any]:
-        """The next message. A partly read one is kept if Ctrl-C interrupts."""
+    def _receive(self) -> dict[str, Any]:
+        """Receive the next message; if Ctrl-C interrupts this, the part that was read is kept."""
         try:
             message = orjson.loads(self._process.receive(self._until_s))
         except BrokenPipeError:
-            self._say_how_it_died()
+            self._raise_death()
         except ValueError:
-            self._refuse()
+            self._raise_violation()
         if not isinstance(message, dict):
-            self._refuse()
+            self._raise_violation()
         return message
 
     def _send(self, request: dict[str, Any]) -> None:
         self._process.send(orjson.dumps(request), self._until_s)
 
-    def _give_up(self) -> NoReturn:
+    def _raise_timeout(self) -> NoReturn:
         self.stop()
         raise QueryError(
             "timeout", f"stopped after {self._limits.timeout_s:g} s, which is the limit of a query"
         ) from None
 
-    def _say_how_it_died(self) -> NoReturn:
+    def _raise_death(self) -> NoReturn:
         self.close()
         code = self._process.wait()
-        kind = "memory" if code == OVER_MEMORY else _ENDS.get(-code, "died")
+        kind = "memory" if code == OVER_MEMORY_STATUS else _LIMITS_BY_SIGNAL.get(-code, "died")
         if kind == "memory":
-            raise QueryError(kind, self._over_memory())
+            raise QueryError(kind, self._memory_text())
         if kind == "timeout":
             raise QueryError(kind, f"stopped after {self._limits.timeout_s:g} s of each processor")
-        how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        raise QueryError(kind, f"the process that answers queries has ended ({how})")
+        ending = f"signal {-code}" if code < 0 else f"exit code {code}"
+        raise QueryError(kind, f"the process that answers queries has ended ({ending})")
 
-    def _over_memory(self) -> str:
+    def _memory_text(self) -> str:
         return f"stopped: it needs more than {self._limits.memory >> 20:,} MiB of memory"
 
-    def _refuse(self) -> NoReturn:
-        """Give up on a child that violates the protocol."""
+    def _raise_violation(self) -> NoReturn:
+        """End a child that violates the protocol."""
         self.close()
         raise QueryError("jail", "the process that answers queries said what makes no sense, and was ended")
 
 
-def _digits(path: Path) -> str:
+def _hex_path(path: Path) -> str:
     return os.fsencode(os.path.abspath(path)).hex()

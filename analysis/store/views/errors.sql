@@ -1,9 +1,9 @@
 -- one row per error: a request answered with an error, a failed HTTP exchange, or an error response that matches no request
 --
 -- An error that answers a cancelled call is included, and `is_cancelled` marks it: its client had given up, and no figure
--- counts it. `where not is_cancelled`, as in the example, has the errors that `stats` and `report` count. Shares of errors
--- (`latency`, `error_rates`, the report) are of calls that were answered in time or failed, so they leave out errors that
--- match no request, too.
+-- counts it. `where not is_cancelled`, as in the example, selects the errors that `stats` and `report` count. Error shares
+-- (`latency`, `error_rates`, the report) cover only calls that were answered in time or failed, so they also leave out
+-- errors that match no request.
 --
 --     select meaning, code, count(*) as errors, any_value(text) as example
 --     from errors where not is_cancelled group by all order by errors desc

@@ -2,8 +2,8 @@
 --
 -- A tool that fails in every tenth call is not flaky; a tool that fails in all calls of every tenth session is. Groups
 -- with fewer than five decided calls are left out. For the others, chi square measures how far their shares differ, and
--- `surprise` says by how many standard deviations this exceeds what chance explains if all have the same share. Rows
--- begin at 4, which chance alone exceeds for one to three names in a thousand; if you have many names, ask for more.
+-- `surprise` says by how many standard deviations this exceeds what chance explains if all have the same share. It is at
+-- least 4, which chance alone exceeds for one to three names in a thousand; if you have many names, require more.
 --
 --     select name, varies_by, groups, lowest_share, highest_share from flaky where surprise >= 6
 create view flaky as

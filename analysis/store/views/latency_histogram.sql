@@ -1,7 +1,7 @@
 -- one row per server, sender, method, name and bucket: how many responses took that long
 --
 -- Buckets double: 0.5 to 1 ms, 1 to 2 ms, 2 to 4 ms; the first, up to 2^-9 ms, begins at 0. Empty ones have no row.
--- It counts the responses that the percentiles of `latency` cover.
+-- The view counts the responses that the percentiles of `latency` cover.
 --
 --     select from_ms, to_ms, answers, bar from latency_histogram where method = 'tools/list'
 create view latency_histogram as

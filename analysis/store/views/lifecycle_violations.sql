@@ -1,9 +1,9 @@
 -- one row per error or warning about how sessions begin, negotiate and end
 --
--- It has the rule groups about what the specification calls the life cycle: the handshake (lifecycle), the version
+-- It covers the rule groups about what the specification calls the life cycle: the handshake (lifecycle), the version
 -- (version), the envelope that replaces both since 2026-07-28 (modern), the use of declared capabilities (capability) and
--- the end (shutdown), and two rules of other groups about `initialize`. Notes are left out, as they are not violations:
--- `findings` has them.
+-- the end (shutdown), and two rules of other groups about `initialize`. Notes are left out, because they are not
+-- violations: `findings` has them.
 --
 --     select server, part, level, text, capture, frame from lifecycle_violations
 create view lifecycle_violations as

@@ -1,8 +1,8 @@
 -- one row per session: how long it took to start, part by part
 --
 -- The parts follow each other and do not overlap; `total_ms` is their sum. Time that a client waits before it sends a
--- request is in none of them. A part that did not happen, or is not in the capture, is NULL. The modern era has no
--- `initialize`; if the client calls `server/discover` instead, that is timed. If a server writes nothing before its
+-- request is not part of any of them. A part that did not happen, or is not in the capture, is NULL. The modern era has
+-- no `initialize`; if the client calls `server/discover` instead, that is timed. If a server writes nothing before its
 -- first response, not even to stderr, nothing shows when its process was ready: the rest of its start then counts as
 -- part of that response.
 --
@@ -80,4 +80,4 @@ comment on column startup.initialize_ms is 'from then, or from the request if th
 comment on column startup.ready_ms is 'from then until the client sent notifications/initialized';
 comment on column startup.first_list_ms is 'how long the first result of tools/list took, without any time before the client became ready';
 comment on column startup.total_ms is 'sum of the known parts; NULL if none is known';
-comment on column startup.is_silent is 'whether the process wrote nothing before its first response, so that its start cannot be distinguished from the time of its response';
+comment on column startup.is_silent is 'whether the process wrote nothing before its first response: its start cannot be distinguished from the time of that response';

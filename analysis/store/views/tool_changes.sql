@@ -1,6 +1,6 @@
 -- one row per change of a tool: a definition that differs from the previous one from the same server
 --
--- The server is the same if its captures have the same name and it gives itself the same name. A tool that is listed for
+-- A server is the same if it was recorded under the same name and gives itself the same name. A tool that is listed for
 -- the first time, or no longer listed, is not a change. Changing a tool after its approval is a known attack, so look at
 -- `what`: a new description may give a model new instructions.
 --
@@ -49,7 +49,7 @@ comment on column tool_changes.name is 'name of the tool';
 comment on column tool_changes.capture is 'capture in which it was listed';
 comment on column tool_changes.session is 'number of the session in that capture';
 comment on column tool_changes.frame is 'frame number of the list that contains it';
-comment on column tool_changes.what is 'which members of the definition changed: title, description, inputSchema, outputSchema, annotations; empty if it was others';
+comment on column tool_changes.what is 'which members of the definition changed: title, description, inputSchema, outputSchema, annotations; empty if only others changed';
 comment on column tool_changes.bytes_before is 'size of the earlier definition as compact JSON';
 comment on column tool_changes.bytes is 'size of this definition';
 comment on column tool_changes.version_before is 'version that the server stated with the earlier definition';

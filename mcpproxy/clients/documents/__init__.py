@@ -1,5 +1,5 @@
 """Edits the configuration files of MCP clients in place: only the bytes of an edit change.
 
-A file is read as text with positions (`json_text`, `toml_text`, `yaml_text`), an edit is described without a format
-(`edits`), and `document` applies edits to the text and proves that the result says what was meant.
+`json_text`, `toml_text` and `yaml_text` parse a file and find the positions of its values. `edits` describes edits
+independently of the format. `document` applies them to the text and checks that the result has the expected data.
 """

@@ -1,7 +1,7 @@
-"""What the formats share: which parts of a text an edit replaces.
+"""Applies edits to the text of a file: the part that all formats share.
 
-Each format says where these are, and how words are spelled. All edits refer to the text as it was read, and are made at
-once.
+The subclass for a format finds the positions of values and spells words. All edits refer to the original text and are
+applied together.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Any, ClassVar
 
 from mcpproxy.clients.documents.edits import (
     AddMember,
-    DropHead,
+    DropFirstItems,
     Edit,
     Item,
     Path,
-    Prepend,
+    PrependItems,
     RemoveMember,
     ReplaceMember,
     SetValue,
@@ -25,18 +25,18 @@ from mcpproxy.clients.documents.splice import Span, Splices, drop_inline, prepen
 
 
 class EditableText(ABC):
-    """A file: its data, and edits of just the bytes that they concern."""
+    """The text of a file, with its data; edits change only the bytes that they concern."""
 
-    COMMENTS: ClassVar[tuple[str, ...]]
+    COMMENT_MARKS: ClassVar[tuple[str, ...]]
     """The characters that begin a comment in this format."""
 
     text: str
     """The text of the file, without a byte-order mark."""
     data: Any
-    """What the file says, as plain values."""
+    """The data of the file, as plain values."""
 
-    def apply(self, edits: list[Edit]) -> str:
-        """The text with the edits made.
+    def edited_text(self, edits: list[Edit]) -> str:
+        """Returns the edited text.
 
         Raises:
             LookupError, TypeError: a path leads nowhere.
@@ -44,67 +44,67 @@ class EditableText(ABC):
         """
         splices = Splices(self.text)
         for edit in edits:
-            self._apply(edit, splices)
+            self._apply_edit(edit, splices)
         return splices.result()
 
-    def _apply(self, edit: Edit, splices: Splices) -> None:
+    def _apply_edit(self, edit: Edit, splices: Splices) -> None:
         match edit:
             case SetValue():
-                splices.replace(self._value_span(edit.path), self._written(edit.value, edit.path))
+                splices.replace(self._value_span(edit.path), self._value_text(edit.value, edit.path))
             case ReplaceMember():
-                splices.replace(self._key_span(edit.path), self._spelled_key(edit.key))
-                splices.replace(self._value_span(edit.path), self._written(edit.value, edit.path))
-            case Prepend():
-                self._prepend(edit, splices)
-            case DropHead():
-                self._drop(edit, splices)
+                splices.replace(self._key_span(edit.path), self._key_text(edit.key))
+                splices.replace(self._value_span(edit.path), self._value_text(edit.value, edit.path))
+            case PrependItems():
+                self._prepend_items(edit, splices)
+            case DropFirstItems():
+                self._drop_items(edit, splices)
             case AddMember():
-                self._add(edit, splices)
+                self._add_member(edit, splices)
             case RemoveMember():
-                self._remove(edit.path, splices)
+                self._remove_member(edit.path, splices)
 
-    def _prepend(self, edit: Prepend, splices: Splices) -> None:
+    def _prepend_items(self, edit: PrependItems, splices: Splices) -> None:
         span, items = self._list_spans(edit.path)
-        prepend_inline(splices, span, items, [self._spelled(item) for item in edit.items])
+        prepend_inline(splices, span, items, [self._word_text(item) for item in edit.items])
 
-    def _drop(self, edit: DropHead, splices: Splices) -> None:
+    def _drop_items(self, edit: DropFirstItems, splices: Splices) -> None:
         span, items = self._list_spans(edit.path)
-        drop_inline(splices, items, span[1] - 1, edit.count, self.COMMENTS)
+        drop_inline(splices, items, span[1] - 1, edit.count, self.COMMENT_MARKS)
 
-    def _written(self, value: Value, at: Path) -> str:
-        """A value as this format writes it; `at` is the place of the value that it replaces, or of one next to it."""
+    def _value_text(self, value: Value, path: Path) -> str:
+        """Returns a value in this format; `path` leads to the value that it replaces, or to an adjacent one."""
         if isinstance(value, tuple):
-            return f"[{', '.join(self._spelled(item) for item in value)}]"
-        return self._spelled_at(value, at)
+            return f"[{', '.join(self._word_text(item) for item in value)}]"
+        return self._word_text_at(value, path)
 
-    def _spelled_at(self, item: Item, _at: Path) -> str:
-        """A word as this format writes it as the value at a place."""
-        return self._spelled(item)
+    def _word_text_at(self, item: Item, _path: Path) -> str:
+        """Returns a word in this format, as the value at a path."""
+        return self._word_text(item)
 
-    def _spelled_key(self, key: str) -> str:
-        """The name of a member as this format writes it."""
+    def _key_text(self, key: str) -> str:
+        """Returns the name of a member in this format."""
         return key
 
     @abstractmethod
-    def _spelled(self, item: Item) -> str:
-        """A word as this format writes it in an inline list."""
+    def _word_text(self, item: Item) -> str:
+        """Returns a word in this format, as an item of an inline list."""
 
     @abstractmethod
     def _value_span(self, path: Path) -> Span:
-        """Where a value is."""
+        """Returns the span of a value."""
 
     @abstractmethod
     def _key_span(self, path: Path) -> Span:
-        """Where the name of a member is."""
+        """Returns the span of a member's name."""
 
     @abstractmethod
     def _list_spans(self, path: Path) -> tuple[Span, list[Span]]:
-        """Where an inline list is, brackets included, and its items."""
+        """Returns the span of an inline list, brackets included, and the spans of its items."""
 
     @abstractmethod
-    def _add(self, edit: AddMember, splices: Splices) -> None:
-        """Add a member."""
+    def _add_member(self, edit: AddMember, splices: Splices) -> None:
+        """Adds a member."""
 
     @abstractmethod
-    def _remove(self, path: Path, splices: Splices) -> None:
-        """Remove a member."""
+    def _remove_member(self, path: Path, splices: Splices) -> None:
+        """Removes a member."""

@@ -1,7 +1,7 @@
-"""What can be changed in a configuration file, regardless of its format: a few operations on values at a path.
+"""Describes edits of a configuration file, regardless of its format, as a few operations on the value at a path.
 
-Each operation exists twice: here, on plain data, and in the modules of the formats, on text. `document.edited` applies
-both and compares, so an edit that a format gets wrong is refused and never written.
+Each operation is implemented twice: here on plain data, and in the modules of the formats on text. `Document.edited`
+runs both and compares the results, so an edit that a format gets wrong is refused and never written.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from dataclasses import dataclass
 from typing import Any
 
 Path = tuple[str | int, ...]
-"""Where a value is: member names and list positions, from the top."""
+"""The path of a value: member names and list indices, from the top."""
 
 
 class ConfigError(Exception):
-    """A file cannot be read, or not edited exactly; the text says where and why."""
+    """A file cannot be read, or cannot be edited exactly; the text says where and why."""
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
-    """The value at a path of the unedited file, with its spelling there."""
+class MovedValue:
+    """The value at a path of the unedited file, spelled as it is there."""
 
     path: Path
 
 
-Item = str | Moved
-"""A word to write: a new one, or one from elsewhere in the file."""
+Item = str | MovedValue
+"""A word to write: a new one, or one from elsewhere in the same file."""
 
 
 Value = Item | tuple[Item, ...]
@@ -43,7 +43,7 @@ class SetValue:
 
 @dataclass(frozen=True, slots=True)
 class ReplaceMember:
-    """Gives a member of a map another name and another value."""
+    """Replaces both the name and the value of a member of a map."""
 
     path: Path
     key: str
@@ -51,15 +51,15 @@ class ReplaceMember:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepend:
-    """Puts words in front of a list."""
+class PrependItems:
+    """Inserts words at the front of a list."""
 
     path: Path
     items: tuple[Item, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class DropHead:
+class DropFirstItems:
     """Removes the first words of a list."""
 
     path: Path
@@ -68,7 +68,7 @@ class DropHead:
 
 @dataclass(frozen=True, slots=True)
 class AddMember:
-    """Adds a member right after another one of the same map."""
+    """Adds a member directly after another one in the same map."""
 
     after: Path
     key: str
@@ -82,16 +82,16 @@ class AddMember:
 
 @dataclass(frozen=True, slots=True)
 class RemoveMember:
-    """Removes a member of a map."""
+    """Removes a member from a map."""
 
     path: Path
 
 
-Edit = SetValue | ReplaceMember | Prepend | DropHead | AddMember | RemoveMember
+Edit = SetValue | ReplaceMember | PrependItems | DropFirstItems | AddMember | RemoveMember
 
 
 def value_at(data: Any, path: Path) -> Any:
-    """The value at a path.
+    """Returns the value at a path.
 
     Raises:
         LookupError: there is no value.
@@ -103,45 +103,45 @@ def value_at(data: Any, path: Path) -> Any:
 
 
 def value_or(data: Any, path: Path, default: Any = None) -> Any:
-    """The value at a path, or a default if nothing is there."""
+    """Returns the value at a path, or a default if there is none."""
     try:
         return value_at(data, path)
     except (LookupError, TypeError):
         return default
 
 
-def expected(data: Any, edits: list[Edit]) -> Any:
-    """The data that a file must hold after the edits; `data` is its data before them."""
-    after = copy.copy(data)
+def data_after_edits(data: Any, edits: list[Edit]) -> Any:
+    """Returns the data that a file must contain after the edits; `data` is its data before them."""
+    edited_data = copy.copy(data)
 
-    def plain(value: Value) -> Any:
+    def plain_value(value: Value) -> Any:
         if isinstance(value, tuple):
-            return [plain(item) for item in value]
-        return value_at(data, value.path) if isinstance(value, Moved) else value
+            return [plain_value(item) for item in value]
+        return value_at(data, value.path) if isinstance(value, MovedValue) else value
 
     for edit in edits:
-        parent = _own(after, edit.path[:-1])
+        parent = _copy_on_path(edited_data, edit.path[:-1])
         key = edit.path[-1]
         match edit:
             case SetValue():
-                parent[key] = plain(edit.value)
+                parent[key] = plain_value(edit.value)
             case ReplaceMember():
                 del parent[key]
-                parent[edit.key] = plain(edit.value)
-            case Prepend():
-                parent[key] = [*plain(edit.items), *parent[key]]
-            case DropHead():
+                parent[edit.key] = plain_value(edit.value)
+            case PrependItems():
+                parent[key] = [*plain_value(edit.items), *parent[key]]
+            case DropFirstItems():
                 parent[key] = parent[key][edit.count :]
             case AddMember():
-                parent[key] = plain(edit.value)
+                parent[key] = plain_value(edit.value)
             case RemoveMember():
                 del parent[key]
-    return after
+    return edited_data
 
 
-def _own(top: Any, path: Path) -> Any:
-    """The value at a path, with everything on the way copied; parts that no edit concerns are shared, however large."""
+def _copy_on_path(data: Any, path: Path) -> Any:
+    """Copies every container on a path and returns the last one; everything off the path stays shared."""
     for key in path:
-        top[key] = copy.copy(top[key])
-        top = top[key]
-    return top
+        data[key] = copy.copy(data[key])
+        data = data[key]
+    return data

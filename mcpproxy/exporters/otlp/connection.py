@@ -1,8 +1,8 @@
-"""Connections to a collector that may be broken or hostile: requests end in time, responses are read up to a limit.
+"""Connects to a collector that may be broken or hostile: limits the time of requests and the size of responses.
 
-The time-outs of `requests` are those of a single read, so a response that arrives byte by byte never ends, and all of
-it is kept in memory. Here the time-out is that of the whole request. A response counts as soon as its head is known;
-what follows is read up to a limit.
+A time-out of `request_count` limits only a single read, so a response that arrives byte by byte never ends, and all of
+it is kept in memory. Here, the time-out limits the whole request. The request has succeeded as soon as the head of the
+response is known; the body is read up to a limit.
 """
 
 import socket
@@ -21,12 +21,12 @@ from urllib3.exceptions import HTTPError
 
 from mcpproxy.sanitise import sanitise
 
-MAX_ANSWER_BYTES: Final = 64 << 10
-"""Bytes of a response that are kept; a collector's is empty, or a short message."""
-BODY_S: Final = 1.0
-"""How long to wait for the rest of a response once its head has arrived."""
+MAX_RESPONSE_BYTES: Final = 64 << 10
+"""The maximum number of bytes of a response that are kept; a collector sends an empty body or a short message."""
+BODY_TIMEOUT_S: Final = 1.0
+"""How long to wait for the body of a response after its head has arrived."""
 _TIMEOUT_S: Final = 10.0
-"""The time-out of requests that have none of their own."""
+"""The time-out of requests that do not specify one."""
 _POLL_S: Final = 0.1
 _Error = TypeVar("_Error", bound=BaseException)
 
@@ -37,51 +37,51 @@ class BoundedAdapter(HTTPAdapter):
     def __init__(self) -> None:
         """Create an adapter without connections."""
         super().__init__()
-        self.requests = 0
-        """How many requests were sent, or attempted."""
+        self.request_count = 0
+        """The number of requests that were sent or attempted."""
         self.distrust: str | None = None
-        """Why the certificate of the collector is not trusted; stays until a response arrives or a reader clears it."""
-        self.authority: str | None = None
-        """The file of certificates to trust; `requests` would prefer that in REQUESTS_CA_BUNDLE to its session's."""
+        """Why the collector's certificate is not trusted; set until a response arrives or the caller clears it."""
+        self.authority_file: str | None = None
+        """The file of certificates to trust; otherwise, REQUESTS_CA_BUNDLE would override that of the session."""
         self.is_refused = False
-        """Whether nothing listened at the address when the last request was sent."""
+        """Whether the connection for the last request was refused."""
         self._connection: Any = None
-        """The newest connection: the only one that can be in use."""
-        self._until_s = 0.0
-        """When the request under way must have ended, by the monotonic clock."""
+        """The newest connection, which is the only one that can be in use."""
+        self._deadline_s = 0.0
+        """The deadline of the current request, by the monotonic clock."""
         self._is_closed = False
         self._is_interrupted = False
-        """Whether the request under way was ended before the head of its response was known."""
+        """Whether the current request was interrupted before the head of its response was known."""
 
     def send(
         self,
         request: requests.PreparedRequest,
-        stream: bool = False,  # noqa: ARG002 - the signature is that of `requests`
+        stream: bool = False,  # noqa: ARG002 - the signature is that of `request_count`
         timeout: Any = None,
         verify: bool | str = True,
         cert: Any = None,
         proxies: dict[str, str] | None = None,
     ) -> requests.Response:
-        """Send a request, and read the beginning of the response, within `timeout` seconds.
+        """Send a request, and read the beginning of the response, within `timeout` seconds; returns the response.
 
         Raises:
             requests.RequestException: there was no response in time.
         """
-        self.requests += 1
+        self.request_count += 1
         limit_s = timeout if isinstance(timeout, int | float) and timeout > 0 else _TIMEOUT_S
-        self._until_s = time.monotonic() + limit_s
+        self._deadline_s = time.monotonic() + limit_s
         self.is_refused = self._is_interrupted = False
-        done = Event()
-        watch = Thread(target=self._interrupt_when_late, args=(done,), name="otlp deadline", daemon=True)
-        watch.start()
+        finished = Event()
+        watchdog = Thread(target=self._interrupt_after_deadline, args=(finished,), name="otlp deadline", daemon=True)
+        watchdog.start()
         try:
-            response = super().send(request, True, limit_s, self.authority or verify, cert, proxies)
+            response = super().send(request, True, limit_s, self.authority_file or verify, cert, proxies)
             if self._is_interrupted:
-                # Our closing of the connection was taken for the end of the head, however much of it was missing.
+                # `request_count` took the closed connection for the end of the head, which may be incomplete.
                 response.close()
                 raise requests.exceptions.ReadTimeout("the head of the response did not arrive in time")
-            self._until_s = min(self._until_s, time.monotonic() + BODY_S)
-            response.raw = BytesIO(_beginning(response.raw))
+            self._deadline_s = min(self._deadline_s, time.monotonic() + BODY_TIMEOUT_S)
+            response.raw = BytesIO(_read_body(response.raw))
             self.distrust = None
         except requests.exceptions.ConnectionError as error:
             self.is_refused = _cause(error, ConnectionRefusedError) is not None
@@ -91,64 +91,66 @@ class BoundedAdapter(HTTPAdapter):
         else:
             return response
         finally:
-            done.set()
-            watch.join()
+            finished.set()
+            watchdog.join()
 
     def get_connection_with_tls_context(
         self, request: requests.PreparedRequest, verify: Any, proxies: Any = None, cert: Any = None
     ) -> HTTPConnectionPool:
-        """The pool of connections for a request; the newest connection that it opens is remembered."""
+        """Return the pool of connections for a request; `_connection` then refers to the newest one that it opens."""
         pool = super().get_connection_with_tls_context(request, verify, proxies, cert)
-        opened = type(pool).ConnectionCls
+        connection_class = type(pool).ConnectionCls
 
-        def connection(*arguments: Any, **options: Any) -> Any:
-            self._connection = opened(*arguments, **options)
+        def new_connection(*arguments: Any, **options: Any) -> Any:
+            self._connection = connection_class(*arguments, **options)
             return self._connection
 
-        pool.ConnectionCls = connection  # type: ignore[assignment] # it is only ever called
+        pool.ConnectionCls = new_connection  # type: ignore[assignment] # it is only ever called
         return pool
 
     def close(self) -> None:
-        """Close the connections. A request under way fails."""
+        """Close the connections, which makes the current request fail."""
         self._is_closed = True
         super().close()
 
-    def _interrupt_when_late(self, done: Event) -> None:
-        """Once it is late, and until the request is done, shut down its socket: the sender may be between two."""
-        while not done.wait(_POLL_S):
-            sock = getattr(self._connection, "sock", None)
-            is_over = self._is_closed or time.monotonic() >= self._until_s
-            if is_over and isinstance(sock, socket.socket) and not _is_before_handshake(self._connection, sock):
+    def _interrupt_after_deadline(self, finished: Event) -> None:
+        """After the deadline, shut down the socket until the request has finished: it may open another connection."""
+        while not finished.wait(_POLL_S):
+            socket_ = getattr(self._connection, "sock", None)
+            is_over = self._is_closed or time.monotonic() >= self._deadline_s
+            if is_over and isinstance(socket_, socket.socket) and not _is_before_handshake(self._connection, socket_):
                 self._is_interrupted = True
                 with suppress(OSError):
-                    # Not the method of a TLS socket, which would change it under the thread that reads.
-                    socket.socket.shutdown(sock, socket.SHUT_RDWR)
+                    # The method of a TLS socket would modify the socket while the other thread reads from it.
+                    socket.socket.shutdown(socket_, socket.SHUT_RDWR)
 
 
-def _is_before_handshake(connection: Any, sock: object) -> bool:
-    """Whether a connection is to have TLS and has none yet, which lasts while the certificates to trust are read.
+def _is_before_handshake(connection: Any, socket_: object) -> bool:
+    """Whether a connection will use TLS but has not begun the handshake, because it is still loading certificates.
 
-    Nothing is waited for then, and `ssl` would leave a socket that is shut down to the garbage collector.
+    In this state, it waits for nothing, and `ssl` would leave a socket that was shut down to the garbage collector.
     """
-    return isinstance(connection, HTTPSConnection) and connection.proxy is None and not isinstance(sock, ssl.SSLSocket)
+    return (
+        isinstance(connection, HTTPSConnection) and connection.proxy is None and not isinstance(socket_, ssl.SSLSocket)
+    )
 
 
 def _cause(error: BaseException | None, kind: type[_Error]) -> _Error | None:
-    """The error of a kind that led to another one, if any."""
+    """Return the error of this kind that led to `error`, if any."""
     while error is not None and not isinstance(error, kind):
         error = error.__context__
     return error
 
 
-def _beginning(answer: HTTPResponse) -> bytes:
-    """What follows the head, up to the limit. The connection stays open for the next request if that was all."""
-    kept = b""
+def _read_body(response: HTTPResponse) -> bytes:
+    """Return the body up to the limit. If that is the whole body, the connection stays open for the next request."""
+    body = b""
     try:
-        if int(answer.headers.get("Content-Length", 0)) <= MAX_ANSWER_BYTES:
-            kept = answer.read(MAX_ANSWER_BYTES, decode_content=False)
-            if not answer.read(1, decode_content=False):
-                return kept
+        if int(response.headers.get("Content-Length", 0)) <= MAX_RESPONSE_BYTES:
+            body = response.read(MAX_RESPONSE_BYTES, decode_content=False)
+            if not response.read(1, decode_content=False):
+                return body
     except (HTTPError, OSError, ValueError):
-        pass  # the head has arrived, and is enough
-    answer.close()
-    return kept
+        pass  # the head has arrived, which is enough
+    response.close()
+    return body

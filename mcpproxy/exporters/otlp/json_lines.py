@@ -1,7 +1,7 @@
-"""OTLP/JSON in a file: lines, of which each is the JSON of a `TracesData` or, as the last, a `MetricsData` message.
+"""Writes lines of OTLP/JSON: `TracesData` messages, followed by at most one `MetricsData` message.
 
-This is what the OpenTelemetry File Exporter writes and the Collector's `otlpjsonfile` receiver reads. In OTLP/JSON, ids
-are hexadecimal, integers of 64 bits are strings, and enumerations are numbers (OTLP specification, JSON Protobuf
+The OpenTelemetry File Exporter writes this format, and the Collector's `otlpjsonfile` receiver reads it. In OTLP/JSON,
+ids are hexadecimal, 64-bit integers are strings, and enumerations are numbers (OTLP specification, JSON Protobuf
 Encoding).
 """
 
@@ -12,40 +12,46 @@ from typing import Any, Final
 import orjson
 
 from mcpproxy import __version__
-from mcpproxy.exporters.otlp.conventions import SCHEMA_URL, Attributes, CallSpan, Service, Value
-from mcpproxy.exporters.otlp.histograms import BOUNDS, DESCRIPTIONS, Histograms, Key, Series
+from mcpproxy.exporters.otlp.conventions import SCHEMA_URL, Attributes, AttributeValue, CallSpan, Service
+from mcpproxy.exporters.otlp.histograms import (
+    BUCKET_BOUNDS_S,
+    DESCRIPTIONS,
+    DurationHistograms,
+    HistogramSeries,
+    SeriesKey,
+)
 
-BATCH: Final = 512
-"""Spans in a line."""
+BATCH_SPANS: Final = 512
+"""The maximum number of spans in a line."""
 _SCOPE: Final = {"name": "mcpproxy", "version": __version__}
 _SERVER, _CLIENT, _ERROR, _CUMULATIVE = 2, 3, 2, 2
 _KNOWN_REMOTE, _IS_REMOTE = 0x100, 0x200
-"""Flags: it is known whether the parent is in another process; it is."""
+"""Flags of a span: it is known whether the parent is in another process, and the parent is in another process."""
 
 
 def trace_lines(spans: Iterable[CallSpan]) -> Iterator[bytes]:
-    """The lines of spans; none if there are no spans."""
+    """Yield the lines of spans; none if there are no spans."""
     batch: list[CallSpan] = []
     for span in spans:
         batch.append(span)
-        if len(batch) >= BATCH:
-            yield _line(traces(batch))
+        if len(batch) >= BATCH_SPANS:
+            yield _line(traces_data(batch))
             batch = []
     if batch:
-        yield _line(traces(batch))
+        yield _line(traces_data(batch))
 
 
-def metric_lines(histograms: Histograms) -> Iterator[bytes]:
-    """The line of the histograms; none if they are empty."""
+def metric_lines(histograms: DurationHistograms) -> Iterator[bytes]:
+    """Yield the line of the histograms; none if they are empty."""
     if len(histograms):
-        yield _line(metrics(histograms))
+        yield _line(metrics_data(histograms))
 
 
-def traces(spans: Iterable[CallSpan]) -> dict[str, Any]:
-    """A `TracesData` message."""
-    by_service: dict[Service, list[CallSpan]] = {}
+def traces_data(spans: Iterable[CallSpan]) -> dict[str, Any]:
+    """Return a `TracesData` message with these spans."""
+    spans_by_service: dict[Service, list[CallSpan]] = {}
     for span in spans:
-        by_service.setdefault(span.service, []).append(span)
+        spans_by_service.setdefault(span.service, []).append(span)
     return {
         "resourceSpans": [
             {
@@ -53,13 +59,13 @@ def traces(spans: Iterable[CallSpan]) -> dict[str, Any]:
                 "scopeSpans": [{"scope": _SCOPE, "spans": [_span(span) for span in group], "schemaUrl": SCHEMA_URL}],
                 "schemaUrl": SCHEMA_URL,
             }
-            for service, group in by_service.items()
+            for service, group in spans_by_service.items()
         ]
     }
 
 
-def metrics(histograms: Histograms) -> dict[str, Any]:
-    """A `MetricsData` message."""
+def metrics_data(histograms: DurationHistograms) -> dict[str, Any]:
+    """Return a `MetricsData` message with the current values."""
     return {
         "resourceMetrics": [
             {
@@ -68,15 +74,15 @@ def metrics(histograms: Histograms) -> dict[str, Any]:
                     {
                         "scope": _SCOPE,
                         "metrics": [
-                            _metric(name, of_metric)
-                            for name, of_metric in groupby(of_service, key=lambda item: item[0].metric)
+                            _metric(name, metric_series)
+                            for name, metric_series in groupby(service_series, key=lambda item: item[0].metric)
                         ],
                         "schemaUrl": SCHEMA_URL,
                     }
                 ],
                 "schemaUrl": SCHEMA_URL,
             }
-            for service, of_service in groupby(histograms, key=lambda item: item[0].service)
+            for service, service_series in groupby(histograms, key=lambda item: item[0].service)
         ]
     }
 
@@ -100,7 +106,7 @@ def _span(span: CallSpan) -> dict[str, Any]:
     }
 
 
-def _metric(name: str, of_metric: Iterable[tuple[Key, Series]]) -> dict[str, Any]:
+def _metric(name: str, metric_series: Iterable[tuple[SeriesKey, HistogramSeries]]) -> dict[str, Any]:
     points = [
         {
             "attributes": _attributes(dict(key.attributes)),
@@ -111,9 +117,9 @@ def _metric(name: str, of_metric: Iterable[tuple[Key, Series]]) -> dict[str, Any
             "min": series.smallest,
             "max": series.largest,
             "bucketCounts": [str(count) for count in series.buckets],
-            "explicitBounds": list(BOUNDS),
+            "explicitBounds": list(BUCKET_BOUNDS_S),
         }
-        for key, series in of_metric
+        for key, series in metric_series
     ]
     histogram = {"aggregationTemporality": _CUMULATIVE, "dataPoints": points}
     return {"name": name, "description": DESCRIPTIONS[name], "unit": "s", "histogram": histogram}
@@ -123,7 +129,7 @@ def _attributes(attributes: Attributes) -> list[dict[str, Any]]:
     return [{"key": name, "value": _value(value)} for name, value in attributes.items()]
 
 
-def _value(value: Value) -> dict[str, str | float]:
+def _value(value: AttributeValue) -> dict[str, str | float]:
     if isinstance(value, float):
         return {"doubleValue": value}
     return {"stringValue": value} if isinstance(value, str) else {"intValue": str(value)}

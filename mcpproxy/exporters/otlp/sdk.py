@@ -1,8 +1,8 @@
 """Sends spans and histograms with the official OpenTelemetry exporter, which needs the extra `otel`.
 
-The exporter reads its own variables: OTEL_EXPORTER_OTLP_HEADERS for a token, …_CERTIFICATE for a private CA, …_TIMEOUT,
-…_COMPRESSION. It retries within that time-out, and logs what goes wrong; mcpproxy reports that in its own words
-instead.
+The exporter reads its own environment variables: OTEL_EXPORTER_OTLP_HEADERS for a token, …_CERTIFICATE for a private
+CA, …_TIMEOUT, …_COMPRESSION. It retries within that time-out, and logs problems; mcpproxy suppresses these logs and
+reports the problems itself.
 """
 
 import logging
@@ -35,11 +35,17 @@ from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, Trace
 from mcpproxy import __version__
 from mcpproxy.exporters.otlp.connection import BoundedAdapter
 from mcpproxy.exporters.otlp.conventions import SCHEMA_URL, CallSpan, Service
-from mcpproxy.exporters.otlp.histograms import BOUNDS, DESCRIPTIONS, Histograms, Key, Series
+from mcpproxy.exporters.otlp.histograms import (
+    BUCKET_BOUNDS_S,
+    DESCRIPTIONS,
+    DurationHistograms,
+    HistogramSeries,
+    SeriesKey,
+)
 
 _SCOPE: Final = InstrumentationScope("mcpproxy", __version__, SCHEMA_URL)
-_RETRIED: Final = frozenset({408, 429, 500, 502, 503, 504})
-"""Statuses after which a collector may accept the same request later."""
+_RETRIED_STATUSES: Final = frozenset({408, 429, 500, 502, 503, 504})
+"""HTTP statuses after which the collector may accept the same request later."""
 
 
 class Collector:
@@ -52,20 +58,20 @@ class Collector:
             logger.addHandler(logging.NullHandler())
             logger.propagate = False
         self._status: int | None = None
-        self._answer = b""
+        self._response_body = b""
         self._is_unsendable = False
         self._adapter = BoundedAdapter()
         self._session = requests.Session()
         for scheme in ("http://", "https://"):
             self._session.mount(scheme, self._adapter)
-        # The count of rejected spans is a few bytes, which need no compression.
+        # A response, the count of rejected spans, is only a few bytes long, so compression is useless.
         self._session.headers["Accept-Encoding"] = "identity"
-        self._session.hooks["response"].append(self._note)
+        self._session.hooks["response"].append(self._on_response)
         base = url.rstrip("/")
         self._traces = OTLPSpanExporter(f"{base}/v1/traces", session=self._session)
         self._metrics = OTLPMetricExporter(f"{base}/v1/metrics", session=self._session)
         if isinstance(self._session.verify, str):
-            self._adapter.authority = self._session.verify
+            self._adapter.authority_file = self._session.verify
 
     @property
     def problem(self) -> str:
@@ -81,40 +87,44 @@ class Collector:
             return "connection refused: nothing listens there"
         if self._status is None:
             return "no connection, or no answer in time"
-        is_elsewhere = 300 <= self._status < 400
-        return f"it answered {self._status}{'; redirects are not followed' if is_elsewhere else ''}"
+        is_redirect = 300 <= self._status < 400
+        return f"it answered {self._status}{'; redirects are not followed' if is_redirect else ''}"
 
     @property
     def is_refusal(self) -> bool:
-        """Whether the last failure is about what was sent, so that sending it again is pointless."""
-        return self._is_unsendable or (self._status is not None and self._status not in _RETRIED)
+        """Whether the content of the last request made it fail, so that another attempt is pointless."""
+        return self._is_unsendable or (self._status is not None and self._status not in _RETRIED_STATUSES)
 
     @property
     def is_missing(self) -> bool:
-        """Whether the collector answered that it does not know this signal: some back ends accept only spans."""
+        """Whether the collector responded that it does not support this signal: some back ends accept only spans."""
         return self._status in (404, 405, 501)
 
     def send_spans(self, spans: Sequence[CallSpan]) -> int | None:
-        """Send spans; returns how many of them were accepted, or None if the request failed."""
-        if not self._sends(lambda: self._traces.export([readable(span) for span in spans]) is SpanExportResult.SUCCESS):
+        """Send spans; returns the number of accepted spans, or None if the request failed."""
+        if not self._export(
+            lambda: self._traces.export([sdk_span(span) for span in spans]) is SpanExportResult.SUCCESS
+        ):
             return None
         try:
-            rejected = ExportTraceServiceResponse.FromString(self._answer).partial_success.rejected_spans
+            rejected_count = ExportTraceServiceResponse.FromString(self._response_body).partial_success.rejected_spans
         except DecodeError:
-            rejected = 0
-        return len(spans) - max(0, min(rejected, len(spans)))
+            rejected_count = 0
+        return len(spans) - max(0, min(rejected_count, len(spans)))
 
     def send_metrics(self, metrics: MetricsData) -> bool | None:
         """Send histograms; returns whether all were accepted, or None if the request failed."""
-        if not self._sends(lambda: self._metrics.export(metrics) is MetricExportResult.SUCCESS):
+        if not self._export(lambda: self._metrics.export(metrics) is MetricExportResult.SUCCESS):
             return None
         try:
-            return ExportMetricsServiceResponse.FromString(self._answer).partial_success.rejected_data_points <= 0
+            return (
+                ExportMetricsServiceResponse.FromString(self._response_body).partial_success.rejected_data_points <= 0
+            )
         except DecodeError:
             return True
 
     def close(self) -> None:
-        """Give up waiting for the collector, and close the connections."""
+        """Stop waiting for the collector, and close the connections."""
         self._traces.shutdown()  # type: ignore[no-untyped-call] # it has no annotation
         self._metrics.shutdown()
 
@@ -123,22 +133,22 @@ class Collector:
         # The exporter treats every status below 400 as success, but follows no redirect, so a 3xx delivers nothing.
         return self._status is not None and 200 <= self._status < 300
 
-    def _sends(self, export: Callable[[], bool]) -> bool:
+    def _export(self, export: Callable[[], bool]) -> bool:
         """Make a request; returns whether it succeeds."""
-        self._status, self._answer = None, b""
-        # The exporter tries again until its time is over, and the deadline ends the last attempt anywhere.
+        self._status, self._response_body = None, b""
+        # The reason must survive retries within this export: the deadline can end the last attempt at any point.
         self._adapter.distrust = None
-        requests_before = self._adapter.requests
+        requests_before = self._adapter.request_count
         is_exported = export()
-        self._is_unsendable = not is_exported and self._adapter.requests == requests_before
+        self._is_unsendable = not is_exported and self._adapter.request_count == requests_before
         return is_exported and self._is_accepted
 
-    def _note(self, response: requests.Response, *_: object, **__: object) -> None:
-        self._status, self._answer = response.status_code, response.content
+    def _on_response(self, response: requests.Response, *_: object, **__: object) -> None:
+        self._status, self._response_body = response.status_code, response.content
 
 
-def readable(span: CallSpan) -> ReadableSpan:
-    """A span as an object of the SDK."""
+def sdk_span(span: CallSpan) -> ReadableSpan:
+    """Return a span as an object of the SDK."""
     trace_id = int.from_bytes(span.trace_id)
 
     def context(span_id: bytes, *, is_remote: bool = False) -> SpanContext:
@@ -158,8 +168,8 @@ def readable(span: CallSpan) -> ReadableSpan:
     )
 
 
-def metrics_data(histograms: Histograms) -> MetricsData:
-    """The current values of histograms as objects of the SDK."""
+def sdk_metrics(histograms: DurationHistograms) -> MetricsData:
+    """Return the current values of histograms as objects of the SDK."""
     return MetricsData(
         [
             ResourceMetrics(
@@ -168,20 +178,20 @@ def metrics_data(histograms: Histograms) -> MetricsData:
                     ScopeMetrics(
                         _SCOPE,
                         [
-                            _metric(name, of_metric)
-                            for name, of_metric in groupby(of_service, key=lambda item: item[0].metric)
+                            _metric(name, metric_series)
+                            for name, metric_series in groupby(service_series, key=lambda item: item[0].metric)
                         ],
                         SCHEMA_URL,
                     )
                 ],
                 SCHEMA_URL,
             )
-            for service, of_service in groupby(histograms, key=lambda item: item[0].service)
+            for service, service_series in groupby(histograms, key=lambda item: item[0].service)
         ]
     )
 
 
-def _metric(name: str, of_metric: Iterable[tuple[Key, Series]]) -> Metric:
+def _metric(name: str, metric_series: Iterable[tuple[SeriesKey, HistogramSeries]]) -> Metric:
     points = [
         HistogramDataPoint(
             dict(key.attributes),
@@ -190,15 +200,15 @@ def _metric(name: str, of_metric: Iterable[tuple[Key, Series]]) -> Metric:
             series.count,
             series.total,
             tuple(series.buckets),
-            BOUNDS,
+            BUCKET_BOUNDS_S,
             series.smallest,
             series.largest,
         )
-        for key, series in of_metric
+        for key, series in metric_series
     ]
     return Metric(name, DESCRIPTIONS[name], "s", Histogram(points, AggregationTemporality.CUMULATIVE))
 
 
 def _resource(service: Service) -> Resource:
-    # Not `Resource.create`, which would add what the environment says about this process.
+    # `Resource.create` would add attributes of this process from the environment.
     return Resource(dict(service.attributes), SCHEMA_URL)

@@ -1,1 +1,1 @@
-"""The forms of logs: a module for each, with `FORM`; `_` in its name stands for `-` in the name of the form."""
+"""The forms of logs. Each has a module that defines `FORM`; `_` in the name of the module is `-` in that of the form."""

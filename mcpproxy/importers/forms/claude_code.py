@@ -1,7 +1,7 @@
 """Claude Code MCP logs.
 
-Claude Code logs which tools it called, what servers wrote to stderr, and what else it did with them, in JSON files for each
-server, or in its debug log:
+Claude Code logs which tools it called, what servers wrote to stderr, and what else it did with the servers. It writes JSON files
+for each server, or a debug log:
 
     {"debug":"Calling MCP tool: read_note","timestamp":"2026-03-01T09:12:05.377Z","sessionId":"…","cwd":"…"}
     {"error":"Server stderr: reading notes.txt\\n","timestamp":"2026-03-01T09:12:05.391Z","sessionId":"…","cwd":"…"}
@@ -18,17 +18,17 @@ server, or in its debug log:
 
 FOLDER is the path of the working directory with dashes in place of separators. Since the end of 2025, the files are `.jsonl`, with
 an object on each line; before that they were `.txt`, an array of objects. The debug log is `~/.claude/debug/SESSION.txt`, which
-`claude --debug` writes, or the file named with `--debug-file`. What `--mcp-debug` wrote to the terminal can also be imported.
+`claude --debug` writes, or the file named with `--debug-file`. The terminal output of `--mcp-debug` can also be imported.
 
-**What the capture contains.** Tool calls: their names, when they began and ended, and what errors say; the server's stderr.
+**What the capture contains.** Tool calls, with their names, start and end times, and error messages; the server's stderr.
 Claude Code logs no ids, so `import` numbers the calls (`"call 1"`), and a call that ends is assumed to be the oldest open one of
 its tool. The frames are partial: arguments are empty, and so are results, unless they are errors. If a line of stdout is
-not JSON, the capture has its first ten characters. Each server and each session has its own capture.
+not JSON, the capture has its first ten characters. Each session with a server has its own capture.
 
-**What is missing.** All other messages. In `.jsonl` and `.txt` files, the name of the server, which is taken from the folder: keep the
-file in a folder of that name. In terminal output, times.
+**What is missing.** All other messages. The `.jsonl` and `.txt` files do not contain the name of the server. It is taken from the
+folder, so keep the file in a folder with the original name. Terminal output has no times.
 
-Sources: logs [of the debug log](https://github.com/anthropics/claude-code/issues/30147),
+Sources: examples [of the debug log](https://github.com/anthropics/claude-code/issues/30147) and
 [of the array](https://github.com/utensils/mcp-nixos/issues/31); [where the files are](https://github.com/anthropics/claude-code/issues/69427).
 """
 
@@ -38,7 +38,7 @@ from typing import Any, Final, NamedTuple
 
 from orjson import JSONDecodeError, loads
 
-from mcpproxy.importers.entries import MAX_SNIFFED_LINES, from_first_entry, is_fence, is_log_of
+from mcpproxy.importers.entries import MAX_SNIFFED_LINES, from_first_entry, is_fence, is_program_log
 from mcpproxy.importers.form import Form
 from mcpproxy.importers.log_items import (
     ClientExit,
@@ -57,15 +57,15 @@ from mcpproxy.importers.times import stamp_of_date
 from mcpproxy.importers.tool_calls import ToolCalls
 
 MAX_OBJECT_LINES: Final = 64
-"""Lines of an object in an array. They have four or five, each with a member."""
-MAX_RUNNING: Final = 10_000
-"""Servers of which it is remembered that they run."""
+"""Lines of one object in an array. An object has one line for each of its members, four or five in practice."""
+MAX_RUNNING_SERVERS: Final = 10_000
+"""Servers that are tracked as running."""
 MAX_SESSION_CHARS: Final = 64
 _DEBUG_LINE: Final = re.compile(
     rb"(?:(?P<stamp>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z) )?\[(?:DEBUG|INFO|WARN|ERROR)\] "
     rb'(?:MCP server "(?P<name>[^"\r\n]{1,256})":? (?P<text>[^\r\n]*))?'
 ).match
-_FOLDER: Final = "mcp-logs-"
+_FOLDER_PREFIX: Final = "mcp-logs-"
 _STDERR: Final = "Server stderr: "
 _START: Final = "Starting connection with timeout"
 _CALLING: Final = re.compile(r"Calling MCP tool: (?P<tool>\S{1,256})").fullmatch
@@ -77,10 +77,10 @@ _STOPPING: Final = re.compile(r"Sending SIG(?:INT|TERM|KILL) to MCP server proce
 _ENDED: Final = re.compile(
     r"\w+ connection closed after |MCP server process exited|Connection failed after |Connection failed:"
 ).match
-_BY_SERVER: Final = re.compile(r"closed after \S+ \(with errors\)|Connection closed$|exited (?!cleanly)").search
-"""Ends for which the server is responsible, if Claude Code has not stopped it."""
+_ENDED_BY_SERVER: Final = re.compile(r"closed after \S+ \(with errors\)|Connection closed$|exited (?!cleanly)").search
+"""Matches ends for which the server is responsible, unless Claude Code has stopped it."""
 _MEMBERS: Final = frozenset({"debug", "error", "timestamp", "sessionId", "cwd"})
-_OBJECTS: Final = re.compile(rb"\s*+(?:\[\s*+)?\{|\[\s*$").match
+_OBJECT_START: Final = re.compile(rb"\s*+(?:\[\s*+)?\{|\[\s*$").match
 
 
 class _Entry(NamedTuple):
@@ -92,13 +92,13 @@ class _Entry(NamedTuple):
 
 
 def sniff(head: bytes, _file_name: str) -> bool:
-    """Whether the first objects have sentences of Claude Code, or it begins with an entry, and one names a server."""
+    """Returns whether the log begins with an object of Claude Code, or with debug entries, one of which names a server."""
     lines = first_lines(head, MAX_SNIFFED_LINES)
-    if first := from_first_entry(lines, _OBJECTS):
-        objects = _objects(enumerate(first[:MAX_OBJECT_LINES], 1))
+    if entry_lines := from_first_entry(lines, _OBJECT_START):
+        objects = _objects(enumerate(entry_lines[:MAX_OBJECT_LINES], 1))
         entry = next((_entry_of(value, "", "") for value, _ in objects), None)
         return entry is not None
-    return is_log_of(head, _DEBUG_LINE, _names_server, is_named=False)
+    return is_program_log(head, _DEBUG_LINE, _names_server, is_named=False)
 
 
 def _names_server(line: bytes) -> bool:
@@ -118,9 +118,9 @@ def read(log: Log) -> Iterator[Item]:
 
 def _entries(log: Log) -> Iterator[_Entry | Item]:
     if not any(_DEBUG_LINE(line) for line in first_lines(log.head, MAX_SNIFFED_LINES)):
-        named = log.folder_name.startswith(_FOLDER)
-        name = log.folder_name.removeprefix(_FOLDER) if named else log.name
-        for value, place in _objects(_without_foreign(log.lines())):
+        has_name = log.folder_name.startswith(_FOLDER_PREFIX)
+        name = log.folder_name.removeprefix(_FOLDER_PREFIX) if has_name else log.name
+        for value, place in _objects(_skip_surrounding_text(log.lines())):
             entry = _entry_of(value, name, place)
             yield entry or LeftOut(place, "expected a JSON object with `debug` or `error`", name)
         return
@@ -128,8 +128,8 @@ def _entries(log: Log) -> Iterator[_Entry | Item]:
 
 
 def _debug_entries(log: Log) -> Iterator[_Entry | Item]:
-    """The entries about servers in a debug log, and the lines of stderr that continue them."""
-    last: _Entry | None = None
+    """Yields the entries about servers in a debug log, and the lines of stderr that continue them."""
+    last_entry: _Entry | None = None
     for number, line in log.lines():
         place = f"line {number}"
         if left_out := left_out_if_too_long(number, line):
@@ -137,53 +137,53 @@ def _debug_entries(log: Log) -> Iterator[_Entry | Item]:
             continue
         match = _DEBUG_LINE(line)
         if match is None:
-            if last and last.text.startswith(_STDERR):
-                yield LoggedStderr(last.name, line.rstrip(b"\r\n"), last.stamp_ns)
+            if last_entry and last_entry.text.startswith(_STDERR):
+                yield LoggedStderr(last_entry.name, line.rstrip(b"\r\n"), last_entry.stamp_ns)
             continue
-        last = None
+        last_entry = None
         if match["name"] is not None:
             stamp_ns = stamp_of_date(match["stamp"].decode()) if match["stamp"] else None
             name, text = (match[group].decode("utf-8", "replace") for group in ("name", "text"))
-            last = _Entry(name, "", stamp_ns, text, place)
+            last_entry = _Entry(name, "", stamp_ns, text, place)
             if not line.endswith(b"\n") and (_CALLING(text) or _FAILED(text)):
                 yield LeftOut(place, "the last line may be truncated", name)
             else:
-                yield last
+                yield last_entry
 
 
-def _without_foreign(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
-    """Lines without those of text before the first object, and without fences of Markdown."""
+def _skip_surrounding_text(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+    """Skips the lines of text before the first object, and Markdown fences."""
     has_begun = False
     for number, line in lines:
-        has_begun = has_begun or _OBJECTS(line) is not None
+        has_begun = has_begun or _OBJECT_START(line) is not None
         if has_begun and not is_fence(line):
             yield number, line
 
 
 def _objects(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[Any, str]]:
-    """The objects on lines, or in an array that spans lines, with their places; None for what is neither."""
-    held: list[bytes] = []
+    """Yields the objects on lines, or in an array that spans lines, with their positions; None for invalid lines."""
+    object_lines: list[bytes] = []
     for number, line in lines:
         text, place = line.strip(), f"line {number}"
-        if not held and text in (b"[", b"]", b"[]"):
+        if not object_lines and text in (b"[", b"]", b"[]"):
             continue
-        held.append(text)
-        if held[0] in (b"{", b"[{") and not text.startswith(b"}") and len(held) < MAX_OBJECT_LINES:
+        object_lines.append(text)
+        if object_lines[0] in (b"{", b"[{") and not text.startswith(b"}") and len(object_lines) < MAX_OBJECT_LINES:
             continue
-        value = _parsed(b"".join(held)) if len(line) <= MAX_INPUT_LINE_BYTES else None
-        held = []
+        value = _parsed(b"".join(object_lines)) if len(line) <= MAX_INPUT_LINE_BYTES else None
+        object_lines = []
         for element in value if isinstance(value, list) else [value]:
             yield element, place
-    if held:
+    if object_lines:
         yield None, place
 
 
 def _parsed(text: bytes) -> Any:
-    """What a text is as JSON, in an array or not; None if it is not JSON."""
+    """Returns the value of a JSON text that may contain commas or brackets of an array, or None if it is not JSON."""
     text = text.strip(b",")
-    for whole in (text, text + b"]", text.removesuffix(b"]")):
+    for candidate in (text, text + b"]", text.removesuffix(b"]")):
         try:
-            return loads(whole)
+            return loads(candidate)
         except JSONDecodeError:
             continue
     return None
@@ -203,43 +203,45 @@ def _entry_of(value: Any, name: str, place: str) -> _Entry | None:
 class _Reader:
     def __init__(self) -> None:
         self._calls = ToolCalls()
-        self._running: set[tuple[str, str]] = set()
-        self._stopped: set[tuple[str, str]] = set()
+        self._running_servers: set[tuple[str, str]] = set()
+        self._stopped_servers: set[tuple[str, str]] = set()
         """Servers that Claude Code has stopped."""
 
     def items(self, entry: _Entry) -> Iterator[Item]:
-        """What an entry says about the conversation."""
+        """Yields the events that an entry reports."""
         name, session, stamp_ns, text, _ = entry
         key = name, session
         if text.startswith(_STDERR):
-            self._note(key)
+            self._mark_running(key)
             for line in text.removeprefix(_STDERR).rstrip("\r\n").split("\n"):
                 yield LoggedStderr(name, line.rstrip("\r").encode("utf-8", "replace"), stamp_ns, session)
         elif text.startswith(_START):
-            self._note(key)
-            self._stopped.discard(key)
-            self._calls.forget(name, session)
+            self._mark_running(key)
+            self._stopped_servers.discard(key)
+            self._calls.forget_calls(name, session)
             yield ServerStart(name, stamp_ns, session)
         elif _STOPPING(text):
-            if key in self._running:
-                self._stopped.add(key)
+            if key in self._running_servers:
+                self._stopped_servers.add(key)
                 yield ClientExit(name, stamp_ns, session)
         elif _ENDED(text):
-            if key in self._running:
-                self._running.discard(key)
-                is_known = key in self._stopped or _BY_SERVER(text)
+            if key in self._running_servers:
+                self._running_servers.discard(key)
+                has_server_ended = key in self._stopped_servers or _ENDED_BY_SERVER(text)
                 yield (
-                    ServerExit(name, stamp_ns, session=session) if is_known else Disconnection(name, stamp_ns, session)
+                    ServerExit(name, stamp_ns, session=session)
+                    if has_server_ended
+                    else Disconnection(name, stamp_ns, session)
                 )
-        elif item := self._call(entry) or _refused(entry):
-            self._note(key)
+        elif item := self._call_item(entry) or _rejected_frame(entry):
+            self._mark_running(key)
             yield item
 
-    def _note(self, key: tuple[str, str]) -> None:
-        if len(self._running) < MAX_RUNNING:
-            self._running.add(key)
+    def _mark_running(self, key: tuple[str, str]) -> None:
+        if len(self._running_servers) < MAX_RUNNING_SERVERS:
+            self._running_servers.add(key)
 
-    def _call(self, entry: _Entry) -> Item | None:
+    def _call_item(self, entry: _Entry) -> Item | None:
         name, session, stamp_ns, text, place = entry
         if match := _CALLING(text):
             return self._calls.begin(name, match["tool"], stamp_ns, session)
@@ -250,7 +252,7 @@ class _Reader:
         return None
 
 
-def _refused(entry: _Entry) -> Item | None:
+def _rejected_frame(entry: _Entry) -> Item | None:
     if "JSON" not in entry.text and "Received a " not in entry.text:
         return None
     line = rejected_line(entry.text)
@@ -268,5 +270,5 @@ FORM = Form(
     title="a Claude Code log",
     sniff=sniff,
     read=read,
-    lacks="Claude Code logs no messages, only which tools were called and when, and stderr",
+    limitation="Claude Code logs no messages, only which tools were called and when, and stderr",
 )

@@ -1,6 +1,6 @@
 """Claude Desktop MCP logs.
 
-Claude Desktop logs what it exchanges with local servers, in one file for each server and in one for all of them:
+Claude Desktop logs its messages to and from local servers, in one file for each server and in one for all of them:
 
     2026-03-01T09:40:01.045Z [files] [info] Message from client: {"method":"ping","jsonrpc":"2.0","id":1} { metadata: undefined }
     2026-03-01T09:40:01.051Z [files] [info] Message from server: {"jsonrpc":"2.0","id":1,"result":{}} { metadata: undefined }
@@ -15,7 +15,7 @@ Claude Desktop logs what it exchanges with local servers, in one file for each s
 | Linux | `~/.config/Claude/logs` |
 
 **What the capture contains.** The messages between two starts of a server, with their times in milliseconds. From
-`mcp-server-NAME.log` also the server's stderr; it is logged without times, so each line has the time of the entry before it.
+`mcp-server-NAME.log`, the capture also has the server's stderr, which is logged without times: each line gets the time of the entry before it.
 `mcp.log` has entries of all servers, and each server gets its own captures.
 
 **What is missing.** This depends on the version of Claude Desktop:
@@ -24,7 +24,7 @@ Claude Desktop logs what it exchanges with local servers, in one file for each s
   it contains as much of the beginning as can be read, and the id.
 - Since then, messages are not logged, only their method, id and kind: `method="tools/call" id=3 params`,
   `id=3 result(1 blocks)`. These frames are partial, too: their params or results are empty. The times of calls and
-  the codes of errors are known, the names of tools are not.
+  the codes of errors are known, but the names of tools are not.
 - If the server writes a line to stdout that is not JSON, only its first ten characters are logged, or nothing.
 - If two processes of the same server run at the same time, their messages cannot be told apart.
 
@@ -41,7 +41,7 @@ from typing import Final, NamedTuple
 from orjson import JSONDecodeError, loads
 
 from captures.verdict import Direction
-from mcpproxy.importers.entries import is_fence, is_log_of
+from mcpproxy.importers.entries import is_fence, is_program_log
 from mcpproxy.importers.form import Form
 from mcpproxy.importers.log_items import (
     ClientExit,
@@ -54,13 +54,13 @@ from mcpproxy.importers.log_items import (
     ServerStart,
     left_out_if_too_long,
 )
-from mcpproxy.importers.partial_messages import completed, error, notification, request, result
+from mcpproxy.importers.partial_messages import complete_message, error, notification, request, result
 from mcpproxy.importers.rejected_lines import rejected_line
 from mcpproxy.importers.source import Log, is_json
 from mcpproxy.importers.times import stamp_of_date
 
-MAX_RUNNING: Final = 10_000
-"""Servers of which it is remembered that they run."""
+MAX_RUNNING_SERVERS: Final = 10_000
+"""Servers that are tracked as running."""
 _STAMP: Final = rb"(?P<stamp>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z) "
 _LEVEL: Final = rb"\[(?:info|error|warn|debug|verbose|silly)\] "
 _NAME: Final = rb"\[(?P<name>[^\r\n]{1,256}?)\] "
@@ -69,16 +69,17 @@ _SERVER_ENTRY: Final = re.compile(_STAMP + _NAME + _LEVEL).match
 _NO_METADATA: Final = b" { metadata: undefined }"
 _METADATA: Final = re.compile(rb' (?:\{ metadata: [^\r\n]{1,1000}\}|\{"context":"[a-z]{1,40}"\})$')
 _CUT_METADATA: Final = re.compile(rb"\} \{(?: [^\r\n{}\"]{0,40})?$").search
-_FROM: Final[dict[bytes, Direction]] = {b"Message from client: ": "c2s", b"Message from server: ": "s2c"}
+_SIDES: Final[dict[bytes, Direction]] = {b"Message from client: ": "c2s", b"Message from server: ": "s2c"}
 _PREFIX_BYTES: Final = len(b"Message from client: ")
 _START: Final = b"Initializing server..."
 _STOP: Final = b"Shutting down server..."
 _CLIENT_END: Final = b"Client transport closed"
 _END: Final = b"Server transport closed"
 _UNEXPECTED: Final = b"Server transport closed unexpectedly"
-"""Unless Claude Desktop has stopped the server. Both other ends may be logged before it, in any order."""
+"""The server is responsible for this end, unless Claude Desktop has stopped it. Both other texts may be logged before,
+in either order."""
 _WORDS: Final = (
-    *_FROM,
+    *_SIDES,
     _START,
     _STOP,
     _CLIENT_END,
@@ -89,14 +90,14 @@ _SUMMARY: Final = re.compile(
     r'(?:method="(?P<method>[^"\r\n]{1,256})")?(?: ?id=(?P<id>"[^"\r\n]{0,256}"|[^ \r\n]{1,256}))?'
     r"(?: (?P<kind>params|result|error)(?:\((?:code=(?P<code>-?\d{1,15})|[^()\r\n]{0,256})\))?)?"
 ).fullmatch
-_KEPT_CHARS: Final = 256
-"""How many UTF-16 units Claude Desktop keeps of either end of a long message."""
+_KEPT_UNITS: Final = 256
+"""The number of UTF-16 units that Claude Desktop keeps at each end of a long message."""
 _CUT_WORDS: Final = b" chars truncated]..."
 _CUT: Final = re.compile(r"\.\.\.\[\d{1,12} chars truncated\]\.\.\.").search
 _NO_JSON: Final = "the server wrote a line that is not JSON, and the log does not have it"
 _FILE: Final = re.compile(r"mcp(?:-server-(?P<name>.+?))?\d?\.log").fullmatch
-_TAILED: Final = re.compile(rb"==> .{1,4096}\.log <==").fullmatch
-"""What `tail` writes between the parts of several files."""
+_TAIL_HEADER: Final = re.compile(rb"==> .{1,4096}\.log <==").fullmatch
+"""Matches the header that `tail` writes before each of several files."""
 
 
 class _Entry(NamedTuple):
@@ -104,18 +105,18 @@ class _Entry(NamedTuple):
     stamp_ns: int | None
     text: bytes
     session: str
-    """The file, as the same server is logged in two of them, and `tail` shows both."""
+    """The name of the common file, or empty. The same server is logged in two files, and `tail` can show both."""
     is_cut: bool = False
-    """Whether the log may end in the middle of it."""
+    """Whether the log may end in the middle of this entry."""
 
 
 def sniff(head: bytes, file_name: str) -> bool:
-    """Whether it begins with an entry, and one of the first entries has words of Claude Desktop."""
-    return is_log_of(head, _begins, _is_known, is_named=_FILE(file_name) is not None)
+    """Returns whether the log begins with an entry, and one of its first entries has a text of Claude Desktop."""
+    return is_program_log(head, _is_entry_or_header, _is_known, is_named=_FILE(file_name) is not None)
 
 
-def _begins(line: bytes) -> bool:
-    return _entry(line) is not None or _TAILED(line.rstrip()) is not None
+def _is_entry_or_header(line: bytes) -> bool:
+    return _entry(line) is not None or _TAIL_HEADER(line.rstrip()) is not None
 
 
 def _is_known(line: bytes) -> bool:
@@ -131,16 +132,16 @@ def read(log: Log) -> Iterator[Item]:
 class _Reader:
     def __init__(self, log: Log) -> None:
         self._log = log
-        named = _FILE(log.file_name)
-        self._entry = _Entry(named["name"], None, b"", "") if named and named["name"] else None
-        """The last one."""
+        match = _FILE(log.file_name)
+        self._entry = _Entry(match["name"], None, b"", "") if match and match["name"] else None
+        """The last entry."""
         self._is_open = False
-        """Whether the next lines may belong to it."""
+        """Whether the next lines may belong to the last entry."""
         self._is_fenced = False
-        """Whether the log is in a block of code of Markdown."""
-        self._running: set[tuple[str, str]] = set()
+        """Whether the log is in a Markdown code block."""
+        self._running_servers: set[tuple[str, str]] = set()
         self._ends: dict[tuple[str, str], list[ClientExit | ServerExit]] = {}
-        """What may be the ends of conversations; see `_of_end`."""
+        """Possible ends of conversations, by server; see `_on_end`."""
 
     def items(self) -> Iterator[Item]:
         for number, line in self._log.lines():
@@ -151,30 +152,30 @@ class _Reader:
             if entry is not None and entry.text.startswith((_CLIENT_END, _END)):
                 self._entry = entry
                 self._is_open = entry.text.endswith((b"{", b"["))
-                yield from self._of_end(entry)
+                yield from self._on_end(entry)
                 continue
-            item = self._of_entry(entry, f"line {number}") if entry else self._of_other(line, f"line {number}")
+            item = self._entry_item(entry, f"line {number}") if entry else self._other_line_item(line, f"line {number}")
             if item is not None:
-                yield from self._ended(item.name, "" if isinstance(item, LeftOut) else item.session)
-                self._note(item)
+                yield from self._take_ends(item.name, "" if isinstance(item, LeftOut) else item.session)
+                self._mark_running(item)
                 yield item
         for name, session in list(self._ends):
-            yield from self._ended(name, session)
+            yield from self._take_ends(name, session)
 
-    def _note(self, item: Item) -> None:
-        if isinstance(item, LoggedFrame | ServerStart) and len(self._running) < MAX_RUNNING:
-            self._running.add((item.name, item.session))
+    def _mark_running(self, item: Item) -> None:
+        if isinstance(item, LoggedFrame | ServerStart) and len(self._running_servers) < MAX_RUNNING_SERVERS:
+            self._running_servers.add((item.name, item.session))
 
-    def _of_end(self, entry: _Entry) -> Iterator[Item]:
-        """Keeps the first end of a conversation until its next entry, which may say that the server is responsible."""
+    def _on_end(self, entry: _Entry) -> Iterator[Item]:
+        """Holds the first end of a conversation until its next entry, which may say that the server is responsible."""
         name, stamp_ns, text, session, _ = entry
         key = name, session
-        if key not in self._running:
+        if key not in self._running_servers:
             return
         ends = self._ends.setdefault(key, [])
         if text.startswith(_UNEXPECTED):
             del self._ends[key]
-            self._running.discard(key)
+            self._running_servers.discard(key)
             yield ServerExit(name, stamp_ns, session=session)
         elif text.startswith(_END):
             if not any(isinstance(end, ServerExit) for end in ends):
@@ -182,39 +183,39 @@ class _Reader:
         elif not ends:
             ends.append(ClientExit(name, stamp_ns, session))
 
-    def _ended(self, name: str, session: str) -> Iterator[Item]:
-        """The ends of a conversation that were kept."""
+    def _take_ends(self, name: str, session: str) -> Iterator[Item]:
+        """Yields the ends of a conversation that were held, and forgets them."""
         for end in self._ends.pop((name, session), ()):
             if isinstance(end, ServerExit):
-                self._running.discard((name, session))
+                self._running_servers.discard((name, session))
             yield end
 
-    def _of_entry(self, entry: _Entry, place: str) -> Event | LeftOut | None:
+    def _entry_item(self, entry: _Entry, place: str) -> Event | LeftOut | None:
         self._entry = entry
         self._is_open = entry.text.endswith((b"{", b"["))
         name, stamp_ns, text, session, _ = entry
-        side = _FROM.get(text[:_PREFIX_BYTES])
+        side = _SIDES.get(text[:_PREFIX_BYTES])
         if side is not None:
             return _message(entry, side, place)
         if text.startswith(_START):
             return ServerStart(name, stamp_ns, session)
-        if text.startswith(_STOP) and (name, session) in self._running:
+        if text.startswith(_STOP) and (name, session) in self._running_servers:
             return ClientExit(name, stamp_ns, session)
-        rejected = rejected_line(text.decode("utf-8", "replace")) if b"JSON" in text else None
-        if rejected is None:
+        line = rejected_line(text.decode("utf-8", "replace")) if b"JSON" in text else None
+        if line is None:
             return None
-        if not rejected:
+        if not line:
             return LeftOut(place, _NO_JSON, name, is_message=False)
-        return LoggedFrame(name, "s2c", rejected, stamp_ns, session=session)
+        return LoggedFrame(name, "s2c", line, stamp_ns, session=session)
 
-    def _of_other(self, line: bytes, place: str) -> Event | LeftOut | None:
-        """What a line without a time is: the rest of an entry, or a line of stderr."""
+    def _other_line_item(self, line: bytes, place: str) -> Event | LeftOut | None:
+        """Returns the event on a line without a time, which continues an entry or is a line of stderr."""
         line = line.rstrip(b"\r\n")
         if self._is_open and line[:1] in (b" ", b"}", b"]"):
             self._is_open = line[:1] == b" "
             return None
         self._is_open = False
-        if _TAILED(line):
+        if _TAIL_HEADER(line):
             return None
         if (self._entry is None or self._is_fenced) and is_fence(line):
             self._is_fenced = True
@@ -246,9 +247,9 @@ def _message(entry: _Entry, side: Direction, place: str) -> LoggedFrame | LeftOu
     body = entry.text[_PREFIX_BYTES:]
     raw, is_whole = body, True
     if _CUT_WORDS in body and (parts := _cut_parts(body.decode("utf-8", "replace"))):
-        raw, is_whole = completed(*parts) or b"", False
+        raw, is_whole = complete_message(*parts) or b"", False
     elif not body.startswith((b"{", b"[")):
-        raw, is_whole = b"" if entry.is_cut else _summarised(body.decode("utf-8", "replace")) or b"", False
+        raw, is_whole = b"" if entry.is_cut else _message_from_summary(body.decode("utf-8", "replace")) or b"", False
     elif not is_json(body):
         raw, is_whole = (body, False) if entry.is_cut else (b"", True)
     if not raw:
@@ -257,31 +258,31 @@ def _message(entry: _Entry, side: Direction, place: str) -> LoggedFrame | LeftOu
 
 
 def _cut_parts(body: str) -> tuple[str, str, str] | None:
-    """Both ends of a message whose middle Claude Desktop cut out, around the words that replace it."""
-    match = _CUT(body, _KEPT_CHARS // 2, _KEPT_CHARS + 40)
+    """Returns the two ends of a message that Claude Desktop cut, and the text that replaces its middle; None if it is whole."""
+    match = _CUT(body, _KEPT_UNITS // 2, _KEPT_UNITS + 40)
     if match is None:
         return None
     head, tail = body[: match.start()], body[match.end() :]
-    return (head, match[0], tail) if _units(head) == _units(tail) == _KEPT_CHARS else None
+    return (head, match[0], tail) if _units(head) == _units(tail) == _KEPT_UNITS else None
 
 
 def _units(text: str) -> int:
     return len(text.encode("utf-16-le", "replace")) // 2
 
 
-def _summarised(summary: str) -> bytes | None:
-    """The message that a summary stands for, without its content."""
+def _message_from_summary(summary: str) -> bytes | None:
+    """Returns the message that a summary describes, with empty content, or None if the text is not a summary."""
     match = _SUMMARY(summary)
     if match is None:
         return None
     method, kind = match["method"], match["kind"]
-    ident = _scalar(match["id"])
+    message_id = _scalar(match["id"])
     params: dict[str, object] | None = {} if kind == "params" else None
     if method is not None:
-        return notification(method, params) if match["id"] is None else request(ident, method, params)
+        return notification(method, params) if match["id"] is None else request(message_id, method, params)
     if kind == "error":
-        return error(ident, None if match["code"] is None else int(match["code"]))
-    return result(ident) if kind == "result" and match["id"] is not None else None
+        return error(message_id, None if match["code"] is None else int(match["code"]))
+    return result(message_id) if kind == "result" and match["id"] is not None else None
 
 
 def _scalar(token: str | None) -> object:
@@ -295,5 +296,5 @@ FORM = Form(
     title="a Claude Desktop log",
     sniff=sniff,
     read=read,
-    lacks="Claude Desktop logs parsed messages, not the original bytes",
+    limitation="Claude Desktop logs parsed messages, not the original bytes",
 )

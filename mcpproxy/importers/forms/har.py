@@ -1,16 +1,16 @@
 """HAR files.
 
 HTTP archives (HAR 1.2), as browsers, HTTP debuggers and [`mcpproxy export`](../exports/har.md) write them. Such a log usually
-contains much besides MCP. Each origin that receives JSON-RPC by POST counts as a server and becomes a capture, `HOST.mcpcap`, with
+contains much other traffic. Each origin that receives JSON-RPC by POST counts as a server and becomes a capture, `HOST.mcpcap`, with
 its HTTP exchanges at paths that speak MCP and for `.well-known` documents. All other entries are skipped, and stderr says
 how many.
 
-**Where to find it.** In the developer tools of a browser: Network, then Export HAR. The file is where you save it.
+**Where to find it.** In the developer tools of a browser, choose Network, then Export HAR.
 
 **What the capture contains.** The HTTP exchanges, with heads, decoded bodies, and times to the millisecond. A file may
 be up to 128 MiB long, and the head of a request or response up to 512 KiB. An entry that cannot be read, or has a date
 after 2115, is left out. An entry without a time gets the time of the entry before it, marked as not exact. An entry without a
-response is imported as a request that was not answered.
+response is imported as an unanswered request.
 
 **What is missing.**
 
@@ -26,18 +26,18 @@ from binascii import a2b_base64
 from collections.abc import Iterator
 from typing import Any, Final, get_args
 
-from mcpproxy.importers.capture_lines import MAX_NS
+from mcpproxy.importers.capture_lines import MAX_STAMP_NS
 from mcpproxy.importers.case import Case
 from mcpproxy.importers.exchange_log import (
     EndedBy,
     LoggedExchange,
     StreamEvent,
     UnreadableExchange,
+    checked_method,
     checked_time,
-    checked_token,
-    is_web,
+    is_http_url,
     items_of,
-    looks_like_web,
+    looks_like_http_url,
 )
 from mcpproxy.importers.form import Form
 from mcpproxy.importers.har_start import har_scheme
@@ -46,14 +46,14 @@ from mcpproxy.importers.source import InvalidLine, Log, whole_json
 from mcpproxy.importers.times import SECOND_NS, stamp_of_date
 
 MAX_HAR_BYTES: Final = 128 << 20
-MS: Final = 1_000_000
-_PARTS: Final = ("blocked", "dns", "connect", "send", "wait", "receive")
-_TRANSFERRED: Final = frozenset({b"content-encoding", b"transfer-encoding"})
+MILLISECOND_NS: Final = 1_000_000
+_TIMING_NAMES: Final = ("blocked", "dns", "connect", "send", "wait", "receive")
+_TRANSFER_FIELDS: Final = frozenset({b"content-encoding", b"transfer-encoding"})
 _STREAM_END: Final = re.compile(rb"(?:\r\n|\n|\r){2}")
 
 
 def sniff(head: bytes, _file_name: str) -> bool:
-    """Whether it begins with the object `log`, and its first URL is not one of calls without HTTP."""
+    """Returns whether the log begins with the object `log`, and its first URL does not belong to a call without HTTP."""
     return har_scheme(head) not in (None, "mcp")
 
 
@@ -61,7 +61,7 @@ def read(log: Log) -> Iterator[Case | LeftOut | Remark]:
     """Reads a log.
 
     Raises:
-        InvalidLine: it is not HAR, is too large, or holds no MCP.
+        InvalidLine: the log is not HAR, is too large, or contains no MCP.
     """
     har = whole_json(log, "export fewer entries", MAX_HAR_BYTES)
     root = har.get("log") if isinstance(har, dict) else None
@@ -69,8 +69,8 @@ def read(log: Log) -> Iterator[Case | LeftOut | Remark]:
     if not isinstance(entries, list):
         raise InvalidLine("expected a list in `log.entries`")
     urls = [_url(entry) for entry in entries]
-    others = sum(not (is_web(url) or looks_like_web(url)) for url in urls if url is not None)
-    yield from items_of(_exchanges(entries, urls), others)
+    other_count = sum(not (is_http_url(url) or looks_like_http_url(url)) for url in urls if url is not None)
+    yield from items_of(_exchanges(entries, urls), other_count)
 
 
 def _exchanges(entries: list[Any], urls: list[str | None]) -> Iterator[LoggedExchange | UnreadableExchange]:
@@ -79,12 +79,12 @@ def _exchanges(entries: list[Any], urls: list[str | None]) -> Iterator[LoggedExc
     for number, (entry, url, stamp_ns) in enumerate(zip(entries, urls, stamps, strict=True)):
         place = f"entry {number}"
         latest_ns = latest_ns if stamp_ns is None else stamp_ns
-        if url is None or is_web(url):
+        if url is None or is_http_url(url):
             try:
-                yield _logged(entry, place, latest_ns)
-            except InvalidLine as wrong:
-                yield UnreadableExchange(place, str(wrong), url or "")
-        elif looks_like_web(url):
+                yield _logged_exchange(entry, place, latest_ns)
+            except InvalidLine as error:
+                yield UnreadableExchange(place, str(error), url or "")
+        elif looks_like_http_url(url):
             yield UnreadableExchange(place, "its URL is invalid", "")
 
 
@@ -94,65 +94,76 @@ def _url(entry: object) -> str | None:
     return url if isinstance(url, str) else None
 
 
-def _logged(entry: object, place: str, latest_ns: int | None) -> LoggedExchange:
-    """The exchange of an entry; `latest_ns` is its time, or that of the entry before it if it has none."""
+def _logged_exchange(entry: object, place: str, latest_ns: int | None) -> LoggedExchange:
+    """Returns the exchange of an entry.
+
+    Args:
+        entry: one of `log.entries`.
+        place: its position, for error messages.
+        latest_ns: its time, or the time of the last entry before it that has one.
+
+    Raises:
+        InvalidLine: the entry cannot be read.
+    """
     values = _object(entry, "an object")
     request = _object(values.get("request"), "an object in `request`")
     response = _optional(values, "response")
     content = _optional(response, "content", "response.content")
     date = values.get("startedDateTime")
-    begun_ns = latest_ns if date is None and latest_ns is not None else _date(date)
+    start_ns = latest_ns if date is None and latest_ns is not None else _date(date)
     timings = _optional(values, "timings")
-    ended_ns = begun_ns + _duration_ns(values.get("time"), timings)
-    if ended_ns >= MAX_NS:
+    end_ns = start_ns + _duration_ns(values.get("time"), timings)
+    if end_ns >= MAX_STAMP_NS:
         raise InvalidLine("`startedDateTime` plus `time` is after the year 2115")
-    answered_ns = max(begun_ns, ended_ns - round((_amount(timings.get("receive")) or 0) * MS))
+    response_ns = max(start_ns, end_ns - round((_amount(timings.get("receive")) or 0) * MILLISECOND_NS))
     status = response.get("status") or 0
     if type(status) is not int or not 0 <= status <= 999:
         raise InvalidLine("expected a status in `response.status`")
-    answer = _content(content)
-    events = _events(values, answer, begun_ns)
-    posted = _posted(request.get("postData"))
+    response_body = _response_body(content)
+    events = _events(values, response_body, start_ns)
+    request_body = _request_body(request.get("postData"))
     return LoggedExchange(
         place,
-        begun_ns,
-        answered_ns,
-        ended_ns,
-        _text(request, "url"),
-        checked_token(_text(request, "method").encode("utf-8", "replace")),
+        start_ns,
+        response_ns,
+        end_ns,
+        _request_text(request, "url"),
+        checked_method(_request_text(request, "method").encode("utf-8", "replace")),
         b"HTTP/1.1",
         _fields(request.get("headers")),
-        posted,
+        request_body,
         status,
         _string(response.get("statusText")).encode("utf-8", "replace"),
         _fields(response.get("headers")),
-        answer or b"".join(event.raw for event in events),
+        response_body or b"".join(event.raw for event in events),
         _peer(values),
         events,
         is_time_exact=date is not None,
-        lacks_body=not posted and _had_body(request.get("bodySize")),
+        lacks_request_body=not request_body and _had_body(request.get("bodySize")),
         ended_by=_ended_by(values),
-        lacks_answer=not answer and not events and _had_body(content.get("size"), response.get("bodySize")),
+        lacks_response_body=not response_body
+        and not events
+        and _had_body(content.get("size"), response.get("bodySize")),
     )
 
 
 def _duration_ns(time: object, timings: dict[str, Any]) -> int:
-    """How long an exchange took; some programs log only the parts of the time, and -1 for what they do not know."""
+    """Returns how long an exchange took. Some programs log only the parts of the time, and -1 for unknown values."""
     if time is None or (isinstance(time, int | float) and time < 0):
-        time = sum(_amount(timings.get(part)) or 0 for part in _PARTS)
-    return checked_time(time, "milliseconds in `time`", MS)
+        time = sum(_amount(timings.get(part)) or 0 for part in _TIMING_NAMES)
+    return checked_time(time, "milliseconds in `time`", MILLISECOND_NS)
 
 
 def _had_body(*sizes: object) -> bool:
-    """Whether one of the sizes of a body that is not in the log says that there was one; -1 stands for unknown."""
+    """Whether there was a body, by its sizes in the log. If all of them are unknown (-1 or missing), there may have been."""
     return any(type(size) is int and size > 0 for size in sizes) or all(size in (None, -1) for size in sizes)
 
 
-def _posted(posted: object) -> bytes:
-    return _string(posted.get("text")).encode("utf-8", "replace") if isinstance(posted, dict) else b""
+def _request_body(post_data: object) -> bytes:
+    return _string(post_data.get("text")).encode("utf-8", "replace") if isinstance(post_data, dict) else b""
 
 
-def _content(content: dict[str, Any]) -> bytes:
+def _response_body(content: dict[str, Any]) -> bytes:
     text = _string(content.get("text"))
     if content.get("encoding") == "base64":
         try:
@@ -162,35 +173,35 @@ def _content(content: dict[str, Any]) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def _events(entry: dict[str, Any], answer: bytes, begun_ns: int) -> list[StreamEvent]:
-    """The events of a stream, with their times if the entry holds them in any form."""
-    sent = entry.get("_eventSourceMessages")
-    if not answer and isinstance(sent, list):
-        return [_event(message) for message in sent if isinstance(message, dict)]
-    ours = entry.get("_mcp")
-    messages = ours.get("messages") if isinstance(ours, dict) else None
+def _events(entry: dict[str, Any], body: bytes, start_ns: int) -> list[StreamEvent]:
+    """Returns the events of a stream with their times; empty if the entry does not contain these."""
+    browser_events = entry.get("_eventSourceMessages")
+    if not body and isinstance(browser_events, list):
+        return [_event(message) for message in browser_events if isinstance(message, dict)]
+    extension = entry.get("_mcp")
+    messages = extension.get("messages") if isinstance(extension, dict) else None
     times = [
         _amount(message.get("time"))
         for message in (messages if isinstance(messages, list) else [])
         if isinstance(message, dict) and message.get("dir") == "s2c"
     ]
     pieces, start = [], 0
-    for end in _STREAM_END.finditer(answer):
-        pieces.append(answer[start : end.end()])
-        start = end.end()
-    named = [piece for piece in pieces if not piece.startswith(b"event: endpoint")]
-    if start < len(answer) or len(named) != len(times):
+    for match in _STREAM_END.finditer(body):
+        pieces.append(body[start : match.end()])
+        start = match.end()
+    message_pieces = [piece for piece in pieces if not piece.startswith(b"event: endpoint")]
+    if start < len(body) or len(message_pieces) != len(times):
         return []
-    stamps = iter(times)
+    remaining_times = iter(times)
     events = []
     for piece in pieces:
-        after = None if piece.startswith(b"event: endpoint") else next(stamps)
-        events.append(StreamEvent(None if after is None else begun_ns + round(after * MS), piece))
+        offset_ms = None if piece.startswith(b"event: endpoint") else next(remaining_times)
+        events.append(StreamEvent(None if offset_ms is None else start_ns + round(offset_ms * MILLISECOND_NS), piece))
     return events
 
 
 def _event(message: dict[str, Any]) -> StreamEvent:
-    """One of `_eventSourceMessages`: its time in seconds since 1970, its name, id and data."""
+    """Returns the event of a message in `_eventSourceMessages`, whose time is in seconds since 1970."""
     time, lines = _amount(message.get("time")), []
     for field, name in (("event", "eventName"), ("id", "eventId")):
         value = _string(message.get(name))
@@ -202,22 +213,22 @@ def _event(message: dict[str, Any]) -> StreamEvent:
 
 
 def _amount(value: object) -> float | None:
-    """A time that is not negative and not absurd."""
+    """Returns a time if it is neither negative nor absurd."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if is_number and 0 <= value < 1e12 else None  # type: ignore[operator,arg-type] # it is one
 
 
 def _peer(entry: dict[str, Any]) -> str:
-    ours = entry.get("_mcp")
-    peer = _string(ours.get("peer")) if isinstance(ours, dict) else ""
+    extension = entry.get("_mcp")
+    peer = _string(extension.get("peer")) if isinstance(extension, dict) else ""
     return peer if len(peer) <= 1024 else ""
 
 
 def _ended_by(entry: dict[str, Any]) -> EndedBy:
-    """Who ended the exchange, as our own exports say."""
-    ours = entry.get("_mcp")
-    by = ours.get("endedBy") if isinstance(ours, dict) else None
-    return next((known for known in get_args(EndedBy) if known == by), "complete")
+    """Returns what ended the exchange. Only mcpproxy's own exports contain this."""
+    extension = entry.get("_mcp")
+    ended_by = extension.get("endedBy") if isinstance(extension, dict) else None
+    return next((value for value in get_args(EndedBy) if value == ended_by), "complete")
 
 
 def _date(value: object) -> int:
@@ -235,21 +246,21 @@ def _fields(headers: object) -> list[tuple[bytes, bytes]]:
         for name, value in pairs
         if isinstance(name, str) and isinstance(value, str)
     ]
-    return [(name, value) for name, value in fields if name.lower() not in _TRANSFERRED]
+    return [(name, value) for name, value in fields if name.lower() not in _TRANSFER_FIELDS]
 
 
-def _object(value: object, what: str) -> dict[str, Any]:
+def _object(value: object, expected: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise InvalidLine(f"expected {what}")
+        raise InvalidLine(f"expected {expected}")
     return value
 
 
 def _optional(values: dict[str, Any], name: str, path: str = "") -> dict[str, Any]:
-    """An object that may be null or missing."""
+    """Returns a member that must be an object, or an empty one if it is null or missing."""
     return {} if values.get(name) is None else _object(values[name], f"an object in `{path or name}`")
 
 
-def _text(values: dict[str, Any], name: str) -> str:
+def _request_text(values: dict[str, Any], name: str) -> str:
     value = values.get(name)
     if not isinstance(value, str) or not value:
         raise InvalidLine(f"expected text in `request.{name}`")
@@ -264,6 +275,6 @@ FORM = Form(
     title="a HAR file",
     sniff=sniff,
     read=read,
-    lacks="HAR files do not record how bodies were compressed, or connections that failed before a request",
+    limitation="HAR files do not record how bodies were compressed, or connections that failed before a request",
     is_verbatim=True,
 )

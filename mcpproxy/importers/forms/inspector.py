@@ -22,17 +22,17 @@ each of its tabs:
 | Logs | `inspector-logs-SERVER-TIME.json` | the `notifications/message` of the server |
 | Console | `inspector-console-SERVER-TIME.json` | the server's stderr |
 
-Its list of servers (`mcp.json`) contains no conversation.
+Inspector's list of servers (`mcp.json`) contains no conversation.
 
 **Where to find it.** In the downloads folder of the browser. The session is the one between Inspector and the server, not that of
 another client.
 
 **What the capture contains.** See the table. Times are to the millisecond; a response has the time of its request plus its
-duration.
+duration. A file may be up to 32 MiB long.
 
 **What is missing.** The original text of messages, because they were parsed. From Protocol, messages that were cleared, and all but the newest 1,000
 (or as many as Inspector is set to keep). From Network, credentials, which Inspector masks, and the events of streams that were
-opened with GET. A file may be up to 32 MiB long.
+opened with GET.
 
 Sources: [types.ts](https://github.com/modelcontextprotocol/inspector/blob/main/core/mcp/types.ts) and
 [App.tsx](https://github.com/modelcontextprotocol/inspector/blob/main/clients/web/src/App.tsx) of version 2.3; version 2.12 writes the same.
@@ -47,27 +47,27 @@ from captures.verdict import Direction
 from mcpproxy.importers.exchange_log import (
     LoggedExchange,
     UnreadableExchange,
+    checked_method,
     checked_time,
-    checked_token,
-    is_web,
+    is_http_url,
     items_of,
 )
 from mcpproxy.importers.form import Form
-from mcpproxy.importers.log_items import Item, LeftOut, LoggedFrame, LoggedStderr, in_order
-from mcpproxy.importers.source import InvalidLine, Log, consumed, first_element, json_of, whole_json
+from mcpproxy.importers.log_items import Item, LeftOut, LoggedFrame, LoggedStderr, sorted_by_time
+from mcpproxy.importers.source import InvalidLine, Log, consume_entries, first_element, json_of, whole_json
 from mcpproxy.importers.times import stamp_of_date
 
-MS: Final = 1_000_000
+MILLISECOND_NS: Final = 1_000_000
 _FILE: Final = re.compile(
     r"inspector-(?:protocol(?:-(?:un)?pinned)?|history|logs|network|console)-(.+)-\d{4}-\d\d-\d\dT"
 ).match
 _CONSOLE: Final = "inspector-console-"
 _SIDES: Final[dict[object, Direction]] = {"client": "c2s", "server": "s2c"}
-_OTHER: Final[dict[Direction | None, Direction | None]] = {"c2s": "s2c", "s2c": "c2s", None: None}
+_OPPOSITE: Final[dict[Direction | None, Direction | None]] = {"c2s": "s2c", "s2c": "c2s", None: None}
 
 
 def sniff(head: bytes, file_name: str) -> bool:
-    """Whether it is an array whose first element is one of a tab."""
+    """Returns whether the log is an array whose first element has the format of a tab."""
     return _tab(first_element(head), file_name) is not None
 
 
@@ -75,7 +75,7 @@ def read(log: Log) -> Iterator[Item]:
     """Reads a log.
 
     Raises:
-        InvalidLine: it is too long, or is not the export of a tab.
+        InvalidLine: the log is too long, or is not the export of a tab.
     """
     entries = whole_json(log, "clear the tab before the next export")
     if not isinstance(entries, list):
@@ -87,16 +87,16 @@ def read(log: Log) -> Iterator[Item]:
     if tab is None:
         raise InvalidLine("expected what a tab of MCP Inspector exports")
     items: list[LoggedFrame | LoggedStderr] = []
-    for number, entry in consumed(entries):
+    for number, entry in consume_entries(entries):
         try:
             items += _READERS[tab](_object(entry, "an object"), name)
-        except InvalidLine as wrong:
-            yield LeftOut(f"entry {number}", str(wrong), name)
-    yield from in_order(items)
+        except InvalidLine as error:
+            yield LeftOut(f"entry {number}", str(error), name)
+    yield from sorted_by_time(items)
 
 
 def _tab(entry: object, file_name: str) -> str | None:
-    """The tab that exports such an entry."""
+    """Returns the tab that exports such entries, or None."""
     if not isinstance(entry, dict):
         return None
     if entry.get("direction") in ("request", "response", "notification") and isinstance(entry.get("message"), dict):
@@ -110,9 +110,9 @@ def _tab(entry: object, file_name: str) -> str | None:
 
 
 def _server(log: Log) -> str:
-    """The server, as the name of the file has it."""
-    named = _FILE(log.file_name)
-    return unquote(named[1]) if named else log.name
+    """Returns the name of the server, by the name of the file."""
+    match = _FILE(log.file_name)
+    return unquote(match[1]) if match else log.name
 
 
 # ---- messages
@@ -125,11 +125,13 @@ def _messages(entry: dict[str, Any], name: str) -> list[LoggedFrame | LoggedStde
     frames: list[LoggedFrame | LoggedStderr] = [LoggedFrame(name, side, json_of(message), stamp_ns)]
     if response is not None:
         duration = entry.get("duration")
-        ended_ns = None
+        response_ns = None
         if stamp_ns is not None and duration is not None:
-            ended_ns = stamp_ns + checked_time(duration, "milliseconds in `duration`", MS)
-        answer = json_of(_object(response, "an object in `response`"))
-        frames.append(LoggedFrame(name, _OTHER[side], answer, ended_ns or stamp_ns, ended_ns is not None))
+            response_ns = stamp_ns + checked_time(duration, "milliseconds in `duration`", MILLISECOND_NS)
+        raw_response = json_of(_object(response, "an object in `response`"))
+        frames.append(
+            LoggedFrame(name, _OPPOSITE[side], raw_response, response_ns or stamp_ns, response_ns is not None)
+        )
     return frames
 
 
@@ -153,40 +155,48 @@ _READERS: Final = {"protocol": _messages, "logs": _log_message, "console": _stde
 
 
 def _exchanges(entries: list[Any]) -> Iterator[LoggedExchange | UnreadableExchange]:
-    for number, entry in consumed(entries):
+    for number, entry in consume_entries(entries):
         try:
             yield _exchange(_object(entry, "an object"), f"entry {number}")
-        except InvalidLine as wrong:
-            yield UnreadableExchange(f"entry {number}", str(wrong), "")
+        except InvalidLine as error:
+            yield UnreadableExchange(f"entry {number}", str(error), "")
 
 
 def _exchange(entry: dict[str, Any], place: str) -> LoggedExchange:
-    begun_ns, url = stamp_of_date(entry.get("timestamp")), entry.get("url")
-    if begun_ns is None:
+    start_ns, url = stamp_of_date(entry.get("timestamp")), entry.get("url")
+    if start_ns is None:
         raise InvalidLine("expected a date and time from 1970 to 2115 in `timestamp`")
-    if not isinstance(url, str) or not is_web(url):
+    if not isinstance(url, str) or not is_http_url(url):
         raise InvalidLine("expected the URL of a server in `url`")
     duration, status = entry.get("duration"), entry.get("responseStatus")
-    ended_ns = begun_ns if duration is None else begun_ns + checked_time(duration, "milliseconds in `duration`", MS)
-    method, body, answer = _text(entry.get("method")), entry.get("requestBody"), entry.get("responseBody")
-    is_answered = type(status) is int and 0 < status <= 999
+    end_ns = (
+        start_ns
+        if duration is None
+        else start_ns + checked_time(duration, "milliseconds in `duration`", MILLISECOND_NS)
+    )
+    method, request_body, response_body = (
+        _text(entry.get("method")),
+        entry.get("requestBody"),
+        entry.get("responseBody"),
+    )
+    has_response = type(status) is int and 0 < status <= 999
     return LoggedExchange(
         place,
-        begun_ns,
-        ended_ns,
-        ended_ns,
+        start_ns,
+        end_ns,
+        end_ns,
         url,
-        checked_token(method.encode("utf-8", "replace")),
+        checked_method(method.encode("utf-8", "replace")),
         b"HTTP/1.1",
         _fields(entry.get("requestHeaders")),
-        _text(body).encode("utf-8", "replace"),
-        status if is_answered else 0,  # type: ignore[arg-type] # it is a number
+        _text(request_body).encode("utf-8", "replace"),
+        status if has_response else 0,  # type: ignore[arg-type] # it is a number
         _text(entry.get("responseStatusText")).encode("utf-8", "replace"),
         _fields(entry.get("responseHeaders")),
-        _text(answer).encode("utf-8", "replace"),
-        lacks_body=body is None and method == "POST",
-        lacks_answer=answer is None and status not in (202, 204),
-        ended_by="complete" if is_answered else "error",
+        _text(response_body).encode("utf-8", "replace"),
+        lacks_request_body=request_body is None and method == "POST",
+        lacks_response_body=response_body is None and status not in (202, 204),
+        ended_by="complete" if has_response else "error",
     )
 
 
@@ -195,9 +205,9 @@ def _fields(headers: object) -> list[tuple[bytes, bytes]]:
     return [(name.encode("utf-8", "replace"), _text(value).encode("utf-8", "replace")) for name, value in pairs]
 
 
-def _object(value: object, what: str) -> dict[str, Any]:
+def _object(value: object, expected: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise InvalidLine(f"expected {what}")
+        raise InvalidLine(f"expected {expected}")
     return value
 
 
@@ -209,5 +219,5 @@ FORM = Form(
     title="an MCP Inspector export",
     sniff=sniff,
     read=read,
-    lacks="MCP Inspector exports parsed messages, and only those that it still shows",
+    limitation="MCP Inspector exports parsed messages, and only those that it still shows",
 )

@@ -1,7 +1,7 @@
 """mcp-tape traces.
 
-The JSONL files of mcp-tape: the first line is about the session, the next ones each contain a message, and the last one says how the
-server ended:
+mcp-tape writes JSONL files. The first line describes the session, each of the next ones contains a message, and the last one says how
+the server ended:
 
     {"v":1,"type":"meta","startedAt":"…","label":"files",…}
     {"t":"2026-11-20T10:15:02.123Z","dir":"in","raw":{"jsonrpc":"2.0",…}}
@@ -9,7 +9,7 @@ server ended:
 
 `in` comes from the client, `out` from the server.
 
-**Where to find it.** In the folder that mcp-tape was given.
+**Where to find it.** In the folder that mcp-tape was told to write to.
 
 **What the capture contains.** The messages, their times, and how the server ended; the label becomes the name. A rotated
 file has no first line, so the start of the session counts as not observed (`observed_start` is false), and rules with the
@@ -31,12 +31,12 @@ from mcpproxy.importers.source import InvalidLine, Log, first_object, object_of
 from mcpproxy.importers.times import stamp_of_date
 
 _SIDES: Final[dict[object, Any]] = {"in": "c2s", "out": "s2c"}
-# Its writer puts `raw` last, so the text of a message can be kept with every digit.
+# mcp-tape writes `raw` last, so the text of a message can be copied with the original digits of its numbers.
 _VERBATIM: Final = re.compile(rb'\s*\{"t":"[^"\\]{1,64}","dir":"(?:in|out)","raw":(.*)\}\s*', re.DOTALL)
 
 
 def sniff(head: bytes, _file_name: str) -> bool:
-    """Whether the first line is about the session, or a message."""
+    """Returns whether the first line describes the session, or contains a message."""
     values = first_object(head)
     is_message = isinstance(values.get("t"), str) and values.get("dir") in ("in", "out") and "raw" in values
     return is_message or (values.get("type") == "meta" and "v" in values and "startedAt" in values)
@@ -46,7 +46,7 @@ def read(log: Log) -> Iterator[LoggedFrame | ServerStart | ServerExit]:
     """Reads a log.
 
     Raises:
-        InvalidLine: a line is not one of a trace.
+        InvalidLine: a line is invalid, or the log has no message.
     """
     name, is_empty = log.name, True
     for number, line in log.lines():
@@ -69,8 +69,8 @@ def read(log: Log) -> Iterator[LoggedFrame | ServerStart | ServerExit]:
             stamp_ns = stamp_of_date(values.get("t"))
             if stamp_ns is None:
                 raise InvalidLine("expected a date and time in `t`")
-        except InvalidLine as wrong:
-            raise InvalidLine(f"line {number}: {wrong}") from None
+        except InvalidLine as error:
+            raise InvalidLine(f"line {number}: {error}") from None
         is_empty = False
         yield LoggedFrame(name, side, _text_of(line, values["raw"]), stamp_ns)
     if is_empty:
@@ -78,7 +78,7 @@ def read(log: Log) -> Iterator[LoggedFrame | ServerStart | ServerExit]:
 
 
 def _label(values: dict[str, Any]) -> str | None:
-    """The name of the session, if a line has one."""
+    """Returns the name of the session, or None if its first line has none."""
     if values.get("v") != 1:
         raise InvalidLine("expected version 1 in `v`")
     label = values.get("label")
@@ -86,9 +86,9 @@ def _label(values: dict[str, Any]) -> str | None:
 
 
 def _text_of(line: bytes, value: object) -> bytes:
-    verbatim = _VERBATIM.fullmatch(line)
-    if verbatim is not None:
-        text = verbatim[1].strip()
+    match = _VERBATIM.fullmatch(line)
+    if match is not None:
+        text = match[1].strip()
         try:
             if b"\n" not in text and loads(text) == value:
                 return text
@@ -101,6 +101,6 @@ FORM = Form(
     title="an mcp-tape trace",
     sniff=sniff,
     read=read,
-    lacks="mcp-tape does not record lines that are not JSON, stderr, or the original bytes",
+    limitation="mcp-tape does not record lines that are not JSON, stderr, or the original bytes",
     is_strict=True,
 )

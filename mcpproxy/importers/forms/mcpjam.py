@@ -1,7 +1,7 @@
 """MCPJam Inspector logs.
 
-[MCPJam Inspector](https://github.com/MCPJam/inspector) shows the messages that it exchanges with servers, and exports them as one
-JSON file, the newest first:
+[MCPJam Inspector](https://github.com/MCPJam/inspector) shows its messages to and from servers, and exports them as one JSON file, the
+newest first:
 
     [
       {
@@ -23,9 +23,8 @@ server, not that of another client.
 
 **What the capture contains.** The messages, with their times in milliseconds. Each server gets a capture.
 
-**What is missing.** The original text of messages, because they were parsed. Messages that the filter hid when the file was exported, and stderr.
-Entries that are not messages with a server, such as those of OAuth, HTTP and apps, are skipped. The CLI replaces secrets. A file may
-be up to 32 MiB long.
+**What is missing.** The original text of messages, because they were parsed; messages that the filter hid when the file was exported; stderr.
+Entries about anything else, such as OAuth, HTTP and apps, are skipped. The CLI replaces secrets. A file may be up to 32 MiB long.
 
 Sources: [logger-view.tsx](https://github.com/MCPJam/inspector/blob/main/mcpjam-inspector/client/src/components/logger-view.tsx) and
 [rpc-logs.ts](https://github.com/MCPJam/inspector/blob/main/cli/src/lib/rpc-logs.ts) of version 2.45.
@@ -37,8 +36,8 @@ from typing import Any, Final
 
 from captures.verdict import Direction
 from mcpproxy.importers.form import Form
-from mcpproxy.importers.log_items import Item, LeftOut, LoggedFrame, in_order
-from mcpproxy.importers.source import InvalidLine, Log, consumed, first_element, json_of, whole_json
+from mcpproxy.importers.log_items import Item, LeftOut, LoggedFrame, sorted_by_time
+from mcpproxy.importers.source import InvalidLine, Log, consume_entries, first_element, json_of, whole_json
 from mcpproxy.importers.times import stamp_of_date
 
 _SIDES: Final[dict[object, Direction]] = {"SEND": "c2s", "RECEIVE": "s2c", "send": "c2s", "receive": "s2c"}
@@ -48,7 +47,7 @@ _RPC_LOGS: Final = re.compile(rb'"_rpcLogs"\s*:\s*\[\s*\{').search
 
 
 def sniff(head: bytes, _file_name: str) -> bool:
-    """Whether it is an array whose first element is an entry, or an object with entries of the CLI."""
+    """Returns whether the log is an array whose first element is an entry, or an object with entries of the CLI."""
     if _OBJECT(head):
         return _RPC_LOGS(head) is not None
     return first_element(head).keys() >= _MEMBERS
@@ -58,23 +57,23 @@ def read(log: Log) -> Iterator[Item]:
     """Reads a log.
 
     Raises:
-        InvalidLine: it is too long, or is not what MCPJam Inspector writes.
+        InvalidLine: the log is too long, or MCPJam Inspector did not write it.
     """
-    read_log = whole_json(log, "clear the logs before the next export")
-    entries = read_log.get("_rpcLogs") if isinstance(read_log, dict) else read_log
+    content = whole_json(log, "clear the logs before the next export")
+    entries = content.get("_rpcLogs") if isinstance(content, dict) else content
     if not isinstance(entries, list):
         raise InvalidLine("expected a list of entries")
     frames = []
-    for number, entry in consumed(entries):
+    for number, entry in consume_entries(entries):
         try:
             frames += _frames(entry, log.name)
-        except InvalidLine as wrong:
-            yield LeftOut(f"entry {number}", str(wrong))
-    yield from in_order(frames if isinstance(read_log, dict) else reversed(frames))
+        except InvalidLine as error:
+            yield LeftOut(f"entry {number}", str(error))
+    yield from sorted_by_time(frames if isinstance(content, dict) else reversed(frames))
 
 
 def _frames(entry: object, default_name: str) -> list[LoggedFrame]:
-    """The message of an entry, if it has one that was exchanged with a server."""
+    """Returns the message of an entry; empty if the entry is not about a message to or from a server."""
     if not isinstance(entry, dict):
         raise InvalidLine("expected an object")
     side, name = _SIDES.get(entry.get("direction")), entry.get("serverName") or entry.get("serverId")
@@ -83,14 +82,14 @@ def _frames(entry: object, default_name: str) -> list[LoggedFrame]:
     message: Any = entry.get("payload", entry.get("message"))
     if not isinstance(message, dict | list):
         raise InvalidLine("expected a message in `payload` or `message`")
-    ident = entry.get("serverId")
+    server_id = entry.get("serverId")
     return [
         LoggedFrame(
             name if isinstance(name, str) else default_name,
             side,
             json_of(message),
             stamp_of_date(entry.get("timestamp")),
-            session=ident if isinstance(ident, str) else "",
+            session=server_id if isinstance(server_id, str) else "",
         )
     ]
 
@@ -99,5 +98,5 @@ FORM = Form(
     title="an MCPJam Inspector log",
     sniff=sniff,
     read=read,
-    lacks="MCPJam Inspector exports parsed messages, and only those that it still shows",
+    limitation="MCPJam Inspector exports parsed messages, and only those that it still shows",
 )

@@ -1,9 +1,9 @@
 """mitmproxy flow files.
 
-Files that `mitmdump -w FILE` and the Save command of mitmproxy write. Flows are grouped by server as in [HAR files](har.md).
+`mitmdump -w FILE` and the Save command of mitmproxy write flow files. Flows are grouped by server as in [HAR files](har.md).
 
-**Where to find it.** Where you save it. `mitmdump --mode reverse:http://127.0.0.1:8000 -w FILE` logs one
-server. This was tested with mitmproxy 11 and 12, which write version 21 of the flow format; later versions can be imported
+**Where to find it.** Wherever you save it. `mitmdump --mode reverse:http://127.0.0.1:8000 -w FILE` logs one
+server. The import was tested with mitmproxy 11 and 12, which write version 21 of the flow format; later versions can be imported
 as long as the members of a flow stay the same.
 
 **What the capture contains.** The HTTP exchanges with their heads, bodies and times. A file may contain up to 256 MiB of
@@ -15,7 +15,7 @@ left out, too.
 | missing | what the capture has instead |
 |---|---|
 | when each event of a stream arrived | the time at which the stream ended, marked as not exact |
-| bodies that were streamed through | empty bodies, marked as missing |
+| bodies that mitmproxy streamed without keeping them | empty bodies, marked as missing |
 | how bodies were split into chunks, connections that failed before a request, and HTTP/2 | requests are recorded as HTTP/1.1 |
 """
 
@@ -27,9 +27,9 @@ from mcpproxy.importers.case import Case
 from mcpproxy.importers.exchange_log import (
     LoggedExchange,
     UnreadableExchange,
+    checked_method,
     checked_time,
-    checked_token,
-    is_web,
+    is_http_url,
     items_of,
 )
 from mcpproxy.importers.form import Form
@@ -39,17 +39,17 @@ from mcpproxy.importers.times import SECOND_NS
 from mcpproxy.wording.counts import count_text
 
 MAX_FLOW_BYTES: Final = 64 << 20
-"""Bytes of a flow."""
+"""The size of one flow."""
 MAX_TOTAL_FLOW_BYTES: Final = 256 << 20
-"""Bytes of all flows of a file: they are sorted by server before anything is written."""
+"""The size of all flows in a file: all are read before anything is written, because they are sorted by server."""
 MAX_FLOW_DEPTH: Final = 32
-LENGTH_DIGITS: Final = 10
-NUMBER_DIGITS: Final = 40
+MAX_LENGTH_DIGITS: Final = 10
+MAX_NUMBER_DIGITS: Final = 40
 _START: Final = re.compile(rb"[0-9]{1,10}:[0-9]{1,10}:[a-z_]+[,;]").match
 
 
 def sniff(head: bytes, _file_name: str) -> bool:
-    """Whether it begins with the length of a flow, and that of the name of its first member."""
+    """Returns whether the log begins with the length of a flow, and that of the name of its first member."""
     return _START(head) is not None
 
 
@@ -57,89 +57,89 @@ def read(log: Log) -> Iterator[Case | LeftOut | Remark]:
     """Reads a log.
 
     Raises:
-        InvalidLine: it is not a flow file, or holds no MCP.
+        InvalidLine: the log is not a flow file, or contains no MCP.
     """
-    flows = _Flows()
+    flows = _FlowReader()
     exchanges = list(flows.exchanges(log.file))
-    yield from items_of(exchanges, flows.others)
-    if flows.bodiless:
-        them = "it" if flows.bodiless == 1 else "them"
-        missing = count_text(flows.bodiless, "body", "bodies")
-        yield Remark(f"{missing} missing: mitmproxy streamed {them} without keeping {them}")
+    yield from items_of(exchanges, flows.other_count)
+    if flows.missing_body_count:
+        pronoun = "it" if flows.missing_body_count == 1 else "them"
+        missing_bodies = count_text(flows.missing_body_count, "body", "bodies")
+        yield Remark(f"{missing_bodies} missing: mitmproxy streamed {pronoun} without keeping {pronoun}")
 
 
-class _Flows:
-    """The content of a file."""
+class _FlowReader:
+    """Reads the flows of a file, and counts other flows and missing bodies."""
 
     def __init__(self) -> None:
-        self.others = 0
-        """Flows that are not HTTP."""
-        self.bodiless = 0
-        """Bodies that were streamed through, so that mitmproxy did not keep them."""
+        self.other_count = 0
+        """The number of flows that are not HTTP."""
+        self.missing_body_count = 0
+        """The number of bodies that mitmproxy streamed without keeping them."""
 
     def exchanges(self, file: BinaryIO) -> Iterator[LoggedExchange | UnreadableExchange]:
-        """Yields the exchanges of a file; what follows bytes that are not a flow is left out."""
-        number = total = 0
+        """Yields the exchanges of a file, up to the first bytes that are not a flow."""
+        number = total_size = 0
         try:
             for number, (flow, size) in enumerate(_netstrings(file), 1):
-                total += size
-                if total > MAX_TOTAL_FLOW_BYTES:
+                total_size += size
+                if total_size > MAX_TOTAL_FLOW_BYTES:
                     raise InvalidLine(f"more than {MAX_TOTAL_FLOW_BYTES >> 20} MiB of flows; save fewer")
                 yield from self._exchange(flow, f"flow {number - 1}")
-        except InvalidLine as wrong:
+        except InvalidLine as error:
             if not number:
                 raise
-            yield UnreadableExchange(f"flow {number}", f"{wrong}; everything after it is left out", "")
+            yield UnreadableExchange(f"flow {number}", f"{error}; everything after it is left out", "")
         if not number:
             raise InvalidLine("expected a flow, such as `mitmdump -w FILE` writes")
 
     def _exchange(self, flow: Any, place: str) -> Iterator[LoggedExchange | UnreadableExchange]:
         if isinstance(flow, dict) and flow.get("type") != "http":
-            self.others += 1
+            self.other_count += 1
             return
         try:
             if not isinstance(flow, dict):
                 raise InvalidLine("expected a flow")
-            yield _logged(flow, place, self)
-        except InvalidLine as wrong:
-            yield UnreadableExchange(place, str(wrong), "")
+            yield _logged_exchange(flow, place, self)
+        except InvalidLine as error:
+            yield UnreadableExchange(place, str(error), "")
 
 
-def _logged(flow: dict[str, Any], place: str, flows: _Flows) -> LoggedExchange:
+def _logged_exchange(flow: dict[str, Any], place: str, flows: _FlowReader) -> LoggedExchange:
     request = _object(flow.get("request"), "request")
     response = flow.get("response")
-    answer = response if isinstance(response, dict) else {}
-    begun_ns = checked_time(request.get("timestamp_start"), "seconds in `timestamp_start`", SECOND_NS)
+    response_values = response if isinstance(response, dict) else {}
+    start_ns = checked_time(request.get("timestamp_start"), "seconds in `timestamp_start`", SECOND_NS)
     bodies = []
-    for message in (request, answer):
+    for message in (request, response_values):
         content = message.get("content", b"")
-        flows.bodiless += content is None
+        flows.missing_body_count += content is None
         bodies.append(content if isinstance(content, bytes) else b"")
     error = flow.get("error")
-    ends = [
-        _time(answer.get("timestamp_end")),
-        _time(answer.get("timestamp_start")),
+    end_times = [
+        _time(response_values.get("timestamp_end")),
+        _time(response_values.get("timestamp_start")),
         _time(error.get("timestamp")) if isinstance(error, dict) else None,
     ]
-    ended_ns = next((end for end in ends if end is not None), begun_ns)
-    status = answer.get("status_code", 0)
+    end_ns = next((time_ns for time_ns in end_times if time_ns is not None), start_ns)
+    status = response_values.get("status_code", 0)
     return LoggedExchange(
         place,
-        begun_ns,
-        _time(answer.get("timestamp_start")) or ended_ns,
-        ended_ns,
+        start_ns,
+        _time(response_values.get("timestamp_start")) or end_ns,
+        end_ns,
         _url(request),
-        checked_token(_bytes(request.get("method"))),
+        checked_method(_bytes(request.get("method"))),
         b"HTTP/1.1",
         _fields(request.get("headers")),
         bodies[0],
         status if type(status) is int and 0 <= status <= 999 else 0,
-        _bytes(answer.get("reason")),
-        _fields(answer.get("headers")),
+        _bytes(response_values.get("reason")),
+        _fields(response_values.get("headers")),
         bodies[1],
         _peer(flow.get("client_conn")),
-        lacks_body=request.get("content", b"") is None,
-        lacks_answer=answer.get("content", b"") is None,
+        lacks_request_body=request.get("content", b"") is None,
+        lacks_response_body=response_values.get("content", b"") is None,
     )
 
 
@@ -148,19 +148,19 @@ def _url(request: dict[str, Any]) -> str:
     if scheme not in (b"http", b"https") or not isinstance(host, str) or type(port) is not int:
         raise InvalidLine("expected scheme, host and port of a request")
     path = _bytes(request.get("path")).decode("utf-8", "backslashreplace")
-    named = f"[{host}]" if ":" in host else host
-    usual = {b"http": 80, b"https": 443}[scheme]
-    url = f"{scheme.decode()}://{named}{'' if port == usual else f':{port}'}{path}"
-    if not is_web(url):
+    url_host = f"[{host}]" if ":" in host else host
+    default_port = {b"http": 80, b"https": 443}[scheme]
+    url = f"{scheme.decode()}://{url_host}{'' if port == default_port else f':{port}'}{path}"
+    if not is_http_url(url):
         raise InvalidLine("expected scheme, host and port of a request")
     return url
 
 
 def _peer(connection: object) -> str:
-    name = connection.get("peername") if isinstance(connection, dict) else None
-    if not isinstance(name, list) or len(name) < 2 or not isinstance(name[0], str) or len(name[0]) > 256:
+    address = connection.get("peername") if isinstance(connection, dict) else None
+    if not isinstance(address, list) or len(address) < 2 or not isinstance(address[0], str) or len(address[0]) > 256:
         return ""
-    return f"{name[0]}:{name[1]}" if type(name[1]) is int else ""
+    return f"{address[0]}:{address[1]}" if type(address[1]) is int else ""
 
 
 def _fields(headers: object) -> list[tuple[bytes, bytes]]:
@@ -189,23 +189,23 @@ def _object(value: object, name: str) -> dict[str, Any]:
 
 # ---- typed netstrings: `LENGTH:DATA` and a letter for the type (https://tnetstrings.info, with `;` for text)
 #
-# The reader is our own, some fifty lines, because mitmproxy's own pins dozens of packages to its versions. It is strict,
-# and bounded by the length of the file, by the size of a flow, and in depth.
+# This reader of some fifty lines exists because mitmproxy, which has one, pins dozens of packages to certain versions.
+# It is strict, and limits the total size, the size of a flow, and the depth.
 
 
 def _netstrings(file: BinaryIO) -> Iterator[tuple[Any, int]]:
-    """The values of a file, each with its size.
+    """Yields the values of a file, each with its size.
 
     Raises:
-        InvalidLine: it is not a sequence of netstrings.
+        InvalidLine: the file is not a sequence of netstrings.
     """
     offset = 0
-    while first := file.read(1):
+    while char := file.read(1):
         digits = b""
-        while first.isdigit() and len(digits) < LENGTH_DIGITS:
-            digits += first
-            first = file.read(1)
-        if first != b":" or not digits or int(digits) > MAX_FLOW_BYTES:
+        while char.isdigit() and len(digits) < MAX_LENGTH_DIGITS:
+            digits += char
+            char = file.read(1)
+        if char != b":" or not digits or int(digits) > MAX_FLOW_BYTES:
             raise InvalidLine(f"byte {offset}: expected a flow of mitmproxy, of at most {MAX_FLOW_BYTES >> 20} MiB")
         size = int(digits)
         data = file.read(size + 1)
@@ -225,7 +225,7 @@ def _value(kind: int, data: memoryview, offset: int, depth: int) -> Any:
         if letter == ";":
             return data.tobytes().decode()
         if letter in "#^":
-            if len(data) > NUMBER_DIGITS:
+            if len(data) > MAX_NUMBER_DIGITS:
                 raise ValueError
             return int(data.tobytes()) if letter == "#" else float(data.tobytes())
         if letter == "!":
@@ -246,24 +246,24 @@ def _value(kind: int, data: memoryview, offset: int, depth: int) -> Any:
 
 
 def _items(data: memoryview, offset: int, depth: int) -> Iterator[Any]:
-    at = 0
-    while at < len(data):
-        prefix = data[at : at + LENGTH_DIGITS + 1].tobytes()
+    position = 0
+    while position < len(data):
+        prefix = data[position : position + MAX_LENGTH_DIGITS + 1].tobytes()
         digits, colon, _ = prefix.partition(b":")
         if not colon or not digits.isdigit():
             raise InvalidLine(f"byte {offset}: expected the length of a value")
-        start = at + len(digits) + 1
+        start = position + len(digits) + 1
         end = start + int(digits)
         if end >= len(data):
             raise InvalidLine(f"byte {offset}: a value is longer than what holds it")
         yield _value(data[end], data[start:end], offset, depth + 1)
-        at = end + 1
+        position = end + 1
 
 
 FORM = Form(
     title="a mitmproxy flow file",
     sniff=sniff,
     read=read,
-    lacks="flow files do not record how bodies were split into chunks, or connections that failed before a request",
+    limitation="flow files do not record how bodies were split into chunks, or connections that failed before a request",
     is_verbatim=True,
 )

@@ -1,6 +1,6 @@
 """Frames, one per line.
 
-The frames of one conversation over stdio, of any length, as a logger of a few lines of code could write them:
+The file contains one conversation over stdio, of any length. A few lines of code can write it:
 
     {"t":1795169702000000000,"dir":"c2s","raw":"{\\"jsonrpc\\":\\"2.0\\",\\"id\\":1,\\"method\\":\\"ping\\"}"}
 
@@ -11,12 +11,12 @@ The frames of one conversation over stdio, of any length, as a logger of a few l
 | `raw` | The text of the line on the wire, without its LF |
 | `raw_b64` | Instead of `raw`, if the line is not UTF-8: the same in base64 |
 
-**Where to find it.** Wherever your own logger writes it: this is the simplest format to write.
+**Where to find it.** Wherever your own logger writes it. No other format that `import` reads is simpler to write.
 
 **What the capture contains.** The bytes and times of the frames, exactly. The client's first message decides whether
 the start of the session was observed. It was, if that message is `initialize`, `server/discover`, or any request with
 the protocol version in its `_meta`. Otherwise the start of the session counts as not observed (`observed_start` is false), and rules with the
-[mark S](../commands/rule.md#marks) report nothing, so `check` does not report as missing what may have come before. The same applies
+[mark S](../commands/rule.md#marks) report nothing: what `check` would report as missing may have come before. The same applies
 if the client sends nothing within the first 1,000 frames or the first MiB.
 
 **What is missing.** Stderr, and how the server ended. If any line is invalid, nothing is imported.
@@ -24,14 +24,14 @@ if the client sends nothing within the first 1,000 frames or the first MiB.
 
 from collections.abc import Iterator
 
-from mcpproxy.importers.capture_lines import MAX_NS
+from mcpproxy.importers.capture_lines import MAX_STAMP_NS
 from mcpproxy.importers.form import Form
 from mcpproxy.importers.log_items import LoggedFrame
 from mcpproxy.importers.source import InvalidLine, Log, first_object, object_of, raw_of
 
 
 def sniff(head: bytes, _file_name: str) -> bool:
-    """Whether the first line is a frame."""
+    """Returns whether the first line is a frame."""
     values = first_object(head)
     return {"t", "dir"} <= values.keys() and type(values["t"]) is int and bool({"raw", "raw_b64"} & values.keys())
 
@@ -42,22 +42,22 @@ def read(log: Log) -> Iterator[LoggedFrame]:
     Raises:
         InvalidLine: a line is not a frame.
     """
-    before_ns = -1
+    previous_ns = -1
     for number, line in log.lines():
         try:
             values = object_of(line)
             t_ns, side, raw = values.get("t"), values.get("dir"), raw_of(values)
-            if type(t_ns) is not int or not 0 <= t_ns < MAX_NS:
+            if type(t_ns) is not int or not 0 <= t_ns < MAX_STAMP_NS:
                 raise InvalidLine("expected whole nanoseconds in `t`")
             if side not in ("c2s", "s2c"):
                 raise InvalidLine("expected `c2s` or `s2c` in `dir`")
-            if t_ns < before_ns:
+            if t_ns < previous_ns:
                 raise InvalidLine("`t` is earlier than in the line above")
-        except InvalidLine as wrong:
-            raise InvalidLine(f"line {number}: {wrong}") from None
-        before_ns = t_ns
+        except InvalidLine as error:
+            raise InvalidLine(f"line {number}: {error}") from None
+        previous_ns = t_ns
         yield LoggedFrame(log.name, side, raw, t_ns)
-    if before_ns < 0:
+    if previous_ns < 0:
         raise InvalidLine("expected lines such as " + '{"t":0,"dir":"c2s","raw":"{}"}')
 
 

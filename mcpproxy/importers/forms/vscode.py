@@ -6,7 +6,7 @@ Visual Studio Code has a log for each MCP server. At the right level, it contain
     2026-03-01 10:12:05.380 [debug] [server -> editor] {"jsonrpc":"2.0","id":1,"result":{}}
     2026-03-01 10:12:05.391 [warning] [server stderr] reading notes.txt
 
-**Where to find it.** The Output panel (`MCP: List Servers`, the server, `Show Output`), from which it can be copied, or the
+**Where to find it.** In the Output panel (`MCP: List Servers`, the server, `Show Output`), from which you can copy it, or in the
 file `mcpServer.mcp.config.….NAME.log` under
 
 | system | folder |
@@ -15,15 +15,15 @@ file `mcpServer.mcp.config.….NAME.log` under
 | Windows | `%APPDATA%\\Code\\logs\\…\\windowN` |
 | Linux | `~/.config/Code/logs/…/windowN` |
 
-Messages are logged at the level `debug`, in versions of 2025 at `trace`: set it with `Developer: Set Log Level` before the server
-starts. Editors based on VS Code write the same logs.
+Messages are logged at the level `debug`, or `trace` in versions of 2025. Set the level with `Developer: Set Log Level` before the
+server starts. Editors based on VS Code write the same logs.
 
 **What the capture contains.** The messages between two starts of a server, with their times in milliseconds, the server's
 stderr, its exit status, and lines of its stdout that are not JSON.
 
 **What is missing.** The original bytes, because messages were parsed. Times have no zone and are assumed to be in the zone of this machine; set `TZ` to
-import a log from elsewhere. If the server is reached over HTTP, the HTTP exchanges. At levels other than `debug` and `trace`, the
-messages.
+import a log from elsewhere. The log has no HTTP exchanges, even if the server is reached over HTTP, and no messages at levels other
+than `debug` and `trace`.
 
 Sources: [mcpServerRequestHandler.ts](https://github.com/microsoft/vscode/blob/main/src/vs/workbench/contrib/mcp/common/mcpServerRequestHandler.ts),
 [extHostMcpNode.ts](https://github.com/microsoft/vscode/blob/main/src/vs/workbench/api/node/extHostMcpNode.ts),
@@ -55,7 +55,7 @@ from mcpproxy.importers.log_items import (
 from mcpproxy.importers.source import Log, is_json
 
 _STARTING: Final = b"Starting server "
-_HOSTED: Final = b"Starting server from "
+_STARTING_FROM_HOST: Final = b"Starting server from "
 """`Starting server from LocalProcess extension host` follows."""
 _EXITED: Final = re.compile(rb"Connection state: Error Process exited with code (\d{1,10})$").match
 _STOPPING: Final = b"Stopping server "
@@ -74,27 +74,27 @@ _NAMED_FILE: Final = re.compile(r"mcpServer\.mcp\.config\.[^.]+\.(.+)\.log").ful
 
 
 def sniff(head: bytes, file_name: str) -> bool:
-    """Whether the first words of an editor that are known are those of VS Code."""
+    """Returns whether VS Code wrote the log."""
     return editor_of(head, is_named=_FILE(file_name) is not None) == "vscode"
 
 
 def read(log: Log) -> Iterator[Item]:
     """Reads a log."""
-    named = _NAMED_FILE(log.file_name)
-    name, is_running, is_stopping, has_entry = named[1] if named else log.name, False, False, False
+    match = _NAMED_FILE(log.file_name)
+    name, is_running, is_stopping, has_entry = match[1] if match else log.name, False, False, False
     for number, line in log.lines():
         if left_out := left_out_if_too_long(number, line):
             yield left_out
             continue
         entry = editor_entry(line)
         if entry is None:
-            # Other lines are the rest of an entry, such as a stack; messages and lines of stderr never have one.
+            # Any other line continues an entry, such as a stack trace. Messages and lines of stderr are always one line.
             if not (has_entry or VSCODE_WORDS(line) or is_fence(line)):
                 yield LeftOut(f"line {number}", "expected a time and a level in brackets")
             continue
         has_entry = True
         stamp_ns, _, text = entry
-        if text.startswith(_STARTING) and not text.startswith(_HOSTED):
+        if text.startswith(_STARTING) and not text.startswith(_STARTING_FROM_HOST):
             name = text.removeprefix(_STARTING).decode("utf-8", "replace") or name
             is_running, is_stopping = True, False
             yield ServerStart(name, stamp_ns)
@@ -103,23 +103,23 @@ def read(log: Log) -> Iterator[Item]:
                 yield ClientExit(name, stamp_ns)
             is_stopping = True
         elif text.startswith((_STOPPED, _FAILED)):
-            exited = _EXITED(text)
+            exit_match = _EXITED(text)
             if is_running and (is_stopping or text.startswith(_FAILED)):
-                yield ServerExit(name, stamp_ns, int(exited[1]) if exited else None)
+                yield ServerExit(name, stamp_ns, int(exit_match[1]) if exit_match else None)
             elif is_running:
                 yield Disconnection(name, stamp_ns)
             is_running = False
-        elif item := _said(text, name, stamp_ns, f"line {number}", is_cut=not line.endswith(b"\n")):
+        elif item := _message_or_stderr(text, name, stamp_ns, f"line {number}", is_cut=not line.endswith(b"\n")):
             is_running = True
             yield item
 
 
-def _said(text: bytes, name: str, stamp_ns: int | None, place: str, *, is_cut: bool) -> Item | None:
-    """What crossed a pipe, if an entry is about that."""
+def _message_or_stderr(text: bytes, name: str, stamp_ns: int | None, place: str, *, is_cut: bool) -> Item | None:
+    """Returns the message or line of stderr that an entry reports, or None if it reports neither."""
     if text.startswith(_STDERR.rstrip()):
         return LoggedStderr(name, text[len(_STDERR) :], stamp_ns)
     if text.startswith(_NOT_JSON):
-        line = _quoted(text.removeprefix(_NOT_JSON))
+        line = _json_string(text.removeprefix(_NOT_JSON))
         if line is None:
             return LeftOut(place, "expected a JSON string after `Failed to parse message:`", name)
         return LoggedFrame(name, "s2c", line.removesuffix(b"\n"), stamp_ns)
@@ -132,7 +132,7 @@ def _said(text: bytes, name: str, stamp_ns: int | None, place: str, *, is_cut: b
     return None
 
 
-def _quoted(text: bytes) -> bytes | None:
+def _json_string(text: bytes) -> bytes | None:
     try:
         value = loads(text)
     except JSONDecodeError:
@@ -144,5 +144,5 @@ FORM = Form(
     title="a VS Code log",
     sniff=sniff,
     read=read,
-    lacks="VS Code logs messages only at the levels debug and trace, parsed and without a time zone",
+    limitation="VS Code logs messages only at the levels debug and trace, parsed and without a time zone",
 )

@@ -1,9 +1,9 @@
-"""Decides from a request's head whether it may pass the listener, before the upstream sees any of it.
+"""Decides from the head of a request whether to forward it, before the upstream sees any of it.
 
-A web page can make a browser send requests to loopback, under its own name resolved to loopback (DNS rebinding) or
-across origins. So a request must name a host that means this listener, and if a browser says which page it comes from,
-that page must be on this machine. The MCP specification asks servers for the same (basic/transports, Streamable HTTP);
-a proxy that rewrites Host would disable the server's own check.
+A web page can make a browser send requests to loopback, either across origins or under its own host name, resolved to
+loopback (DNS rebinding). So a request must name a host of this listener. If a browser names the page that sent the
+request, that page must be on this machine. The MCP specification requires the same of servers (basic/transports,
+Streamable HTTP), but a proxy that rewrites Host disables the server's own check.
 """
 
 from collections.abc import Iterable
@@ -11,53 +11,56 @@ from typing import Final, NamedTuple
 
 from mcpproxy.wire.framing import Fields
 
-LOOPBACK: Final = frozenset({b"localhost", b"127.0.0.1", b"[::1]"})
-"""Names that always mean this machine."""
-_WEB: Final = (b"http://", b"https://")
+LOOPBACK_HOSTS: Final = frozenset({b"localhost", b"127.0.0.1", b"[::1]"})
+"""The host names that always refer to this machine."""
+_WEB_SCHEMES: Final = (b"http://", b"https://")
 
 
 class Objection(NamedTuple):
-    """Why a request is refused."""
+    """The reason for which a request is refused, with the status of the response."""
 
     status: int
     reason: str
 
 
-class Admission:
+class AdmissionRule:
     """The admission rule of one listener."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
-        """`names` are other hosts under which the listener may be reached; a port in a name is ignored.
+        """Accepts the names of this machine and `names`, other hosts of the listener; a port in a name is ignored.
 
         Raises:
             UnicodeError: a name is not a valid host name.
         """
-        self._names = LOOPBACK | {_host(_spelt(name)) for name in names}
+        self._names = LOOPBACK_HOSTS | {_host(_host_spelling(name)) for name in names}
 
-    def judge(self, headers: Fields) -> Objection | None:
+    def objection_to(self, headers: Fields) -> Objection | None:
         """Returns the objection to a request with this header list, or None if it is admitted."""
         for host in headers.values_of(b"host"):
             if _host(host) not in self._names:
                 return Objection(421, "the Host header names another server; see --allow-host")
         for origin in headers.values_of(b"origin"):
-            if not self._is_ours(origin):
+            if not self._is_own_page(origin):
                 return Objection(403, "the Origin header names a page of another machine; see --allow-host")
         for site in headers.values_of(b"sec-fetch-site"):
             if site.lower() == b"cross-site":
                 return Objection(403, "a page of another site sent this (Sec-Fetch-Site: cross-site)")
         return None
 
-    def _is_ours(self, origin: bytes) -> bool:
-        lower = origin.lower()
-        return any(lower.startswith(scheme) and _host(lower.removeprefix(scheme)) in self._names for scheme in _WEB)
+    def _is_own_page(self, origin: bytes) -> bool:
+        lower_origin = origin.lower()
+        return any(
+            lower_origin.startswith(scheme) and _host(lower_origin.removeprefix(scheme)) in self._names
+            for scheme in _WEB_SCHEMES
+        )
 
 
 def _host(authority: bytes) -> bytes:
-    """The host of an authority, without its port, in lower case."""
+    """Returns the host of an authority, without its port, in lower case."""
     host, colon, port = authority.rpartition(b":")
     return (host if colon and (port.isdigit() or not port) and not port.endswith(b"]") else authority).lower()
 
 
-def _spelt(name: str) -> bytes:
-    """A name as the Host header spells it: IPv6 addresses in brackets."""
+def _host_spelling(name: str) -> bytes:
+    """Returns a name in the form of the Host header, with IPv6 addresses in brackets."""
     return f"[{name}]".encode() if name.count(":") > 1 and not name.startswith("[") else name.encode("idna")

@@ -1,4 +1,4 @@
-"""A client's connection, and its path to the upstream: what it sends is admitted, refused or forwarded."""
+"""A client's connection, and its path to the upstream: forwards or refuses the client's requests."""
 
 import asyncio
 import errno
@@ -11,92 +11,92 @@ from typing import Final, cast
 
 from mcpproxy.relay.http.observer import EndedBy, Event
 from mcpproxy.relay.http.observer_calls import ObservedConnection
-from mcpproxy.relay.http.rewrite import Rewriter
-from mcpproxy.relay.http.shared import Shared
-from mcpproxy.relay.http.side import HELD_BYTES, Side
-from mcpproxy.relay.http.upstream import connect, error_text, reset_on_close, socket_of
+from mcpproxy.relay.http.rewrite import ResponseRewriter
+from mcpproxy.relay.http.shared import SharedState
+from mcpproxy.relay.http.side import MAX_HELD_BYTES, RelayConnection
+from mcpproxy.relay.http.upstream import connect, error_text, set_reset_on_close, socket_of
 from mcpproxy.relay.http.upstream_connection import UpstreamConnection
 from mcpproxy.wire import http1, response
 from mcpproxy.wire.framing import Body
-from mcpproxy.wire.http1 import RequestSplitter, forwarded
+from mcpproxy.wire.http1 import RequestSplitter, forwarded_head
 from mcpproxy.wire.response import ResponseTap
 
-HEAD_S: Final = 30.0
-"""How long a request's head may take from its first byte to its last."""
-CONNECT_S: Final = 10.0
-"""How long it may take to connect to the upstream."""
-LINGER_S: Final = 5.0
-"""How long a refused client may keep sending, so that it can read the reason; the data is discarded."""
+HEAD_TIMEOUT_S: Final = 30.0
+"""How long the head of a request may take from its first byte to its last, in seconds."""
+CONNECT_TIMEOUT_S: Final = 10.0
+"""How long connecting to the upstream may take, in seconds."""
+MAX_LINGER_S: Final = 5.0
+"""How long a refused client may keep sending, so that it can read the reason, in seconds; the data is discarded."""
 
-_REPORTED_STATUSES: Final = (502, 503, 504)  # reported where the upstream was unreachable, or we were too busy
+_REPORTED_STATUSES: Final = (502, 503, 504)  # reported when the upstream is unreachable, or mcpproxy is overloaded
 
 
-class ClientConnection(Side):
+class ClientConnection(RelayConnection):
     """A client connection, and the path from it to the upstream."""
 
     __slots__ = (
-        "_client_eof",
-        "_connecting",
+        "_connect_task",
         "_deadline",
+        "_has_client_eof",
+        "_has_ended",
+        "_has_upstream_eof",
         "_ignores_client",
         "_is_framing_lost",
-        "_is_over",
         "_is_tunnel",
         "_is_within_message",
         "_loop",
         "_refusal",
         "_rewriter",
         "_splitter",
-        "_upstream_eof",
-        "_waiting",
-        "outstanding",
-        "responses",
+        "_waiting_data",
+        "outstanding_requests",
+        "response_tap",
         "shared",
         "upstream",
     )
 
-    def __init__(self, shared: Shared, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, shared: SharedState, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(ObservedConnection(shared.observer_calls), shared.turns)
         self.shared = shared
         self._loop = loop
         self._splitter = RequestSplitter(accepts_upgrades=shared.is_public)
-        self._waiting = bytearray()
-        self._connecting: asyncio.Task[None] | None = None
+        self._waiting_data = bytearray()
+        self._connect_task: asyncio.Task[None] | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self._ignores_client = False
-        """Whether nothing more from the client is forwarded."""
-        self._client_eof = self._upstream_eof = False
-        self._is_over = False
-        """Whether the end has been reported to the observer."""
+        """Whether further data from the client is discarded."""
+        self._has_client_eof = self._has_upstream_eof = False
+        self._has_ended = False
+        """Whether the end of the connection has been reported to the observer."""
         self._is_within_message = False
-        """Whether the upstream has a part of a request."""
+        """Whether the upstream has received only part of a request."""
         self._is_framing_lost = False
-        """Whether the ends of responses can no longer be found."""
+        """Whether the end of a response can no longer be determined."""
         self._is_tunnel = False
-        """Whether the connection has been upgraded, and is no longer HTTP."""
+        """Whether the connection has been upgraded to another protocol."""
         self._refusal: http1.Refusal | None = None
-        self.responses = ResponseTap()
-        self._rewriter = Rewriter(shared.origin, self.responses) if shared.origin is not None else None
-        self.outstanding = 0
-        """Forwarded requests that have no complete response yet."""
+        self.response_tap = ResponseTap()
+        self._rewriter = ResponseRewriter(shared.origin, self.response_tap) if shared.origin is not None else None
+        self.outstanding_requests = 0
+        """The number of forwarded requests without a complete response."""
         self.upstream: UpstreamConnection | None = None
 
-    # --- what the client does ---
+    # --- events of the client's connection ---
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Show the new client to the observer, and refuse it if there are too many."""
+        """Reports the new client to the observer, and refuses it if too many are connected."""
         self.transport = cast("asyncio.Transport", transport)
-        self.transport.set_write_buffer_limits(HELD_BYTES)
-        self.observed.connected(_peer_text(self.transport))
-        if not self.shared.add(self, self._leave):
+        self.transport.set_write_buffer_limits(MAX_HELD_BYTES)
+        self.observed.report_connected(_peer_text(self.transport))
+        if not self.shared.add_client(self, self._close_for_exit):
             self.shared.report_overload()
-            noun = "connection" if self.shared.cap == 1 else "connections"
+            noun = "connection" if self.shared.max_clients == 1 else "connections"
             self._refuse(
-                http1.Refusal(503, f"there are {self.shared.cap} {noun} already; --max-connections allows more")
+                http1.Refusal(503, f"there are {self.shared.max_clients} {noun} already; --max-connections allows more")
             )
 
     def data_received(self, data: bytes) -> None:
-        """Forward the data, unless the client has been refused."""
+        """Forwards the data unless the client has been refused."""
         if not self._ignores_client:
             self.forward(data, self._forward_requests)
 
@@ -106,37 +106,39 @@ class ClientConnection(Side):
         read_ns = time.monotonic_ns()
         if self._is_tunnel:
             self._send_upstream(data)
-            self.observed.show(lambda tap, at_ns: tap.tunnelled(at_ns, "c2s", len(data)), read_ns)
+            self.observed.report_event(lambda tap, at_ns: tap.tunnelled(at_ns, "c2s", len(data)), read_ns)
             return
         self._forward_events(self._splitter.feed(data), read_ns)
-        self.set_held(is_held=self._splitter.unread_bytes > HELD_BYTES)
+        self.set_held(is_held=self._splitter.unread_bytes > MAX_HELD_BYTES)
 
-    def _forward_events(self, events: Sequence[http1.Event], read_ns: int) -> None:
-        passed: list[http1.Event] = []
-        out: list[bytes] = []
+    def _forward_events(self, events: Sequence[http1.RequestEvent], read_ns: int) -> None:
+        passed_events: list[http1.RequestEvent] = []
+        forwarded_parts: list[bytes] = []
         refusal = None
         admission = self.shared.admission
         for event in events:
             if isinstance(event, http1.Refusal):
                 refusal = event
                 break
-            passed.append(event)
-            if isinstance(event, http1.Head):
-                objection = None if admission is None else admission.judge(event.headers)
+            passed_events.append(event)
+            if isinstance(event, http1.RequestHead):
+                objection = None if admission is None else admission.objection_to(event.headers)
                 if objection is not None:
                     refusal = http1.Refusal(*objection, event.method)
                     break
-                self.outstanding += 1
+                self.outstanding_requests += 1
                 self._is_within_message = True
-                self.responses.expect(event.method, offers_upgrade=event.offers_upgrade)
-                out.append(event.wire if admission is None else forwarded(event, self.shared.upstream.authority))
+                self.response_tap.expect_response(event.method, offers_upgrade=event.offers_upgrade)
+                forwarded_parts.append(
+                    event.wire if admission is None else forwarded_head(event, self.shared.upstream.authority)
+                )
             else:
                 self._is_within_message = isinstance(event, Body)
-                out.append(event.wire)
-        if wire := b"".join(out):
+                forwarded_parts.append(event.wire)
+        if wire := b"".join(forwarded_parts):
             self._send_upstream(wire)
-        if passed:
-            self.observed.show(lambda tap, at_ns: tap.request(at_ns, passed), read_ns)
+        if passed_events:
+            self.observed.report_event(lambda tap, at_ns: tap.request(at_ns, passed_events), read_ns)
         if refusal is not None:
             self._refuse(refusal)
         else:
@@ -144,22 +146,22 @@ class ClientConnection(Side):
 
     def _send_upstream(self, data: bytes) -> None:
         if self.upstream is not None:
-            # A write that failed one portion ago has closed it, and asyncio logs a warning for later writes.
+            # If a write has failed, the connection is closing, and asyncio logs a warning for each later write.
             if not self.upstream.transport.is_closing():
                 self.upstream.transport.write(data)
             return
-        self._waiting += data
-        if len(self._waiting) > HELD_BYTES:
+        self._waiting_data += data
+        if len(self._waiting_data) > MAX_HELD_BYTES:
             self.set_full(is_full=True)
-        if self._connecting is None:
-            self._connecting = self._loop.create_task(self._connect())
+        if self._connect_task is None:
+            self._connect_task = self._loop.create_task(self._connect())
 
     def _watch_deadline(self) -> None:
-        if not self._splitter.in_head:
+        if not self._splitter.is_in_head:
             self._cancel_deadline()
         elif self._deadline is None:
-            late = http1.Refusal(408, f"the request's head took longer than {HEAD_S:.0f} s")
-            self._deadline = self._loop.call_later(HEAD_S, self._refuse, late)
+            refusal = http1.Refusal(408, f"the request's head took longer than {HEAD_TIMEOUT_S:.0f} s")
+            self._deadline = self._loop.call_later(HEAD_TIMEOUT_S, self._refuse, refusal)
 
     def _cancel_deadline(self) -> None:
         if self._deadline is not None:
@@ -167,105 +169,105 @@ class ClientConnection(Side):
             self._deadline = None
 
     def eof_received(self) -> bool:
-        """Forward the half-close; returns True, which keeps the other half open."""
-        self.when_forwarded(self._end_requests)
+        """Forwards the half-close; returns True, which keeps the other half open."""
+        self.call_when_forwarded(self._end_requests)
         return True
 
     def _end_requests(self) -> None:
-        self._client_eof = True
-        if self._is_over:
+        self._has_client_eof = True
+        if self._has_ended:
             self.transport.close()
             return
-        if self._splitter.in_head and not self._ignores_client:
+        if self._splitter.is_in_head and not self._ignores_client:
             self._refuse(http1.Refusal(400, "the connection ended within a head"))
             return
         if self.upstream is not None:
             self.upstream.half_close()
-        if self._connecting is None or self._upstream_eof:
+        if self._connect_task is None or self._has_upstream_eof:
             self.end("client", None)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The client is gone: end the upstream connection in the same way."""
-        self.discard()
-        self.shared.drop(self)
+        """Ends the upstream connection in the same way as the client ended its own."""
+        self.discard_unforwarded()
+        self.shared.remove_client(self)
         self._cancel_deadline()
         self._end_upstream(reset=exc is not None)
-        self._finish("client", None if exc is None else error_text(exc))
+        self._report_end("client", None if exc is None else error_text(exc))
 
     def pause_writing(self) -> None:
-        """The client reads slowly: stop reading from the upstream."""
+        """Stops reading from the upstream, because the client reads slowly."""
         if self.upstream is not None:
             self.upstream.set_full(is_full=True)
 
     def resume_writing(self) -> None:
-        """The client has caught up: read from the upstream again."""
+        """Resumes reading from the upstream, because the client has caught up."""
         if self.upstream is not None:
             self.upstream.set_full(is_full=False)
 
     # --- the connection to the upstream ---
 
     @property
-    def relays_half_closes(self) -> bool:
-        """Whether the upstream's connection supports half-closing."""
+    def supports_half_close(self) -> bool:
+        """Whether the connection to the upstream supports half-closing."""
         return self.shared.upstream.tls is None
 
     async def _connect(self) -> None:
         try:
-            async with asyncio.timeout(CONNECT_S):
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
                 await connect(self._loop, self.shared.upstream, lambda: UpstreamConnection(self))
         except TimeoutError:
-            self._fail(504, f"the upstream did not answer within {CONNECT_S:.0f} s")
+            self._respond_unreachable(504, f"the upstream did not answer within {CONNECT_TIMEOUT_S:.0f} s")
         except ssl.SSLCertVerificationError as error:
-            self._fail(502, f"the upstream's certificate is not trusted: {error.verify_message}")
+            self._respond_unreachable(502, f"the upstream's certificate is not trusted: {error.verify_message}")
         except (OSError, UnicodeError) as error:  # UnicodeError: an invalid host name
             status = 503 if getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE) else 502
-            self._fail(status, f"the upstream cannot be reached: {error_text(error)}")
+            self._respond_unreachable(status, f"the upstream cannot be reached: {error_text(error)}")
 
-    def upstream_connected(self, upstream: UpstreamConnection) -> None:
-        """The upstream has answered: forward what waited."""
+    def on_upstream_connected(self, upstream: UpstreamConnection) -> None:
+        """Forwards the waiting data, because the upstream has accepted the connection."""
         self.upstream = upstream
-        if self._is_over:
+        if self._has_ended:
             upstream.abort()
             return
-        self.set_full(is_full=False)  # before the write, which may fill it again
-        if self._waiting:
-            upstream.transport.write(bytes(self._waiting))
-            self._waiting = bytearray()
-        if self._client_eof:
+        self.set_full(is_full=False)  # before the write, which may pause reading again
+        if self._waiting_data:
+            upstream.transport.write(bytes(self._waiting_data))
+            self._waiting_data = bytearray()
+        if self._has_client_eof:
             upstream.half_close()
 
-    def _fail(self, status: int, reason: str) -> None:
-        self.shared.tell(f"{reason} ({self.shared.upstream.label}); the client got {status}")
-        self._answer(status, reason, to_head=self.responses.awaits_head)
+    def _respond_unreachable(self, status: int, reason: str) -> None:
+        self.shared.say(f"{reason} ({self.shared.upstream.label}); the client got {status}")
+        self._respond(status, reason, to_head=self.response_tap.awaits_head)
 
-    # --- our own responses ---
+    # --- responses of mcpproxy itself ---
 
     def _refuse(self, refusal: http1.Refusal) -> None:
-        """Forward no more from this client, and answer once all forwarded requests have their responses."""
+        """Forwards no more data from this client, and responds after all forwarded requests have their responses."""
         self._ignores_client = True
-        if self._is_over:
+        if self._has_ended:
             return
         self._cancel_deadline()
-        self.observed.show(lambda tap, at_ns: tap.request(at_ns, [refusal]))
+        self.observed.report_event(lambda tap, at_ns: tap.request(at_ns, [refusal]))
         if self._is_within_message:
-            # The upstream has part of this message and must not take it for a whole one.
+            # The upstream has received part of this message, and must not take it for a whole one.
             self._end_upstream(reset=True)
-            is_next = self.outstanding == 1 and not self.responses.under_way
+            is_next = self.outstanding_requests == 1 and not self.response_tap.is_in_response
         else:
-            is_next = not self.outstanding
-        if self._upstream_eof:
+            is_next = not self.outstanding_requests
+        if self._has_upstream_eof:
             self.end("proxy", refusal.reason)
         elif is_next and not self._is_framing_lost:
-            self._answer(refusal.status, refusal.reason, to_head=refusal.method == b"HEAD")
+            self._respond(refusal.status, refusal.reason, to_head=refusal.method == b"HEAD")
         elif self._is_within_message or self._is_framing_lost:
             self.abort("proxy", refusal.reason)
         else:
             self._refusal = refusal
 
-    def _answer(self, status: int, reason: str, *, to_head: bool) -> None:
-        """Answer ourselves, and end the connection: nothing later on it could be trusted or served."""
+    def _respond(self, status: int, reason: str, *, to_head: bool) -> None:
+        """Responds in place of the upstream, and ends the connection, on which no later request could be served."""
         if status not in _REPORTED_STATUSES:
-            self.shared.tell(f"refused a request with {status}: {reason}")
+            self.shared.say(f"refused a request with {status}: {reason}")
         self._ignores_client = True
         body = f"mcpproxy: {reason}\n".encode()
         phrase = HTTPStatus(status).phrase
@@ -273,150 +275,150 @@ class ClientConnection(Side):
             f"HTTP/1.1 {status} {phrase}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {len(body)}\r\n"
             f"Connection: close\r\nMcpproxy-Refused: {status}\r\n\r\n"
         )
-        # A response to HEAD describes a body and has none.
+        # A response to HEAD describes a body, but contains none.
         self.transport.write(head.encode() + (b"" if to_head else body))
-        self.observed.show(lambda tap, at_ns: tap.answered(at_ns, status, reason))
-        self._finish("proxy", reason)
+        self.observed.report_event(lambda tap, at_ns: tap.answered(at_ns, status, reason))
+        self._report_end("proxy", reason)
         self._end_upstream(reset=False)
-        if self._client_eof or self.shared.is_overloaded:
+        if self._has_client_eof or self.shared.is_overloaded:
             self.transport.close()
             return
-        # Closing with unread bytes from the client would send a reset, which may overtake the response (RFC 9112, 9.6).
+        # A close with unread bytes from the client would send a reset, which may overtake the response (RFC 9112, 9.6).
         self.transport.write_eof()
-        self.discard()
+        self.discard_unforwarded()
         self.set_full(is_full=False)
-        self._deadline = self._loop.call_later(LINGER_S, self.transport.close)
+        self._deadline = self._loop.call_later(MAX_LINGER_S, self.transport.close)
 
-    # --- what the upstream does ---
+    # --- events of the upstream's connection ---
 
-    def upstream_data(self, data: bytes) -> None:
-        """Forward the data, then examine it."""
-        if self._is_over or self.transport.is_closing():
+    def on_upstream_data(self, data: bytes) -> None:
+        """Forwards the data, then examines it."""
+        if self._has_ended or self.transport.is_closing():
             return
         read_ns = time.monotonic_ns()
         if self._is_tunnel:
             self.transport.write(data)
-            self.observed.show(lambda tap, at_ns: tap.tunnelled(at_ns, "s2c", len(data)), read_ns)
+            self.observed.report_event(lambda tap, at_ns: tap.tunnelled(at_ns, "s2c", len(data)), read_ns)
             return
         if self._rewriter is None or self._rewriter.passes_unchanged(data):
             self.transport.write(data)
-            self._follow(self.responses.feed(data), read_ns)
+            self._track_responses(self.response_tap.feed(data), read_ns)
         else:
-            out, events = self._rewriter.feed(data)
-            if out:
-                self.transport.write(out)
-            self._follow(events, read_ns)
+            forwarded_data, events = self._rewriter.feed(data)
+            if forwarded_data:
+                self.transport.write(forwarded_data)
+            self._track_responses(events, read_ns)
         if self._refusal is None:
             return
         if self._is_framing_lost:
             self.abort("proxy", self._refusal.reason)
-        elif not self.outstanding:
-            self._answer(self._refusal.status, self._refusal.reason, to_head=self._refusal.method == b"HEAD")
+        elif not self.outstanding_requests:
+            self._respond(self._refusal.status, self._refusal.reason, to_head=self._refusal.method == b"HEAD")
 
     def _forward_held(self) -> None:
-        """Forward the part of an unfinished response that has waited for the rest."""
+        """Forwards the part of an unfinished response that was held back."""
         if self._rewriter is not None:
-            out, events = self._rewriter.finish()
-            if out and not self.transport.is_closing():
-                self.transport.write(out)
-            self._follow(events)
+            forwarded_data, events = self._rewriter.finish()
+            if forwarded_data and not self.transport.is_closing():
+                self.transport.write(forwarded_data)
+            self._track_responses(events)
 
-    def _follow(self, events: Sequence[Event], at_ns: int = 0) -> None:
+    def _track_responses(self, events: Sequence[Event], at_ns: int = 0) -> None:
         for event in events:
             if isinstance(event, response.ResponseEnd):
-                self.outstanding = max(0, self.outstanding - 1)
+                self.outstanding_requests = max(0, self.outstanding_requests - 1)
             elif isinstance(event, response.ResponseAborted):
-                self.outstanding = max(0, self.outstanding - 1)
+                self.outstanding_requests = max(0, self.outstanding_requests - 1)
                 self._report_loss(event.reason)
-                if self._client_eof:
-                    # The client left first: it was not the upstream that ended this. Nothing ever follows it.
+                if self._has_client_eof:
+                    # The client closed first, so the upstream did not end the response. This event is always the last.
                     events = events[:-1]
-            elif isinstance(event, response.Lost):
+            elif isinstance(event, response.ParsingLost):
                 self._is_framing_lost = True
-            elif isinstance(event, response.Switched):
+            elif isinstance(event, response.ProtocolSwitch):
                 self._is_tunnel = True
-                self.outstanding = 0
+                self.outstanding_requests = 0
         if events:
-            self.observed.show(lambda tap, at_ns: tap.response(at_ns, events), at_ns)
-        if self._splitter.awaits_answer:
+            self.observed.report_event(lambda tap, at_ns: tap.response(at_ns, events), at_ns)
+        if self._splitter.awaits_response:
             self._continue_after_offer()
 
     def _continue_after_offer(self) -> None:
-        """Forward what the client has sent since its offer to upgrade, if the upstream has answered that."""
+        """Forwards what the client has sent since its offer to upgrade, if the upstream has responded to the offer."""
         if self._is_tunnel:
-            unread = self._splitter.take_unread()
-            if unread:
-                self._forward_requests(unread)
-        elif not self.responses.awaited:
+            unread_data = self._splitter.take_unread()
+            if unread_data:
+                self._forward_requests(unread_data)
+        elif not self.response_tap.awaited_count:
             self._forward_events(self._splitter.decline_upgrade(), time.monotonic_ns())
-        self.set_held(is_held=self._splitter.unread_bytes > HELD_BYTES)
+        self.set_held(is_held=self._splitter.unread_bytes > MAX_HELD_BYTES)
 
-    def upstream_eof(self) -> None:
-        """The upstream has finished sending, so we finish too."""
-        if self._is_over:
+    def on_upstream_eof(self) -> None:
+        """Handles the half-close of the upstream: the relay finishes sending to the client, too."""
+        if self._has_ended:
             return
         self._forward_held()
-        self._follow(self.responses.close())
-        while self.outstanding:
-            self._follow([response.ResponseAborted("the upstream ended before the response")])
-        self._upstream_eof = True
-        if self._client_eof:
+        self._track_responses(self.response_tap.finish())
+        while self.outstanding_requests:
+            self._track_responses([response.ResponseAborted("the upstream ended before the response")])
+        self._has_upstream_eof = True
+        if self._has_client_eof:
             self.end("client", None)
         elif self._refusal is not None:
             self.end("proxy", self._refusal.reason)
         elif not self.transport.is_closing():
             self.transport.write_eof()
 
-    def upstream_lost(self, exc: Exception | None) -> None:
-        """The upstream is gone: close in the same way."""
-        if self._is_over:
+    def on_upstream_lost(self, exc: Exception | None) -> None:
+        """Closes the client's connection in the same way as the upstream closed its own."""
+        if self._has_ended:
             return
         self._forward_held()
         if exc is not None:
-            # The observer gets no end event: after a reset, even a body delimited by the close is incomplete.
-            if self.outstanding:
+            # The observer receives no end event, because after a reset, even a body without a length is incomplete.
+            if self.outstanding_requests:
                 self._report_loss(error_text(exc))
-            self.abort("client" if self._client_eof else "server", error_text(exc))
+            self.abort("client" if self._has_client_eof else "server", error_text(exc))
             return
-        self._follow(self.responses.close())
-        self.end("client" if self._client_eof else "server", None)
+        self._track_responses(self.response_tap.finish())
+        self.end("client" if self._has_client_eof else "server", None)
 
-    def _report_loss(self, why: str) -> None:
-        if not self._client_eof:
-            self.shared.tell(f"the upstream did not answer a request: {why}")
+    def _report_loss(self, reason: str) -> None:
+        if not self._has_client_eof:
+            self.shared.say(f"the upstream did not answer a request: {reason}")
 
     # --- the end ---
 
-    def _leave(self) -> None:
-        """Close both connections because the recorder ends."""
-        if self.outstanding:
+    def _close_for_exit(self) -> None:
+        """Closes both connections because the recorder ends."""
+        if self.outstanding_requests:
             self.abort("proxy", "the recorder ends")
         else:
             self.end("proxy", None)
 
     def end(self, by: EndedBy, error: str | None) -> None:
-        """Close both connections; what is on its way to the client is still delivered."""
-        self._finish(by, error)
+        """Closes both connections; data already sent to the client is still delivered."""
+        self._report_end(by, error)
         self._end_upstream(reset=False)
         self.transport.close()
 
     def abort(self, by: EndedBy, error: str | None) -> None:
-        """Close both connections with a reset, so that half a message is never taken for a whole one."""
-        self._finish(by, error)
+        """Closes both connections with a reset, so that part of a message is never taken for a whole one."""
+        self._report_end(by, error)
         self._end_upstream(reset=True)
-        reset_on_close(self.transport)
+        set_reset_on_close(self.transport)
         self.transport.close()
 
-    def _finish(self, by: EndedBy, error: str | None) -> None:
-        if self._is_over:
+    def _report_end(self, by: EndedBy, error: str | None) -> None:
+        if self._has_ended:
             return
-        self._is_over = self._ignores_client = True
+        self._has_ended = self._ignores_client = True
         self._cancel_deadline()
-        self.observed.show(lambda tap, at_ns: tap.ended(at_ns, by, error))
+        self.observed.report_event(lambda tap, at_ns: tap.ended(at_ns, by, error))
 
     def _end_upstream(self, *, reset: bool) -> None:
-        if self._connecting is not None and self.upstream is None:
-            self._connecting.cancel()
+        if self._connect_task is not None and self.upstream is None:
+            self._connect_task.cancel()
         if self.upstream is not None:
             if reset:
                 self.upstream.abort()
@@ -425,7 +427,7 @@ class ClientConnection(Side):
 
 
 def _peer_text(transport: asyncio.Transport) -> str:
-    """The client's address, for the record."""
+    """Returns the client's address, for the capture."""
     peer = transport.get_extra_info("peername")
     sock = socket_of(transport)
     if sock is not None and sock.family == socket.AF_UNIX:

@@ -1,4 +1,4 @@
-"""Accepts the connections of clients, up to a maximum, and ends them all when the recorder ends."""
+"""Accepts connections of clients, up to a maximum, and ends all of them when the recorder ends."""
 
 import asyncio
 import socket
@@ -6,62 +6,64 @@ from typing import Any, Final
 
 from mcpproxy.relay.http.client_connection import ClientConnection
 from mcpproxy.relay.http.observer import Observer
-from mcpproxy.relay.http.shared import Shared
+from mcpproxy.relay.http.shared import SharedState
 from mcpproxy.relay.http.upstream import error_text
 
-CLOSE_S: Final = 1.0
-"""How long clients that do not read may delay our exit."""
+MAX_CLOSE_S: Final = 1.0
+"""How long clients that do not read may delay the exit, in seconds."""
 BACKLOG: Final = 512
-_ACCEPTS_PER_TURN: Final = 2  # of the loop; closing a surplus connection takes several turns
+_ACCEPTS_PER_TURN: Final = 2  # per turn of the event loop, because closing a surplus connection takes several turns
 
 
 class HttpRelay:
     """A listener and its connections."""
 
-    def __init__(self, shared: Shared) -> None:
-        """Create a relay that does not listen yet.
+    def __init__(self, shared: SharedState) -> None:
+        """Creates a relay that does not listen yet.
 
         Args:
-            shared: what its connections share.
+            shared: the state that its connections share.
         """
         self.shared = shared
         self._server: asyncio.Server | None = None
         self._is_closed = False
 
     async def listen(self, bound: socket.socket) -> None:
-        """Start accepting connections on a bound socket."""
+        """Starts accepting connections on a bound socket."""
         loop = asyncio.get_running_loop()
-        loop.set_exception_handler(self._fault)
-        create = loop.create_unix_server if bound.family == socket.AF_UNIX else loop.create_server
-        self._server = await create(lambda: ClientConnection(self.shared, loop), sock=bound, backlog=_ACCEPTS_PER_TURN)
-        bound.listen(BACKLOG)  # asyncio uses one number for accepts at once and for the system's backlog
+        loop.set_exception_handler(self._on_loop_error)
+        create_server = loop.create_unix_server if bound.family == socket.AF_UNIX else loop.create_server
+        self._server = await create_server(
+            lambda: ClientConnection(self.shared, loop), sock=bound, backlog=_ACCEPTS_PER_TURN
+        )
+        bound.listen(BACKLOG)  # asyncio uses a single number for accepts per turn and for the system's backlog
 
     async def close(self) -> None:
-        """Stop listening, and end every connection as ended by us."""
+        """Stops listening, and ends every connection as ended by mcpproxy."""
         self._is_closed = True
         if self._server is not None:
             self._server.close()
         for leave in list(self.shared.clients.values()):
             leave()
         try:
-            async with asyncio.timeout(CLOSE_S):
-                await self.shared.all_dropped()
+            async with asyncio.timeout(MAX_CLOSE_S):
+                await self.shared.wait_until_empty()
         except TimeoutError:  # a client that does not read cannot be closed cleanly
             for client in list(self.shared.clients):
                 client.transport.abort()
-        self.shared.observer_calls.make()
+        self.shared.observer_calls.make_calls()
         await self.shared.turns.finish()
 
-    def observe(self, observer: Observer) -> None:
-        """Let another observer see the connections that are made from now on."""
+    def set_observer(self, observer: Observer) -> None:
+        """Reports connections that are made from now on to another observer."""
         self.shared.observer_calls.observer = observer
 
-    def _fault(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Report in one line what asyncio would print with a traceback."""
-        if self._is_closed:  # it may still try to accept on the closed listener
+    def _on_loop_error(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Reports in one line an error that asyncio would print with a traceback."""
+        if self._is_closed:  # asyncio may still try to accept connections on the closed listener
             return
         error = context.get("exception")
-        if isinstance(error, OSError):  # from accepting; the loop tries again after a second
-            self.shared.tell(f"new connections are delayed: {error_text(error)}")
+        if isinstance(error, OSError):  # accepting failed; asyncio tries again after a second
+            self.shared.say(f"new connections are delayed: {error_text(error)}")
         else:
-            self.shared.tell(f"a fault in mcpproxy: {context['message']} ({type(error).__name__})")
+            self.shared.say(f"a fault in mcpproxy: {context['message']} ({type(error).__name__})")

@@ -1,8 +1,8 @@
 """Calls the observer of the HTTP relay after the bytes have been forwarded.
 
-Each call has the time at which the bytes were read, so that no response is older than its request. All calls for one
-turn of the loop are made together, in order, which takes half the time of interleaving them. If the observer raises,
-traffic continues unobserved.
+Each call passes the time at which the bytes were read, so no response is older than its request. All calls for one turn
+of the event loop are made together, in order, which takes half as long as making them one by one. If the observer
+raises, traffic continues unobserved.
 """
 
 import asyncio
@@ -10,33 +10,33 @@ import time
 from functools import partial
 
 from mcpproxy.relay.http.observer import ConnectionTap, Observer, TapCall
-from mcpproxy.relay.http.round_robin import RoundRobin
+from mcpproxy.relay.http.round_robin import RoundRobinQueue
 
 
 class ObserverCalls:
-    """The calls that are due, of all connections."""
+    """The queued calls for all connections."""
 
-    def __init__(self, observer: Observer, turns: RoundRobin) -> None:
-        """Start without calls.
+    def __init__(self, observer: Observer, turns: RoundRobinQueue) -> None:
+        """Starts without calls.
 
         Args:
-            observer: sees the traffic.
-            turns: where taps that have fallen behind catch up.
+            observer: the observer of the traffic.
+            turns: the queue in which taps that have fallen behind catch up.
         """
         self.observer = observer
         self._turns = turns
-        self._due: list[tuple[ObservedConnection, int, TapCall]] = []
+        self._queued_calls: list[tuple[ObservedConnection, int, TapCall]] = []
 
-    def queue(self, connection: "ObservedConnection", at_ns: int, call: TapCall) -> None:
-        """Queue a call about what a connection has just forwarded, or about how it ended."""
-        if not self._due:
-            asyncio.get_running_loop().call_soon(self.make)
-        self._due.append((connection, at_ns, call))
+    def queue_call(self, connection: "ObservedConnection", at_ns: int, call: TapCall) -> None:
+        """Queues a call about bytes that a connection has just forwarded, or about its end."""
+        if not self._queued_calls:
+            asyncio.get_running_loop().call_soon(self.make_calls)
+        self._queued_calls.append((connection, at_ns, call))
 
-    def make(self) -> None:
-        """Make the queued calls now."""
-        due, self._due = self._due, []
-        for connection, at_ns, call in due:
+    def make_calls(self) -> None:
+        """Makes the queued calls now."""
+        calls, self._queued_calls = self._queued_calls, []
+        for connection, at_ns, call in calls:
             if connection.tap is None:
                 continue
             was_behind = connection.is_behind
@@ -48,7 +48,7 @@ class ObserverCalls:
                 self._turns.schedule(partial(self._catch_up, connection))
 
     def _catch_up(self, connection: "ObservedConnection") -> bool:
-        """Let a connection's tap do some of its remaining work; returns whether more is left."""
+        """Lets the tap of a connection do some of its remaining work; returns whether more remains."""
         try:
             if connection.tap is not None:
                 connection.tap.catch_up()
@@ -58,17 +58,17 @@ class ObserverCalls:
 
 
 class ObservedConnection:
-    """One client connection, as the observer sees it."""
+    """Reports one client connection to the observer."""
 
     __slots__ = ("calls", "tap")
 
     def __init__(self, calls: ObserverCalls) -> None:
         self.calls = calls
         self.tap: ConnectionTap | None = None
-        """None before `connected`, and if the observer has given up on this connection."""
+        """The tap; None before `report_connected`, and after a fault for which the observer returned none."""
 
-    def connected(self, peer: str) -> None:
-        """The client has connected."""
+    def report_connected(self, peer: str) -> None:
+        """Reports that the client has connected."""
         try:
             self.tap = self.calls.observer.connected(peer)
         except Exception as error:  # noqa: BLE001 - a bug in the recorder must not affect the traffic
@@ -76,10 +76,10 @@ class ObservedConnection:
 
     @property
     def is_behind(self) -> bool:
-        """Whether the tap still has work to do on what it has seen."""
+        """Whether the tap still has to process traffic that it has seen."""
         return self.tap is not None and self.tap.is_behind
 
-    def show(self, call: TapCall, at_ns: int = 0) -> None:
-        """Report what happened at that time, or now."""
+    def report_event(self, call: TapCall, at_ns: int = 0) -> None:
+        """Reports an event with the given time, or else with the current time."""
         if self.tap is not None:
-            self.calls.queue(self, at_ns or time.monotonic_ns(), call)
+            self.calls.queue_call(self, at_ns or time.monotonic_ns(), call)

@@ -1,6 +1,7 @@
 """Copy forms: a row as JSON, as raw text, as the line that `show --json` prints, or as a command that sends it again.
 
-`mcpproxy.wording.resending` writes them. JSON and raw text are not quoted for a shell, and have a remark that says so.
+`mcpproxy.wording.json_lines` writes the line, and `mcpproxy.wording.resending` the other forms. JSON and raw text are
+not quoted for a shell, and have a remark that says so.
 """
 
 from collections.abc import Sequence
@@ -9,18 +10,18 @@ from typing import Final, NamedTuple
 from captures.frame import Frame
 from captures.record import Record
 from mcpproxy.tui.data.reading import Reading
-from mcpproxy.wording.json_lines import harmless, row_of, wall_of
-from mcpproxy.wording.resending import Posted, command, posted_by, pretty, raw_text
+from mcpproxy.wording.json_lines import escape_line, row_of, wall_of
+from mcpproxy.wording.resending import PostedMessage, command, posted_message, pretty_json, raw_text
 from mcpproxy.wording.units import size
 
 MAX_CLIPBOARD_BYTES: Final = 74_000
-"""How many bytes common terminals accept into the clipboard at once."""
+"""The maximum size, in bytes, of a text that common terminals accept for the clipboard."""
 MAX_COPIED_ROW_BYTES: Final = 2 << 20
 """The maximum size, in bytes, of a row that is copied to a file; a larger row needs an export."""
 
-_NO_SHELL: Final = "unsafe in a shell"
+_UNSAFE_REMARK: Final = "unsafe in a shell"
 """The remark on text that a shell could run."""
-_PLAIN: Final = "plain text"
+_PLAIN_TEXT_REMARK: Final = "plain text"
 """The remark on commands: the recorder's hashes are next to the message, not in it."""
 
 
@@ -30,22 +31,22 @@ class CopyForm(NamedTuple):
     key: str
     """The key that chooses it."""
     word: str
-    """Its name."""
+    """The name of the form."""
     text: str
-    """Empty if the row cannot be copied in this form."""
+    """The copied text; empty if the row cannot be copied in this form."""
     remark: str = ""
-    """A caveat about it."""
-    to_file: bool = False
+    """A caveat for the user."""
+    wants_file: bool = False
     """Whether the user wants a file instead of the clipboard."""
 
     @property
-    def fits(self) -> bool:
-        """Whether common terminals accept it into the clipboard."""
+    def fits_clipboard(self) -> bool:
+        """Whether common terminals accept the text for the clipboard."""
         return len(self.text.encode()) <= MAX_CLIPBOARD_BYTES
 
 
 def forms(reading: Reading, row: int) -> Sequence[CopyForm]:
-    """The ways to copy a row; reads the file, so do not call it in the drawing thread."""
+    """Returns the ways to copy a row. Reads the file, so do not call it in the drawing thread."""
     entry = reading.index.entry(row)
     if entry.size > MAX_COPIED_ROW_BYTES:
         return [CopyForm("", "", "", f"{size(entry.size)}: too large to copy; e exports to a file")]
@@ -55,26 +56,28 @@ def forms(reading: Reading, row: int) -> Sequence[CopyForm]:
     line = CopyForm(
         "l",
         "a JSON line, as from show --json",
-        harmless(row_of(record, item, wall_of(reading.index.header))),
-        _NO_SHELL,
+        escape_line(row_of(record, item, wall_of(reading.index.header))),
+        _UNSAFE_REMARK,
     )
     if not isinstance(item, Frame):
         return [line]
     raw = raw_text(item.raw)
     is_same = raw.encode() == item.raw
     candidates = [
-        CopyForm("j", "JSON", pretty(item.raw), _NO_SHELL),
-        CopyForm("r", "raw text", raw, _NO_SHELL + ("" if is_same else "; invisible characters as escapes")),
+        CopyForm("j", "JSON", pretty_json(item.raw), _UNSAFE_REMARK),
+        CopyForm("r", "raw text", raw, _UNSAFE_REMARK + ("" if is_same else "; invisible characters as escapes")),
         line,
         *_commands(reading, row, item),
     ]
     return [
-        form if form.fits else form._replace(remark=f"{form.remark}; to a file") for form in candidates if form.text
+        form if form.fits_clipboard else form._replace(remark=f"{form.remark}; to a file")
+        for form in candidates
+        if form.text
     ]
 
 
 def _commands(reading: Reading, row: int, frame: Frame) -> list[CopyForm]:
-    """How to resend a message in a session of its own; for a response, its request."""
+    """Returns how to resend a message in a session of its own; for a response, how to resend its request."""
     partner = reading.partner(row)
     if frame.dir == "s2c" and partner is not None:
         request = (
@@ -83,32 +86,36 @@ def _commands(reading: Reading, row: int, frame: Frame) -> list[CopyForm]:
         if not isinstance(request, Frame) or request.dir != "c2s":
             return []
         row, frame = partner, request
-    before = _initialize(reading, row)
-    started = None if before is None else _posted(reading, before)
-    made = command(reading.index.header.members, frame, _posted(reading, frame), before, started)
-    if made is None:
+    initialize = _initialize(reading, row)
+    initialize_post = None if initialize is None else _posted(reading, initialize)
+    resending = command(reading.index.header.members, frame, _posted(reading, frame), initialize, initialize_post)
+    if resending is None:
         return []
-    open_until = "; Ctrl-D ends it" if made.is_open else ""
-    replace = "; replace what is in <…>" if made.has_placeholders else ""
-    return [CopyForm("c", made.word, made.text, f"{_PLAIN}{open_until}{replace}")]
+    ctrl_d_hint = "; Ctrl-D ends it" if resending.keeps_stdin_open else ""
+    placeholder_hint = "; replace what is in <…>" if resending.has_placeholders else ""
+    return [
+        CopyForm("c", resending.description, resending.text, f"{_PLAIN_TEXT_REMARK}{ctrl_d_hint}{placeholder_hint}")
+    ]
 
 
 def _initialize(reading: Reading, row: int) -> Frame | None:
-    """The request with which the session of a row began, before that row, if it is small enough to be copied."""
+    """Returns the `initialize` request of a row's session; None if it did not come before the row or is too large."""
     calls, session = reading.calls, reading.session
-    if row >= reading.understood:
+    if row >= reading.interpreted_count:
         return None
     kinds = {
         number for number, call in enumerate(reading.kinds.all) if (call.side, call.method) == ("client", "initialize")
     }
     rows = (calls.request[number] for number, kind in enumerate(calls.kind) if kind in kinds)
-    found = max((one for one in rows if one < row and session(one) == session(row)), default=None)
-    if found is None or reading.index.entry(found).size > MAX_CLIPBOARD_BYTES:
+    initialize_row = max(
+        (candidate for candidate in rows if candidate < row and session(candidate) == session(row)), default=None
+    )
+    if initialize_row is None or reading.index.entry(initialize_row).size > MAX_CLIPBOARD_BYTES:
         return None
-    item = reading.index.read_item(found)
+    item = reading.index.read_item(initialize_row)
     return item if isinstance(item, Frame) else None
 
 
-def _posted(reading: Reading, frame: Frame) -> Posted | None:
+def _posted(reading: Reading, frame: Frame) -> PostedMessage | None:
     http = reading.conversation.exchange(frame.exchange) if frame.exchange is not None else None
-    return None if http is None else posted_by(http, frame.raw)
+    return None if http is None else posted_message(http, frame.raw)

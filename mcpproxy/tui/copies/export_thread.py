@@ -12,38 +12,38 @@ from captures.damage import Damage
 from captures.frame import Frame
 from captures.record import Record
 from captures.tail import Tail
-from mcpproxy.wording.json_lines import damage_of, harmless, row_of, wall_of
+from mcpproxy.wording.json_lines import damage_members, escape_line, row_of, wall_of
 
-STEP: Final = 256 << 10
+STEP_BYTES: Final = 256 << 10
 """How many bytes of the capture are read at a time."""
 
 
 class Export:
-    """An export of some rows of a capture to a file, which is deleted if it is not completed."""
+    """An export of some rows of a capture to a file, which is deleted if the export does not complete."""
 
-    def __init__(self, capture: Path, rows: Sequence[int], place: Path) -> None:
+    def __init__(self, capture: Path, rows: Sequence[int], target: Path) -> None:
         """Create the file.
 
         Args:
-            capture: the capture.
+            capture: the path of the capture.
             rows: the rows to export, ascending.
-            place: the file; it must not exist.
+            target: the file; it must not exist.
 
         Raises:
             OSError: it cannot be created.
         """
-        self.place = place
+        self.target = target
         self.rows = rows
-        self.written = 0
-        """How many rows are written."""
+        self.written_count = 0
+        """How many rows have been written."""
         self.has_ended = False
         self._tail = Tail(capture, in_records=True)
         self._wall_ns = wall_of(self._tail.header)
         self._row = 0
-        self._last: Record | None = None
+        self._last_record: Record | None = None
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
-            self._file = os.fdopen(os.open(place, flags, 0o600), "wb")
+            self._file = os.fdopen(os.open(target, flags, 0o600), "wb")
         except OSError:
             self._tail.close()
             raise
@@ -63,12 +63,12 @@ class Export:
             raise
 
     def _step(self) -> bool:
-        items = self._tail.assembled(STEP)
+        items = self._tail.assembled_step(STEP_BYTES)
         for item, entry in items:
             if item is not None and entry is not None:
                 assert not isinstance(item, Frame)
                 self._feed(item, entry)
-        is_over = self.written == len(self.rows) or self._tail.has_ended or (self._tail.is_at_end and not items)
+        is_over = self.written_count == len(self.rows) or self._tail.has_ended or (self._tail.is_at_end and not items)
         if is_over:
             # A frame whose end was not recorded has only parts, and gets no line.
             self._file.close()
@@ -77,21 +77,21 @@ class Export:
         return not is_over
 
     def abandon(self) -> None:
-        """Delete the file, unless everything is written."""
+        """Stop, and delete the file, unless all rows have been written."""
         if not self.has_ended:
             self.has_ended = True
             self._tail.close()
             with suppress(OSError):
                 self._file.close()
             with suppress(OSError):
-                self.place.unlink()
+                self.target.unlink()
 
     def _feed(self, item: Record | Damage, entry: Frame | Record | Damage) -> None:
         row, self._row = self._row, self._row + 1
-        if self.written < len(self.rows) and self.rows[self.written] == row:
-            self.written += 1
+        if self.written_count < len(self.rows) and self.rows[self.written_count] == row:
+            self.written_count += 1
             if isinstance(item, Damage):
-                line = harmless(orjson.dumps(damage_of(item), default=str).decode())
+                line = escape_line(orjson.dumps(damage_members(item), default=str).decode())
             else:
                 line = row_of(item, entry, self._wall_ns)
             self._file.write(line.encode() + b"\n")

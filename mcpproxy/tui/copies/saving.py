@@ -11,40 +11,40 @@ from mcpproxy.wording.units import size
 
 
 class SaveResult(NamedTuple):
-    """What became of an attachment."""
+    """The result of saving an attachment."""
 
-    words: str
+    message: str
     is_bad: bool = False
     """Whether it could not be saved."""
 
 
 def save(attachment: Attachment, name: str) -> SaveResult:
-    """Save it, and say where, or why not.
+    """Save an attachment; returns a message that names the file, or says why the attachment could not be saved.
 
     Args:
-        attachment: what to save.
+        attachment: the attachment to save.
         name: the path of the file, which must not exist.
     """
-    place = Path(name)
+    path = Path(name)
     try:
         # RuntimeError: the user in ~user does not exist.
-        place = place.expanduser().absolute()
+        path = path.expanduser().absolute()
         data = attachment.decoded()
-        _write(place, data)
+        _write(path, data)
     except FileExistsError:
-        return SaveResult(f"{place.name} already exists; choose another name", is_bad=True)
+        return SaveResult(f"{path.name} already exists; choose another name", is_bad=True)
     except (OSError, ValueError, RuntimeError) as error:
-        return SaveResult(f"cannot write {place}: {getattr(error, 'strerror', None) or error}", is_bad=True)
-    return SaveResult(f"saved {size(len(data))} to {sanitise(str(place))}")
+        return SaveResult(f"cannot write {path}: {getattr(error, 'strerror', None) or error}", is_bad=True)
+    return SaveResult(f"saved {size(len(data))} to {sanitise(str(path))}")
 
 
-def _write(place: Path, data: bytes) -> None:
+def _write(path: Path, data: bytes) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(place, flags, 0o600), "wb") as file:
+    with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
         try:
             file.write(data)
             file.flush()
         except OSError:
             with suppress(OSError):
-                place.unlink()
+                path.unlink()
             raise

@@ -22,13 +22,13 @@ class CallKind(NamedTuple):
     """The requesting side."""
     method: str
     name: str | None
-    """The tool, prompt or resource; None if it names none."""
-    is_rest: bool = False
+    """The tool, prompt or resource that it names, or None."""
+    is_catch_all: bool = False
     """Whether it represents all kinds above the limit."""
 
     @classmethod
     def from_worker(cls, side: Any, method: Any, name: Any, is_rest: Any) -> Self:
-        """Read a kind that the worker has sent, which may be invalid.
+        """Parse a kind that the worker has sent, which may be invalid.
 
         Raises: ValueError: it is not a kind.
         """
@@ -41,28 +41,30 @@ class CallKind(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Whether its texts are those of the request, uncut."""
+        """Whether its texts are exactly those of the request, and not cut."""
         return (
-            not self.is_rest and len(self.method) < MAX_CALL_NAME_CHARS and len(self.name or "") < MAX_CALL_NAME_CHARS
+            not self.is_catch_all
+            and len(self.method) < MAX_CALL_NAME_CHARS
+            and len(self.name or "") < MAX_CALL_NAME_CHARS
         )
 
     @property
     def text(self) -> str:
-        """Its text in a list; unsanitised."""
+        """How it is shown in a list; unsanitised."""
         arrow = "← " if self.side == "server" else ""
         return f"{arrow}{self.method} {self.name}" if self.name is not None else arrow + self.method
 
     @property
-    def filter(self) -> str | None:
+    def filter_expression(self) -> str | None:
         """The expression that selects requests of this kind and their responses, or None if there is none."""
-        if self.is_rest:
+        if self.is_catch_all:
             return None
         name = "not name:*" if self.name is None else f"name:{pattern(self.name)}"
         return f"method:{pattern(self.method)} {name}"
 
 
-_REST: Final[dict[Side, CallKind]] = {
-    side: CallKind(side, "(all others)", None, is_rest=True) for side in ("client", "server")
+_CATCH_ALL_KINDS: Final[dict[Side, CallKind]] = {
+    side: CallKind(side, "(all others)", None, is_catch_all=True) for side in ("client", "server")
 }
 
 
@@ -73,8 +75,8 @@ class CallKinds:
         self.all: list[CallKind] = []
         self._numbers: dict[CallKind, int] = {}
 
-    def number(self, call: Call) -> int:
-        """The number of the kind of a call."""
+    def register(self, call: Call) -> int:
+        """Returns the number of a call's kind; a new kind gets the next number."""
         request, name = call.request, call.name
         kind = CallKind(
             request.sender, request.method[:MAX_CALL_NAME_CHARS], None if name is None else name[:MAX_CALL_NAME_CHARS]
@@ -84,7 +86,7 @@ class CallKinds:
 
     def _add(self, kind: CallKind) -> int:
         if len(self.all) >= MAX_CALL_KINDS:
-            kind = _REST[kind.side]
+            kind = _CATCH_ALL_KINDS[kind.side]
             if kind in self._numbers:
                 return self._numbers[kind]
         self.all.append(kind)
@@ -93,7 +95,7 @@ class CallKinds:
 
 
 def pattern(text: str) -> str:
-    """A pattern that matches the text or, if that was cut, everything that begins with it.
+    """Returns a pattern that matches the text or, if that was cut, everything that begins with it.
 
     A character that the filter box would show as an escape becomes a single-character wildcard.
     """

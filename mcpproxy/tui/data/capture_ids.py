@@ -1,4 +1,4 @@
-"""Capture ids: which capture has an id, by the headers alone."""
+"""Capture ids: finds the capture with an id, from the headers alone."""
 
 from collections.abc import Iterable
 from pathlib import Path

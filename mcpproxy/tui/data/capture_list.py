@@ -12,17 +12,17 @@ from analysis.tally import Tally
 from captures.errors import CaptureError
 from captures.file import is_live
 from captures.listing import segments
-from captures.paths import STAMP_FORM, SUFFIX
+from captures.paths import STAMP_FORMAT, SUFFIX
 from captures.tail import STEP, Tail
 from mcpproxy.clients.overview import RoutedServer
 
-FIND_S: Final = 1.0
+SEARCH_INTERVAL_S: Final = 1.0
 """The pause between two searches for captures."""
-CLIENTS_S: Final = 3.0
+CLIENT_CHECK_INTERVAL_S: Final = 3.0
 """The pause between two checks of the clients' configuration."""
-PATIENCE: Final = 20
+VISIBLE_ONLY_STEPS: Final = 20
 """How many steps only the visible captures get; after that, all others get every second step."""
-FIND_SHARE: Final = 4
+SEARCH_PAUSE_FACTOR: Final = 4
 """The pause is at least this many times as long as the last search, which leaves most of the time for reading."""
 
 
@@ -34,14 +34,14 @@ class ListedCapture:
         self.is_live = is_live(segments(path)[-1])
         self.summary: Summary | None = None
         """The summary so far; None at first."""
-        self.is_summed = False
+        self.has_full_summary = False
         """Whether the summary covers the whole capture so far."""
         self.tally: Tally | None = None
         """How many findings it has; None if it has not been checked or is still being recorded."""
         self.is_readable = True
         self.has_begun = False
         self._file_ns = _time_of(path)
-        self._sum: tuple[Tail, Summarizer] | None = None
+        self._summary_job: tuple[Tail, Summarizer] | None = None
         self._key: str | None = None
 
     @property
@@ -51,12 +51,12 @@ class ListedCapture:
 
     @property
     def began_ns(self) -> int:
-        """When the session took place: by its header, or else by the file; an imported capture may be much younger."""
+        """When the session began: from the header, or else from the file. An imported file can be much newer."""
         wall_ns = self.summary.wall_ns if self.summary is not None else None
         return self._file_ns if wall_ns is None else wall_ns
 
     def begin(self) -> None:
-        """Load whatever is available immediately: a cached summary, or the header."""
+        """Load what is available immediately: a cached summary, or the header."""
         try:
             self._begin()
         finally:
@@ -66,28 +66,28 @@ class ListedCapture:
         summary = None if self.is_live else cached(self.path)
         self.tally = None if self.is_live else tally.cached(self.path)
         if summary is not None:
-            self.summary, self.is_summed = summary, True
+            self.summary, self.has_full_summary = summary, True
             return
         try:
             self._key = None if self.is_live else key_of(self.path)
             tail = Tail(self.path)
         except CaptureError:
-            self.is_readable, self.is_summed = False, True
+            self.is_readable, self.has_full_summary = False, True
             return
         summarizer = Summarizer()
         summarizer.feed(tail.header)
         self.summary = summarizer.summary(live=self.is_live)
-        self._sum = tail, Summarizer()
+        self._summary_job = tail, Summarizer()
 
     def step(self) -> bool:
         """Read the next part; returns False if there is nothing more to read yet."""
-        if self._sum is None:
+        if self._summary_job is None:
             return False
-        tail, summarizer = self._sum
+        tail, summarizer = self._summary_job
         items = tail.step(STEP)
         for item in items:
             summarizer.feed(item)
-        self.is_summed = tail.has_ended or tail.is_at_end
+        self.has_full_summary = tail.has_ended or tail.is_at_end
         is_over = tail.has_ended
         self.is_live = self.is_live and not is_over
         if items or is_over:
@@ -100,52 +100,54 @@ class ListedCapture:
         return bool(items)
 
     def close(self) -> None:
-        """Close its files and stop reading it."""
-        self.is_summed = True
-        if self._sum is not None:
-            self._sum[0].close()
-            self._sum = None
+        """Stop reading it, and close its files."""
+        self.has_full_summary = True
+        if self._summary_job is not None:
+            self._summary_job[0].close()
+            self._summary_job = None
 
 
 class CaptureList:
     """Every capture, newest first, with the summaries so far."""
 
     def __init__(
-        self, find: Callable[[], list[Path]], routed: Callable[[], Sequence[RoutedServer]] | None = None
+        self,
+        find_captures: Callable[[], list[Path]],
+        routed_servers: Callable[[], Sequence[RoutedServer]] | None = None,
     ) -> None:
-        """Create a list that has not searched yet.
+        """Create an empty list; the first step searches for captures.
 
         Args:
-            find: returns the captures, newest first.
-            routed: returns the servers that clients route through mcpproxy; None to ignore them.
+            find_captures: returns the captures, newest first.
+            routed_servers: returns the servers that clients route through mcpproxy; None to ignore them.
         """
         self.captures: list[ListedCapture] = []
-        self.has_looked = False
+        self.has_searched = False
         """Whether the first search is complete."""
         self.is_paused = False
-        """Whether the list is hidden; it then does no work, so that the visible screen has the processor."""
+        """Whether the list is hidden. A hidden list does no work, and leaves the processor to the visible screen."""
         self.in_view: Sequence[ListedCapture] = ()
         """The visible captures, which are read before all others."""
         self.unrecorded_servers: Sequence[RoutedServer] = ()
         """The routed servers that have no capture yet."""
-        self._find = find
-        self._routed = routed
-        self._next_routed = 0.0
-        self._known: dict[Path, ListedCapture] = {}
-        self._next_look = 0.0
-        self._turn = 0
+        self._find_captures = find_captures
+        self._routed_servers = routed_servers
+        self._next_client_check = 0.0
+        self._captures_by_path: dict[Path, ListedCapture] = {}
+        self._next_search = 0.0
+        self._visible_steps = 0
         """How many steps the visible captures have had without a pause."""
 
     def step(self) -> bool:
         """Search for captures, or read part of one; returns False if there is nothing to do yet."""
         if self.is_paused:
             return False
-        began = time.monotonic()
-        if began >= self._next_look:
+        start_s = time.monotonic()
+        if start_s >= self._next_search:
             is_new = self._scan()
-            ended = time.monotonic()
+            end_s = time.monotonic()
             # With many captures, or on a slow disk, a search takes longer than the interval.
-            self._next_look = ended + max(FIND_S, FIND_SHARE * (ended - began))
+            self._next_search = end_s + max(SEARCH_INTERVAL_S, SEARCH_PAUSE_FACTOR * (end_s - start_s))
             return is_new or bool(self.captures)
         in_view = list(self.in_view)
         for capture in in_view:
@@ -164,28 +166,31 @@ class CaptureList:
                 is_busy = capture.step() or is_busy
         if is_busy:
             return True
-        unread = next((capture for capture in self.captures if not (capture.is_summed or capture.is_live)), None)
-        if unread is not None:
-            unread.step()
-        return unread is not None
+        unread_capture = next(
+            (capture for capture in self.captures if not (capture.has_full_summary or capture.is_live)), None
+        )
+        if unread_capture is not None:
+            unread_capture.step()
+        return unread_capture is not None
 
     def _read_in_view(self, in_view: Sequence[ListedCapture]) -> bool:
-        """Read a little of the visible captures in turn, so that a large one holds up no other.
+        """Read a little of the visible captures in turn; a large one thus does not delay the others.
 
-        Returns False if there is nothing to read, and now and then if that takes long, so that the others can begin.
+        Returns False if there is nothing to read. If reading takes long, it also returns False after every second step,
+        to let the other captures begin.
         """
-        unread = [capture for capture in in_view if not (capture.is_summed or capture.is_live)]
-        self._turn = self._turn + 1 if unread else 0
-        if not unread:
+        unread_captures = [capture for capture in in_view if not (capture.has_full_summary or capture.is_live)]
+        self._visible_steps = self._visible_steps + 1 if unread_captures else 0
+        if not unread_captures:
             return False
-        unread[self._turn % len(unread)].step()
-        return self._turn < PATIENCE or self._turn % 2 == 0
+        unread_captures[self._visible_steps % len(unread_captures)].step()
+        return self._visible_steps < VISIBLE_ONLY_STEPS or self._visible_steps % 2 == 0
 
-    def set_tally(self, path: Path, counted: Tally) -> None:
+    def set_tally(self, path: Path, finding_tally: Tally) -> None:
         """Store the number of findings of a capture."""
-        capture = self._known.get(path)
+        capture = self._captures_by_path.get(path)
         if capture is not None:
-            capture.tally = counted
+            capture.tally = finding_tally
 
     def close(self) -> None:
         """Close all files."""
@@ -193,42 +198,44 @@ class CaptureList:
             capture.close()
 
     def _scan(self) -> bool:
-        paths = self._find()
-        is_new = not self.has_looked
+        paths = self._find_captures()
+        is_new = not self.has_searched
         for path in paths:
-            if path not in self._known:
-                self._known[path] = ListedCapture(path)
+            if path not in self._captures_by_path:
+                self._captures_by_path[path] = ListedCapture(path)
                 is_new = True
-        for path in set(self._known) - set(paths):
-            self._known.pop(path).close()
+        for path in set(self._captures_by_path) - set(paths):
+            self._captures_by_path.pop(path).close()
             is_new = True
         for capture in self.captures:
             if not capture.is_readable and is_live(capture.path):
                 # Its recorder may not have written the first line yet.
                 capture.is_readable, capture.is_live, capture.has_begun = True, True, False
         if is_new:
-            self.captures = [self._known[path] for path in paths]
-        self.has_looked = True
-        return self._look_at_clients() or is_new
+            self.captures = [self._captures_by_path[path] for path in paths]
+        self.has_searched = True
+        return self._update_unrecorded_servers() or is_new
 
-    def _look_at_clients(self) -> bool:
+    def _update_unrecorded_servers(self) -> bool:
         """Update the routed servers that have no capture yet; returns whether they changed."""
         now = time.monotonic()
-        if self._routed is None or now < self._next_routed:
+        if self._routed_servers is None or now < self._next_client_check:
             return False
-        self._next_routed = now + CLIENTS_S
-        heard = {capture.server for capture in self.captures} | {capture.path.parent.name for capture in self.captures}
-        before, self.unrecorded_servers = (
+        self._next_client_check = now + CLIENT_CHECK_INTERVAL_S
+        recorded_names = {capture.server for capture in self.captures} | {
+            capture.path.parent.name for capture in self.captures
+        }
+        previous_servers, self.unrecorded_servers = (
             self.unrecorded_servers,
-            [server for server in self._routed() if server.name not in heard],
+            [server for server in self._routed_servers() if server.name not in recorded_names],
         )
-        return list(before) != self.unrecorded_servers
+        return list(previous_servers) != self.unrecorded_servers
 
 
 def _time_of(path: Path) -> int:
-    """The time in the name of a file, or else of its last write."""
+    """Returns the time in the name of a file, or else the time of its last write."""
     try:
-        return timegm(time.strptime(path.name[: len("20261120T101500Z")], STAMP_FORM)) * 1_000_000_000
+        return timegm(time.strptime(path.name[: len("20261120T101500Z")], STAMP_FORMAT)) * 1_000_000_000
     except ValueError:
         pass
     try:

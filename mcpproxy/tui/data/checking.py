@@ -27,33 +27,34 @@ class _Job(NamedTuple):
     findings: Findings
     worker: PythonChild
     reading: Reading | None
-    """Receives what its messages mean; None if only findings are wanted."""
-    is_judged: bool
+    """Receives the interpretation of its messages; None if only the findings are needed."""
+    is_checked: bool
+    """Whether the rules check it."""
 
     @property
     def is_busy(self) -> bool:
-        """Whether the worker has something left to report, as far as is known here."""
+        """Whether the worker still has something to report, as far as this process knows."""
         findings, reading = self.findings, self.reading
         if findings.trouble:
             return False
-        is_behind = reading is not None and reading.understood < len(reading.index)
-        return is_behind or (self.is_judged and not (findings.has_caught_up or findings.has_ended))
+        is_behind = reading is not None and reading.interpreted_count < len(reading.index)
+        return is_behind or (self.is_checked and not (findings.has_caught_up or findings.has_ended))
 
 
-class Checking:
+class CaptureChecker:
     """Reads and checks captures in a process of its own."""
 
     def __init__(self, notify: Callable[[], None]) -> None:
-        """Prepare; the first capture starts the worker.
+        """Start without a worker; the first capture starts it.
 
         Args:
-            notify: called from a thread when results have come in, several times a second per capture.
+            notify: called from a thread when results have arrived, several times a second per capture.
         """
         self._notify = notify
         self._lock = threading.Lock()
         self._worker: PythonChild | None = None
         self._jobs: dict[int, _Job] = {}
-        self._number = 0
+        self._last_number = 0
 
     @property
     def pid(self) -> int | None:
@@ -64,10 +65,10 @@ class Checking:
         """Read a capture that is shown: from its beginning, and then as it grows.
 
         Args:
-            reading: receives what its messages mean, and the findings.
+            reading: receives the interpretation of its messages, and the findings.
             with_rules: whether to check it.
         """
-        self._order(reading.path, reading.findings, reading, with_rules=with_rules, most=reading.most)
+        self._send_job(reading.path, reading.findings, reading, with_rules=with_rules, most=reading.max_rows)
 
     def check(self, path: Path, findings: Findings, *, in_full: bool = True) -> None:
         """Check a capture that is not shown: from its beginning, and then as it grows.
@@ -77,18 +78,20 @@ class Checking:
             findings: receives the findings.
             in_full: whether to report the findings, or only their number.
         """
-        self._order(path, findings, None, in_full=in_full)
+        self._send_job(path, findings, None, in_full=in_full)
 
-    def _order(self, path: Path, findings: Findings, reading: Reading | None, **wanted: int) -> None:
+    def _send_job(self, path: Path, findings: Findings, reading: Reading | None, **options: int) -> None:
         with self._lock:
-            self._number += 1
-            order = {"n": self._number, "path": os.fsencode(path.absolute()).hex(), "wanted": wanted}
+            self._last_number += 1
+            request = {"n": self._last_number, "path": os.fsencode(path.absolute()).hex(), "wanted": options}
             try:
                 if self._worker is None or not self._worker.is_alive:
                     self._worker = worker = PythonChild("mcpproxy.tui.data.worker")
-                    worker.listen(self._take, lambda status, fault: self._ended(worker, status, fault))
-                self._jobs[self._number] = _Job(findings, self._worker, reading, bool(wanted.get("with_rules", 1)))
-                self._worker.send(as_json(order))
+                    worker.listen(self._on_message, lambda status, fault: self._on_worker_end(worker, status, fault))
+                self._jobs[self._last_number] = _Job(
+                    findings, self._worker, reading, bool(options.get("with_rules", 1))
+                )
+                self._worker.send(as_json(request))
             except OSError as error:
                 findings.trouble = f"the process that reads captures cannot be started: {error.strerror}"
 
@@ -108,21 +111,21 @@ class Checking:
         if worker is not None:
             worker.close()
 
-    # ---- in the thread
+    # ---- in the thread that receives the worker's output
 
-    def _ended(self, worker: PythonChild, status: int, fault: Exception | None) -> None:
-        why = _ending(status) if fault is None else f"its output is invalid ({type(fault).__name__})"
+    def _on_worker_end(self, worker: PythonChild, status: int, fault: Exception | None) -> None:
+        reason = _exit_reason(status) if fault is None else f"its output is invalid ({type(fault).__name__})"
         with self._lock:
-            unfinished = {number: job for number, job in self._jobs.items() if job.worker is worker}
-            for number in unfinished:
+            unfinished_jobs = {number: job for number, job in self._jobs.items() if job.worker is worker}
+            for number in unfinished_jobs:
                 del self._jobs[number]
             self._worker = None if self._worker is worker else self._worker
-        for job in unfinished.values():
-            job.findings.trouble = f"the process that reads captures has ended: {why}"
-        if unfinished:
+        for job in unfinished_jobs.values():
+            job.findings.trouble = f"the process that reads captures has ended: {reason}"
+        if unfinished_jobs:
             self._notify()
 
-    def _take(self, message: bytes) -> None:
+    def _on_message(self, message: bytes) -> None:
         batch = batch_in(message)
         if batch is not None:
             job = self._jobs.get(batch.job)
@@ -139,18 +142,18 @@ class Checking:
         if "done" in report or "failed" in report:
             with self._lock:
                 self._jobs.pop(report["n"], None)
-        if add_report(report, job.findings):
+        if apply_report(report, job.findings):
             self._notify()
 
 
-def add_report(report: dict[str, Any], findings: Findings) -> bool:
-    """Process a report of the worker about the rules; returns whether the screen should be redrawn.
+def apply_report(report: dict[str, Any], findings: Findings) -> bool:
+    """Process one of the worker's reports about the rules; returns whether the screen should be redrawn.
 
     Raises:
         LookupError, TypeError, ValueError: it is invalid.
     """
     if "found" in report:
-        findings.add_finding(_finding(Finding(*report["found"])))
+        findings.add_finding(_valid_finding(Finding(*report["found"])))
         return False
     if "more" in report:
         rule, level, frame, count = report["more"]
@@ -161,58 +164,70 @@ def add_report(report: dict[str, Any], findings: Findings) -> bool:
     elif "checked" in report:
         findings.tally, findings.faults = Tally(*map(as_number, report["tally"])), tuple(map(str, report["faults"]))
         findings.forgotten = tuple(map(str, report["forgotten"]))
-        findings.checked, findings.has_caught_up = as_number(report["checked"]), bool(report["even"])
+        findings.checked_count, findings.has_caught_up = as_number(report["checked"]), bool(report["even"])
         findings.has_ended = bool(report["ended"])
     return True
 
 
-def _finding(told: Finding) -> Finding:
-    """The finding in a report, if it is valid."""
-    texts = told.rule, told.blames, told.message, told.pointer, told.source, told.method
+def _valid_finding(finding: Finding) -> Finding:
+    """Returns a reported finding with its members checked.
+
+    Raises:
+        TypeError, ValueError: it is invalid.
+    """
+    texts = finding.rule, finding.blames, finding.message, finding.pointer, finding.source, finding.method
     if not all(isinstance(text, str) for text in texts):
         raise ValueError("no finding")
-    for number in (told.session, told.frame, told.t_ns, told.more, 0 if told.item is None else told.item):
+    for number in (
+        finding.session,
+        finding.frame,
+        finding.t_ns,
+        finding.more,
+        0 if finding.item is None else finding.item,
+    ):
         as_number(number)
-    return told._replace(level=Level(told.level), related=tuple(map(as_number, told.related)))
+    return finding._replace(level=Level(finding.level), related=tuple(map(as_number, finding.related)))
 
 
-def _ending(status: int) -> str:
+def _exit_reason(status: int) -> str:
     if status < 0:
         with suppress(ValueError):
             return signal.Signals(-status).name
     return f"status {status}"
 
 
-class Counting:
+class FindingCounter:
     """Counts the findings of captures that are not open, one at a time: the selected capture, then the live ones."""
 
-    def __init__(self, checking: Checking) -> None:
+    def __init__(self, checking: CaptureChecker) -> None:
         self._checking = checking
-        self._counted: dict[Path, Findings] = {}
+        self._findings_by_path: dict[Path, Findings] = {}
 
     def findings(self, path: Path) -> Findings | None:
-        """The findings of a capture that is or was counted here, or None for any other."""
-        return self._counted.get(path)
+        """The findings of a capture that is being or has been counted, or None for any other."""
+        return self._findings_by_path.get(path)
 
-    def want(self, live: list[Path], chosen: Path | None) -> None:
-        """Count the selected capture, then the live ones, one after another.
+    def count_findings(self, live: list[Path], selected: Path | None) -> None:
+        """Count the findings of the selected capture, then those of the live ones, one capture after another.
 
         Args:
             live: captures that are being recorded.
-            chosen: the selected capture, if its findings are unknown.
+            selected: the selected capture, if its findings are unknown.
         """
-        paths = [*([chosen] if chosen is not None else []), *live]
-        for path in [path for path, findings in self._counted.items() if path not in paths and not _is_done(findings)]:
-            self._checking.drop(self._counted.pop(path))
+        paths = [*([selected] if selected is not None else []), *live]
+        for path in [
+            path for path, findings in self._findings_by_path.items() if path not in paths and not _is_done(findings)
+        ]:
+            self._checking.drop(self._findings_by_path.pop(path))
         for path in paths:
-            findings = self._counted.get(path)
+            findings = self._findings_by_path.get(path)
             if findings is None:
                 self._begin(path)
             if findings is None or not (findings.has_caught_up or _is_done(findings)):
                 return
 
     def _begin(self, path: Path) -> None:
-        self._counted[path] = findings = Findings()
+        self._findings_by_path[path] = findings = Findings()
         self._checking.check(path, findings, in_full=False)
 
 

@@ -1,8 +1,8 @@
 """Client captures: the captures of one client process, and how far apart they began, from their headers alone.
 
-A header names the processes above the recorder. The client is the nearest of them that is not a shell or launcher; two
-captures have the same client if pid, start time and boot of that process are equal. Over HTTP, any program can be a
-client, so an HTTP capture has no client process, and no related captures.
+A header names the ancestor processes of the recorder. The client is the nearest ancestor that is not a shell or a
+launcher; two captures have the same client if the pid, start time and boot of that process are equal. Over HTTP, any
+program can be a client, so an HTTP capture has no client process, and no related captures.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -15,7 +15,7 @@ from captures.listing import find_captures, first_segment, real_path, search_roo
 from captures.reader import Capture, open_capture
 from captures.versions import FORMAT_VERSION
 
-AT_ONCE: Final = 20
+MAX_HEADERS_PER_STEP: Final = 20
 """How many headers are read per step."""
 
 LAUNCHERS: Final = frozenset(
@@ -43,8 +43,8 @@ LAUNCHERS: Final = frozenset(
 """Programs through which a client may start a server."""
 _MAX_HEADER_BYTES: Final = 1 << 20
 """The maximum size of a header, in bytes."""
-_OF_LAUNCHERS: Final = ("npm ", "npm exec", "pnpm ", "yarn ")
-NO_CLIENTS: Final = frozenset(
+_LAUNCHER_PREFIXES: Final = ("npm ", "npm exec", "pnpm ", "yarn ")
+NON_CLIENTS: Final = frozenset(
     (
         "systemd",
         "init",
@@ -73,15 +73,15 @@ class Client(NamedTuple):
 
 
 def client_of(header: Mapping[str, Any]) -> Client | None:
-    """The process that started a recorder, or None if unknown."""
+    """The client process that started a recorder, or None if it is not known."""
     boot, parents = header.get("boot_id"), header.get("parents")
     if header.get("transport") != "stdio" or not isinstance(boot, str) or not isinstance(parents, list):
         return None
     processes = [process for process in (_client(boot, parent) for parent in parents[:16]) if process is not None]
     for process in processes:
-        if process.exe in NO_CLIENTS:
+        if process.exe in NON_CLIENTS:
             break
-        if process.exe not in LAUNCHERS and not process.exe.startswith(_OF_LAUNCHERS):
+        if process.exe not in LAUNCHERS and not process.exe.startswith(_LAUNCHER_PREFIXES):
             return process
     return processes[0] if processes else None
 
@@ -99,7 +99,7 @@ def header_of(path: Path) -> Mapping[str, Any]:
     """The members of a capture's header. Reads nothing else if the header is intact.
 
     Raises:
-        NotACapture, NewerFormat, OSError: as `Capture`.
+        NotACapture, NewerFormat, OSError: as for `Capture`.
     """
     with open_capture(segments(path)[0]) as file:
         line = file.readline(_MAX_HEADER_BYTES)
@@ -109,8 +109,8 @@ def header_of(path: Path) -> Mapping[str, Any]:
     return record.members
 
 
-def apart_ns(first: Mapping[str, Any], second: Mapping[str, Any]) -> int | None:
-    """How much later the second of two captures began, by their headers, or None if no clock can tell.
+def start_difference_ns(first: Mapping[str, Any], second: Mapping[str, Any]) -> int | None:
+    """Returns how much later the second of two captures began, from their headers, or None if no clock can tell.
 
     Within one boot, the monotonic clock decides, because it cannot be set.
     """
@@ -127,18 +127,18 @@ def apart_ns(first: Mapping[str, Any], second: Mapping[str, Any]) -> int | None:
 class ClientCaptures:
     """Searches for the captures of one client process, a few files at a time."""
 
-    def __init__(self, path: Path, header: Mapping[str, Any], listed: Callable[[], Iterable[Path]]) -> None:
-        """Start without having searched.
+    def __init__(self, path: Path, header: Mapping[str, Any], list_captures: Callable[[], Iterable[Path]]) -> None:
+        """Prepare a search, without reading anything.
 
         Args:
             path: a capture of the client.
             header: its header.
-            listed: captures that are already known.
+            list_captures: returns the captures that are already known.
         """
         self.client = client_of(header)
         self.related: list[tuple[Path, int]] = []
         """The other captures, and how much later each began."""
-        self._path, self._header, self._listed = path, header, listed
+        self._path, self._header, self._list_captures = path, header, list_captures
         self._seen = {first_segment(real_path(path))}
         self._unread: list[Path] = []
 
@@ -146,26 +146,26 @@ class ClientCaptures:
         """Collect the captures to examine: those in the list, in the same directory, and below the same search root."""
         if self.client is None:
             return
-        candidates = [*self._listed(), *self._path.parent.glob("*.mcpcap")]
-        own = real_path(self._path)
+        candidates = [*self._list_captures(), *self._path.parent.glob("*.mcpcap")]
+        own_path = real_path(self._path)
         roots = [real_path(root) for root in search_roots()]
-        candidates += [path for root in roots if own.is_relative_to(root) for path in find_captures(root)]
+        candidates += [path for root in roots if own_path.is_relative_to(root) for path in find_captures(root)]
         for path in candidates:
-            first = first_segment(real_path(path))
-            if first not in self._seen:
-                self._seen.add(first)
+            first_file = first_segment(real_path(path))
+            if first_file not in self._seen:
+                self._seen.add(first_file)
                 self._unread.append(segments(path)[0])
 
     def step(self) -> bool:
         """Read some headers; returns False if none are left."""
-        for _ in range(min(AT_ONCE, len(self._unread))):
+        for _ in range(min(MAX_HEADERS_PER_STEP, len(self._unread))):
             path = self._unread.pop()
             try:
                 header = header_of(path)
             except (CaptureError, OSError):
                 continue
-            apart = apart_ns(self._header, header)
+            difference_ns = start_difference_ns(self._header, header)
             is_other = header.get("capture") != self._header.get("capture")
-            if is_other and apart is not None and client_of(header) == self.client:
-                self.related.append((path, apart))
+            if is_other and difference_ns is not None and client_of(header) == self.client:
+                self.related.append((path, difference_ns))
         return bool(self._unread)

@@ -12,26 +12,27 @@ from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.http_exchanges import HttpExchanges as Exchanges
 from analysis.conversation.record_ref import RecordRef
 from analysis.conversation.session import Peer
-from analysis.reading import About, Lost, Reading
+from analysis.reading import CaptureOverview, Losses, Reading
 from captures.index import Index
 from captures.record import Record
 from mcpproxy.tui.data.http_exchanges import HttpExchanges
 
-PEERS: Final = 10_000
-"""How many sessions' two sides are remembered."""
-NOTED: Final = 100_000
+MAX_SESSIONS_WITH_PEERS: Final = 10_000
+"""The maximum number of sessions whose two sides are remembered."""
+MAX_NOTES_PER_SORT: Final = 100_000
 """The maximum number of notes of each sort; the worker sends no more."""
 _MAX_NUMBER: Final = 1 << 128
-"""Greater than any sum of numbers that a capture can hold."""
+"""Greater than any sum of numbers that a capture can contain."""
 
 
-class Loss(NamedTuple):
-    """Records that are missing."""
+class MissingRange(NamedTuple):
+    """A range of numbers in which records are missing."""
 
     first: int
     last: int
-    """The range of their numbers, first to last."""
+    """The range, with both ends."""
     missing: int
+    """How many records are missing."""
 
 
 class Peers(NamedTuple):
@@ -44,21 +45,21 @@ class Peers(NamedTuple):
 
 
 class Cancellation(NamedTuple):
-    """What a cancellation means."""
+    """The meaning of a cancellation."""
 
     call: int
     """Number of the call that it names."""
     waited_ns: int | None
     """How long the call had waited; None if it had been cancelled or answered before."""
     is_abandoned: bool
-    """Whether its sender abandons the call with it."""
+    """Whether it means that its sender abandons the call."""
 
 
 class Carrier(NamedTuple):
     """The HTTP exchange by which a call ended without a response."""
 
     exchange: int
-    broken: int | None
+    break_row: int | None
     """Row of the record with which it broke off; None if that did not end the call."""
 
 
@@ -70,21 +71,22 @@ class Conversation:
 
         Args:
             index: the index of the capture.
-            http: where the records of its HTTP exchanges are.
+            http: the rows of its HTTP exchanges.
         """
         first = Reading()
         first.feed(index.header)
-        self.capture: About = first.capture
+        self.capture: CaptureOverview = first.capture
         """What is known about the capture as a whole."""
-        self.losses: Lost = first.losses
-        """Losses that may include messages, which were never read."""
+        self.losses: Losses = first.losses
+        """Counts of losses that may include messages, which were never read."""
         self.forgotten: Sequence[str] = ()
         """Sentences about what had to be forgotten because too much was open at the same time."""
-        self.missing: Sequence[Loss] = ()
+        self.missing_ranges: Sequence[MissingRange] = ()
         """Where records are missing; beyond the maximum number, the last range includes all that follow."""
-        self.unknown: tuple[int, int, int] = (0, 0, 0)
+        self.omitted_counts: tuple[int, int, int] = (0, 0, 0)
         """How many requests are above the maximum, how many notes about calls are left out, and how many messages that
-        span lines are shown as lines."""
+        span lines are shown as separate lines.
+        """
         self.probable_answers: dict[int, ProbableAnswer] = {}
         """Responses that match no request, by the unanswered request for which each was probably meant."""
         self.guesses: dict[int, str] = {}
@@ -96,7 +98,7 @@ class Conversation:
         self.cancellations: dict[int, Cancellation] = {}
         """Messages that cancel a call, by row."""
         self.carriers: dict[int, Carrier] = {}
-        """By the number of a call: how it ended, if the exchange of its request does not say so."""
+        """By the number of a call: how it ended, if the exchange of its request does not show it."""
         self._notes: dict[str, dict[int, Any]] = {
             "probable": self.probable_answers,
             "meant": self.guesses,
@@ -108,21 +110,21 @@ class Conversation:
         self._index, self._http = index, http
 
     def peers(self, session: int | None) -> Peers:
-        """The two sides of a session; those of the capture if it is not known."""
-        whole = Peers(self.capture.client, self.capture.server, self.capture.revisions)
-        return whole if session is None else self._peers.get(session, whole)
+        """The two sides of a session, or those of the capture if the session is not known."""
+        capture_peers = Peers(self.capture.client, self.capture.server, self.capture.revisions)
+        return capture_peers if session is None else self._peers.get(session, capture_peers)
 
     def exchange(self, number: int) -> HttpExchange | None:
-        """The HTTP exchange with a number, as its records in the file say; returns None if none is known."""
-        made = Exchanges()
+        """Returns the HTTP exchange with a number, assembled from its records in the file, or None if it is unknown."""
+        exchanges = Exchanges()
         for row in self._http.rows(number):
             record = self._index.read_item(row)
             if isinstance(record, Record):
-                made.on_record(record.members, RecordRef(record.seq, record.t_ns))
-        return made.known(number)
+                exchanges.on_record(record.members, RecordRef(record.seq, record.t_ns))
+        return exchanges.get(number)
 
     def apply_news(self, news: dict[str, Any]) -> None:
-        """Process a report of the worker.
+        """Apply a report from the worker.
 
         Raises:
             LookupError, TypeError, ValueError: it is invalid.
@@ -130,78 +132,82 @@ class Conversation:
         if "note" in news:
             self._store_note(*news["note"])
         if "session" in news:
-            if len(self._peers) >= PEERS:
+            if len(self._peers) >= MAX_SESSIONS_WITH_PEERS:
                 self._peers.pop(next(iter(self._peers)))
             client, server, revision = news["peers"]
             revisions = () if revision is None else (str(revision),)
             self._peers[as_number(news["session"])] = Peers(_peer(client), _peer(server), revisions)
         if "about" in news:
-            self.capture = _about(About(*news["about"]))
+            self.capture = _valid_about(CaptureOverview(*news["about"]))
         if "lost" in news:
-            self.losses = Lost(*map(as_number, news["lost"]))
+            self.losses = Losses(*map(as_number, news["lost"]))
         if "losses" in news:
-            self.missing = [Loss(*map(as_number, loss)) for loss in news["losses"]]
+            self.missing_ranges = [MissingRange(*map(as_number, loss)) for loss in news["losses"]]
         if "forgotten" in news:
             self.forgotten = [*map(str, news["forgotten"])]
         if "unknown" in news:
-            left_out, unnoted, unjoined = map(as_number, news["unknown"])
-            self.unknown = left_out, unnoted, unjoined
+            omitted_requests, omitted_notes, unjoined_messages = map(as_number, news["unknown"])
+            self.omitted_counts = omitted_requests, omitted_notes, unjoined_messages
 
-    def _store_note(self, sort: Any, number: Any, *told: Any) -> None:
+    def _store_note(self, sort: Any, number: Any, *values: Any) -> None:
         """Store a note about a call, or about the message in a row."""
         notes: dict[int, Any] = self._notes[sort]
-        notes[as_number(number)] = _NOTES[sort](*told)
-        if len(notes) > NOTED:
+        notes[as_number(number)] = _NOTE_PARSERS[sort](*values)
+        if len(notes) > MAX_NOTES_PER_SORT:
             raise ValueError("more than the worker may tell")
 
 
-def _about(told: About) -> About:
-    """The report about the capture as a whole, if it is valid."""
-    texts = told.name, told.id, told.transport, told.ending, *told.revisions
-    numbers = told.begins_at, told.t_ns, told.sessions, told.guesses, told.wall_ns or 0, told.server_ended_ns or 0
-    if not all(text is None or isinstance(text, str) for text in texts) or not all(map(_is_number, numbers)):
-        raise ValueError("no description of a capture")
-    return told._replace(client=_peer(told.client), server=_peer(told.server), revisions=tuple(told.revisions))
-
-
-def as_number(told: object) -> int:
-    """A reported number of records, rows or nanoseconds.
+def _valid_about(about: CaptureOverview) -> CaptureOverview:
+    """Returns the report about the capture as a whole with its members checked.
 
     Raises:
-        ValueError: it is not a number, or greater than any that a screen can show.
+        TypeError, ValueError: it is invalid.
     """
-    if type(told) is not int or not 0 <= told < _MAX_NUMBER:
+    texts = about.name, about.id, about.transport, about.ending, *about.revisions
+    numbers = about.begins_at, about.t_ns, about.sessions, about.guesses, about.wall_ns or 0, about.server_ended_ns or 0
+    if not all(text is None or isinstance(text, str) for text in texts) or not all(map(_is_number, numbers)):
+        raise ValueError("no description of a capture")
+    return about._replace(client=_peer(about.client), server=_peer(about.server), revisions=tuple(about.revisions))
+
+
+def as_number(value: object) -> int:
+    """Returns a reported number of records, rows or nanoseconds.
+
+    Raises:
+        ValueError: it is not a number, or is greater than any that a screen can show.
+    """
+    if type(value) is not int or not 0 <= value < _MAX_NUMBER:
         raise ValueError("no number")
-    return told
+    return value
 
 
-def _is_number(told: object) -> bool:
-    # A header may contain any time that a capture can hold.
-    return type(told) is int and abs(told) < 1 << 64
+def _is_number(value: object) -> bool:
+    # A header may contain any time that the file format allows.
+    return type(value) is int and abs(value) < 1 << 64
 
 
-def _peer(told: Any) -> Peer | None:
-    return None if told is None else Peer(*map(str, told))
+def _peer(peer: Any) -> Peer | None:
+    return None if peer is None else Peer(*map(str, peer))
 
 
-def _probable(seq: Any, id_: Any) -> ProbableAnswer:
+def _probable_answer(seq: Any, id_: Any) -> ProbableAnswer:
     return ProbableAnswer(as_number(seq), None if id_ is None else str(id_))
 
 
-def _cancels(call: Any, waited_ns: Any, is_abandoned: Any) -> Cancellation:
+def _cancellation(call: Any, waited_ns: Any, is_abandoned: Any) -> Cancellation:
     waited = None if waited_ns is None else as_number(waited_ns)
     return Cancellation(as_number(call), waited, is_abandoned is True)
 
 
-def _carried(exchange: Any, broken: Any) -> Carrier:
-    return Carrier(as_number(exchange), None if broken is None else as_number(broken))
+def _carrier(exchange: Any, break_row: Any) -> Carrier:
+    return Carrier(as_number(exchange), None if break_row is None else as_number(break_row))
 
 
-_NOTES: Final[dict[str, Callable[..., object]]] = {
-    "probable": _probable,
+_NOTE_PARSERS: Final[dict[str, Callable[..., object]]] = {
+    "probable": _probable_answer,
     "meant": str,
     "cancelled": as_number,
-    "cancels": _cancels,
-    "carried": _carried,
+    "cancels": _cancellation,
+    "carried": _carrier,
 }
-"""What a note of each sort contains."""
+"""The functions that parse the values of a note, by its sort."""

@@ -7,14 +7,14 @@ from analysis.conversation.durations import Durations
 SLICES: Final = 64
 """Number of equal time slices."""
 
-_SHORTEST_NS: Final = 1 << 20
+_MIN_SLICE_NS: Final = 1 << 20
 
 
 class DurationsOverTime:
-    """How durations changed: the durations in each time slice; the slices grow with the total time."""
+    """The durations in each of `SLICES` time slices, which become longer as the total time grows."""
 
     def __init__(self) -> None:
-        self.slice_ns = _SHORTEST_NS
+        self.slice_ns = _MIN_SLICE_NS
         """The length of a slice."""
         self._slices: list[Durations | None] = [None] * SLICES
 
@@ -23,14 +23,14 @@ class DurationsOverTime:
         t_ns = max(0, t_ns)
         while t_ns >= SLICES * self.slice_ns:
             self._widen()
-        one = self._slices[t_ns // self.slice_ns]
-        if one is None:
-            one = self._slices[t_ns // self.slice_ns] = Durations()
-        one.add(ns)
+        durations = self._slices[t_ns // self.slice_ns]
+        if durations is None:
+            durations = self._slices[t_ns // self.slice_ns] = Durations()
+        durations.add(ns)
 
     def quantiles(self, part: float) -> list[int | None]:
-        """The quantile of each slice, up to the last slice with durations."""
-        quantiles = [None if one is None else one.quantiles(part)[0] for one in self._slices]
+        """Returns the quantile of each slice, up to the last slice with durations."""
+        quantiles = [None if durations is None else durations.quantiles(part)[0] for durations in self._slices]
         while quantiles and quantiles[-1] is None:
             quantiles.pop()
         return quantiles

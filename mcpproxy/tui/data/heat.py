@@ -1,6 +1,6 @@
-"""Heat: the calls of a stretch that has too many for one bar each: by kind and time, and the slowest.
+"""Heat maps: the calls of a stretch of time with too many for one bar each, by kind and time, and the slowest calls.
 
-A thread computes it in steps: a stretch may hold a million calls.
+A thread computes a map in steps, because a stretch may contain a million calls.
 """
 
 import time
@@ -11,19 +11,22 @@ from analysis.conversation.call import ERRORS, FAILURES
 from mcpproxy.tui.data.columns import OUTCOMES
 from mcpproxy.tui.data.reading import Reading
 
-AT_ONCE: Final = 5000
+MAX_CALLS_PER_STEP: Final = 5000
 """How many calls are processed per step: a few milliseconds."""
-OUTLIERS: Final = 5
+MAX_OUTLIERS: Final = 5
 """How many of the slowest calls get a bar each."""
-KINDS: Final = 100
+MAX_KINDS: Final = 100
 """How many kinds get a row each: the most frequent ones."""
-SHARE: Final = 4
-"""The next map of a capture that grows waits this many times as long as the last one took."""
+PAUSE_FACTOR: Final = 4
+"""The pause before the next map of a growing capture, as a multiple of the time that the last map took."""
 RUNNING: Final = -1
+"""In place of a duration: a call that has not ended."""
 BAD: Final = -2
+"""In place of a duration: an error, or no response."""
 NOTHING: Final = -3
+"""In place of a duration: no call."""
 ABANDONED: Final = -4
-"""Codes in place of a duration: a call that has not ended; an error, or no response; no call; an abandoned call."""
+"""In place of a duration: an abandoned call."""
 
 _ERRORS: Final = frozenset(map(OUTCOMES.index, ERRORS))
 _FAILURES: Final = frozenset(map(OUTCOMES.index, FAILURES))
@@ -38,7 +41,7 @@ class HeatKey(NamedTuple):
     cells: int
     first: int
     last: int
-    """The calls that began in it."""
+    """The range of the calls that began in the stretch."""
     settled: int
 
 
@@ -49,7 +52,7 @@ class HeatRow:
         self.worst_ns = [NOTHING] * cells
         """By cell: the duration of the longest call that began then, or one of the codes above."""
         self.count = 0
-        self.most_ns = 0
+        self.max_ns = 0
 
 
 class HeatMap:
@@ -71,64 +74,64 @@ class HeatMap:
     def step(self, reading: Reading) -> bool:
         """Work for a few milliseconds; returns False when done."""
         calls, index, key = reading.calls, reading.index, self.key
-        end = min(key.last, self._at + AT_ONCE)
+        end = min(key.last, self._at + MAX_CALLS_PER_STEP)
         length = max(1, key.high_ns - key.low_ns)
         for number in range(self._at, end):
-            call, outcome = calls.kind[number], calls.outcome[number]
+            kind, outcome = calls.kind[number], calls.outcome[number]
             lasted_ns = reading.lasted_ns(number)
-            row = self.rows.get(call)
+            row = self.rows.get(kind)
             if row is None:
-                row = self.rows[call] = HeatRow(key.cells)
+                row = self.rows[kind] = HeatRow(key.cells)
             row.count += 1
             cell = (index.t_ns(calls.request[number]) - key.low_ns) * key.cells // length
             cell = max(0, min(key.cells - 1, cell))
             if lasted_ns is not None:
-                row.most_ns = max(row.most_ns, lasted_ns)
-                add = heappush if len(self._slowest) < OUTLIERS else heappushpop
-                add(self._slowest, (lasted_ns, -number))
-            sign = RUNNING if lasted_ns is None else lasted_ns
+                row.max_ns = max(row.max_ns, lasted_ns)
+                push = heappush if len(self._slowest) < MAX_OUTLIERS else heappushpop
+                push(self._slowest, (lasted_ns, -number))
+            value = RUNNING if lasted_ns is None else lasted_ns
             # As `Reading.ended_as`, but from codes, because this is done for each call of a stretch.
             is_bad = outcome in _FAILURES or (outcome in _ERRORS and not calls.is_cancelled[number])
-            sign = ABANDONED if calls.abandoned_ns[number] >= 0 else BAD if is_bad else sign
-            signs = row.worst_ns[cell], sign
+            value = ABANDONED if calls.abandoned_ns[number] >= 0 else BAD if is_bad else value
+            values = row.worst_ns[cell], value
             # In a cell, an abandoned call hides errors, an error hides durations, and a duration hides calls that are
             # still running.
-            row.worst_ns[cell] = ABANDONED if ABANDONED in signs else BAD if BAD in signs else max(signs)
+            row.worst_ns[cell] = ABANDONED if ABANDONED in values else BAD if BAD in values else max(values)
         self._at = end
         if end < key.last:
             return True
         self.outliers = sorted(-number for _, number in self._slowest)
-        self.kinds = sorted(self.rows, key=lambda call: (-self.rows[call].count, call))[:KINDS]
+        self.kinds = sorted(self.rows, key=lambda call: (-self.rows[call].count, call))[:MAX_KINDS]
         self.took_s = time.monotonic() - self._began
         return False
 
 
 class HeatMaps:
-    """The maps of one capture. One thread steps; the drawing thread requests a map, and draws the last one."""
+    """The maps of one capture. One thread computes them; the drawing thread requests a map, and draws the last one."""
 
     def __init__(self, reading: Reading) -> None:
         self.map: HeatMap | None = None
         """The last complete map."""
         self._reading = reading
-        self._wanted: HeatKey | None = None
-        self._making: HeatMap | None = None
-        self._next = 0.0
+        self._requested_key: HeatKey | None = None
+        self._unfinished_map: HeatMap | None = None
+        self._next_time = 0.0
 
     def request(self, key: HeatKey) -> None:
-        """Request that this map is computed next."""
-        self._wanted = key
+        """Request the map that is computed next."""
+        self._requested_key = key
 
     def step(self) -> bool:
         """Work for a few milliseconds; returns False if there is nothing to do yet."""
-        wanted, made = self._wanted, self.map
-        if self._making is None:
-            if wanted is None or (made is not None and made.key == wanted):
+        key, last_map = self._requested_key, self.map
+        if self._unfinished_map is None:
+            if key is None or (last_map is not None and last_map.key == key):
                 return False
-            only_grew = made is not None and made.key[:3] == wanted[:3]
-            if only_grew and time.monotonic() < self._next:
+            has_only_grown = last_map is not None and last_map.key[:3] == key[:3]
+            if has_only_grown and time.monotonic() < self._next_time:
                 return False
-            self._making = HeatMap(wanted)
-        if not self._making.step(self._reading):
-            self.map, self._making = self._making, None
-            self._next = time.monotonic() + SHARE * self.map.took_s
+            self._unfinished_map = HeatMap(key)
+        if not self._unfinished_map.step(self._reading):
+            self.map, self._unfinished_map = self._unfinished_map, None
+            self._next_time = time.monotonic() + PAUSE_FACTOR * self.map.took_s
         return True

@@ -1,48 +1,48 @@
-"""Notes, in the worker: rare facts about calls and messages, which have no column; each is sent as JSON.
+"""Notes: rare facts about calls and messages, which have no column; the worker sends each as JSON.
 
 There are five sorts, which `Conversation` stores: which message or HTTP exchange cancelled a call (`cancelled`), which
 call a message cancels (`cancels`), by which HTTP exchange a call ended (`carried`), which response was probably meant
-for a call (`probable`), and for which call a response was (`meant`).
+for a call (`probable`), and for which call a response was probably meant (`meant`).
 """
 
 from typing import Any, Literal, TypeAlias
 
-from mcpproxy.tui.data.conversation import NOTED
+from mcpproxy.tui.data.conversation import MAX_NOTES_PER_SORT
 
-Sort: TypeAlias = Literal["cancelled", "cancels", "carried", "probable", "meant"]
+NoteSort: TypeAlias = Literal["cancelled", "cancels", "carried", "probable", "meant"]
 
 
 class Notes:
-    """The notes of one capture; of each sort, `NOTED` at most."""
+    """The notes of one capture, at most `MAX_NOTES_PER_SORT` of each sort."""
 
     def __init__(self) -> None:
-        self.left_out = 0
-        """How many were above the limit."""
-        self._known: dict[Sort, dict[int, tuple[object, ...]]] = {}
-        self._new: list[dict[str, Any]] = []
+        self.omitted_count = 0
+        """How many notes above the limit were dropped."""
+        self._notes: dict[NoteSort, dict[int, tuple[object, ...]]] = {}
+        self._unsent: list[dict[str, Any]] = []
 
-    def add(self, sort: Sort, number: int, *told: object) -> None:
-        """Add a note, unless it equals the last one there.
+    def add(self, sort: NoteSort, number: int, *values: object) -> None:
+        """Add a note, unless it equals the previous note of this sort on the same call or row.
 
         Args:
             sort: the sort of note.
             number: the number of the call, or of the message's row.
-            told: what is known, as a JSON value.
+            *values: the JSON values of the note.
         """
-        known = self._known.setdefault(sort, {})
-        if known.get(number) == told:
+        notes = self._notes.setdefault(sort, {})
+        if notes.get(number) == values:
             return
-        if number not in known and len(known) >= NOTED:
-            self.left_out += 1
+        if number not in notes and len(notes) >= MAX_NOTES_PER_SORT:
+            self.omitted_count += 1
             return
-        known[number] = told
-        self._new.append({"note": [sort, number, *told]})
+        notes[number] = values
+        self._unsent.append({"note": [sort, number, *values]})
 
-    def has(self, sort: Sort, number: int) -> bool:
-        """Whether there is a note."""
-        return number in self._known.get(sort, ())
+    def has(self, sort: NoteSort, number: int) -> bool:
+        """Whether there is a note of this sort on a call or row."""
+        return number in self._notes.get(sort, ())
 
-    def news(self) -> list[dict[str, Any]]:
-        """The notes since the last time."""
-        news, self._new = self._new, []
+    def take_news(self) -> list[dict[str, Any]]:
+        """Returns the notes added since the last call."""
+        news, self._unsent = self._unsent, []
         return news

@@ -4,36 +4,36 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from analysis.cached import version_of
-from analysis.output_cache import About, OutputCache
+from analysis.cached import modules_hash
+from analysis.output_cache import OutputCache, Subject
 from captures.file import is_live
 from captures.listing import segments, total_size
 
-LARGE: Final = 20 << 20
-"""The size of a closed capture, in bytes, from which its results are kept, and the rules have a separate pass."""
-_MADE_BY: Final = ("mcpproxy/tui/data/*.py", "mcpproxy/wording/*.py", "mcpproxy/sanitise.py")
-"""The modules that produce what is kept, in addition to those that read and judge."""
+MIN_CACHED_BYTES: Final = 20 << 20
+"""The minimum size, in bytes, of a closed capture to cache its results, and to give the rules a separate pass."""
+_PRODUCERS: Final = ("mcpproxy/tui/data/*.py", "mcpproxy/wording/*.py", "mcpproxy/sanitise.py")
+"""The modules that produce the cached output, in addition to those that read and judge."""
 
 
 def is_cached(path: Path) -> bool:
-    """Whether the output for a capture is cached: if it is closed, and large enough."""
+    """Whether the output for a capture is cached: the capture must be closed, and large enough."""
     files = segments(path)
-    return not is_live(files[-1]) and total_size(files) >= LARGE
+    return not is_live(files[-1]) and total_size(files) >= MIN_CACHED_BYTES
 
 
-def cache_of(path: Path, about: About, most: int) -> OutputCache:
-    """The cached output for a capture about a subject; it may not exist yet.
+def cache_of(path: Path, about: Subject, max_rows: int) -> OutputCache:
+    """Returns the cached output for a capture about a subject; the output may not exist yet.
 
     Args:
         path: the capture.
         about: the subject.
-        most: how many rows are known.
+        max_rows: the maximum number of rows.
     """
-    return OutputCache(path, about, f"{version_of(_MADE_BY)}\n{most}")
+    return OutputCache(path, about, f"{modules_hash(_PRODUCERS)}\n{max_rows}")
 
 
-def save(telling: OutputCache, pieces: Iterable[bytes]) -> None:
+def save_pieces(output: OutputCache, pieces: Iterable[bytes]) -> None:
     """Write pieces of output to the cache, if possible."""
     for piece in pieces:
-        telling.add(piece)
-    telling.save()
+        output.add(piece)
+    output.save()

@@ -1,6 +1,6 @@
 """Peers: what both sides of a conversation say about themselves in the handshake or in `server/discover`.
 
-It is read from the file again, so the drawing thread never calls it. Everything in it is untrusted.
+These functions read the file again, so the drawing thread never calls them. All values that they return are untrusted.
 """
 
 from collections.abc import Iterator
@@ -9,14 +9,14 @@ from typing import Any, Final, NamedTuple
 from analysis.conversation.message import Request, Response, Side, messages
 from analysis.conversation.session import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION, SERVER_INFO
 from analysis.facts import text_of_error
-from analysis.protocol.methods import OPENING
+from analysis.protocol.methods import OPENING_METHODS
 from captures.frame import Frame
 from mcpproxy.tui.data.columns import NONE
 from mcpproxy.tui.data.reading import Reading
 
 MAX_PEER_FRAME_BYTES: Final = 1 << 20
 """The maximum size of a frame that is read for this, in bytes."""
-MAX_SEARCHED: Final = 50
+MAX_SEARCHED_REQUESTS: Final = 50
 """How many requests are searched for an introduction in their `_meta`, if the capture has no handshake."""
 
 
@@ -33,51 +33,59 @@ class PeerInfo(NamedTuple):
     capabilities: object = None
     instructions: object = None
     note: str = ""
-    """Why everything else is missing, in words."""
+    """Why everything else is missing."""
 
 
 def introductions(reading: Reading, row: int | None) -> list[PeerInfo]:
-    """How the sides introduce themselves: in the last handshake and discovery at or before a row, or else the first.
+    """Returns how the sides introduce themselves.
+
+    They do so in the last handshake and discovery at or before a row, or else in the first.
 
     Args:
         reading: the capture.
         row: the row; None for the end of the capture.
     """
     calls = reading.calls
-    chosen: dict[str, int] = {}
-    opening = {number: kind.method for number, kind in enumerate(reading.kinds.all) if kind.method in OPENING}
+    call_by_method: dict[str, int] = {}
+    opening_kinds = {
+        number: kind.method for number, kind in enumerate(reading.kinds.all) if kind.method in OPENING_METHODS
+    }
     for number, kind in enumerate(calls.kind[: len(calls)]):
-        method = opening.get(kind)
+        method = opening_kinds.get(kind)
         if method is None:
             continue
-        if method not in chosen or row is None or calls.request[number] <= row:
-            chosen[method] = number
-    numbers = sorted(chosen.values())
+        if method not in call_by_method or row is None or calls.request[number] <= row:
+            call_by_method[method] = number
+    numbers = sorted(call_by_method.values())
     if not numbers:
         return list(first_request_introductions(reading))
-    return [introduction for number in numbers for introduction in _of_call(reading, number)]
+    return [introduction for number in numbers for introduction in _call_introductions(reading, number)]
 
 
-def _of_call(reading: Reading, number: int) -> Iterator[PeerInfo]:
-    row, answer = reading.calls.request[number], reading.calls.response[number]
+def _call_introductions(reading: Reading, number: int) -> Iterator[PeerInfo]:
+    request_row, response_row = reading.calls.request[number], reading.calls.response[number]
     method = reading.kinds.all[reading.calls.kind[number]].method
-    request = _message(reading, row)
-    yield _of_request(request) if isinstance(request, Request) else _unread(reading, row, "client", method, request)
-    if answer == NONE:
-        return
-    response = _message(reading, answer)
+    request = _message(reading, request_row)
     yield (
-        _of_response(response, method)
+        _request_introduction(request)
+        if isinstance(request, Request)
+        else _unreadable_introduction(reading, request_row, "client", method, request)
+    )
+    if response_row == NONE:
+        return
+    response = _message(reading, response_row)
+    yield (
+        _response_introduction(response, method)
         if isinstance(response, Response)
-        else _unread(reading, answer, "server", method, response)
+        else _unreadable_introduction(reading, response_row, "server", method, response)
     )
 
 
-def _unread(reading: Reading, row: int, side: Side, method: str, why: object) -> PeerInfo:
-    return PeerInfo(side, reading.index.entry(row).seq, method, note=str(why))
+def _unreadable_introduction(reading: Reading, row: int, side: Side, method: str, reason: object) -> PeerInfo:
+    return PeerInfo(side, reading.index.entry(row).seq, method, note=str(reason))
 
 
-def _of_request(request: Request) -> PeerInfo:
+def _request_introduction(request: Request) -> PeerInfo:
     params, meta = _object(request.params), request.meta
     return PeerInfo(
         "client",
@@ -89,7 +97,7 @@ def _of_request(request: Request) -> PeerInfo:
     )
 
 
-def _of_response(response: Response, method: str) -> PeerInfo:
+def _response_introduction(response: Response, method: str) -> PeerInfo:
     if response.is_error:
         text = text_of_error(response)
         return PeerInfo("server", response.seq, method, note=f"refused: {text}" if text else "refused")
@@ -102,17 +110,17 @@ def _of_response(response: Response, method: str) -> PeerInfo:
 
 
 def first_request_introductions(reading: Reading) -> Iterator[PeerInfo]:
-    """What a client says in its first requests, if there is neither a handshake nor a discovery."""
+    """Yields how a client introduces itself in its first requests, if there is neither a handshake nor a discovery."""
     calls = reading.calls
-    for number in range(min(len(calls), MAX_SEARCHED)):
+    for number in range(min(len(calls), MAX_SEARCHED_REQUESTS)):
         request = _message(reading, calls.request[number])
         if isinstance(request, Request) and CLIENT_INFO in request.meta:
-            yield _of_request(request)
+            yield _request_introduction(request)
             return
 
 
 def _message(reading: Reading, row: int) -> object:
-    """The message in a row, or a text that says why it cannot be read."""
+    """Returns the message in a row, or a text that says why it cannot be read."""
     if reading.index.entry(row).size > MAX_PEER_FRAME_BYTES:
         return "the frame is too large to be shown here"
     try:

@@ -3,8 +3,7 @@
 A thread indexes the position of everything (`captures.index`), so that all rows can be shown after a few seconds per
 million. The worker reads the capture as well, interprets it as all commands do (`analysis.reading`), and sends the
 results, which are kept in columns here (`Columns`). The rest of a row is read from the file again when the row is
-shown, so this process keeps no messages. The positions in a large closed capture are kept in a file
-(`output_caches.py`).
+shown, so this process keeps no messages. The positions in a large closed capture are cached (`output_caches.py`).
 """
 
 import re
@@ -24,98 +23,98 @@ from analysis.summary import bad_ending
 from captures.damage import Damage
 from captures.file import is_live
 from captures.frame import Frame
-from captures.frames import assembled
+from captures.frames import assemble
 from captures.index import Index
 from captures.listing import segments, total_size
 from captures.record import Record
 from captures.tail import STEP
 from mcpproxy.tui.data.call_kinds import CallKind, CallKinds
 from mcpproxy.tui.data.columns import (
-    AGAIN,
     BAD,
-    BESIDE,
     CONTINUED,
+    MAX_ROWS,
+    MAX_SPANNING_MESSAGES,
     MISFIT,
-    MISFIT_BITS,
+    MISFIT_MASK,
     MISFITS,
     NONE,
     OPEN,
+    OTHER_BODY,
     OUTCOMES,
-    ROWS,
-    SPANNING,
+    REDIRECTED,
     Batch,
     Columns,
 )
 from mcpproxy.tui.data.conversation import Conversation
 from mcpproxy.tui.data.findings import Findings
 from mcpproxy.tui.data.http_exchanges import HttpExchanges
-from mcpproxy.tui.data.output_caches import cache_of, is_cached, save
+from mcpproxy.tui.data.output_caches import cache_of, is_cached, save_pieces
 from mcpproxy.tui.data.row_views import ExcludedRows, FilteredRows
 from mcpproxy.wording.records import Remark, remark_on
 
-AWAITED_S: Final = 0.05
+WORKER_WAIT_S: Final = 0.05
 """How long the thread waits for the worker before it searches for more rows."""
 MAX_WAITING_BATCH_BYTES: Final = 256 << 20
 """The maximum size, in bytes, of the batches that wait for their rows; the worker never gets that far ahead."""
-OF_BATCH: Final = 300
-"""Bytes of a batch in addition to its parts."""
+BATCH_OVERHEAD_BYTES: Final = 300
+"""How many bytes of memory a batch uses in addition to its parts."""
 MAX_ACCEPTED_KINDS: Final = 10_000
 """The maximum number of kinds of requests that are accepted; the worker distinguishes half as many."""
-_BAD: Final = re.compile(rb"[\x80-\xff]")
-_GOOD: Final = bytes(range(BAD))
+_BAD_MARK: Final = re.compile(rb"[\x80-\xff]")
+_GOOD_MARKS: Final = bytes(range(BAD))
 
 
 class Reading:
-    """One capture. One thread steps, another receives the worker's output; others read the data."""
+    """One open capture. One thread calls `step`, another receives the worker's output; others read the data."""
 
     def __init__(self, path: Path) -> None:
-        """Open it.
+        """Open the capture.
 
         Raises:
-            NotACapture, NewerFormat: as `Capture`.
+            NotACapture, NewerFormat: as for `Capture`.
         """
-        self.most = ROWS
-        """How many rows it has at most, and how many calls."""
-        # The rows read now must not be kept for a file that replaces this one.
-        self._kept = cache_of(path, "rows", self.most) if path.is_file() and is_cached(path) else None
-        """Where to keep the rows; None if they are kept already, or are not to be kept."""
-        self.index = Index(path, self.most)
+        self.max_rows = MAX_ROWS
+        """The maximum number of its rows, and of its calls."""
+        # The rows read now must not be cached for a file that replaces this one, so the key is computed first.
+        self._row_cache = cache_of(path, "rows", self.max_rows) if path.is_file() and is_cached(path) else None
+        """The cache for the rows; None if they are cached already, or must not be cached."""
+        self.index = Index(path, self.max_rows)
         self.findings = Findings(self.index)
         """The findings of the rules, from the worker."""
         self.columns = Columns()
         self.calls = self.columns.calls
         self.kinds = CallKinds()
         """The kinds of requests so far."""
-        self.stderr = array("I")
+        self.stderr_rows = array("I")
         """Rows of lines that the server wrote to stderr."""
-        self.shown = array("I")
+        self.shown_rows = array("I")
         """The rows that get a line: all frames, and records with a remark."""
-        self._in_answers, self._beside = ExcludedRows(), ExcludedRows()
-        self.folded: Sequence[int] = FilteredRows(self.shown, self._in_answers)
-        """These rows, except lines and events of streams that only say what the row of a response says."""
-        self.frames_only: Sequence[int] = FilteredRows(self.shown, self._beside)
+        self._redundant_rows, self._other_rows = ExcludedRows(), ExcludedRows()
+        self.folded_rows: Sequence[int] = FilteredRows(self.shown_rows, self._redundant_rows)
+        """These rows, except lines and events of streams that only repeat what the row of a response says."""
+        self.message_rows: Sequence[int] = FilteredRows(self.shown_rows, self._other_rows)
         """These rows, except records that are not messages; losses, faults and the end stay."""
         self.http = HttpExchanges()
         """How HTTP exchanges were answered."""
         self.conversation = Conversation(self.index, self.http)
         """What is known about the capture as a whole."""
         self.end: Remark | None = None
-        """How it ended."""
+        """How the capture ended; None if no record says so."""
         files = segments(path)
         self._was_live = is_live(files[-1])
-        self._is_begun = False
+        self._has_begun = False
         self._size = total_size(files)
-        self._remarked: dict[int, tuple[bool, bool]] = {}
-        """New rows of records and events without data: whether each is left out of `frames_only`, and whether a
+        self._new_remarks: dict[int, tuple[bool, bool]] = {}
+        """New rows of records and events without data: whether each is left out of `message_rows`, and whether a
         response's row says the same.
         """
         self._status: object = None
         self._signal: object = None
         self._progress = 0.0
-        self._reached = 0
-        self._writing = threading.Lock()
+        self._shown_count = 0
+        self._write_lock = threading.Lock()
         """Held while batches are written to the columns, by the thread that finds that their rows exist."""
-        self._waiting: deque[Batch] = deque()
+        self._waiting_batches: deque[Batch] = deque()
         """Batches whose rows do not exist yet."""
         self._waiting_bytes = 0
         self._analysed_bytes = 0
@@ -123,15 +122,15 @@ class Reading:
         self._is_refused = False
         """Whether the worker has sent cells that are invalid, or belong to another file."""
         self._is_closed = False
-        self._news = threading.Event()
+        self._has_news = threading.Event()
         """Set when the worker has reported something that no step has returned yet."""
-        self._told = self._told_of = 0
+        self._report_count = self._returned_report_count = 0
         """How often the worker has reported something, and how many of these reports a step has returned."""
         self._had_ended = False
 
     @property
     def path(self) -> Path:
-        """The capture."""
+        """The path of the capture."""
         return self.index.path
 
     @property
@@ -145,18 +144,18 @@ class Reading:
         return self._was_live and not self.index.has_ended
 
     @property
-    def understood(self) -> int:
-        """How many rows are understood."""
-        return self.columns.understood
+    def interpreted_count(self) -> int:
+        """How many rows the worker has interpreted."""
+        return self.columns.interpreted_count
 
     @property
     def has_ended(self) -> bool:
-        """Whether everything was read and understood, and no more will follow."""
+        """Whether everything has been read and interpreted, and nothing will follow."""
         return self._is_closed or (self._is_analysed and self.index.has_ended)
 
     @property
     def is_killed(self) -> bool:
-        """Whether everything was read, and no record shows a normal end of its recorder."""
+        """Whether everything has been read, and no record shows that its recorder ended normally."""
         return self.has_ended and self.conversation.capture.ending is None
 
     @property
@@ -166,30 +165,31 @@ class Reading:
 
     @property
     def progress(self) -> float:
-        """How much of what existed at the start is read and understood: from 0 to 1, and never less than before."""
+        """The progress of reading and interpreting what existed at the start, from 0 to 1; it never decreases."""
         share = (self.index.tail.read_bytes + self._analysed_bytes) / max(1, 2 * self._size)
         self._progress = max(self._progress, min(1.0, share))
         return self._progress
 
     @property
     def forgotten(self) -> list[str]:
-        """What is unknown because the capture is too large, in sentences."""
+        """Sentences about what is unknown because the capture is too large."""
         sentences = []
-        if self.index.left_out:
+        if self.index.left_out_count:
             sentences.append(
-                f"{self.index.left_out:,} records after the first {self.most:,} are not shown here; "
+                f"{self.index.left_out_count:,} records after the first {self.max_rows:,} are not shown here; "
                 "use `mcpproxy show` or `mcpproxy query`"
             )
-        left_out, unnoted, unjoined = self.conversation.unknown
-        if left_out:
-            sentences.append(f"{left_out:,} requests after the first {self.most:,} have no exchange here")
-        if unnoted:
+        omitted_requests, omitted_notes, unjoined_messages = self.conversation.omitted_counts
+        if omitted_requests:
+            sentences.append(f"{omitted_requests:,} requests after the first {self.max_rows:,} have no exchange here")
+        if omitted_notes:
             sentences.append(
-                f"{unnoted:,} notes on what cancelled, ended or probably answered a request are left out here"
+                f"{omitted_notes:,} notes on what cancelled, ended or probably answered a request are left out here"
             )
-        if unjoined:
+        if unjoined_messages:
             sentences.append(
-                f"{unjoined:,} messages that span lines are shown as lines: there are more than {SPANNING:,}"
+                f"{unjoined_messages:,} messages that span lines are shown as lines: there are more "
+                f"than {MAX_SPANNING_MESSAGES:,}"
             )
         return [*sentences, *self.conversation.forgotten]
 
@@ -215,8 +215,8 @@ class Reading:
         code = self.calls.outcome[number]
         return None if code == OPEN else OUTCOMES[code]
 
-    def ended_as(self, number: int) -> Outcome | None:
-        """As `outcome`, but cancelled if an error came only after the cancellation: then the call did not fail."""
+    def effective_outcome(self, number: int) -> Outcome | None:
+        """Like `outcome`, but cancelled if an error came only after the cancellation: such a call did not fail."""
         outcome = self.outcome(number)
         return Outcome.CANCELLED if outcome in ERRORS and self.calls.is_cancelled[number] else outcome
 
@@ -237,7 +237,7 @@ class Reading:
         """How long a request waited without a response.
 
         It waits until it is abandoned or cancelled, or its server ends; otherwise, until now. Returns None if a
-        response came in time, or if the request does not wait or that is unknown.
+        response came in time, or if the request is not waiting or its state is unknown.
         """
         capture = self.conversation.capture
         if self.is_answered_in_time(number):
@@ -249,10 +249,10 @@ class Reading:
             return self.lasted_ns(number)
         sent_ns = self.index.t_ns(self.calls.request[number])
         if outcome is None and self.is_live and capture.wall_ns is not None:
-            return max(0, clock.since_ns(capture.wall_ns) - sent_ns)
+            return max(0, clock.age_ns(capture.wall_ns) - sent_ns)
         if outcome is Outcome.UNANSWERED and self.has_ended:
-            gone_ns = None if capture.transport == "http" else capture.server_ended_ns
-            return max(0, (self.index.last_ns if gone_ns is None else gone_ns) - sent_ns)
+            server_ended_ns = None if capture.transport == "http" else capture.server_ended_ns
+            return max(0, (self.index.last_ns if server_ended_ns is None else server_ended_ns) - sent_ns)
         return None
 
     def lasted_ns(self, number: int) -> int | None:
@@ -271,57 +271,57 @@ class Reading:
         kind, usual_ns = self.calls.kind[number], self.columns.usual_ns
         return kind < len(usual_ns) and 0 <= usual_ns[kind] < self.calls.latency_ns[number]
 
-    def joined_to(self, row: int) -> int | None:
-        """For the first row of a message that spans lines: its last row, or None for any other row."""
-        return self.columns.joined_to(row)
+    def last_joined_row(self, row: int) -> int | None:
+        """Returns the last row of the message that spans lines from this row on, or None if there is none."""
+        return self.columns.last_joined_row(row)
 
-    def lines_of(self, row: int) -> list[int]:
-        """The other rows of a message that spans lines and begins in a row."""
-        last, way = self.joined_to(row), self.index.entry(row).dir
-        lines = range(row + 1, row if last is None else last + 1)
-        return [line for line in lines if self.is_continued(line) and self.index.entry(line).dir == way]
+    def continued_rows(self, row: int) -> list[int]:
+        """Returns the other rows of the message that spans lines from this row on."""
+        last_row, direction = self.last_joined_row(row), self.index.entry(row).dir
+        lines = range(row + 1, row if last_row is None else last_row + 1)
+        return [line for line in lines if self.is_continued(line) and self.index.entry(line).dir == direction]
 
     def is_continued(self, row: int) -> bool:
         """Whether a row is a line of a message that began in an earlier row."""
         return bool(self._marks(row) & CONTINUED)
 
     def is_stray_body(self, row: int) -> bool:
-        """Whether a row is an HTTP body that need not be a message, and is not."""
-        return bool(self._marks(row) & BESIDE)
+        """Whether a row is an HTTP body that need not be a message, and is not one."""
+        return bool(self._marks(row) & OTHER_BODY)
 
     def is_repeat(self, row: int) -> bool:
         """Whether a row repeats a message whose HTTP exchange was redirected."""
-        return bool(self._marks(row) & AGAIN)
+        return bool(self._marks(row) & REDIRECTED)
 
     def misfit(self, row: int) -> IdState | None:
-        """For a response or a cancellation that belongs to no call: the state of its id, or None for any other row."""
-        place = (self._marks(row) & MISFIT_BITS) // MISFIT
-        return MISFITS[place - 1] if 0 < place <= len(MISFITS) else None
+        """The state of the id of a response or a cancellation that belongs to no call; None for any other row."""
+        position = (self._marks(row) & MISFIT_MASK) // MISFIT
+        return MISFITS[position - 1] if 0 < position <= len(MISFITS) else None
 
     def _marks(self, row: int) -> int:
         marks = self.columns.marks
         return marks[row] if row < len(marks) else 0
 
     def session(self, row: int) -> int:
-        """The number of the session of a row; 0 if it has no message, or is not understood."""
+        """The number of the session of a row; 0 if it has no message, or has not been interpreted."""
         sessions = self.columns.sessions
         return sessions[row] if row < len(sessions) else 0
 
-    def session_at(self, row: int) -> int | None:
+    def starting_session(self, row: int) -> int | None:
         """The number of the session that begins in a row; always None if there is only one, as over stdio."""
-        begun, numbers = self.columns.begun, self.columns.begun_numbers
+        start_rows, numbers = self.columns.session_start_rows, self.columns.session_start_numbers
         if len(numbers) < 2:
             return None
-        at = bisect_left(begun, row)
-        return numbers[at] if at < len(numbers) and begun[at] == row else None
+        index = bisect_left(start_rows, row)
+        return numbers[index] if index < len(numbers) and start_rows[index] == row else None
 
     def session_of(self, row: int) -> int | None:
         """The number of the session of a message, or None if it is unknown, or there is only one."""
         number = self.session(row)
-        return number if number and len(self.columns.begun_numbers) > 1 else None
+        return number if number and len(self.columns.session_start_numbers) > 1 else None
 
-    def next_wrong(self, row: int, by: int) -> int | None:
-        """The nearest row after another, or before it, with an error or with a finding that is a warning or error.
+    def next_bad_row(self, row: int, by: int) -> int | None:
+        """The nearest row, after or before another row, with an error or with a finding that is a warning or error.
 
         Args:
             row: the row to start from; -1 to start before the first.
@@ -329,38 +329,43 @@ class Reading:
         """
         marks = self.columns.marks
         if by > 0:
-            match = _BAD.search(marks, row + 1)
-            bad = -1 if match is None else match.start()
+            match = _BAD_MARK.search(marks, row + 1)
+            bad_row = -1 if match is None else match.start()
         else:
-            bad = len(marks[: max(0, row)].rstrip(_GOOD)) - 1
-        candidates = [self.findings.next_wrong(row, by), None if bad < 0 else bad]
+            bad_row = len(marks[: max(0, row)].rstrip(_GOOD_MARKS)) - 1
+        candidates = [self.findings.next_serious_row(row, by), None if bad_row < 0 else bad_row]
         rows = [candidate for candidate in candidates if candidate is not None]
         return (min(rows) if by > 0 else max(rows)) if rows else None
 
     # ---- steps, in a thread
 
     def follow(self) -> bool:
-        """As `step`, but waits a moment if only the worker has work left; returns False if it has none."""
+        """Like `step`, but waits a moment if only the worker has work left; returns False if there is nothing left."""
         if self.step():
             return True
-        is_behind = not (self.has_ended or self.findings.trouble) and self.understood < len(self.index)
+        is_behind = not (self.has_ended or self.findings.trouble) and self.interpreted_count < len(self.index)
         if is_behind:
-            self._news.wait(AWAITED_S)
+            self._has_news.wait(WORKER_WAIT_S)
         return is_behind
 
     def step(self) -> bool:
         """Work for a few milliseconds; returns False if there was nothing to do, and nothing new from the worker."""
-        self._news.clear()
-        is_busy = self._restore() or self.index.grow(STEP, self._note)
-        if len(self.index) > self._reached:
-            self.findings.settle()
-            self._show_new()
-        if self.index.has_ended and self._kept is not None and not self._is_closed:
-            kept_, self._kept = self._kept, None
-            save(kept_, self._saved())
-        self._write_due()
-        before, self._told_of, had_ended, self._had_ended = self._told_of, self._told, self._had_ended, self.has_ended
-        return is_busy or (before, had_ended) != (self._told_of, self._had_ended)
+        self._has_news.clear()
+        is_busy = self._restore() or self.index.grow(STEP, self._on_item)
+        if len(self.index) > self._shown_count:
+            self.findings.place_waiting()
+            self._show_new_rows()
+        if self.index.has_ended and self._row_cache is not None and not self._is_closed:
+            row_cache, self._row_cache = self._row_cache, None
+            save_pieces(row_cache, self._cache_pieces())
+        self._write_due_batches()
+        returned_before, self._returned_report_count, had_ended, self._had_ended = (
+            self._returned_report_count,
+            self._report_count,
+            self._had_ended,
+            self.has_ended,
+        )
+        return is_busy or (returned_before, had_ended) != (self._returned_report_count, self._had_ended)
 
     def close(self) -> None:
         """Close the files."""
@@ -369,41 +374,47 @@ class Reading:
 
     @property
     def _columns(self) -> "tuple[array[int], ...]":
-        """What is known about rows from their records; the last says which rows exist."""
-        return self.stderr, self._in_answers.column, self._beside.column, *self.http.columns, self.shown
+        """The columns with facts from the records alone; the last column says which rows exist."""
+        return (
+            self.stderr_rows,
+            self._redundant_rows.column,
+            self._other_rows.column,
+            *self.http.columns,
+            self.shown_rows,
+        )
 
-    def _saved(self) -> Iterator[bytes]:
-        """All rows, once they are known."""
-        known = {"end": self.end, "status": self._status, "signal": self._signal, "has_http": self.http.has_any}
-        yield as_json(known)
+    def _cache_pieces(self) -> Iterator[bytes]:
+        """Yields all rows for the cache, once they are known."""
+        facts = {"end": self.end, "status": self._status, "signal": self._signal, "has_http": self.http.has_any}
+        yield as_json(facts)
         yield from map(bytes, self._columns)
-        yield from self.index.saved()
+        yield from self.index.saved_contents()
 
     def _restore(self) -> bool:
-        """At the first step, load all rows if they were saved; returns whether they were."""
-        is_begun, self._is_begun = self._is_begun, True
-        if is_begun or self._kept is None:
+        """In the first step, load all rows if they are cached; returns whether they were."""
+        has_begun, self._has_begun = self._has_begun, True
+        if has_begun or self._row_cache is None:
             return False
-        saved = self._kept.cached()
-        if saved is None:
+        pieces = self._row_cache.cached()
+        if pieces is None:
             return False
         try:
-            known, columns = from_json(next(saved)), [array(column.typecode) for column in self._columns]
+            facts, columns = from_json(next(pieces)), [array(column.typecode) for column in self._columns]
             for column in columns:
-                column.frombytes(next(saved, b""))
-            end = None if known["end"] is None else Remark(*known["end"])
-            status, signal, has_http = known["status"], known["signal"], known["has_http"]
-            self.index.restore(saved)
+                column.frombytes(next(pieces, b""))
+            end = None if facts["end"] is None else Remark(*facts["end"])
+            status, signal, has_http = facts["status"], facts["signal"], facts["has_http"]
+            self.index.restore(pieces)
         except (ArithmeticError, LookupError, TypeError, ValueError, StopIteration, zlib.error):
             return False
-        self.end, self._status, self._signal, self.http.has_any, self._kept = end, status, signal, has_http, None
+        self.end, self._status, self._signal, self.http.has_any, self._row_cache = end, status, signal, has_http, None
         for column, cells in zip(self._columns, columns, strict=True):
             column.extend(cells)
-        self._reached = len(self.index)
-        self.findings.settle()
+        self._shown_count = len(self.index)
+        self.findings.place_waiting()
         return True
 
-    def _note(self, row: int, item: Frame | Record | Damage) -> None:
+    def _on_item(self, row: int, item: Frame | Record | Damage) -> None:
         if self.index.is_frame(row):
             self._note_event(row, item)
             return
@@ -412,48 +423,48 @@ class Reading:
             self._note_record(row, item)
         if remark is not None and not (isinstance(item, Record) and item.rec in ("stall", "header")):
             is_stray_body = remark.role == "dim"
-            self._remarked[row] = (
+            self._new_remarks[row] = (
                 is_stray_body,
-                is_stray_body and isinstance(item, Record) and self.http.is_in_answer(item),
+                is_stray_body and isinstance(item, Record) and self.http.is_shown_by_response(item),
             )
             self.end = remark if remark.is_end else self.end
 
     def _note_event(self, row: int, item: Frame | Record | Damage) -> None:
-        """Record an event of a stream: a response, or one without data."""
+        """Record an event of a stream: a response, or an event without data."""
         if self.index.entry(row).size and not isinstance(item, Damage):
             self.http.note_response(item)
             return
-        _, frame = next(assembled([item]))
+        _, frame = next(assemble([item]))
         if isinstance(frame, Frame) and frame.is_priming:
             # The row of the response counts it among the events of its stream.
-            self._remarked[row] = True, True
+            self._new_remarks[row] = True, True
 
     def _note_record(self, row: int, record: Record) -> None:
         if record.rec == "stderr":
-            self.stderr.append(row)
+            self.stderr_rows.append(row)
         elif record.rec in ("exchange", "stream"):
             self.http.on_record(row, record)
         elif record.rec in ("process", "close"):
             self._status = record.members.get("status", self._status)
             self._signal = record.members.get("signal", self._signal)
 
-    def _show_new(self) -> None:
-        start, count = self._reached, len(self.index)
-        self._reached = count
-        if not self._remarked and self.index.are_frames(start, count):
-            self.shown.extend(range(start, count))
+    def _show_new_rows(self) -> None:
+        start, count = self._shown_count, len(self.index)
+        self._shown_count = count
+        if not self._new_remarks and self.index.are_frames(start, count):
+            self.shown_rows.extend(range(start, count))
             return
-        rows = [row for row in range(start, count) if self.index.is_frame(row) or row in self._remarked]
-        for row, (is_stray_body, is_in_answer) in self._remarked.items():
-            place = len(self.shown) + bisect_left(rows, row)
+        rows = [row for row in range(start, count) if self.index.is_frame(row) or row in self._new_remarks]
+        for row, (is_stray_body, is_shown_by_response) in self._new_remarks.items():
+            position = len(self.shown_rows) + bisect_left(rows, row)
             if is_stray_body:
-                self._beside.add(place)
-            if is_in_answer:
-                self._in_answers.add(place)
-        self.shown.extend(rows)
-        self._remarked.clear()
+                self._other_rows.add(position)
+            if is_shown_by_response:
+                self._redundant_rows.add(position)
+        self.shown_rows.extend(rows)
+        self._new_remarks.clear()
 
-    # ---- reports of the worker
+    # ---- reports from the worker
 
     def on_batch(self, batch: Batch) -> None:
         """Write cells that have changed, as soon as the rows that they refer to exist.
@@ -461,15 +472,15 @@ class Reading:
         Raises:
             ValueError: they refer to something that does not exist.
         """
-        self._waiting.append(batch)
-        self._waiting_bytes += len(batch.parts) + OF_BATCH
-        self._write_due()
+        self._waiting_batches.append(batch)
+        self._waiting_bytes += len(batch.parts) + BATCH_OVERHEAD_BYTES
+        self._write_due_batches()
         if self._is_refused or self._waiting_bytes > MAX_WAITING_BATCH_BYTES:
             raise ValueError("cells that refer to nothing")
-        self._news.set()
+        self._has_news.set()
 
     def on_news(self, news: dict[str, Any]) -> None:
-        """Process a report of the worker that is JSON.
+        """Apply a JSON report from the worker.
 
         Raises:
             LookupError, TypeError, ValueError: it is invalid.
@@ -481,28 +492,28 @@ class Reading:
                 raise ValueError("kinds of requests at a place that does not exist")
             self.kinds.all[first : first + len(kinds)] = kinds
         self.conversation.apply_news(news)
-        self._told += 1
-        self._news.set()
+        self._report_count += 1
+        self._has_news.set()
 
-    def _write_due(self) -> None:
-        if not self._waiting:
+    def _write_due_batches(self) -> None:
+        if not self._waiting_batches:
             return
-        with self._writing:
-            while self._waiting and (self._waiting[0].rows <= len(self.index) or self.index.has_ended):
-                batch = self._waiting.popleft()
-                self._waiting_bytes -= len(batch.parts) + OF_BATCH
+        with self._write_lock:
+            while self._waiting_batches and (self._waiting_batches[0].rows <= len(self.index) or self.index.has_ended):
+                batch = self._waiting_batches.popleft()
+                self._waiting_bytes -= len(batch.parts) + BATCH_OVERHEAD_BYTES
                 if not self._has_rows_of(batch):
-                    # A ring recording has deleted what one of the two had not read.
-                    self._refuse("parts of the capture were deleted while it was read")
+                    # The recorder has deleted segments of the ring that one of the two processes had not read.
+                    self._refuse_output("parts of the capture were deleted while it was read")
                     return
                 try:
                     self.columns.write(batch, len(self.kinds.all))
                 except ValueError:
-                    self._refuse("what the process that reads captures says makes no sense")
+                    self._refuse_output("what the process that reads captures says makes no sense")
                     return
                 self._analysed_bytes = batch.read_bytes
                 self._is_analysed = self._is_analysed or batch.has_ended
-                self._told += 1
+                self._report_count += 1
 
     def _has_rows_of(self, batch: Batch) -> bool:
         """Whether the worker has read the same rows."""
@@ -510,7 +521,7 @@ class Reading:
             return True
         return batch.rows <= len(self.index) and self.index.entry(batch.rows - 1).seq == batch.last_seq
 
-    def _refuse(self, why: str) -> None:
+    def _refuse_output(self, reason: str) -> None:
         """Accept nothing more from the worker; any thread that finds its output wrong may call this."""
-        self._is_refused, self.findings.trouble = True, why
-        self._waiting.clear()
+        self._is_refused, self.findings.trouble = True, reason
+        self._waiting_batches.clear()

@@ -1,18 +1,18 @@
 """Row facts: the facts about a row of an open capture that a filter can test.
 
-The fold has processed the row already: its call, outcome and session are in the columns of the `Reading`, so no
-messages are paired again, and a filter that needs nothing else reads no frame. The facts are those of `show --filter`
-and `check --filter`.
+The worker has already interpreted the row: its call, outcome and session are in the columns of the `Reading`. So
+messages are not paired again, and a filter that needs nothing else reads no frame. The facts are those of
+`show --filter` and `check --filter`.
 """
 
-# ruff: noqa: D102 - each fact is the one of that name in `Facts`
+# ruff: noqa: D102 - `Facts` documents each fact
 
 from collections.abc import Container, Iterator
 from typing import Final
 
-from analysis.conversation.call import ENDLESS, ERRORS, FAILURES, Outcome
+from analysis.conversation.call import ENDLESS_METHODS, ERRORS, FAILURES, Outcome
 from analysis.conversation.message import Message, Notification, Request, Response, messages
-from analysis.facts import is_error, kind_of, name_in, raw_of
+from analysis.facts import is_error, kind_of, raw_of, target_name
 from analysis.filter import Facts, facts_of_batch, facts_of_record
 from analysis.filter.facts import Fact
 from captures.damage import Damage
@@ -24,22 +24,22 @@ from mcpproxy.tui.data.columns import NONE, UNUSUAL
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.rows.row_calls import message_at, own_message, unusual_in
 
-OF_COLUMNS: Final = frozenset(
+COLUMN_KEYS: Final = frozenset(
     {"method", "name", "dir", "kind", "latency", "frame", "session", "rule", "level"}
     | {"has:answer", "has:error", "has:failure", "has:finding"}
 )
 """The keys of `Filter.keys` that need no frame for a request or a response that is alone in its row."""
 
 
-class Row(Facts):
-    """The facts of a message in an understood row, from the columns or, where they lack one, from the frame."""
+class RowFacts(Facts):
+    """The facts of a message in an interpreted row: from the columns or, if they lack a fact, from the frame."""
 
     def __init__(
         self,
         reading: Reading,
         row: int,
         frame: Frame | None = None,
-        given: Message | None = None,
+        message: Message | None = None,
         number: int | None = None,
         marks: Container[int] = frozenset(),
     ) -> None:
@@ -47,26 +47,26 @@ class Row(Facts):
 
         Args:
             reading: the capture.
-            row: an understood row.
-            frame: its frame; without it, only the facts of `OF_COLUMNS` are known.
-            given: the message, if it is not simply the one in the frame.
+            row: an interpreted row.
+            frame: its frame; without it, only the facts of `COLUMN_KEYS` are known.
+            message: the message, if it is not simply the one in the frame.
             number: its call, or NONE; by default, the call of the row.
             marks: the numbers of the records that are marked.
         """
-        self._reading, self._row, self._frame, self._given, self._marks = reading, row, frame, given, marks
+        self._reading, self._row, self._frame, self._message, self._marks = reading, row, frame, message, marks
         self._number = reading.columns.call_of[row] if number is None else number
 
     @Fact
     def message(self) -> Message | None:
-        if self._given is not None:
-            return self._given
+        if self._message is not None:
+            return self._message
         frame = self._frame or self._reading.index.read_item(self._row)
         return message_at(self._reading, self._row, frame) if isinstance(frame, Frame) else None
 
     @property
     def parts(self) -> tuple[Frame, ...]:
-        if self._given is not None:
-            return self._given.frames
+        if self._message is not None:
+            return self._message.frames
         return () if self._frame is None else (self._frame,)
 
     @property
@@ -75,42 +75,42 @@ class Row(Facts):
 
     @property
     def is_request(self) -> bool:
-        """Whether it is the request of its exchange."""
+        """Whether it is the request of its call."""
         is_first = self._number != NONE and self._reading.calls.request[self._number] == self._row
-        return is_first and (self._given is None or isinstance(self._given, Request))
+        return is_first and (self._message is None or isinstance(self._message, Request))
 
     @property
     def answered(self) -> Outcome | None:
-        """If it is alone in its row and the response of its exchange: the outcome of that exchange."""
+        """The outcome of its call, if it is the response and alone in its row; otherwise None."""
         is_last = self._number != NONE and self._reading.calls.response[self._number] == self._row
-        return self._reading.outcome(self._number) if is_last and self._given is None else None
+        return self._reading.outcome(self._number) if is_last and self._message is None else None
 
     @property
     def method(self) -> str | None:
-        call = self._call
-        if call is not None:
-            return call.method
-        named = self._named()
-        return None if named is None else named.method
+        call_kind = self._call_kind
+        if call_kind is not None:
+            return call_kind.method
+        message = self._message_with_method()
+        return None if message is None else message.method
 
     @property
     def name(self) -> str | None:
-        call = self._call
-        if call is not None:
-            return call.name
-        named = self._named()
-        return None if named is None else name_in(named.params)
+        call_kind = self._call_kind
+        if call_kind is not None:
+            return call_kind.name
+        message = self._message_with_method()
+        return None if message is None else target_name(message.params)
 
     @property
-    def _call(self) -> CallKind | None:
-        """The kind of the request of its exchange, if its texts are whole."""
+    def _call_kind(self) -> CallKind | None:
+        """The kind of its call, if the texts of the kind are not cut."""
         if self._number == NONE:
             return None
-        call = self._reading.kinds.all[self._reading.calls.kind[self._number]]
-        return call if call.is_whole else None
+        call_kind = self._reading.kinds.all[self._reading.calls.kind[self._number]]
+        return call_kind if call_kind.is_whole else None
 
-    def _named(self) -> Request | Notification | None:
-        """The message with the method: for a response, its request."""
+    def _message_with_method(self) -> Request | Notification | None:
+        """Returns the message that contains the method: for a response, its request."""
         message = self.message
         if isinstance(message, Response):
             return _request(self._reading, self._number)
@@ -130,7 +130,7 @@ class Row(Facts):
 
     @property
     def index(self) -> int | None:
-        return None if self._given is None else self._given.index
+        return None if self._message is None else self._message.index
 
     @property
     def is_batched(self) -> bool:
@@ -159,7 +159,7 @@ class Row(Facts):
 
     @property
     def is_waiting(self) -> bool:
-        return self.is_request and _waits(self._reading, self._number)
+        return self.is_request and _is_waiting(self._reading, self._number)
 
     @property
     def rules(self) -> tuple[str, ...]:
@@ -167,7 +167,7 @@ class Row(Facts):
 
     @property
     def level(self) -> str | None:
-        level, _ = self._reading.findings.at(self._row)
+        level, _ = self._reading.findings.worst_level_and_count(self._row)
         return None if level is None else str(level)
 
     @property
@@ -176,65 +176,65 @@ class Row(Facts):
 
     @property
     def frames(self) -> tuple[int, int]:
-        if self._given is not None:
-            return self._given.frames[0].seq, self._given.frames[-1].seq
+        if self._message is not None:
+            return self._message.frames[0].seq, self._message.frames[-1].seq
         seq = self._reading.index.entry(self._row).seq
         return seq, seq
 
     @property
     def raw(self) -> bytes:
-        return self._frame.raw if self._given is None and self._frame is not None else raw_of(self.parts)
+        return self._frame.raw if self._message is None and self._frame is not None else raw_of(self.parts)
 
     @property
     def is_marked(self) -> bool:
         return self._reading.index.entry(self._row).seq in self._marks
 
 
-def column_facts(reading: Reading, row: int) -> Row | None:
-    """The facts of an understood row, without its frame; returns None if the columns do not say enough about it."""
+def column_facts(reading: Reading, row: int) -> RowFacts | None:
+    """Returns the facts of an interpreted row without its frame, or None if the columns do not say enough about it."""
     number = reading.columns.call_of[row]
     if number == NONE or reading.columns.marks[row] & UNUSUAL or reading.index.kind(row) == "batch":
         return None
     if row not in (reading.calls.request[number], reading.calls.response[number]):
         return None  # a request that was repeated after a redirect
-    return Row(reading, row, number=number)
+    return RowFacts(reading, row, number=number)
 
 
 def facts_in(
     reading: Reading, row: int, entry: Frame | Record | Damage | None, marks: Container[int] = frozenset()
 ) -> Iterator[Facts]:
-    """The facts of the messages in an understood row, and of a batch as a whole; of a record only if it is marked.
+    """Yields the facts of each message in an interpreted row, of a batch as a whole, and of a record if it is marked.
 
     Args:
         reading: the capture.
-        row: the row; of a message that spans lines, its first.
-        entry: what the row stands for.
+        row: the row; for a message that spans lines, its first row.
+        entry: the content of the row.
         marks: the numbers of the records that are marked.
     """
     if isinstance(entry, Record) and entry.seq in marks:
-        yield _of_row(facts_of_record(entry), reading, row, marks)
+        yield _with_row_facts(facts_of_record(entry), reading, row, marks)
     if not isinstance(entry, Frame):
         return
     is_batch = entry.verdict.kind == "batch"
     if is_batch:
-        yield _of_row(facts_of_batch(entry), reading, row, marks)
-    unusual = unusual_in(reading, row, entry)
-    if not unusual and is_batch:
-        unusual = [(message, NONE) for message in messages(entry)]
-    if not unusual:
-        yield Row(reading, row, entry, marks=marks)
-    for message, number in unusual:
-        yield Row(reading, row, entry, message, number, marks)
+        yield _with_row_facts(facts_of_batch(entry), reading, row, marks)
+    unusual_messages = unusual_in(reading, row, entry)
+    if not unusual_messages and is_batch:
+        unusual_messages = [(message, NONE) for message in messages(entry)]
+    if not unusual_messages:
+        yield RowFacts(reading, row, entry, marks=marks)
+    for message, number in unusual_messages:
+        yield RowFacts(reading, row, entry, message, number, marks)
 
 
-def _of_row(facts: Facts, reading: Reading, row: int, marks: Container[int]) -> Facts:
-    """Facts, with the findings and marks of their row."""
-    of_row = Row(reading, row, marks=marks)
-    return facts.add(is_marked=of_row.is_marked, rules=of_row.rules, level=of_row.level)
+def _with_row_facts(facts: Facts, reading: Reading, row: int, marks: Container[int]) -> Facts:
+    """Adds the findings and marks of a row to facts; returns the facts."""
+    row_facts = RowFacts(reading, row, marks=marks)
+    return facts.add(is_marked=row_facts.is_marked, rules=row_facts.rules, level=row_facts.level)
 
 
 def _request(reading: Reading, number: int) -> Request | None:
-    """The request of a call, read again."""
+    """Returns the request of a call, read from the file again."""
     if number == NONE:
         return None
     row = reading.calls.request[number]
@@ -246,12 +246,12 @@ def _request(reading: Reading, number: int) -> Request | None:
 
 def _has_failed(reading: Reading, number: int) -> bool:
     """Whether a request got no response although it should have, or was abandoned."""
-    if reading.kinds.all[reading.calls.kind[number]].method in ENDLESS:
+    if reading.kinds.all[reading.calls.kind[number]].method in ENDLESS_METHODS:
         return False
     return reading.outcome(number) in FAILURES or reading.abandoned_ns(number) is not None
 
 
-def _waits(reading: Reading, number: int) -> bool:
+def _is_waiting(reading: Reading, number: int) -> bool:
     """Whether a request is still open while a recorder still writes the capture."""
     if not reading.is_live or reading.outcome(number) is not None:
         return False

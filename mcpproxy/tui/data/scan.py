@@ -1,11 +1,11 @@
 """Scan: the rows that a filter selects. A thread searches for them while the rows selected so far are shown.
 
-It uses the `Reading`, whose fold has already processed each row, so it never runs ahead of the fold. Only if
-the filter needs more, such as a text, does it read the file again. A filter may depend on the outcome of a request: if
-that becomes known after the request was tested, the request is tested again.
+It tests only rows that the worker has interpreted, with the facts in the `Reading`. Only if the filter needs more, such
+as a text, does it read the file again. A filter may depend on the outcome of a request: if the outcome becomes known
+after the request was tested, the request is tested again.
 
-A filter on findings waits for the rules. Rules may report a finding late, in a row that was
-tested long ago. Such a row is read and tested again.
+A filter on findings waits for the rules. Rules may report a finding late, in a row that was tested long ago. Such a row
+is read and tested again.
 
 Only messages and marked rows are tested: a filter on marks selects any row that has one.
 """
@@ -23,60 +23,64 @@ from captures.record import Record
 from captures.tail import Tail
 from mcpproxy.tui.data.columns import CONTINUED
 from mcpproxy.tui.data.reading import Reading
-from mcpproxy.tui.data.row_facts import OF_COLUMNS, column_facts, facts_in
+from mcpproxy.tui.data.row_facts import COLUMN_KEYS, column_facts, facts_in
 
-STEP: Final = 16 << 10
+STEP_BYTES: Final = 16 << 10
 """How many bytes are read per step: a few milliseconds."""
-AGAIN_AT_ONCE: Final = 200
-"""Rows read again per step."""
-ROWS_AT_ONCE: Final = 500
-"""Rows tested per step without reading the file."""
-OF_OUTCOMES: Final = frozenset({"latency", "has:answer", "has:error", "has:failure"})
+MAX_RETESTS_PER_STEP: Final = 200
+"""How many rows are tested again per step."""
+MAX_TESTS_PER_STEP: Final = 500
+"""How many rows are tested per step without reading the file."""
+OUTCOME_KEYS: Final = frozenset({"latency", "has:answer", "has:error", "has:failure"})
 """The keys of `Filter.keys` for which a request has to wait for its outcome."""
-_EVERY: Final = range(1 << 64)
+_ALL_NUMBERS: Final = range(1 << 64)
 """A container of all numbers."""
 
 
 class Scan:
     """One filter over one capture."""
 
-    def __init__(self, reading: Reading, only: Filter, marks: Container[int] = frozenset()) -> None:
+    def __init__(self, reading: Reading, row_filter: Filter, marks: Container[int] = frozenset()) -> None:
         """Start without a selection.
 
         Args:
             reading: the capture, and the positions of its rows.
-            only: the filter.
+            row_filter: the filter.
             marks: the numbers of the records that are marked.
         """
-        self.only = only
-        self._is_on_marks = "has:mark" in only.keys
+        self.row_filter = row_filter
+        self._is_on_marks = "has:mark" in row_filter.keys
         self._marks = marks if self._is_on_marks else frozenset()
         self.rows = array("I")
         """The selected rows, ascending."""
-        self.frames = 0
-        """How many frames were scanned."""
+        self.frame_count = 0
+        """How many frames have been scanned."""
         self.has_ended = False
-        """Whether everything was scanned, and no more will follow."""
+        """Whether everything has been scanned, and nothing will follow."""
         self._reading = reading
-        self._tail = None if only.keys.keys() <= OF_COLUMNS else Tail(reading.path)
+        self._tail = None if row_filter.keys.keys() <= COLUMN_KEYS else Tail(reading.path)
         """The reader of the file, if the filter needs more than the columns."""
         self._row = 0
         self._untested: deque[Frame | Record | Damage] = deque()
-        """Entries that were read, and wait for the fold or the rules."""
+        """Entries that have been read, and wait for the worker or the rules."""
         self._is_read = False
         self._findings = reading.findings
-        self._needs_outcomes = not only.keys.keys().isdisjoint(OF_OUTCOMES)
-        # Rows are tested with the facts known by then; a row is tested again only if more becomes known later.
-        self._settled, self._changed, self._late = len(reading.calls.settled), len(reading.columns.changed_rows), 0
+        self._needs_outcomes = not row_filter.keys.keys().isdisjoint(OUTCOME_KEYS)
+        # Rows are tested with the facts known at that time; a row is tested again only if more becomes known later.
+        self._settled_count, self._changed_count, self._late_count = (
+            len(reading.calls.settled),
+            len(reading.columns.changed_rows),
+            0,
+        )
 
     @property
-    def scanned(self) -> int:
-        """How many rows were scanned."""
+    def scanned_count(self) -> int:
+        """How many rows have been scanned."""
         return self._row
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it waits for the fold or the rules."""
+        """Whether it waits for the worker or the rules."""
         return bool(self._untested) or (self._tail is None and self._row < len(self._reading.index))
 
     def step(self) -> bool:
@@ -84,12 +88,12 @@ class Scan:
         if self.has_ended:
             return False
         is_busy = self._step_columns() if self._tail is None else self._step_file(self._tail)
-        is_all_understood = self._reading.has_ended
+        is_all_interpreted = self._reading.has_ended
         is_behind = self._retest_changed()
-        if self.only.needs_findings:
+        if self.row_filter.needs_findings:
             is_behind = self._retest_late() or is_behind
-        is_tested = self._is_read and is_all_understood and not (self._untested or is_behind)
-        self.has_ended = is_tested and not self._may_be_late()
+        is_tested = self._is_read and is_all_interpreted and not (self._untested or is_behind)
+        self.has_ended = is_tested and not self._may_get_findings()
         return is_busy or is_behind
 
     def close(self) -> None:
@@ -100,111 +104,113 @@ class Scan:
 
     def _step_columns(self) -> bool:
         start, reading = self._row, self._reading
-        end = min(start + ROWS_AT_ONCE, reading.understood, len(reading.index))
+        end = min(start + MAX_TESTS_PER_STEP, reading.interpreted_count, len(reading.index))
         while self._row < end and self._can_test():
             if not reading.columns.marks[self._row] & CONTINUED:
                 self._test_columns(self._row)
-            self.frames += reading.index.is_frame(self._row)
+            self.frame_count += reading.index.is_frame(self._row)
             self._row += 1
-        self._is_read = reading.has_ended and self._row == min(reading.understood, len(reading.index))
+        self._is_read = reading.has_ended and self._row == min(reading.interpreted_count, len(reading.index))
         return self._row > start
 
     def _test_columns(self, row: int) -> None:
         facts = column_facts(self._reading, row)
         if facts is not None:
-            self._put(row, is_selected=self.only.matches(facts))
+            self._update_selection(row, is_selected=self.row_filter.matches(facts))
         elif self._reading.index.is_frame(row):
-            self._test(row, self._reading.index.read_item(row))
+            self._test_row(row, self._reading.index.read_item(row))
 
     def _step_file(self, tail: Tail) -> bool:
         is_busy = False
         if not (self._untested or self._is_read):
-            items = tail.assembled(STEP)
+            items = tail.assembled_step(STEP_BYTES)
             self._untested.extend(entry for _, entry in items if entry is not None)
             self._is_read = tail.has_ended
             is_busy = bool(items) or not tail.is_at_end
         while self._untested and self._can_test():
-            self._take(self._untested.popleft())
+            self._test_entry(self._untested.popleft())
             is_busy = True
         return is_busy
 
-    def _take(self, entry: Frame | Record | Damage) -> None:
+    def _test_entry(self, entry: Frame | Record | Damage) -> None:
         row = self._row
-        if row >= self._reading.most:
+        if row >= self._reading.max_rows:
             return
         if not self._reading.is_continued(row):
-            self._test(row, entry)
-        self.frames += isinstance(entry, Frame)
+            self._test_row(row, entry)
+        self.frame_count += isinstance(entry, Frame)
         self._row += 1
 
-    def _test(self, row: int, entry: Frame | Record | Damage | None) -> None:
-        """Select a row, or drop it."""
-        self._put(row, is_selected=any(map(self.only.matches, facts_in(self._reading, row, entry, self._marks))))
-        for line in self._reading.lines_of(row):
-            # Of a message that spans lines, the first line stands for all; but a marked line can be found.
+    def _test_row(self, row: int, entry: Frame | Record | Damage | None) -> None:
+        """Test a row, and its other lines if it spans lines; select or drop each."""
+        self._update_selection(
+            row, is_selected=any(map(self.row_filter.matches, facts_in(self._reading, row, entry, self._marks)))
+        )
+        for line in self._reading.continued_rows(row):
+            # The first line represents all lines of the message, but a marked line is selected by itself.
             seq = self._reading.index.entry(line).seq
             is_marked = self._is_on_marks and seq in self._marks
-            facts = facts_in(self._reading, row, entry, _EVERY) if is_marked else ()
-            self._put(line, is_selected=any(map(self.only.matches, facts)))
+            facts = facts_in(self._reading, row, entry, _ALL_NUMBERS) if is_marked else ()
+            self._update_selection(line, is_selected=any(map(self.row_filter.matches, facts)))
 
     def _test_again(self, row: int) -> None:
         if row < self._row:
             if self._tail is None:
                 self._test_columns(row)
             else:
-                self._test(row, self._reading.index.read_item(row))
+                self._test_row(row, self._reading.index.read_item(row))
 
     def _can_test(self) -> bool:
         """Whether everything that the filter needs for the next row is known, except late findings."""
         reading, row = self._reading, self._row
-        if row >= min(reading.understood, len(reading.index)):
-            # The scan reads the file by itself; the index and the fold may lag behind it, or have reached their limit.
-            return row >= reading.most
-        return not self.only.needs_findings or row < self._findings.checked or not self._may_be_late()
+        if row >= min(reading.interpreted_count, len(reading.index)):
+            # The scan reads the file by itself; index and worker may lag behind it, or may have reached their limit.
+            return row >= reading.max_rows
+        return not self.row_filter.needs_findings or row < self._findings.checked_count or not self._may_get_findings()
 
     # ---- rows to be tested again
 
     def _retest_changed(self) -> bool:
         """Test requests again whose outcome has become known, and lines that turned out to be one message."""
-        reading, start = self._reading, (self._settled, self._changed)
-        changed = reading.columns.changed_rows
-        settled = reading.calls.settled
+        reading, start = self._reading, (self._settled_count, self._changed_count)
+        changed_rows = reading.columns.changed_rows
+        settled_calls = reading.calls.settled
         if self._needs_outcomes:
-            while self._settled < min(len(settled), start[0] + AGAIN_AT_ONCE):
-                self._test_again(reading.calls.request[settled[self._settled]])
-                self._settled += 1
-        while self._changed < min(len(changed), start[1] + AGAIN_AT_ONCE):
-            self._test_again(changed[self._changed])
-            self._changed += 1
-        return (self._settled, self._changed) != start
+            while self._settled_count < min(len(settled_calls), start[0] + MAX_RETESTS_PER_STEP):
+                self._test_again(reading.calls.request[settled_calls[self._settled_count]])
+                self._settled_count += 1
+        while self._changed_count < min(len(changed_rows), start[1] + MAX_RETESTS_PER_STEP):
+            self._test_again(changed_rows[self._changed_count])
+            self._changed_count += 1
+        return (self._settled_count, self._changed_count) != start
 
-    def _may_be_late(self) -> bool:
-        """Whether rows that were tested may get more findings."""
-        if not self.only.needs_findings:
+    def _may_get_findings(self) -> bool:
+        """Whether rows that have been tested may get more findings."""
+        if not self.row_filter.needs_findings:
             return False
         findings = self._findings
-        return self._late < len(findings.late) or not (findings.has_ended or findings.trouble)
+        return self._late_count < len(findings.late_rows) or not (findings.has_ended or findings.trouble)
 
     def _retest_late(self) -> bool:
         """Test rows again that got findings after they had been tested."""
-        late, start = self._findings.late, self._late
-        while self._late < min(len(late), start + AGAIN_AT_ONCE):
-            row = late[self._late]
-            if row >= min(self._row, self._reading.understood):
+        late_rows, start = self._findings.late_rows, self._late_count
+        while self._late_count < min(len(late_rows), start + MAX_RETESTS_PER_STEP):
+            row = late_rows[self._late_count]
+            if row >= min(self._row, self._reading.interpreted_count):
                 break
-            self._late += 1
+            self._late_count += 1
             self._test_again(row)
-        return self._late > start
+        return self._late_count > start
 
-    def _put(self, row: int, *, is_selected: bool) -> None:
+    def _update_selection(self, row: int, *, is_selected: bool) -> None:
         """Add a row to the selection, or remove it."""
         rows = self.rows
         if not rows or rows[-1] < row:
             if is_selected:
                 rows.append(row)
             return
-        at = bisect_left(rows, row)
-        if is_selected and rows[at] != row:
-            rows.insert(at, row)
-        elif not is_selected and rows[at] == row:
-            rows.pop(at)
+        index = bisect_left(rows, row)
+        if is_selected and rows[index] != row:
+            rows.insert(index, row)
+        elif not is_selected and rows[index] == row:
+            rows.pop(index)

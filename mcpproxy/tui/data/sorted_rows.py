@@ -4,15 +4,15 @@ from array import array
 from bisect import bisect_left
 
 
-def holds(rows: "array[int]", row: int) -> bool:
+def contains(rows: "array[int]", row: int) -> bool:
     """Whether a row is among them."""
-    at = bisect_left(rows, row)
-    return at < len(rows) and rows[at] == row
+    index = bisect_left(rows, row)
+    return index < len(rows) and rows[index] == row
 
 
-def insert(rows: "array[int]", row: int) -> None:
-    """Add a row, unless it is there; one after all others costs least."""
+def insert_row(rows: "array[int]", row: int) -> None:
+    """Add a row, unless it is there already; a row after all others costs least."""
     if not rows or rows[-1] < row:
         rows.append(row)
-    elif not holds(rows, row):
+    elif not contains(rows, row):
         rows.insert(bisect_left(rows, row), row)

@@ -14,33 +14,33 @@ from mcpproxy.tui.rows.traffic_table import TrafficRows
 from mcpproxy.wording import units
 from mcpproxy.wording.spans import Span
 
-AT_ONCE: Final = 300
+MAX_LINES_PER_STEP: Final = 300
 """How many lines are searched per step."""
-NEIGHBOUR_MS: Final = 150
-"""How many frames are shown next to a line, before it and after it."""
-MAX_SEARCHED: Final = 5000
-"""How many rows are searched for these frames, in each direction."""
+MAX_NEIGHBOURS: Final = 150
+"""How many rows are shown before a line, and how many after it."""
+MAX_SEARCHED_ROWS: Final = 5000
+"""How many rows are searched for rows to show around a line, in each direction."""
 
 
-def text_of(reading: Reading, row: int, limit: int | None = None) -> tuple[str, int] | None:
-    """A line's text, safe on a screen, and how many bytes before it were not recorded, or None if it is gone.
+def line_text_of(reading: Reading, row: int, limit: int | None = None) -> tuple[str, int] | None:
+    """Returns a line's sanitised text and how many bytes before it were not recorded; None if the line is gone.
 
     Args:
         reading: the capture.
-        row: the entry.
+        row: the row of the line.
         limit: the maximum number of characters; None for all.
     """
     item = reading.index.read_item(row)
     if not isinstance(item, Record) or item.rec != "stderr":
         return None
     skipped = item.members.get("skipped")
-    # Loggers fill their lines with spaces, which would only be marked as cut.
+    # Some loggers pad their lines with spaces; such a line would be marked as cut although only spaces are missing.
     raw = (raw_bytes(item.members) or b"").rstrip()
     return sanitise_bytes(raw, limit), skipped if type(skipped) is int and skipped > 0 else 0
 
 
 class LogRows(TrafficRows):
-    """The rows: lines of stderr, read from the file when they are drawn."""
+    """Table rows: the lines of stderr, which are read from the file when they are drawn."""
 
     def __init__(self, reading: Reading, ready: Callable[[], None]) -> None:
         """Show all lines of stderr.
@@ -50,59 +50,61 @@ class LogRows(TrafficRows):
             ready: called from another thread when rows that were shown as `…` are available.
         """
         super().__init__(reading, ready)
-        self.view = reading.stderr
+        self.view = reading.stderr_rows
 
     def _text_of(self, row: int) -> RowText:
-        line_text = text_of(self.reading, row, 1024)
+        line_text = line_text_of(self.reading, row, 1024)
         if line_text is None:
             return RowText(
                 Span(""), (Span("gone: its recorder has deleted this part of the capture", "bad"),), is_wide=True
             )
         text, skipped = line_text
-        before = (Span(f"({units.size(skipped)} before this not recorded) ", "bad"),) if skipped else ()
-        return RowText(Span(""), (*before, Span(text)), is_wide=True)
+        gap_spans = (Span(f"({units.size(skipped)} before this not recorded) ", "bad"),) if skipped else ()
+        return RowText(Span(""), (*gap_spans, Span(text)), is_wide=True)
 
 
 class LogSearch:
-    """A search for the lines that contain all of some words, step by step."""
+    """A search for the lines that contain all words of a query, step by step."""
 
     def __init__(self, reading: Reading, words: str) -> None:
         """Start without results.
 
         Args:
             reading: the capture.
-            words: separated by blanks; case is ignored.
+            words: the words, separated by blanks; case is ignored.
         """
         self.words = words
         self.rows = array("I")
         """The matching rows so far, ascending."""
-        self.looked = 0
+        self.searched_count = 0
         """How many lines it has searched."""
         self._reading = reading
-        self._wanted = words.lower().split()
+        self._lower_words = words.lower().split()
 
     def step(self) -> bool:
         """Work for a few milliseconds; returns False if there is nothing to do yet."""
-        rows = self._reading.stderr[self.looked : self.looked + AT_ONCE]
+        rows = self._reading.stderr_rows[self.searched_count : self.searched_count + MAX_LINES_PER_STEP]
         for row in rows:
-            line_text = text_of(self._reading, row)
-            if line_text is not None and all(word in line_text[0].lower() for word in self._wanted):
+            searched_line = line_text_of(self._reading, row)
+            if searched_line is not None and all(word in searched_line[0].lower() for word in self._lower_words):
                 self.rows.append(row)
-        self.looked += len(rows)
+        self.searched_count += len(rows)
         return bool(rows)
 
 
-def rows_at_the_time(reading: Reading, row: int) -> tuple[Sequence[int], int]:
-    """The rows around a line of stderr, without other such lines, and the place of the first row after it."""
-    rows = reading.shown
-    at = bisect_left(rows, row)
-    before = _others(reading, range(at - 1, max(-1, at - 1 - MAX_SEARCHED), -1))
-    before.reverse()
-    after = _others(reading, range(at, min(len(rows), at + MAX_SEARCHED)))
-    return before + after, len(before)
+def rows_around(reading: Reading, row: int) -> tuple[Sequence[int], int]:
+    """Returns the rows around a line of stderr, without other such lines, and how many of them are before it."""
+    rows = reading.shown_rows
+    position = bisect_left(rows, row)
+    rows_before = _neighbours(reading, range(position - 1, max(-1, position - 1 - MAX_SEARCHED_ROWS), -1))
+    rows_before.reverse()
+    rows_after = _neighbours(reading, range(position, min(len(rows), position + MAX_SEARCHED_ROWS)))
+    return rows_before + rows_after, len(rows_before)
 
 
-def _others(reading: Reading, places: range) -> list[int]:
-    """The first `NEIGHBOUR_MS` rows at places of the traffic that are not lines of stderr."""
-    rows, index = reading.shown, reading.index
-    return list(islice((rows[place] for place in places if index.kind(rows[place]) != "stderr"), NEIGHBOUR_MS))
+def _neighbours(reading: Reading, positions: range) -> list[int]:
+    """Returns the first `MAX_NEIGHBOURS` of the rows at some positions that are not lines of stderr."""
+    rows, index = reading.shown_rows, reading.index
+    return list(
+        islice((rows[position] for position in positions if index.kind(rows[position]) != "stderr"), MAX_NEIGHBOURS)
+    )

@@ -1,4 +1,4 @@
-"""Threads that read while the screen is drawn, because the screen never waits for a file.
+"""Threads that read while the screen is drawn, so that the screen never waits for a file.
 
 A thread takes steps of a few milliseconds while there is work. It reports news at most ten times a second, or
 twice a second while it is not finished. Without work, it looks again every tenth of a second, as `show --follow` does.
@@ -10,13 +10,13 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-POLL_S: Final = 0.1
-REPORT_S: Final = 0.1
-BUSY_S: Final = 0.5
-"""After this long with uninterrupted work, news is reported only every `BUSY_REPORT_S`: drawing it takes the processor
-from the reading thread, which then falls behind a capture that grows quickly."""
-BUSY_REPORT_S: Final = 0.5
-FIRST_S: Final = 0.02
+POLL_INTERVAL_S: Final = 0.1
+REPORT_INTERVAL_S: Final = 0.1
+MIN_BUSY_S: Final = 0.5
+"""After this long with uninterrupted work, news is reported only every `BUSY_REPORT_INTERVAL_S`: drawing it takes the
+processor from the reading thread, which then falls behind a capture that grows quickly."""
+BUSY_REPORT_INTERVAL_S: Final = 0.5
+FIRST_REPORT_S: Final = 0.02
 """After how many seconds the first news is reported: the first screen waits for it."""
 
 
@@ -31,7 +31,7 @@ class StepThread:
         Args:
             step: does some work; returns False if there is nothing to do yet.
             report: called from the thread when there is news.
-            fail: called with the reason, in words, if it cannot continue.
+            fail: called with the reason if the thread cannot continue.
             name: the name of the thread.
         """
         self._step, self._report, self._fail = step, report, fail
@@ -42,26 +42,26 @@ class StepThread:
         self._thread.start()
 
     def stop(self) -> None:
-        """End after the current step."""
+        """End the thread after the current step."""
         self._stop.set()
         if threading.current_thread() is not self._thread:
             self._thread.join(5)
 
     def _run(self) -> None:
-        reported = rested = time.monotonic() - REPORT_S + FIRST_S
-        is_new = True
+        reported_s = rested_s = time.monotonic() - REPORT_INTERVAL_S + FIRST_REPORT_S
+        has_news = True
         try:
             while not self._stop.is_set():
                 was_busy, self.is_busy = self.is_busy, self._step()
                 # The end of the work is news, too: the last drawing still says that there may be more.
-                is_new = is_new or self.is_busy or was_busy
+                has_news = has_news or self.is_busy or was_busy
                 now = time.monotonic()
-                apart = REPORT_S if now - rested < BUSY_S else BUSY_REPORT_S
-                if is_new and (now - reported >= apart or not self.is_busy):
-                    reported, is_new = now, False
+                interval_s = REPORT_INTERVAL_S if now - rested_s < MIN_BUSY_S else BUSY_REPORT_INTERVAL_S
+                if has_news and (now - reported_s >= interval_s or not self.is_busy):
+                    reported_s, has_news = now, False
                     self._report()
                 if not self.is_busy:
-                    self._stop.wait(POLL_S)
-                    rested = time.monotonic()
+                    self._stop.wait(POLL_INTERVAL_S)
+                    rested_s = time.monotonic()
         except Exception as error:  # noqa: BLE001 - a traceback would be drawn across the screen
             self._fail(str(error) or type(error).__name__)

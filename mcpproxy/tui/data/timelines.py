@@ -13,39 +13,39 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from analysis.conversation.call import Outcome
-from analysis.protocol.methods import OPENING
+from analysis.protocol.methods import OPENING_METHODS
 from captures.errors import CaptureError
 from mcpproxy.tui.data.call_kinds import CallKind
-from mcpproxy.tui.data.checking import Checking
+from mcpproxy.tui.data.checking import CaptureChecker
 from mcpproxy.tui.data.client_captures import ClientCaptures
-from mcpproxy.tui.data.columns import NONE, OUTCOMES, ROWS
+from mcpproxy.tui.data.columns import MAX_ROWS, NONE, OUTCOMES
 from mcpproxy.tui.data.heat import HeatKey, HeatMap, HeatMaps
 from mcpproxy.tui.data.reading import Reading
 
-BLOCK: Final = 256
-"""Calls whose ends are summarised together."""
-SETTLED_AT_ONCE: Final = 5000
-MAX_SEARCHED: Final = 5000
+CALLS_PER_BLOCK: Final = 256
+"""How many calls have their ends summarised together."""
+MAX_SETTLED_PER_STEP: Final = 5000
+MAX_SEARCHED_ROWS: Final = 5000
 """How many rows at the beginning are searched for the parts of a startup."""
-INSIDE: Final = 300
+MAX_EXAMINED_REQUESTS: Final = 300
 """How many requests after the start of a call are examined to find how long it waited."""
 MAX_TIMELINES: Final = 24
 """The maximum number of captures shown: the ones that began nearest to the open capture."""
-MAX_TIMELINE_ENTRIES: Final = ROWS
-"""How many entries of all captures together are kept in memory; beyond that, only the open capture is read further."""
-FIND_S: Final = 2.0
+MAX_TIMELINE_ENTRIES: Final = MAX_ROWS
+"""How many entries of all captures together are kept in memory; beyond that, only the open capture is still read."""
+SEARCH_INTERVAL_S: Final = 2.0
 """The pause between two searches for more captures."""
 
 _RESULT: Final = OUTCOMES.index(Outcome.RESULT)
 
 
-class Bar(NamedTuple):
+class CallBar(NamedTuple):
     """A call on the clock."""
 
     start_ns: int
     end_ns: int | None
     """When it was answered, cancelled or failed, whichever came first; None if it has not ended."""
-    call: CallKind
+    kind: CallKind
     outcome: Outcome | None
     """How it ended: an error after its cancellation does not count."""
     waits: tuple[tuple[int, int], ...] = ()
@@ -63,7 +63,7 @@ class Bar(NamedTuple):
 
 
 class Startup(NamedTuple):
-    """When a server started, on the clock; a time is None if that did not happen or was not recorded."""
+    """When a server started, on the clock; a time is None if the event did not happen or was not recorded."""
 
     spawned_ns: int | None
     awake_ns: int | None
@@ -76,12 +76,12 @@ class Startup(NamedTuple):
         """How long it took."""
         if self.spawned_ns is None:
             return None
-        last = self.listed_ns if self.listed_ns is not None else self.awake_ns
-        return None if last is None else max(0, last - self.spawned_ns)
+        end_ns = self.listed_ns if self.listed_ns is not None else self.awake_ns
+        return None if end_ns is None else max(0, end_ns - self.spawned_ns)
 
 
 class Timeline:
-    """One capture. One thread steps; others query."""
+    """The timeline of one capture. One thread calls `step`; others query."""
 
     def __init__(self, reading: Reading, offset_ns: int) -> None:
         """Start without ended calls.
@@ -94,15 +94,15 @@ class Timeline:
         self.offset_ns = offset_ns
         self.heat = HeatMaps(reading)
         self.is_cut = False
-        """Whether reading stopped before its end because the captures are too large."""
+        """Whether reading stopped before the end of the capture, because the captures are too large."""
         self._ends = array("q")
-        """By block, when the last of its calls ended."""
-        self._open = array("I")
-        """By block, how many have not ended."""
+        """By block: when the last of its calls ended."""
+        self._open_counts = array("I")
+        """By block: how many of its calls have not ended."""
         self._has_ended = bytearray()
-        self._settled = 0
-        self._looked = 0
-        self._rows: dict[str, int] = {}
+        self._settled_count = 0
+        self._searched_rows = 0
+        self._startup_rows: dict[str, int] = {}
 
     @property
     def last_ns(self) -> int:
@@ -115,125 +115,134 @@ class Timeline:
         """Record the calls that have ended; returns False if there is nothing new."""
         self._find_startup_parts()
         calls = self.reading.calls
-        unknown = len(calls) - len(self._has_ended)
-        for number in range(len(self._has_ended), len(self._has_ended) + min(unknown, SETTLED_AT_ONCE)):
-            if number // BLOCK == len(self._ends):
+        new_count = len(calls) - len(self._has_ended)
+        for number in range(len(self._has_ended), len(self._has_ended) + min(new_count, MAX_SETTLED_PER_STEP)):
+            if number // CALLS_PER_BLOCK == len(self._ends):
                 self._ends.append(0)
-                self._open.append(0)
-            self._open[number // BLOCK] += 1
+                self._open_counts.append(0)
+            self._open_counts[number // CALLS_PER_BLOCK] += 1
             self._has_ended.append(0)
-        settled = calls.settled[self._settled : self._settled + SETTLED_AT_ONCE]
-        for number in settled:
+        settled_calls = calls.settled[self._settled_count : self._settled_count + MAX_SETTLED_PER_STEP]
+        for number in settled_calls:
             if number >= len(self._has_ended):
                 break
-            self._settled += 1
+            self._settled_count += 1
             row = calls.end[number]
             if row == NONE:
                 continue
-            block = number // BLOCK
+            block = number // CALLS_PER_BLOCK
             self._ends[block] = max(self._ends[block], self.reading.index.t_ns(row))
-            self._open[block] -= not self._has_ended[number]
+            self._open_counts[block] -= not self._has_ended[number]
             self._has_ended[number] = 1
-        is_heating = self.heat.step()
-        return bool(unknown or settled) or is_heating
+        is_map_busy = self.heat.step()
+        return bool(new_count or settled_calls) or is_map_busy
 
     def _find_startup_parts(self) -> None:
-        """Look for the parts of the startup."""
-        index, rows = self.reading.index, self._rows
-        while self._looked < min(len(index), MAX_SEARCHED) and not {"spawned", "awake"} <= rows.keys():
-            entry = index.entry(self._looked)
-            if entry.sort == "process":
-                rows.setdefault("spawned", self._looked)
-            elif entry.dir == "s2c" or entry.sort == "stderr":
-                rows.setdefault("awake", self._looked)
-            self._looked += 1
+        """Search the first rows for the parts of the startup."""
+        index, rows = self.reading.index, self._startup_rows
+        while self._searched_rows < min(len(index), MAX_SEARCHED_ROWS) and not {"spawned", "awake"} <= rows.keys():
+            entry = index.entry(self._searched_rows)
+            if entry.kind == "process":
+                rows.setdefault("spawned", self._searched_rows)
+            elif entry.dir == "s2c" or entry.kind == "stderr":
+                rows.setdefault("awake", self._searched_rows)
+            self._searched_rows += 1
 
     # ---- queries
 
     def startup(self) -> Startup:
         """How the server started."""
         calls = self.reading.calls
-        rows: dict[str, int] = {}
-        for number in range(min(len(calls), INSIDE)):
+        response_rows: dict[str, int] = {}
+        for number in range(min(len(calls), MAX_EXAMINED_REQUESTS)):
             method = self.reading.kinds.all[calls.kind[number]].method
-            if calls.outcome[number] == _RESULT and (method in OPENING or method == "tools/list"):
-                rows.setdefault("list" if method == "tools/list" else "first", calls.response[number])
-        listed = rows.get("list", rows.get("first"))
-        return Startup(*(self._time(row) for row in (self._rows.get("spawned"), self._rows.get("awake"), listed)))
+            if calls.outcome[number] == _RESULT and (method in OPENING_METHODS or method == "tools/list"):
+                response_rows.setdefault("list" if method == "tools/list" else "first", calls.response[number])
+        listed_row = response_rows.get("list", response_rows.get("first"))
+        return Startup(
+            *(
+                self._clock_ns(row)
+                for row in (self._startup_rows.get("spawned"), self._startup_rows.get("awake"), listed_row)
+            )
+        )
 
-    def _time(self, row: int | None) -> int | None:
+    def _clock_ns(self, row: int | None) -> int | None:
         return None if row is None or row == NONE else self.offset_ns + self.reading.index.t_ns(row)
 
-    def count(self, start_ns: int, end_ns: int) -> int:
+    def call_count(self, start_ns: int, end_ns: int) -> int:
         """How many calls began in a stretch."""
-        return self._at(end_ns) - self._at(start_ns)
+        return self._first_call_at(end_ns) - self._first_call_at(start_ns)
 
-    def counts(self, start_ns: int, end_ns: int, cells: int) -> list[int]:
+    def call_counts(self, start_ns: int, end_ns: int, cells: int) -> list[int]:
         """How many calls began in each of `cells` equal parts of a stretch."""
-        low = self._at(start_ns)
-        high = max(low, self._at(end_ns))
-        counts, before = [], low
+        low = self._first_call_at(start_ns)
+        high = max(low, self._first_call_at(end_ns))
+        counts, previous = [], low
         for cell in range(1, cells + 1):
-            at = high if cell == cells else self._at(start_ns + (end_ns - start_ns) * cell // cells, before, high)
-            counts.append(at - before)
-            before = at
+            current = (
+                high
+                if cell == cells
+                else self._first_call_at(start_ns + (end_ns - start_ns) * cell // cells, previous, high)
+            )
+            counts.append(current - previous)
+            previous = current
         return counts
 
-    def within(self, start_ns: int, end_ns: int, most: int) -> list[int] | None:
-        """The calls that ran in a stretch, in the order in which they began; returns None if there are too many."""
-        low, high = self._at(start_ns), self._at(end_ns)
-        if high - low > most:
+    def calls_within(self, start_ns: int, end_ns: int, max_calls: int) -> list[int] | None:
+        """Returns the calls that ran in a stretch, in the order in which they began, or None if there are too many."""
+        low, high = self._first_call_at(start_ns), self._first_call_at(end_ns)
+        if high - low > max_calls:
             return None
-        running: list[int] = []
+        running_calls: list[int] = []
         calls, index = self.reading.calls, self.reading.index
         since_ns = start_ns - self.offset_ns
-        for block in range(min(len(self._ends), -(-low // BLOCK)) - 1, -1, -1):
-            if not self._open[block] and self._ends[block] < since_ns:
+        for block in range(min(len(self._ends), -(-low // CALLS_PER_BLOCK)) - 1, -1, -1):
+            if not self._open_counts[block] and self._ends[block] < since_ns:
                 continue
-            for number in range(min(low, (block + 1) * BLOCK) - 1, block * BLOCK - 1, -1):
+            for number in range(min(low, (block + 1) * CALLS_PER_BLOCK) - 1, block * CALLS_PER_BLOCK - 1, -1):
                 row = calls.end[number]
                 if row == NONE or index.t_ns(row) >= since_ns:
-                    running.append(number)
-            if len(running) + high - low > most:
+                    running_calls.append(number)
+            if len(running_calls) + high - low > max_calls:
                 return None
-        running.reverse()
-        return running + list(range(low, high))
+        running_calls.reverse()
+        return running_calls + list(range(low, high))
 
-    def heat_map(self, start_ns: int, end_ns: int, cells: int) -> HeatMap | None:
-        """The last map of what began in a stretch, or None if there is none yet; a newer one is computed if needed."""
-        offset, settled = self.offset_ns, self._settled
-        first, last = self._at(start_ns), self._at(end_ns)
-        self.heat.request(HeatKey(start_ns - offset, end_ns - offset, cells, first, max(first, last), settled))
+    def request_heat_map(self, start_ns: int, end_ns: int, cells: int) -> HeatMap | None:
+        """Request the map of the calls that began in a stretch; returns the last complete map, if there is one."""
+        offset, settled_count = self.offset_ns, self._settled_count
+        first, last = self._first_call_at(start_ns), self._first_call_at(end_ns)
+        self.heat.request(HeatKey(start_ns - offset, end_ns - offset, cells, first, max(first, last), settled_count))
         return self.heat.map
 
-    def near(self, row: int) -> int | None:
-        """The call of a row, or the last one that began before it, or else the first; returns None without calls."""
+    def call_near(self, row: int) -> int | None:
+        """The call of a row, or else the last one that began before it, or else the first one; None without calls."""
         requests, number = self.reading.calls.request, self.reading.call(row)
         if number is None and len(requests):
             number = max(0, bisect_left(requests, row) - 1)
         return number
 
-    def around(self, number: int, most: int) -> tuple[int, int]:
-        """A stretch with a call in its middle, in which at most `most` calls begin."""
+    def stretch_around(self, number: int, max_calls: int) -> tuple[int, int]:
+        """Returns a stretch with a call in its middle, in which at most `max_calls` calls begin."""
         requests, index = self.reading.calls.request, self.reading.index
-        first, last = max(0, number - most // 2), min(len(requests) - 1, number + most // 2)
+        first, last = max(0, number - max_calls // 2), min(len(requests) - 1, number + max_calls // 2)
         low, high = index.t_ns(requests[first]), index.t_ns(requests[last])
         return self.offset_ns + low, self.offset_ns + max(high, low + 1)
 
-    def bar(self, number: int) -> Bar:
-        """A call on the clock."""
+    def bar(self, number: int) -> CallBar:
+        """Returns the bar of a call."""
         calls, index = self.reading.calls, self.reading.index
         start, row = index.t_ns(calls.request[number]), calls.end[number]
         end = None if row == NONE else index.t_ns(row)
-        call = self.reading.kinds.all[calls.kind[number]]
-        waits = [] if call.side == "server" else self._waits(number, end)
+        kind = self.reading.kinds.all[calls.kind[number]]
+        waits = [] if kind.side == "server" else self._waits(number, end)
         offset = self.offset_ns
-        return Bar(
+        return CallBar(
             offset + start,
             None if end is None else offset + end,
-            call,
-            self.reading.ended_as(number),
-            tuple((offset + begin, offset + stop) for begin, stop in waits),
+            kind,
+            self.reading.effective_outcome(number),
+            tuple((offset + wait_start, offset + wait_end) for wait_start, wait_end in waits),
             is_abandoned=self.reading.abandoned_ns(number) is not None,
             is_late=bool(calls.is_cancelled[number]) and calls.response[number] != NONE,
             waited_ns=self.reading.waited_ns(number),
@@ -243,62 +252,62 @@ class Timeline:
         """When requests from the other side were open during a call."""
         calls, index, kinds = self.reading.calls, self.reading.index, self.reading.kinds.all
         waits: list[tuple[int, int]] = []
-        for other in range(number + 1, min(len(calls), number + 1 + INSIDE)):
-            begin_ns = index.t_ns(calls.request[other])
+        for inner_call in range(number + 1, min(len(calls), number + 1 + MAX_EXAMINED_REQUESTS)):
+            begin_ns = index.t_ns(calls.request[inner_call])
             if end_ns is not None and begin_ns > end_ns:
                 break
-            if kinds[calls.kind[other]].side == "server":
-                row = calls.end[other]
+            if kinds[calls.kind[inner_call]].side == "server":
+                row = calls.end[inner_call]
                 waits.append(
                     (begin_ns, index.t_ns(row) if row != NONE else end_ns if end_ns is not None else index.last_ns)
                 )
         return waits
 
-    def _at(self, t_ns: int, low: int = 0, high: int | None = None) -> int:
-        """The first call that began at or after a moment."""
+    def _first_call_at(self, t_ns: int, low: int = 0, high: int | None = None) -> int:
+        """Returns the first call that began at a moment or after it."""
         calls = self.reading.calls
         end = len(calls) if high is None else high
         return bisect_left(calls.request, t_ns - self.offset_ns, low, end, key=self.reading.index.t_ns)
 
 
 class Timelines:
-    """All captures of one client process. One thread steps; others read."""
+    """All captures of one client process. One thread calls `step`; others read."""
 
-    def __init__(self, reading: Reading, listed: Callable[[], Iterable[Path]], checking: Checking) -> None:
+    def __init__(self, reading: Reading, list_captures: Callable[[], Iterable[Path]], checking: CaptureChecker) -> None:
         """Start with only the open capture.
 
         Args:
             reading: the open capture, which another thread continues to read.
-            listed: captures that are already known.
-            checking: has the worker that reads the other captures.
+            list_captures: returns the captures that are already known.
+            checking: reads the other captures in its worker.
         """
         self._checking = checking
-        self.own = Timeline(reading, 0)
-        self.all: Sequence[Timeline] = [self.own]
-        """Ordered by their start."""
-        self.captures = ClientCaptures(reading.path, reading.index.header.members, listed)
-        self.has_looked = False
+        self.own_timeline = Timeline(reading, 0)
+        self.all: Sequence[Timeline] = [self.own_timeline]
+        """The timelines of all captures, in the order of their starts."""
+        self.captures = ClientCaptures(reading.path, reading.index.header.members, list_captures)
+        self.has_searched = False
         """Whether all of the client's captures are known."""
-        self._opened = 0
-        self._looked = -FIND_S
+        self._opened_count = 0
+        self._searched_s = -SEARCH_INTERVAL_S
 
     @property
-    def left_out(self) -> int:
+    def omitted_count(self) -> int:
         """How many captures of the client are not shown because there are too many."""
-        return len(self.captures.related) - self._opened
+        return len(self.captures.related) - self._opened_count
 
     def step(self) -> bool:
         """Work for a few milliseconds; returns False if there is nothing to do yet."""
-        if time.monotonic() - self._looked >= FIND_S:
-            self._looked = time.monotonic()
+        if time.monotonic() - self._searched_s >= SEARCH_INTERVAL_S:
+            self._searched_s = time.monotonic()
             self.captures.list_files()
         is_busy = self.captures.step()
         if not is_busy:
-            self._open()
-            self.has_looked = True
+            self._open_related()
+            self.has_searched = True
         entries = sum(len(timeline.reading.index) for timeline in self.all)
         for timeline in self.all:
-            if timeline is not self.own:
+            if timeline is not self.own_timeline:
                 is_cut = entries > MAX_TIMELINE_ENTRIES and not timeline.reading.has_ended
                 if is_cut and not timeline.is_cut:
                     self._checking.drop(timeline.reading.findings)
@@ -310,7 +319,7 @@ class Timelines:
     def close(self) -> None:
         """Close the files of all but the open capture."""
         for timeline in self.all:
-            if timeline is not self.own:
+            if timeline is not self.own_timeline:
                 self._checking.drop(timeline.reading.findings)
                 timeline.reading.close()
 
@@ -319,36 +328,38 @@ class Timelines:
         timelines = self.all
         return min(timeline.offset_ns for timeline in timelines), max(timeline.last_ns for timeline in timelines)
 
-    def startup(self) -> tuple[int, int] | None:
+    def startup_stretch(self) -> tuple[int, int] | None:
         """The stretch in which the servers started, or None if no start was recorded."""
         startups = [(startup.spawned_ns, startup.total_ns) for startup in (timeline.startup() for timeline in self.all)]
-        parts = [
+        stretches = [
             (begin_ns, begin_ns + took_ns)
             for begin_ns, took_ns in startups
             if begin_ns is not None and took_ns is not None
         ]
-        return (min(begin_ns for begin_ns, _ in parts), max(end_ns for _, end_ns in parts)) if parts else None
+        return (
+            (min(begin_ns for begin_ns, _ in stretches), max(end_ns for _, end_ns in stretches)) if stretches else None
+        )
 
-    def _open(self) -> None:
-        """Start reading the captures found, the nearest in time first."""
+    def _open_related(self) -> None:
+        """Start reading the client's other captures; the nearest in time come first."""
         open_paths = {timeline.reading.path for timeline in self.all}
         captures = sorted(
             (capture for capture in self.captures.related if capture[0] not in open_paths),
             key=lambda capture: abs(capture[1]),
         )
-        for path, apart_ns in captures[: max(0, MAX_TIMELINES - len(open_paths))]:
+        for path, offset_ns in captures[: max(0, MAX_TIMELINES - len(open_paths))]:
             try:
-                timeline = Timeline(Reading(path), apart_ns)
+                timeline = Timeline(Reading(path), offset_ns)
             except CaptureError:
-                self.captures.related.remove((path, apart_ns))
+                self.captures.related.remove((path, offset_ns))
                 continue
             self._checking.read(timeline.reading, with_rules=False)
-            self._opened += 1
-            self.all = sorted([*self.all, timeline], key=lambda capture: capture.offset_ns)
+            self._opened_count += 1
+            self.all = sorted([*self.all, timeline], key=lambda item: item.offset_ns)
 
 
 def cells_of(start_ns: int, end_ns: int, window: tuple[int, int], cells: int) -> range:
-    """The cells that a stretch covers in a window, at least one, or none if it lies outside."""
+    """Returns the cells that a stretch covers in a window: at least one, or none if the stretch is outside."""
     low, high = window
     if end_ns < low or start_ns > high or high <= low:
         return range(0)

@@ -1,7 +1,7 @@
 """Tools: every tool definition in a capture, its cost, how often the tool was called, and whether it changed.
 
-Each `tools/list` response is read again from the file, one per step. Only the size, hash and place of a definition are
-kept; its text is read when it is shown.
+Each `tools/list` response is read again from the file, one per step. Only the size, hash and position of a definition
+are kept; its text is read when it is shown.
 """
 
 import json
@@ -20,14 +20,14 @@ from mcpproxy.tui.rows.row_calls import message_at
 from mcpproxy.tui.text.content import MessageWriter
 from mcpproxy.tui.text.lines import TextLines
 from mcpproxy.tui.text.messages import write_tool
-from mcpproxy.tui.widgets.tree import Tree, branches
+from mcpproxy.tui.widgets.tree import Tree, tree_lines
 from mcpproxy.wording.exact_json import parse
 
 MAX_TOOLS: Final = 5000
 """How many tools are distinguished."""
-VERSIONS: Final = 50
+MAX_VERSIONS_PER_TOOL: Final = 50
 """How many definitions of one tool are distinguished; further ones are only counted."""
-LISTS_AT_ONCE: Final = 2000
+MAX_CALLS_PER_STEP: Final = 2000
 """How many calls are searched for a list per step."""
 
 _RESULT: Final = OUTCOMES.index(Outcome.RESULT)
@@ -38,8 +38,8 @@ class Version(NamedTuple):
 
     row: int
     """Row of the first list that contained it."""
-    place: int
-    """Its place in that list."""
+    position: int
+    """Its position in that list."""
     hash: str
     size: int
     tokens_estimate: int
@@ -58,7 +58,7 @@ class Tool(NamedTuple):
     abandoned: int = 0
     p95_ns: int | None = None
     number: int | None = None
-    """The number of its calls among the kinds of requests."""
+    """The number of its kind of requests."""
 
 
 class ShownDefinition(NamedTuple):
@@ -71,76 +71,78 @@ class ShownDefinition(NamedTuple):
     """Its JSON; None if it can no longer be read."""
     lines: TextLines
     """Its text: description and parameters."""
-    changed: tuple[str, ...]
-    """The members in which it differs from the one before. Untrusted text."""
+    changed_members: tuple[str, ...]
+    """The members in which it differs from the previous definition. Untrusted text."""
 
 
 class Tools:
-    """Counts definitions and calls. One thread steps; others read `rows` and `shown`."""
+    """Counts definitions and calls. One thread calls `step`; others read `rows` and `shown_definition`."""
 
     def __init__(self, reading: Reading) -> None:
         """Start empty."""
         self.rows: list[Tool] = []
-        """In the order in which they were listed or called."""
-        self.shown: ShownDefinition | None = None
-        self.left_out = 0
-        """Definitions of tools above the limit."""
+        """The tools, in the order in which they were first listed or called."""
+        self.shown_definition: ShownDefinition | None = None
+        self.omitted_count = 0
+        """How many definitions of tools above the limit were dropped."""
         self._reading = reading
         self._latencies = Latencies(reading)
         self._settled = 0
-        self._lists: list[int] = []
+        self._unread_lists: list[int] = []
         self._numbers: dict[str, int] = {}
-        self._wanted: tuple[str, int, int] | None = None
+        self._chosen: tuple[str, int, int] | None = None
 
-    def choose(self, name: str, version: int, width: int = 80) -> None:
-        """Read one definition of a tool.
+    def choose_definition(self, name: str, version: int, width: int = 80) -> None:
+        """Choose the definition of a tool that the next step reads.
 
         Args:
             name: the name of the tool.
             version: its number, from 0.
             width: the width of a line, in cells.
         """
-        self._wanted = name, version, width
+        self._chosen = name, version, width
 
     def step(self) -> bool:
         """Work for a few milliseconds; returns False if there is nothing to do yet."""
-        is_busy = self._show()
-        if self._lists:
-            self._take(self._lists.pop(0))
+        is_busy = self._read_chosen()
+        if self._unread_lists:
+            self._read_list(self._unread_lists.pop(0))
             return True
-        return self._find() or self._count() or is_busy
+        return self._find_lists() or self._update_counts() or is_busy
 
     # ---- lists
 
-    def _find(self) -> bool:
+    def _find_lists(self) -> bool:
         calls, kinds = self._reading.calls, self._reading.kinds.all
-        settled = calls.settled[self._settled : self._settled + LISTS_AT_ONCE]
-        self._settled += len(settled)
-        for number in settled:
+        settled_calls = calls.settled[self._settled : self._settled + MAX_CALLS_PER_STEP]
+        self._settled += len(settled_calls)
+        for number in settled_calls:
             kind = kinds[calls.kind[number]]
             if kind.method == "tools/list" and kind.side == "client" and calls.outcome[number] == _RESULT:
-                self._lists.append(calls.response[number])
-        return bool(settled)
+                self._unread_lists.append(calls.response[number])
+        return bool(settled_calls)
 
-    def _take(self, row: int) -> None:
-        for place, definition in enumerate(self._definitions(row)):
+    def _read_list(self, row: int) -> None:
+        for position, definition in enumerate(self._definitions(row)):
             name = definition.name[:MAX_CALL_NAME_CHARS]
-            at = self._at(name)
-            if at is None:
-                self.left_out += 1
+            number = self._add_tool(name)
+            if number is None:
+                self.omitted_count += 1
                 continue
             version, tool = (
-                Version(row, place, definition.hash, definition.size, definition.tokens_estimate),
-                self.rows[at],
+                Version(row, position, definition.hash, definition.size, definition.tokens_estimate),
+                self.rows[number],
             )
-            same = next((earlier for earlier in tool.versions if earlier.hash == definition.hash), None)
+            known_version = next((earlier for earlier in tool.versions if earlier.hash == definition.hash), None)
             versions = (
-                tool.versions if same is not None or len(tool.versions) >= VERSIONS else (*tool.versions, version)
+                tool.versions
+                if known_version is not None or len(tool.versions) >= MAX_VERSIONS_PER_TOOL
+                else (*tool.versions, version)
             )
-            self.rows[at] = tool._replace(versions=versions, last=same or version)
+            self.rows[number] = tool._replace(versions=versions, last=known_version or version)
 
     def _definitions(self, row: int) -> Iterator[Definition]:
-        """The definitions in the response in a row, or in the responses of a batch."""
+        """Yields the definitions in the response in a row, or in the responses of a batch."""
         item = self._reading.index.read_item(row) if row != NONE else None
         if not isinstance(item, Frame):
             return
@@ -149,67 +151,77 @@ class Tools:
             if isinstance(message, Response):
                 yield from definitions_in(message.result)
 
-    def _at(self, name: str) -> int | None:
-        at = self._numbers.get(name)
-        if at is None and len(self.rows) < MAX_TOOLS:
+    def _add_tool(self, name: str) -> int | None:
+        number = self._numbers.get(name)
+        if number is None and len(self.rows) < MAX_TOOLS:
             self.rows.append(Tool(name))
-            at = self._numbers[name] = len(self.rows) - 1
-        return at
+            number = self._numbers[name] = len(self.rows) - 1
+        return number
 
     # ---- calls
 
-    def _count(self) -> bool:
+    def _update_counts(self) -> bool:
         is_busy = self._latencies.step()
         for figures in self._latencies.rows:
-            call = figures.call
-            if call.method != "tools/call" or call.side != "client" or call.name is None or call.is_rest:
+            kind = figures.kind
+            if kind.method != "tools/call" or kind.side != "client" or kind.name is None or kind.is_catch_all:
                 continue
-            at = self._at(call.name)
-            if at is not None:
-                tool = self.rows[at]
-                counted = tool._replace(
-                    calls=figures.asked,
+            number = self._add_tool(kind.name)
+            if number is not None:
+                tool = self.rows[number]
+                updated_tool = tool._replace(
+                    calls=figures.requests,
                     errors=figures.errors,
                     abandoned=figures.abandoned,
                     p95_ns=figures.p95_ns,
                     number=figures.number,
                 )
-                if counted != tool:
-                    self.rows[at] = counted
+                if updated_tool != tool:
+                    self.rows[number] = updated_tool
         return is_busy
 
     # ---- one definition
 
-    def _show(self) -> bool:
-        if self._wanted is None:
+    def _read_chosen(self) -> bool:
+        if self._chosen is None:
             return False
-        (name, number, width), self._wanted = self._wanted, None
+        (name, number, width), self._chosen = self._chosen, None
         tool = self.rows[self._numbers[name]]
-        writing = MessageWriter(width)
+        writer = MessageWriter(width)
         if not 0 <= number < len(tool.versions):
-            self.shown = ShownDefinition(name, number, None, writing.lines, ())
+            self.shown_definition = ShownDefinition(name, number, None, writer.lines, ())
             return True
         definition = self._definition(tool.versions[number])
-        before = self._definition(tool.versions[number - 1]) if number else None
-        changed = changed_members(before, definition) if before is not None and definition is not None else ()
+        previous = self._definition(tool.versions[number - 1]) if number else None
+        changes = changed_members(previous, definition) if previous is not None and definition is not None else ()
         tree = None
         if definition is not None:
             value = parse(definition.text)
-            tree = Tree(branches(value))
+            tree = Tree(tree_lines(value))
             tree.fit(width)
-            write_tool(writing, value)
-        self.shown = ShownDefinition(name, number, tree, writing.lines, changed)
+            write_tool(writer, value)
+        self.shown_definition = ShownDefinition(name, number, tree, writer.lines, changes)
         return True
 
     def _definition(self, version: Version) -> Definition | None:
         return next(
-            (definition for place, definition in enumerate(self._definitions(version.row)) if place == version.place),
+            (
+                definition
+                for position, definition in enumerate(self._definitions(version.row))
+                if position == version.position
+            ),
             None,
         )
 
 
 def changed_members(before: Definition, after: Definition) -> tuple[str, ...]:
     """The members in which two definitions of a tool differ."""
-    earlier, later = (json.loads(definition.text, parse_int=str, parse_float=str) for definition in (before, after))
-    names = dict.fromkeys([*earlier, *later])
-    return tuple(name for name in names if (name in earlier, earlier.get(name)) != (name in later, later.get(name)))
+    old_members, new_members = (
+        json.loads(definition.text, parse_int=str, parse_float=str) for definition in (before, after)
+    )
+    names = dict.fromkeys([*old_members, *new_members])
+    return tuple(
+        name
+        for name in names
+        if (name in old_members, old_members.get(name)) != (name in new_members, new_members.get(name))
+    )

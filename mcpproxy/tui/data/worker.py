@@ -1,13 +1,13 @@
-"""Worker: the process that understands captures and runs the rules, so that the screen never waits for them.
+"""Worker: the process that interprets captures and runs the rules, so that the screen never waits for either.
 
 `checking.py` starts it and sends it the captures to read. It follows captures that grow, and reports the meaning of
 their messages as binary batches (`columns.py`), the findings of the rules, and its progress. The meaning comes first;
 the rules have a separate pass over a large capture, and over one that grows faster than they can check it. The output
 of each pass over a large closed capture is cached, and sent again when that capture is opened again. The worker ends
-when the screen does, however the screen ends, even by `kill -9`. It runs at low priority (nice), and writes only these
-files and the tallies of captures, in the cache.
+when the screen does, even if the screen was killed with `kill -9`. It runs at low priority (nice), and writes nothing
+but this output and the tallies of captures, both in the cache.
 
-If a capture has more findings than a person can read, most of them are reported without text: only rule and frame.
+If a capture has more findings than a person can read, most of them are reported without text, by rule and frame only.
 """
 
 import gc
@@ -22,9 +22,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from analysis.checking.checker import Rules
+from analysis.checking.checker import RuleSelection
 from analysis.child_process import Parent, as_json, from_json
-from analysis.output_cache import About, OutputCache
+from analysis.output_cache import OutputCache, Subject
 from analysis.reading import Reading, Step
 from analysis.rules.finding import Finding
 from analysis.tally import Tally, key_of, save
@@ -36,41 +36,41 @@ from mcpproxy.tui.data.columns import Batch, renumbered
 from mcpproxy.tui.data.interpreting import Interpreter
 from mcpproxy.tui.data.output_caches import cache_of, is_cached
 
-STEP: Final = 64 << 10
+STEP_BYTES: Final = 64 << 10
 """How many bytes are read per step: about 20 ms."""
-REPORT_S: Final = 0.25
+REPORT_INTERVAL_S: Final = 0.25
 """Seconds between progress reports while a check lags behind; longer than a poll, so that a single new entry causes a
 report only once it has been checked."""
-POLL_S: Final = 0.05
+POLL_INTERVAL_S: Final = 0.05
 NICENESS: Final = 5
-LAG_S: Final = 0.25
+MAX_LAG_S: Final = 0.25
 """How long the meaning of a live capture's messages may wait for the rules."""
-WITH_TEXT: Final = 10_000
+MAX_TEXTS_PER_CAPTURE: Final = 10_000
 """How many findings of a capture are reported with their text."""
-OWN: Final = 50
-"""How many findings of each rule are always reported with their text, however many came before."""
+MIN_TEXTS_PER_RULE: Final = 50
+"""How many findings of each rule are always reported with their text, regardless of how many came before."""
 MAX_SENT_TEXT_CHARS: Final = 1000
 """The maximum length of a text, in characters."""
-RELATED: Final = 20
-"""How many record numbers are reported with a finding."""
+MAX_RELATED: Final = 20
+"""The maximum number of related records that are reported with a finding."""
 
-Tell = Callable[[bytes], None]
+MessageSender = Callable[[bytes], None]
 
 
 class ColumnSender:
-    """Fills the columns of a capture, which hold the meaning of its messages, and sends the changes in them."""
+    """Fills the columns of a capture, which contain the meaning of its messages, and sends the changes."""
 
-    def __init__(self, number: int, source: "Pass", tell: Tell, most: int) -> None:
+    def __init__(self, number: int, source: "CapturePass", send_message: MessageSender, max_rows: int) -> None:
         """Start with nothing sent.
 
         Args:
             number: identifies the capture in all messages.
-            source: reads and understands it.
-            tell: sends a message.
-            most: how many rows it reports.
+            source: the pass that reads and interprets it.
+            send_message: sends a message.
+            max_rows: the maximum number of rows to report.
         """
-        self._number, self._tail, self._tell = number, source.tail, tell
-        self._interpreter = Interpreter(source.reading, most)
+        self._number, self._tail, self._send_message = number, source.tail, send_message
+        self._interpreter = Interpreter(source.reading, max_rows)
 
     def on_step(self, step: Step) -> None:
         """Process the next step of the reading."""
@@ -78,167 +78,173 @@ class ColumnSender:
 
     def send(self, *, has_ended: bool = False) -> None:
         """Send the changes."""
-        for news in self._interpreter.news(self._number, self._tail.read_bytes, has_ended=has_ended):
-            self._tell(news.message if isinstance(news, Batch) else as_json({"n": self._number, "news": news}))
+        for news in self._interpreter.take_changes(self._number, self._tail.read_bytes, has_ended=has_ended):
+            self._send_message(news.message if isinstance(news, Batch) else as_json({"n": self._number, "news": news}))
 
 
 class FindingSender:
     """Sends the findings of the rules in a capture, and their progress."""
 
-    def __init__(self, number: int, path: Path, tell: Tell, *, in_full: bool) -> None:
+    def __init__(self, number: int, path: Path, send_message: MessageSender, *, in_full: bool) -> None:
         """Start with nothing sent.
 
         Args:
             number: identifies the capture in all messages.
             path: the capture.
-            tell: sends a message.
+            send_message: sends a message.
             in_full: whether to report the findings, or only their number.
         """
-        self._number, self._path, self._key, self._tell, self._in_full = number, path, key_of(path), tell, in_full
-        self._found = self._known = 0
+        self._number, self._path, self._key, self._send_message, self._in_full = (
+            number,
+            path,
+            key_of(path),
+            send_message,
+            in_full,
+        )
+        self._sent_count = self._checked_count = 0
         """How many findings were sent, and how many entries were checked, in this pass or an earlier one."""
-        self._begin()
+        self._reset()
 
-    def _begin(self) -> None:
-        self._entries = self._seen = 0
+    def _reset(self) -> None:
+        self._entry_count = self._finding_count = 0
         self._tally = Tally()
-        self._with_text = 0
-        self._of_rule: Counter[str] = Counter()
+        self._text_count = 0
+        self._rule_counts: Counter[str] = Counter()
         self._reported_s = 0.0
-        self._reported = -1
+        self._reported_entries = -1
         """The number of entries in the last report if the check had caught up; -1 if it had not."""
 
-    def begin_again(self) -> None:
-        """Prepare for another reading of the same capture: its first findings were sent before."""
-        self._known = self._entries
-        self._begin()
+    def restart(self) -> None:
+        """Prepare to read the same capture again; findings that have been sent are not sent again."""
+        self._checked_count = self._entry_count
+        self._reset()
 
     def on_step(self, step: Step) -> None:
         """Process the next step of the reading."""
         for finding in step.findings:
             self._report(finding)
-        self._entries += step.item is not None
+        self._entry_count += step.item is not None
 
     def send(self, reading: Reading, *, has_caught_up: bool, has_ended: bool) -> None:
-        """Send the progress, if that is due."""
+        """Send the progress, if a report is due."""
         now = time.monotonic()
         if has_ended:
             # A live capture has no cache key before it has ended, and no cache file is written for it afterwards.
             key = self._key or key_of(self._path)
             if key is not None:
                 save(self._path, key, self._tally)
-        if has_ended or (has_caught_up and self._reported != self._entries):
-            self._reported = self._entries
-        elif has_caught_up or now - self._reported_s < REPORT_S:
+        if has_ended or (has_caught_up and self._reported_entries != self._entry_count):
+            self._reported_entries = self._entry_count
+        elif has_caught_up or now - self._reported_s < REPORT_INTERVAL_S:
             self._reported_s = now if has_caught_up else self._reported_s
             return
         else:
-            self._reported = -1
+            self._reported_entries = -1
         self._reported_s = now
         report = {
             "n": self._number,
-            "checked": max(self._entries, self._known),
+            "checked": max(self._entry_count, self._checked_count),
             "even": has_caught_up,
             "ended": has_ended,
             "tally": self._tally,
             "faults": sorted(reading.faults),
             "forgotten": [loss.text for loss in reading.forgotten],
         }
-        self._tell(as_json(report))
+        self._send_message(as_json(report))
 
     def _report(self, finding: Finding) -> None:
-        self._tally = self._tally.plus(finding.level, finding.stands_for)
+        self._tally = self._tally.plus(finding.level, finding.finding_count)
         if not self._in_full:
             return
-        self._seen += 1
-        self._of_rule[finding.rule] += 1
-        is_with_text = self._with_text < WITH_TEXT or self._of_rule[finding.rule] <= OWN
-        self._with_text += is_with_text
-        if self._seen <= self._found:
+        self._finding_count += 1
+        self._rule_counts[finding.rule] += 1
+        has_text = self._text_count < MAX_TEXTS_PER_CAPTURE or self._rule_counts[finding.rule] <= MIN_TEXTS_PER_RULE
+        self._text_count += has_text
+        if self._finding_count <= self._sent_count:
             return
-        self._found = self._seen
-        if is_with_text:
-            cut = finding._replace(
+        self._sent_count = self._finding_count
+        if has_text:
+            short_finding = finding._replace(
                 message=finding.message[:MAX_SENT_TEXT_CHARS],
                 pointer=finding.pointer[:MAX_SENT_TEXT_CHARS],
                 method=finding.method[:MAX_SENT_TEXT_CHARS],
-                related=finding.related[:RELATED],
+                related=finding.related[:MAX_RELATED],
             )
-            report: dict[str, Any] = {"found": cut}
+            report: dict[str, Any] = {"found": short_finding}
         else:
-            report = {"more": [finding.rule, finding.level, finding.frame, finding.stands_for]}
-        self._tell(as_json({"n": self._number, **report}))
+            report = {"more": [finding.rule, finding.level, finding.frame, finding.finding_count]}
+        self._send_message(as_json({"n": self._number, **report}))
 
 
-class Pass:
-    """A capture, read once to its end and then followed, for one purpose or for both."""
+class CapturePass:
+    """Reads a capture once, and then follows it, to interpret its messages, to run the rules, or both."""
 
     def __init__(self, path: Path, *, with_rules: bool) -> None:
-        """Open it.
+        """Open the capture.
 
         Args:
             path: the capture.
             with_rules: whether the rules judge it.
 
         Raises:
-            NotACapture, NewerFormat: as `Capture`.
+            NotACapture, NewerFormat: as for `Capture`.
         """
         self.tail = Tail(path)
-        self.reading = Reading(rules=Rules() if with_rules else None)
-        self.columns: ColumnSender | None = None
-        self.judgement: FindingSender | None = None
-        self.telling: OutputCache | None = None
-        """The output to cache once all is sent."""
+        self.reading = Reading(rules=RuleSelection() if with_rules else None)
+        self.column_sender: ColumnSender | None = None
+        self.finding_sender: FindingSender | None = None
+        self.output: OutputCache | None = None
+        """The output, which is cached once all of it has been sent; None if it is not cached."""
         self.has_ended = False
 
     @property
     def is_urgent(self) -> bool:
         """Whether this pass interprets the messages."""
-        return self.columns is not None
+        return self.column_sender is not None
 
     def step(self) -> bool:
         """Read a little more; returns False if there is nothing more yet."""
-        items = self.tail.step(STEP)
+        items = self.tail.step(STEP_BYTES)
         for item in items:
-            self._take(self.reading.feed(item))
+            self._on_step(self.reading.feed(item))
         if self.tail.has_ended:
             self._finish()
         has_caught_up = self.tail.is_at_end or self.has_ended
-        if self.columns is not None:
-            self.columns.send(has_ended=self.has_ended)
-        if self.judgement is not None:
-            self.judgement.send(self.reading, has_caught_up=has_caught_up, has_ended=self.has_ended)
+        if self.column_sender is not None:
+            self.column_sender.send(has_ended=self.has_ended)
+        if self.finding_sender is not None:
+            self.finding_sender.send(self.reading, has_caught_up=has_caught_up, has_ended=self.has_ended)
         return bool(items) or not has_caught_up
 
     def close(self) -> None:
         """Close the file."""
         self.tail.close()
 
-    def _take(self, step: Step) -> None:
-        if self.columns is not None:
-            self.columns.on_step(step)
-        if self.judgement is not None:
-            self.judgement.on_step(step)
+    def _on_step(self, step: Step) -> None:
+        if self.column_sender is not None:
+            self.column_sender.on_step(step)
+        if self.finding_sender is not None:
+            self.finding_sender.on_step(step)
 
     def _finish(self) -> None:
         for step in self.reading.finish():
-            self._take(step)
+            self._on_step(step)
         self.has_ended = True
 
 
 class CachedPass:
     """Sends the cached output of an earlier pass over a capture again."""
 
-    def __init__(self, number: int, messages: Iterator[bytes], tell: Tell, *, is_urgent: bool) -> None:
+    def __init__(self, number: int, messages: Iterator[bytes], send_message: MessageSender, *, is_urgent: bool) -> None:
         """Start with nothing sent.
 
         Args:
             number: identifies the capture in all messages.
-            messages: the messages that were sent, under any number.
-            tell: sends a message.
-            is_urgent: whether they hold the meaning of the capture's messages.
+            messages: the messages of the earlier pass, with any number.
+            send_message: sends a message.
+            is_urgent: whether they contain the meaning of the capture's messages.
         """
-        self._number, self._messages, self._tell, self.is_urgent = number, messages, tell, is_urgent
+        self._number, self._messages, self._send_message, self.is_urgent = number, messages, send_message, is_urgent
         self.has_ended = False
 
     def step(self) -> bool:
@@ -249,9 +255,9 @@ class CachedPass:
         """
         size = 0
         for message in self._messages:
-            self._tell(renumbered(message, self._number))
+            self._send_message(renumbered(message, self._number))
             size += len(message)
-            if size >= STEP:
+            if size >= STEP_BYTES:
                 return True
         self.has_ended = True
         return True
@@ -261,66 +267,73 @@ class CachedPass:
         self._messages = iter(())
 
 
-class Task:
-    """One capture, in one pass or in two."""
+class ReadingTask:
+    """Reads one capture, in one pass or in two."""
 
     def __init__(
-        self, number: int, path: Path, tell: Tell, *, most: int = 0, with_rules: bool = True, in_full: bool = True
+        self,
+        number: int,
+        path: Path,
+        send_message: MessageSender,
+        *,
+        most: int = 0,
+        with_rules: bool = True,
+        in_full: bool = True,
     ) -> None:
-        """Open it.
+        """Open the capture.
 
         Args:
             number: identifies it in all messages.
             path: the capture.
-            tell: sends a message; several in a row may be sent together.
+            send_message: sends a message; several in a row may be sent together.
             most: the maximum number of rows whose meaning is sent.
-            with_rules: whether to send what the rules find.
+            with_rules: whether to send the findings of the rules.
             in_full: whether to report the findings, or only their number.
 
         Raises:
-            NotACapture, NewerFormat: as `Capture`.
+            NotACapture, NewerFormat: as for `Capture`.
         """
         self.number, self.is_shown = number, most > 0
-        self._path, self._tell = path, tell
+        self._path, self._send_message = path, send_message
         self._is_live = is_live(segments(path)[-1])
         self._behind_since: float | None = None
-        """Since when the pass for both purposes has been behind."""
-        self._passes: list[Pass | CachedPass] = []
+        """When the shared pass began to lag behind the capture; None if it has caught up."""
+        self._passes: list[CapturePass | CachedPass] = []
         if self.is_shown and is_cached(path):
-            self._add("meaning", most)
+            self._add_pass("meaning", most)
             if with_rules:
-                self._add("findings", most)
+                self._add_pass("findings", most)
             return
-        one = Pass(path, with_rules=with_rules)
+        only_pass = CapturePass(path, with_rules=with_rules)
         if self.is_shown:
-            one.columns = ColumnSender(number, one, tell, most)
+            only_pass.column_sender = ColumnSender(number, only_pass, send_message, most)
         if with_rules:
-            one.judgement = FindingSender(number, path, tell, in_full=in_full)
-        self._passes.append(one)
+            only_pass.finding_sender = FindingSender(number, path, send_message, in_full=in_full)
+        self._passes.append(only_pass)
 
-    def _add(self, about: About, most: int) -> None:
-        """Add a pass for one purpose over a large closed capture; from the cache, if there was such a pass before."""
+    def _add_pass(self, about: Subject, max_rows: int) -> None:
+        """Add a pass for one purpose over a large closed capture; from the cache if an earlier pass is cached."""
         is_urgent = about == "meaning"
-        telling = cache_of(self._path, about, most)
-        messages = telling.cached()
+        output = cache_of(self._path, about, max_rows)
+        messages = output.cached()
         if messages is not None:
-            self._passes.append(CachedPass(self.number, messages, self._tell, is_urgent=is_urgent))
+            self._passes.append(CachedPass(self.number, messages, self._send_message, is_urgent=is_urgent))
             return
 
-        def tell(message: bytes) -> None:
-            telling.add(message)
-            self._tell(message)
+        def cache_and_send(message: bytes) -> None:
+            output.add(message)
+            self._send_message(message)
 
-        one = Pass(self._path, with_rules=not is_urgent)
-        one.telling = telling
+        new_pass = CapturePass(self._path, with_rules=not is_urgent)
+        new_pass.output = output
         if is_urgent:
-            one.columns = ColumnSender(self.number, one, tell, most)
+            new_pass.column_sender = ColumnSender(self.number, new_pass, cache_and_send, max_rows)
         else:
-            one.judgement = FindingSender(self.number, self._path, tell, in_full=True)
-        self._passes.append(one)
+            new_pass.finding_sender = FindingSender(self.number, self._path, cache_and_send, in_full=True)
+        self._passes.append(new_pass)
 
     @property
-    def passes_left(self) -> int:
+    def unfinished_passes(self) -> int:
         """How many passes have not ended."""
         return len(self._passes)
 
@@ -333,40 +346,45 @@ class Task:
         """Do a little more; returns False if there is nothing to do yet.
 
         Args:
-            is_urgent: whether to interpret messages, or to run the rules, where they have a separate pass.
+            is_urgent: True to interpret messages; False to run the rules, if they have a separate pass.
         """
-        one = next((one for one in self._passes if one.is_urgent == is_urgent), None)
-        if one is None:
+        current_pass = next((candidate for candidate in self._passes if candidate.is_urgent == is_urgent), None)
+        if current_pass is None:
             return False
-        is_busy = one.step()
-        if one.has_ended:
-            one.close()
-            self._passes.remove(one)
-            if isinstance(one, Pass) and one.telling is not None:
-                one.telling.save()
+        is_busy = current_pass.step()
+        if current_pass.has_ended:
+            current_pass.close()
+            self._passes.remove(current_pass)
+            if isinstance(current_pass, CapturePass) and current_pass.output is not None:
+                current_pass.output.save()
             return True
-        if isinstance(one, Pass) and one.columns is not None and one.judgement is not None and self._is_live:
-            self._look_after(one, is_busy=is_busy)
+        if (
+            isinstance(current_pass, CapturePass)
+            and current_pass.column_sender is not None
+            and current_pass.finding_sender is not None
+            and self._is_live
+        ):
+            self._separate_slow_rules(current_pass, is_busy=is_busy)
         return is_busy
 
     def close(self) -> None:
         """Close the files."""
-        for one in self._passes:
-            one.close()
+        for open_pass in self._passes:
+            open_pass.close()
 
-    def _look_after(self, both: Pass, *, is_busy: bool) -> None:
-        """Give the rules a separate pass if they hold up the rest for too long."""
+    def _separate_slow_rules(self, shared_pass: CapturePass, *, is_busy: bool) -> None:
+        """Give the rules a separate pass if they delay the meaning of messages for too long."""
         now = time.monotonic()
         if not is_busy:
             self._behind_since = None
         elif self._behind_since is None:
             self._behind_since = now
-        elif now - self._behind_since > LAG_S and both.judgement is not None:
-            alone = Pass(self._path, with_rules=True)
-            alone.judgement, both.judgement = both.judgement, None
-            alone.judgement.begin_again()
-            both.reading.drop_rules()
-            self._passes.append(alone)
+        elif now - self._behind_since > MAX_LAG_S and shared_pass.finding_sender is not None:
+            rules_pass = CapturePass(self._path, with_rules=True)
+            rules_pass.finding_sender, shared_pass.finding_sender = shared_pass.finding_sender, None
+            rules_pass.finding_sender.restart()
+            shared_pass.reading.drop_rules()
+            self._passes.append(rules_pass)
 
 
 def main() -> None:
@@ -374,61 +392,62 @@ def main() -> None:
     with suppress(OSError):
         os.nice(NICENESS)
     with suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would hold traffic
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would contain traffic
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = Parent()
-    orders: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    parent.listen(orders.put)
-    tasks: dict[int, Task] = {}
+    requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    parent.listen(requests.put)
+    tasks: dict[int, ReadingTask] = {}
     while True:
-        is_busy = _work(parent, tasks)
+        is_busy = _run_step(parent, tasks)
         parent.flush()
         with suppress(queue.Empty):
-            order = orders.get(timeout=0 if is_busy else POLL_S if tasks else None)
+            request = requests.get(timeout=0 if is_busy else POLL_INTERVAL_S if tasks else None)
             while True:
-                _handle(parent, from_json(order), tasks)
-                order = orders.get_nowait()
+                _handle_request(parent, from_json(request), tasks)
+                request = requests.get_nowait()
 
 
-def _handle(parent: Parent, order: dict[str, Any], tasks: dict[int, Task]) -> None:
-    number = order["n"]
-    if "path" not in order:
+def _handle_request(parent: Parent, request: dict[str, Any], tasks: dict[int, ReadingTask]) -> None:
+    number = request["n"]
+    if "path" not in request:
         task = tasks.pop(number, None)
         if task is not None:
             task.close()
         return
-    path, wanted = Path(os.fsdecode(bytes.fromhex(order["path"]))), order["wanted"]
+    path, options = Path(os.fsdecode(bytes.fromhex(request["path"]))), request["wanted"]
     try:
-        tasks[number] = Task(number, path, parent.put, **wanted)
+        tasks[number] = ReadingTask(number, path, parent.send_later, **options)
     except CaptureError as error:
-        _fail(parent, number, str(error))
+        _report_failure(parent, number, str(error))
 
 
-def _work(parent: Parent, tasks: dict[int, Task]) -> bool:
-    """Run a step of the first task with work: what messages mean, and then the rules, each in order of arrival.
+def _run_step(parent: Parent, tasks: dict[int, ReadingTask]) -> bool:
+    """Run a step of the first task that has work; returns False if no task has any.
 
-    The rules check captures that are shown before captures whose findings are only counted.
+    All tasks interpret messages before any task runs the rules. Captures that are shown come before captures whose
+    findings are only counted; otherwise, the tasks keep their order of arrival.
     """
     for is_urgent in (True, False):
         for task in sorted(tasks.values(), key=lambda task: (not task.is_shown, task.number)):
-            passes = task.passes_left
+            passes_before = task.unfinished_passes
             try:
                 is_busy = task.step(is_urgent=is_urgent)
             except Exception as error:  # noqa: BLE001 - a capture that cannot be read must not stop the others
                 task.close()
                 del tasks[task.number]
-                _fail(parent, task.number, f"{type(error).__name__}: {error}"[:MAX_SENT_TEXT_CHARS])
+                _report_failure(parent, task.number, f"{type(error).__name__}: {error}"[:MAX_SENT_TEXT_CHARS])
                 return True
-            if task.passes_left < passes:
-                gc.collect()  # what a pass held is in reference cycles, and the next pass needs as much memory
+            if task.unfinished_passes < passes_before:
+                gc.collect()  # the data of a pass is in reference cycles, and the next pass needs as much memory
             if task.has_ended:
                 del tasks[task.number]
-                parent.put(as_json({"n": task.number, "done": True}))
+                parent.send_later(as_json({"n": task.number, "done": True}))
                 return True
             if is_busy:
                 return True
     return False
 
 
-def _fail(parent: Parent, number: int, why: str) -> None:
-    parent.put(as_json({"n": number, "failed": why}))
+def _report_failure(parent: Parent, number: int, reason: str) -> None:
+    parent.send_later(as_json({"n": number, "failed": reason}))

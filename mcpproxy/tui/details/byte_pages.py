@@ -1,7 +1,7 @@
 """Byte pages: the bytes of a row as raw text or as hex, page by page, and a search in all pages.
 
-A frame can be a gigabyte long, so a search goes through its pages one by one, and keeps only the places of the matches;
-which characters of a line they are is computed for the page that is shown.
+A frame can be a gigabyte long, so a search goes through its pages one by one, and keeps only the positions of the
+matches. Which characters of a line match is computed only for the page that is shown.
 """
 
 import re
@@ -10,20 +10,20 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from mcpproxy.sanitise import sanitise_bytes
-from mcpproxy.tui.details.find import MAX_MATCHES, Flow, Matches, MatchPosition, Ranges, pattern_of
-from mcpproxy.tui.on_demand import OnDemand
+from mcpproxy.tui.details.find import MAX_MATCHES, FlowingText, Matches, MatchPosition, Ranges, pattern_of
+from mcpproxy.tui.on_demand import OnDemandSequence
 from mcpproxy.tui.text.lines import TextLines
 from mcpproxy.wording.spans import Span
 
-PAGE: Final = 64 << 10
-"""Bytes per page."""
-AFTER: Final = 1 << 10
-"""How many bytes of the next page a match may reach into."""
+PAGE_BYTES: Final = 64 << 10
+"""How many bytes a page contains."""
+MAX_OVERLAP_BYTES: Final = 1 << 10
+"""How far a match may extend into the next page, in bytes."""
 _HEX: Final = re.compile(r"(?:[0-9a-f]{2}\s?)+", re.IGNORECASE)
-_OFFSET: Final = len("00000000  ")
+_OFFSET_CELLS: Final = len("00000000  ")
 
 
-class BytePage(OnDemand[Sequence[Span]]):
+class BytePage(OnDemandSequence[Sequence[Span]]):
     """One page, and a search in all pages."""
 
     def __init__(self, pieces: Callable[[], Iterable[bytes]], page: int, key: object) -> None:
@@ -32,33 +32,33 @@ class BytePage(OnDemand[Sequence[Span]]):
         Args:
             pieces: returns the bytes of the row, in pieces of any size.
             page: the number of the page, from 0; the last one if there are fewer.
-            key: equal for all pages of one row in one view and width.
+            key: equal for all pages of one row in the same view and width.
         """
         self.page, self.key = 0, key
         self._pieces = pieces
-        self._part = self._after = b""
+        self._part = self._overlap = b""
         for number, (part, after) in enumerate(_pages(pieces())):
-            self.page, self._part, self._after = number, part, after
+            self.page, self._part, self._overlap = number, part, after
             if number == page:
                 break
 
-    # ---- what the two kinds of pages implement
+    # ---- for subclasses
 
     @abstractmethod
     def _pattern(self, text: str) -> re.Pattern[Any]:
-        """The pattern for a typed text."""
+        """Returns the pattern for a typed text."""
 
     @abstractmethod
     def _content(self, part: bytes) -> Any:
-        """The content that the pattern is searched for in."""
+        """Returns the content in which the pattern is searched for."""
 
     @abstractmethod
     def _ranges(self, spans: Iterable[tuple[int, int]]) -> Ranges:
-        """By line of this page: the characters of matches in it."""
+        """Returns the characters of the matches in this page, by line."""
 
     @abstractmethod
-    def place(self, match: MatchPosition) -> MatchPosition:
-        """The line of a match in this page, and its first character there."""
+    def position_of(self, match: MatchPosition) -> MatchPosition:
+        """Returns the line of a match in this page, and its first character there."""
 
     # ---- searching
 
@@ -69,24 +69,24 @@ class BytePage(OnDemand[Sequence[Span]]):
             text: the text that was typed; not empty.
             is_wanted: returns False once the result is no longer needed.
         """
-        pattern, places = self._pattern(text), list[MatchPosition]()
+        pattern, positions = self._pattern(text), list[MatchPosition]()
         for page, (part, after) in enumerate(_pages(self._pieces())):
             if not is_wanted():
                 break
             for start, _ in self._spans(pattern, part, after):
-                if len(places) >= MAX_MATCHES:
-                    return self.mark(text, Matches(places=places, is_cut=True))
-                places.append(MatchPosition(0, start=start, page=page))
-        return self.mark(text, Matches(places=places))
+                if len(positions) >= MAX_MATCHES:
+                    return self.with_ranges(text, Matches(positions=positions, is_cut=True))
+                positions.append(MatchPosition(0, start=start, page=page))
+        return self.with_ranges(text, Matches(positions=positions))
 
-    def mark(self, text: str, found: Matches) -> Matches:
-        """The same matches, with those in this page marked."""
+    def with_ranges(self, text: str, matches: Matches) -> Matches:
+        """Returns the matches of a text, with the ranges of those in this page."""
         pattern = self._pattern(text)
-        ranges = self._ranges(self._spans(pattern, self._part, self._after))
-        return found._replace(pattern=pattern_of(text), ranges=ranges)
+        ranges = self._ranges(self._spans(pattern, self._part, self._overlap))
+        return matches._replace(pattern=pattern_of(text), ranges=ranges)
 
     def _spans(self, pattern: re.Pattern[Any], part: bytes, after: bytes) -> Iterator[tuple[int, int]]:
-        """The matches that begin in a page."""
+        """Yields the matches that begin in a page."""
         content = self._content(part)
         size = len(content)
         for match in pattern.finditer(content + self._content(after)):
@@ -103,8 +103,8 @@ class RawPage(BytePage):
         super().__init__(pieces, page, ("raw", row, width))
         self._lines = TextLines(width)
         for line in self._content(self._part).split("\n") if self._part else ():
-            self._lines.exact(line)
-        self._flow = Flow(self._lines)
+            self._lines.write_unlimited(line)
+        self._flow = FlowingText(self._lines)
 
     def __len__(self) -> int:
         return max(1, len(self._lines))
@@ -122,12 +122,12 @@ class RawPage(BytePage):
     def _ranges(self, spans: Iterable[tuple[int, int]]) -> Ranges:
         ranges: Ranges = {}
         for start, end in spans:
-            self._flow.mark(ranges, start, end)
+            self._flow.add_ranges(ranges, start, end)
         return ranges
 
-    def place(self, match: MatchPosition) -> MatchPosition:
-        """The line of a match in this page, and its first character there."""
-        return self._flow.place(match.start)
+    def position_of(self, match: MatchPosition) -> MatchPosition:
+        """Returns the line of a match in this page, and its first character there."""
+        return self._flow.position_of(match.start)
 
 
 class HexPage(BytePage):
@@ -147,14 +147,16 @@ class HexPage(BytePage):
             return [Span("no bytes", "dim")]
         first = at * self._step
         part = self._part[first : first + self._step]
-        signs = "".join(chr(byte) if 0x20 <= byte < 0x7F else "·" for byte in part)
-        numbers = f"{part.hex(' '):<{self._step * 3}} "
-        return [Span(f"{self.page * PAGE + first:08x}  ", "dim"), Span(numbers), Span(signs, "accent")]
+        characters = "".join(chr(byte) if 0x20 <= byte < 0x7F else "·" for byte in part)
+        hex_digits = f"{part.hex(' '):<{self._step * 3}} "
+        return [Span(f"{self.page * PAGE_BYTES + first:08x}  ", "dim"), Span(hex_digits), Span(characters, "accent")]
 
     def _pattern(self, text: str) -> re.Pattern[Any]:
-        """A text, in upper or lower case, or bytes as hexadecimal numbers."""
-        forms = (re.escape(form.encode("utf-8", "surrogatepass")) for form in (text, text.lower(), text.upper()))
-        pattern = b"(?i:" + b"|".join(forms) + b")"
+        """Returns the pattern for a text, in upper or lower case, or for bytes as hexadecimal numbers."""
+        variants = (
+            re.escape(variant.encode("utf-8", "surrogatepass")) for variant in (text, text.lower(), text.upper())
+        )
+        pattern = b"(?i:" + b"|".join(variants) + b")"
         if _HEX.fullmatch(text):
             pattern += b"|" + re.escape(bytes.fromhex(text))
         return re.compile(pattern, re.DOTALL)
@@ -167,28 +169,31 @@ class HexPage(BytePage):
         for start, end in spans:
             for line in range(start // self._step, min(-(-end // self._step), len(self))):
                 first, last = max(0, start - line * self._step), min(self._step, end - line * self._step)
-                signs = _OFFSET + 3 * self._step + 1
-                ranges.setdefault(line, []).append((_OFFSET + 3 * first, _OFFSET + 3 * last - 1))
-                ranges[line].append((signs + first, signs + last))
+                characters_start = _OFFSET_CELLS + 3 * self._step + 1
+                ranges.setdefault(line, []).append((_OFFSET_CELLS + 3 * first, _OFFSET_CELLS + 3 * last - 1))
+                ranges[line].append((characters_start + first, characters_start + last))
         return {line: sorted(marks) for line, marks in ranges.items()}
 
-    def place(self, match: MatchPosition) -> MatchPosition:
-        """The line of a match in this page, and its first character there."""
-        line, at = divmod(match.start, self._step)
-        return MatchPosition(line, start=_OFFSET + 3 * at)
+    def position_of(self, match: MatchPosition) -> MatchPosition:
+        """Returns the line of a match in this page, and its first character there."""
+        line, column = divmod(match.start, self._step)
+        return MatchPosition(line, start=_OFFSET_CELLS + 3 * column)
 
 
 def _pages(pieces: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
-    """All pages, and the beginning of what follows each."""
+    """Yields each page, and the beginning of the next."""
     buffer = b""
     for piece in pieces:
         buffer += piece
-        at = 0
-        while len(buffer) - at >= PAGE + AFTER:
-            yield buffer[at : at + PAGE], buffer[at + PAGE : at + PAGE + AFTER]
-            at += PAGE
-        buffer = buffer[at:]
-    while len(buffer) > PAGE:
-        yield buffer[:PAGE], buffer[PAGE : PAGE + AFTER]
-        buffer = buffer[PAGE:]
+        offset = 0
+        while len(buffer) - offset >= PAGE_BYTES + MAX_OVERLAP_BYTES:
+            yield (
+                buffer[offset : offset + PAGE_BYTES],
+                buffer[offset + PAGE_BYTES : offset + PAGE_BYTES + MAX_OVERLAP_BYTES],
+            )
+            offset += PAGE_BYTES
+        buffer = buffer[offset:]
+    while len(buffer) > PAGE_BYTES:
+        yield buffer[:PAGE_BYTES], buffer[PAGE_BYTES : PAGE_BYTES + MAX_OVERLAP_BYTES]
+        buffer = buffer[PAGE_BYTES:]
     yield buffer, b""

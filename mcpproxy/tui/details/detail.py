@@ -6,7 +6,7 @@ A thread reads it from the file. Long content is split into pages.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from analysis.conversation.call import ENDLESS
+from analysis.conversation.call import ENDLESS_METHODS
 from analysis.facts import raw_of
 from captures.damage import Damage
 from captures.frame import Frame
@@ -15,21 +15,21 @@ from captures.record import Record, raw_bytes
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.columns import NONE
 from mcpproxy.tui.data.reading import Reading
-from mcpproxy.tui.details.byte_pages import PAGE, HexPage, RawPage
-from mcpproxy.tui.details.exchange_view import Joined, exchange_view, wrapped_facts
+from mcpproxy.tui.details.byte_pages import PAGE_BYTES, HexPage, RawPage
+from mcpproxy.tui.details.exchange_view import JoinedLines, exchange_view, wrapped_facts
 from mcpproxy.tui.rows.finding_lines import row_lines, short_lines
-from mcpproxy.tui.rows.row_calls import LARGE, call_at, late_ns, message_at, response_of
+from mcpproxy.tui.rows.row_calls import MAX_LINE_FRAME_BYTES, call_at, late_ns, message_at, response_of
 from mcpproxy.tui.rows.row_text import meaning_at
 from mcpproxy.tui.text.messages import record_value
 from mcpproxy.tui.text.rows import row_text
-from mcpproxy.tui.widgets.tree import Tree, branches
+from mcpproxy.tui.widgets.tree import Tree, tree_lines
 from mcpproxy.wording import units
 from mcpproxy.wording.exact_json import parse
 from mcpproxy.wording.facts import Fact, cancellation, outcome, related_facts
 from mcpproxy.wording.http_head import request_head, response_head
 from mcpproxy.wording.names import peer_text
 from mcpproxy.wording.spans import Role, Span
-from mcpproxy.wording.statuses import verdict, waiting
+from mcpproxy.wording.statuses import outcome_status, waiting_status
 
 MAX_TREE_BYTES: Final = 1 << 20
 """The size, in bytes, above which a frame is shown as raw text, page by page."""
@@ -39,24 +39,24 @@ Lines = Sequence[Sequence[Span]]
 
 
 class Detail(NamedTuple):
-    """What the pane shows."""
+    """The content of the pane."""
 
     lines: Lines = ()
     tree: Tree | None = None
     pages: int = 1
     """The number of pages; `lines` is one of them."""
     exchange: Lines = ()
-    """The exchange of the row in short, to be shown next to it."""
+    """A summary of the row's exchange, to be shown next to it."""
 
 
 def detail(
     reading: Reading, row: int, view: str, page: int = 0, width: int = 80, *, with_findings: bool = False
 ) -> Detail:
-    """One view of a row, and its exchange in short.
+    """Returns one view of a row, and a summary of its exchange.
 
     Args:
         reading: the capture.
-        row: the entry.
+        row: the row.
         view: one of VIEWS.
         page: the number of the page in a raw view, from 0.
         width: the width of a line, in cells.
@@ -68,21 +68,21 @@ def detail(
     findings = short_lines(reading, row, width) if with_findings else []
     if reading.call(row) is None:
         return Detail([*wrapped_facts(facts, width), *findings])
-    return Detail(Joined(exchange_view(reading, row, width, facts[1:]), findings))
+    return Detail(JoinedLines(exchange_view(reading, row, width, facts[1:]), findings))
 
 
 def _view(reading: Reading, row: int, view: str, page: int, width: int) -> Detail:
     if view == "findings":
         return Detail(row_lines(reading, row, width))
     if view == "headers":
-        return Detail(_headers(reading, row))
+        return Detail(_header_lines(reading, row))
     if view == "text":
-        writing = row_text(reading, row, width)
-        if writing is not None:
-            return Detail(writing.lines)
+        writer = row_text(reading, row, width)
+        if writer is not None:
+            return Detail(writer.lines)
     index = reading.index
-    if index.entry(row).size > MAX_TREE_BYTES and index.giant(row) is not None:
-        return _bytes(lambda: index.giant(row) or (), view, page, width, row, index.entry(row).size)
+    if index.entry(row).size > MAX_TREE_BYTES and index.giant_frame_parts(row) is not None:
+        return _byte_page(lambda: index.giant_frame_parts(row) or (), view, page, width, row, index.entry(row).size)
     item = reading.index.read_item(row)
     if item is None:
         return Detail([[Span("gone: its recorder has deleted this part of the capture", "bad")]])
@@ -94,23 +94,23 @@ def _view(reading: Reading, row: int, view: str, page: int, width: int) -> Detai
         if content is not None and content.tree is not None:
             content.tree.fit(width)
             return content
-    return _bytes(lambda: (raw,), view, page, width, row, len(raw))
+    return _byte_page(lambda: (raw,), view, page, width, row, len(raw))
 
 
-def _bytes(pieces: Callable[[], Iterable[bytes]], view: str, page: int, width: int, row: int, size: int) -> Detail:
-    kind = HexPage if view == "hex" else RawPage
-    return Detail(kind(pieces, page, width, row), pages=max(1, -(-size // PAGE)))
+def _byte_page(pieces: Callable[[], Iterable[bytes]], view: str, page: int, width: int, row: int, size: int) -> Detail:
+    page_class = HexPage if view == "hex" else RawPage
+    return Detail(page_class(pieces, page, width, row), pages=max(1, -(-size // PAGE_BYTES)))
 
 
 def _pretty(reading: Reading, row: int, item: Frame | Record) -> Detail | None:
     if isinstance(item, Record):
-        return Detail(tree=Tree(branches(record_value(item)))) if item.rec != "stderr" else None
+        return Detail(tree=Tree(tree_lines(record_value(item)))) if item.rec != "stderr" else None
     if len(item.raw) > MAX_TREE_BYTES:
         return None
     frames = message_at(reading, row, item).frames
     try:
         text = raw_of(frames).decode("utf-8-sig")
-        return Detail(tree=Tree(branches(parse(text))))
+        return Detail(tree=Tree(tree_lines(parse(text))))
     except (ValueError, RecursionError):
         return None
 
@@ -119,69 +119,69 @@ def _pretty(reading: Reading, row: int, item: Frame | Record) -> Detail | None:
 
 
 def entry_name(entry: IndexEntry) -> str:
-    """The name of an entry with its number: `frame 9`; if it is not a frame, `record 9`."""
+    """Returns the name of an entry with its number: `frame 9`, or `record 9` if it is not a frame."""
     return f"{'frame' if entry.dir else 'record'} {entry.seq:,}"
 
 
 def exchange_lines(reading: Reading, row: int) -> Lines:
-    """How a message relates to others: the times, outcome and two sides of its exchange. Reads the file."""
+    """Returns how a message relates to others: the times, outcome and two sides of its exchange. Reads the file."""
     index, number = reading.index, reading.call(row)
     entry = index.entry(row)
-    lines = [[Span(f"{entry.sort} ", "accent"), Span(f"{entry_name(entry)}, {units.size(entry.size)}")]]
+    lines = [[Span(f"{entry.kind} ", "accent"), Span(f"{entry_name(entry)}, {units.size(entry.size)}")]]
     if number is None:
-        return [*lines, *(_related(reading, row) or [[Span("not part of an exchange", "dim")]])]
+        return [*lines, *(_related_lines(reading, row) or [[Span("not part of an exchange", "dim")]])]
     calls = reading.calls
-    lines.append(_pair("sent", _at(reading, calls.request[number])))
+    lines.append(_labelled_line("sent", _position_text(reading, calls.request[number])))
     if calls.response[number] != NONE:
-        lines.append(_pair("answered", _at(reading, calls.response[number])))
-        about = "about " if calls.is_inexact[number] else ""
-        lines.append(_pair("latency", f"{about}{units.duration(calls.latency_ns[number])}"))
-    lines += map(_fact, _became(reading, number))
+        lines.append(_labelled_line("answered", _position_text(reading, calls.response[number])))
+        qualifier = "about " if calls.is_inexact[number] else ""
+        lines.append(_labelled_line("latency", f"{qualifier}{units.duration(calls.latency_ns[number])}"))
+    lines += map(_fact_line, _outcome_facts(reading, number))
     client, server, _ = reading.conversation.peers(reading.session(row))
-    for word, peer in (("client", client), ("server", server)):
+    for side, peer in (("client", client), ("server", server)):
         if peer is not None:
-            lines.append(_pair(word, peer_text(peer)))
+            lines.append(_labelled_line(side, peer_text(peer)))
     return lines
 
 
-def _related(reading: Reading, row: int) -> list[list[Span]]:
-    """The lines about a message that belongs to no call."""
-    if row >= reading.understood:
+def _related_lines(reading: Reading, row: int) -> list[list[Span]]:
+    """Returns the lines about a message that belongs to no call."""
+    if row >= reading.interpreted_count:
         return [[Span("not analysed yet …", "dim")]]
-    item = reading.index.read_item(row) if reading.index.entry(row).size <= LARGE else None
+    item = reading.index.read_item(row) if reading.index.entry(row).size <= MAX_LINE_FRAME_BYTES else None
     if not isinstance(item, Frame) or item.verdict.kind == "batch":
         return []
     message = message_at(reading, row, item)
-    return [*map(_fact, related_facts(message, meaning_at(reading, row, message)))]
+    return [*map(_fact_line, related_facts(message, meaning_at(reading, row, message)))]
 
 
-def _became(reading: Reading, number: int) -> Iterator[Fact]:
-    """How a call was cancelled, and what became of it."""
-    calls, known = reading.calls, reading.outcome(number)
+def _outcome_facts(reading: Reading, number: int) -> Iterator[Fact]:
+    """Yields how a call was cancelled, and its outcome."""
+    calls, known_outcome = reading.calls, reading.outcome(number)
     is_answered, response = calls.response[number] != NONE, response_of(reading, number)
     # For a message that is too large to be read for a line, only its outcome is shown.
     call = call_at(reading, number, response) if response is not None or not is_answered else None
     if call is not None:
         yield from filter(None, [cancellation(call)])
-    if known is None:
-        is_endless = reading.kinds.all[calls.kind[number]].method in ENDLESS
-        yield from [] if is_endless else [Fact("outcome", waiting().word if reading.is_live else "…")]
+    if known_outcome is None:
+        is_endless = reading.kinds.all[calls.kind[number]].method in ENDLESS_METHODS
+        yield from [] if is_endless else [Fact("outcome", waiting_status().word if reading.is_live else "…")]
     elif call is not None:
         yield from filter(None, [outcome(call)])
     else:
-        status = verdict(known, is_abandoned=reading.abandoned_ns(number) is not None)
+        status = outcome_status(known_outcome, is_abandoned=reading.abandoned_ns(number) is not None)
         yield Fact("outcome", status._replace(late_ns=late_ns(reading, number)).word, status.is_bad)
 
 
-def _fact(fact: Fact) -> list[Span]:
-    return _pair(fact.name, fact.text, "bad" if fact.is_bad else "plain")
+def _fact_line(fact: Fact) -> list[Span]:
+    return _labelled_line(fact.name, fact.text, "bad" if fact.is_bad else "plain")
 
 
-def _pair(name: str, text: str, role: Role = "plain") -> list[Span]:
+def _labelled_line(name: str, text: str, role: Role = "plain") -> list[Span]:
     return [Span(f"{name:<10}", "dim"), Span(text, role)]
 
 
-def _at(reading: Reading, row: int) -> str:
+def _position_text(reading: Reading, row: int) -> str:
     entry = reading.index.entry(row)
     return f"+{entry.t_ns / 1e9:,.6f} s   {entry_name(entry)}, {units.size(entry.size)}"
 
@@ -189,7 +189,7 @@ def _at(reading: Reading, row: int) -> str:
 # ---- HTTP
 
 
-def _headers(reading: Reading, row: int) -> Lines:
+def _header_lines(reading: Reading, row: int) -> Lines:
     item = reading.index.read_first_part(row)
     number = item.members.get("exchange") if item is not None else None
     if type(number) is not int:

@@ -1,6 +1,6 @@
-"""Find: where a text is in the detail of a row.
+"""Find: the search for a text in the detail of a row.
 
-A thread searches, as a detail can be 8 MB of text. In wrapped text, a match may extend over the end of a line.
+A thread searches, because a detail can be 8 MB of text. In wrapped text, a match may extend over the end of a line.
 """
 
 import re
@@ -26,26 +26,26 @@ class MatchPosition(NamedTuple):
 
     line: int
     part: int = -1
-    """In a tree: which line of the unfolded string; -1 for the line itself."""
+    """In a tree: the number of the line of an unfolded string; -1 for the line itself."""
     start: int = 0
-    """Which character of the line it is."""
+    """The number of the character in the line."""
     page: int = 0
     """For a row that is shown in pages: the number of the page, from 0."""
 
 
 class Matches(NamedTuple):
-    """All matches."""
+    """The matches of a search."""
 
     pattern: re.Pattern[str] | None = None
     """What was searched for; None for nothing."""
-    places: Sequence[MatchPosition] = ()
+    positions: Sequence[MatchPosition] = ()
     ranges: Ranges | None = None
     """Where the matches are; None if each line must be searched as it is drawn, as in a tree."""
     is_cut: bool = False
     """Whether there are more matches."""
 
-    def on(self, line: int, text: str) -> Iterable[tuple[int, int]]:
-        """The matches in a line to draw.
+    def ranges_in_line(self, line: int, text: str) -> Iterable[tuple[int, int]]:
+        """Returns the matches in a line to draw.
 
         Args:
             line: the number of the line.
@@ -59,12 +59,12 @@ class Matches(NamedTuple):
 
 
 def pattern_of(text: str) -> re.Pattern[str] | None:
-    """The pattern for a typed text: it matches the text itself, in upper or lower case."""
+    """Returns the pattern for a typed text, which matches the text itself in upper or lower case."""
     return re.compile(re.escape(text), re.IGNORECASE) if text else None
 
 
 def find(content: Lines | Tree, pattern: re.Pattern[str] | None) -> Matches:
-    """All places of a pattern, in order."""
+    """Returns all matches of a pattern, in order."""
     if pattern is None:
         return Matches()
     if isinstance(content, Tree):
@@ -74,29 +74,29 @@ def find(content: Lines | Tree, pattern: re.Pattern[str] | None) -> Matches:
     return _in_lines(content, pattern)
 
 
-class Flow:
+class FlowingText:
     """Wrapped lines as one text, in which a match may extend over the end of a line."""
 
     def __init__(self, lines: TextLines) -> None:
         """Join the lines."""
-        texts, starts, at = [], array("Q"), 0
+        texts, starts, position = [], array("Q"), 0
         for number in range(len(lines)):
-            if number and not lines.continues(number):
+            if number and not lines.is_continuation(number):
                 texts.append("\n")
-                at += 1
-            starts.append(at)
+                position += 1
+            starts.append(position)
             texts.append(lines.text(number))
-            at += len(texts[-1])
+            position += len(texts[-1])
         self.text = "".join(texts)
         self._lines, self._starts = lines, starts
 
-    def place(self, start: int) -> MatchPosition:
-        """The line of a character of the text."""
+    def position_of(self, start: int) -> MatchPosition:
+        """Returns the line of a character of the text, and its position there."""
         line = max(0, bisect_right(self._starts, start) - 1)
         return MatchPosition(line, start=start - self._starts[line] + self._lines.indent(line))
 
-    def mark(self, ranges: Ranges, start: int, end: int) -> None:
-        """Add the lines of a match to some ranges."""
+    def add_ranges(self, ranges: Ranges, start: int, end: int) -> None:
+        """Add a match to the ranges of its lines."""
         lines, starts = self._lines, self._starts
         line = max(0, bisect_right(starts, start) - 1)
         while line < len(lines) and starts[line] < end:
@@ -107,40 +107,40 @@ class Flow:
 
 
 def _in_text(lines: TextLines, pattern: re.Pattern[str]) -> Matches:
-    flow = Flow(lines)
-    places: list[MatchPosition] = []
+    flow = FlowingText(lines)
+    positions: list[MatchPosition] = []
     ranges: Ranges = {}
     for match in pattern.finditer(flow.text):
-        if len(places) >= MAX_MATCHES:
-            return Matches(pattern, places, ranges, is_cut=True)
-        places.append(flow.place(match.start()))
-        flow.mark(ranges, *match.span())
-    return Matches(pattern, places, ranges)
+        if len(positions) >= MAX_MATCHES:
+            return Matches(pattern, positions, ranges, is_cut=True)
+        positions.append(flow.position_of(match.start()))
+        flow.add_ranges(ranges, *match.span())
+    return Matches(pattern, positions, ranges)
 
 
 def _in_lines(lines: Lines, pattern: re.Pattern[str]) -> Matches:
-    places: list[MatchPosition] = []
+    positions: list[MatchPosition] = []
     ranges: Ranges = {}
     for number, spans in enumerate(lines):
         for match in pattern.finditer("".join(span.text for span in spans)):
-            if len(places) >= MAX_MATCHES:
-                return Matches(pattern, places, ranges, is_cut=True)
-            places.append(MatchPosition(number, start=match.start()))
+            if len(positions) >= MAX_MATCHES:
+                return Matches(pattern, positions, ranges, is_cut=True)
+            positions.append(MatchPosition(number, start=match.start()))
             ranges.setdefault(number, []).append(match.span())
-    return Matches(pattern, places, ranges)
+    return Matches(pattern, positions, ranges)
 
 
 def _in_tree(tree: Tree, pattern: re.Pattern[str]) -> Matches:
-    places: list[MatchPosition] = []
+    positions: list[MatchPosition] = []
     for line, branch in enumerate(tree.lines):
-        if branch.value is not None and tree.unfolds(line):
+        if branch.value is not None and tree.is_unfoldable(line):
             label = "".join(span.text for span in branch.label)
-            places += [MatchPosition(line) for _ in pattern.finditer(label)]
-            inner = _in_text(tree.text(line), pattern)
-            places += [MatchPosition(line, place.line, place.start) for place in inner.places]
+            positions += [MatchPosition(line) for _ in pattern.finditer(label)]
+            text_matches = _in_text(tree.text(line), pattern)
+            positions += [MatchPosition(line, position.line, position.start) for position in text_matches.positions]
         else:
             spans = "".join(span.text for span in branch.spans)
-            places += [MatchPosition(line) for _ in pattern.finditer(spans)]
-        if len(places) > MAX_MATCHES:
-            return Matches(pattern, places[:MAX_MATCHES], is_cut=True)
-    return Matches(pattern, places)
+            positions += [MatchPosition(line) for _ in pattern.finditer(spans)]
+        if len(positions) > MAX_MATCHES:
+            return Matches(pattern, positions[:MAX_MATCHES], is_cut=True)
+    return Matches(pattern, positions)

@@ -1,1 +1,1 @@
-"""Key presses: which action a key has, and the queue that passes them on one by one."""
+"""Key presses: the keys of each action, and the queue that passes key presses on one by one."""

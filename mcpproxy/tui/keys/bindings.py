@@ -25,90 +25,90 @@ from captures.paths import config_directory
 from mcpproxy.tui.screen_entries import entries
 
 MAX_KEYS_FILE_BYTES: Final = 64 << 10
-NEEDED: Final = frozenset(
+REQUIRED_BINDINGS: Final = frozenset(
     ("quit", "back", "help", "open", "up", "down", "page-up", "page-down", "first", "last", "panes", "filter")
 )
 """Bindings that every screen needs: no other binding may use their keys, unless the user assigns other keys to them."""
 _KEY: Final = re.compile(r"(?:(?:ctrl|alt|shift|super|meta|hyper)\+)*(?:\S|[a-z][a-z0-9_]*)")
 
 
-class Keys(NamedTuple):
+class KeyBindings(NamedTuple):
     """The user's key bindings."""
 
     keymap: Mapping[str, str]
-    """Keys by names, as Textual expects them."""
-    wrong: str = ""
-    """What is invalid; empty if nothing is."""
+    """The keys of each binding, by its name, as Textual expects them."""
+    errors: str = ""
+    """What is invalid in the file; empty if nothing is."""
 
 
 def keys_path() -> Path | None:
-    """The file's path, or None if the home directory is unknown."""
+    """Returns the path of the file, or None if the home directory is unknown."""
     directory = config_directory()
     return Path(directory, "keys.toml") if directory is not None else None
 
 
-def read() -> Keys:
-    """The user's keys; empty if there is no such file."""
+def read_keys() -> KeyBindings:
+    """Reads the user's key bindings; returns none if there is no such file."""
     path = keys_path()
     try:
         if path is None:
-            return Keys({})
+            return KeyBindings({})
         # A pipe would keep the app waiting for a writer.
         with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                return Keys({}, f"{path} is not a regular file")
+                return KeyBindings({}, f"{path} is not a regular file")
             text = file.read(MAX_KEYS_FILE_BYTES).decode()
         table = tomllib.loads(text)
     except FileNotFoundError:
-        return Keys({})
+        return KeyBindings({})
     except OSError as error:
-        return Keys({}, f"cannot read {path}: {error.strerror}")
+        return KeyBindings({}, f"cannot read {path}: {error.strerror}")
     except (ValueError, RecursionError) as error:
-        return Keys({}, f"{path}: {error}")
-    assigned = table.get("keys", {})
-    if not isinstance(assigned, dict) or set(table) - {"keys"}:
-        return Keys({}, f"{path}: expected one table, [keys]")
-    defaults, keymap, wrong = names(), {}, []
-    for name, value in assigned.items():
+        return KeyBindings({}, f"{path}: {error}")
+    key_table = table.get("keys", {})
+    if not isinstance(key_table, dict) or set(table) - {"keys"}:
+        return KeyBindings({}, f"{path}: expected one table, [keys]")
+    defaults, keymap, errors = default_keys(), {}, []
+    for name, value in key_table.items():
         keys = value if isinstance(value, list) else [value]
         if name not in defaults:
-            wrong.append(f"there is no action {name}")
+            errors.append(f"there is no action {name}")
         elif not keys or not all(isinstance(key, str) and _KEY.fullmatch(key) and key != "," for key in keys):
-            wrong.append(f'{name} needs a key such as "P", or keys such as ["n", "ctrl+n"]')
+            errors.append(f'{name} needs a key such as "P", or keys such as ["n", "ctrl+n"]')
         else:
             keymap[name] = ",".join(keys)
-    wrong += _refused(keymap, defaults)
-    return Keys(keymap, f"{path.name}: {'; '.join(wrong)}" if wrong else "")
+    errors += _remove_clashes(keymap, defaults)
+    return KeyBindings(keymap, f"{path.name}: {'; '.join(errors)}" if errors else "")
 
 
-def _refused(keymap: dict[str, str], defaults: Mapping[str, str]) -> list[str]:
+def _remove_clashes(keymap: dict[str, str], defaults: Mapping[str, str]) -> list[str]:
     """Remove bindings that would leave a screen without a key that it needs; returns the reasons."""
-    wrong: list[str] = []
+    errors: list[str] = []
     while True:
         # Bindings that the user did not set come last, and win.
-        order = sorted(NEEDED, key=lambda name: (name not in keymap, name))
-        in_force = {name: keymap.get(name) or {**defaults, "back": "escape"}[name] for name in order}
-        owners = {_key(key): name for name, keys in in_force.items() for key in keys.split(",")}
+        required_names = sorted(REQUIRED_BINDINGS, key=lambda name: (name not in keymap, name))
+        required_keys = {name: keymap.get(name) or {**defaults, "back": "escape"}[name] for name in required_names}
+        owners = {_textual_key(key): name for name, keys in required_keys.items() for key in keys.split(",")}
         clashes = [
-            (name, _key(key))
+            (name, _textual_key(key))
             for name in keymap
             for key in keymap[name].split(",")
-            if owners.get(_key(key), name) != name
+            if owners.get(_textual_key(key), name) != name
         ]
         if not clashes:
-            return wrong
+            return errors
         name, key = clashes[0]
         del keymap[name]
-        wrong.append(f"{name} keeps {defaults[name]}, because {key} belongs to {owners[key]}")
+        errors.append(f"{name} keeps {defaults[name]}, because {key} belongs to {owners[key]}")
 
 
-def _key(text: str) -> str:
-    """A key as Textual calls it."""
+def _textual_key(text: str) -> str:
+    """Returns Textual's name for a key."""
     return _character_to_key(text) if len(text) == 1 else text
 
 
-def names() -> dict[str, str]:
-    """The names that can be bound, with their default keys."""
+def default_keys() -> dict[str, str]:
+    """Returns the names of the bindings that the user can change, with their default keys."""
     keys: dict[str, str] = {}
     for binding in _bindings():
         if binding.id:
@@ -117,10 +117,10 @@ def names() -> dict[str, str]:
 
 
 def _bindings() -> Iterator[Binding]:
-    for place in ("mcpproxy.tui.screens", "mcpproxy.tui.widgets"):
-        for module in iter_modules(import_module(place).__path__):
-            for member in vars(import_module(f"{place}.{module.name}")).values():
-                if isinstance(member, type) and issubclass(member, DOMNode) and member.__module__.startswith(place):
-                    for bound in vars(member).get("BINDINGS", ()):
-                        if isinstance(bound, Binding):
-                            yield bound
+    for package in ("mcpproxy.tui.screens", "mcpproxy.tui.widgets"):
+        for module in iter_modules(import_module(package).__path__):
+            for member in vars(import_module(f"{package}.{module.name}")).values():
+                if isinstance(member, type) and issubclass(member, DOMNode) and member.__module__.startswith(package):
+                    for binding in vars(member).get("BINDINGS", ()):
+                        if isinstance(binding, Binding):
+                            yield binding

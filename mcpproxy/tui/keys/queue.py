@@ -18,13 +18,13 @@ from textual import events
 from textual.app import App
 from textual.message_pump import MessagePump
 
-ROUNDS: Final = 3
+PROBE_ROUNDS: Final = 3
 """How often the probe takes that path: a key causes a message, which causes another."""
 MAX_KEY_WAIT_S: Final = 2.0
 """The longest time that a key waits, so that keys work even if a widget is stuck."""
-MOVES: Final = frozenset(("up", "down", "page-up", "page-down", "first", "last"))
+MOVEMENT_IDS: Final = frozenset(("up", "down", "page-up", "page-down", "first", "last"))
 """The ids of bindings that only move a cursor."""
-AT_ONCE: Final = "ctrl+c"
+UNQUEUED_KEY: Final = "ctrl+c"
 """The key that never waits."""
 
 
@@ -39,70 +39,70 @@ class KeyQueue:
             hand_on: gives a key or pasted text to the widget with the focus.
         """
         self._app, self._hand_on = app, hand_on
-        self._typed: deque[events.Event] = deque()
-        self._at: events.Event | None = None
-        """The event that was passed on and whose effects are not complete."""
-        self._since = 0.0
+        self._queued_events: deque[events.Event] = deque()
+        self._pending_event: events.Event | None = None
+        """The event that was passed on last, while its effects are not complete."""
+        self._pending_since_s = 0.0
         self._work: Future[None] | None = None
 
     def wait_for(self, work: Future[None]) -> None:
-        """Pass on no more keys until some work is done, such as opening a box or loading what the next key is for."""
+        """Pass on no more keys until some work is done, such as opening a box that the next key is meant for."""
         self._work = work
 
     async def enqueue(self, event: events.Key | events.Paste) -> None:
         """Queue a key or pasted text, and pass it on in its turn."""
-        if isinstance(event, events.Key) and event.key == AT_ONCE:
-            self._typed.clear()
+        if isinstance(event, events.Key) and event.key == UNQUEUED_KEY:
+            self._queued_events.clear()
             await self._hand_on(event)
             return
-        self._typed.append(event)
-        if self._at is None or monotonic() - self._since > MAX_KEY_WAIT_S:
-            self._at = None
-            await self._go_on()
+        self._queued_events.append(event)
+        if self._pending_event is None or monotonic() - self._pending_since_s > MAX_KEY_WAIT_S:
+            self._pending_event = None
+            await self._pass_on_queued()
 
-    async def _go_on(self) -> None:
-        while self._typed and self._at is None:
-            event = self._typed.popleft()
-            front = self._front()
+    async def _pass_on_queued(self) -> None:
+        while self._queued_events and self._pending_event is None:
+            event = self._queued_events.popleft()
+            focused = self._focused_widget()
             if self._only_moves(event):
                 await self._hand_on(event)
                 continue
-            self._at, self._since = event, monotonic()
+            self._pending_event, self._pending_since_s = event, monotonic()
             await self._hand_on(event)
-            self._rise(event, front, front, ROUNDS)
+            self._send_probe(event, focused, focused, PROBE_ROUNDS)
 
-    def _front(self) -> MessagePump:
+    def _focused_widget(self) -> MessagePump:
         return self._app.focused or self._app.screen
 
     def _only_moves(self, event: events.Event) -> bool:
         if not isinstance(event, events.Key):
             return False
-        chain = self._app.screen._modal_binding_chain  # as Textual itself looks keys up
-        bound = next(
+        chain = self._app.screen._modal_binding_chain  # Textual looks keys up in the same chain
+        binding = next(
             (candidates[0] for _, bindings in chain if (candidates := bindings.key_to_bindings.get(event.key))), None
         )
-        return bound is not None and bound.id in MOVES
+        return binding is not None and binding.id in MOVEMENT_IDS
 
-    def _rise(self, event: events.Event, front: MessagePump, at: MessagePump, rounds: int) -> None:
+    def _send_probe(self, event: events.Event, focused: MessagePump, widget: MessagePump, rounds: int) -> None:
         """Send the probe up from a widget, after everything queued there; a closing widget is skipped."""
-        if at is self._app or at._parent is None:
-            self._app.call_later(self._back, event, front, rounds)
-        elif not at.call_later(self._rise, event, front, at._parent, rounds):
-            self._rise(event, front, at._parent, rounds)
+        if widget is self._app or widget._parent is None:
+            self._app.call_later(self._on_probe, event, focused, rounds)
+        elif not widget.call_later(self._send_probe, event, focused, widget._parent, rounds):
+            self._send_probe(event, focused, widget._parent, rounds)
 
-    async def _back(self, event: events.Event, front: MessagePump, rounds: int) -> None:
+    async def _on_probe(self, event: events.Event, focused: MessagePump, rounds: int) -> None:
         """Handle the arrival of the probe, which has passed all queues on the path."""
-        if event is not self._at:
+        if event is not self._pending_event:
             return
         if rounds > 1:
-            self._rise(event, front, front, rounds - 1)
-        elif self._front() is not front:
+            self._send_probe(event, focused, focused, rounds - 1)
+        elif self._focused_widget() is not focused:
             # The widget with the focus may not be mounted yet.
-            front = self._front()
-            self._rise(event, front, front, 1)
+            focused = self._focused_widget()
+            self._send_probe(event, focused, focused, 1)
         elif self._work is not None:
             work, self._work = self._work, None
-            work.add_done_callback(lambda _: self._app.call_later(self._back, event, front, ROUNDS))
+            work.add_done_callback(lambda _: self._app.call_later(self._on_probe, event, focused, PROBE_ROUNDS))
         else:
-            self._at = None
-            await self._go_on()
+            self._pending_event = None
+            await self._pass_on_queued()

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from analysis.rules.discovery import rules
 from analysis.rules.finding import Finding
 from mcpproxy.sanitise import sanitise
-from mcpproxy.tui.data.conversation import Loss
+from mcpproxy.tui.data.conversation import MissingRange
 from mcpproxy.tui.data.findings import LEVELS, SIGNS, Findings
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.details.proof import proof_lines
@@ -16,25 +16,25 @@ from mcpproxy.wording.wrapping import wrapped
 
 
 def finding_lines(finding: Finding, width: int, proof: Sequence[list[Span]] = ()) -> list[list[Span]]:
-    """A finding in full, with its proof, if that has been read, and the summary of its rule."""
+    """Returns a finding in full, with its proof if that has been read, and the summary of its rule."""
     sign, role = SIGNS[finding.level], LEVELS[finding.level]
     head = [Span(f"{sign} {finding.level}  ", role), Span(finding.rule, "accent")]
-    places = [f"frame {finding.frame:,}"]
+    place_texts = [f"frame {finding.frame:,}"]
     if finding.item is not None:
-        places[0] += f" item {finding.item}"
+        place_texts[0] += f" item {finding.item}"
     if finding.method:
-        places.append(sanitise(finding.method, 80))
+        place_texts.append(sanitise(finding.method, 80))
     if finding.pointer:
-        places.append(f"at {sanitise(finding.pointer, 200)}")
+        place_texts.append(f"at {sanitise(finding.pointer, 200)}")
     if finding.related:
-        places.append(f"see also {', '.join(f'{number:,}' for number in finding.related[:5])}")
-    lines = [head, [Span("  ".join(places), "dim")]]
+        place_texts.append(f"see also {', '.join(f'{number:,}' for number in finding.related[:5])}")
+    lines = [head, [Span("  ".join(place_texts), "dim")]]
     lines += [[Span(line)] for line in wrapped(sanitise(finding.message, None), width)]
     return [*lines, *proof, *rule_lines(finding.rule, width, is_short=True)]
 
 
 def rule_lines(rule: str, width: int, *, is_short: bool = False) -> list[list[Span]]:
-    """The summary of a rule and, unless `is_short`, its sections."""
+    """Returns the summary of a rule and, unless `is_short`, its sections."""
     known_rule = rules().get(rule)
     if known_rule is None:
         return []
@@ -45,7 +45,7 @@ def rule_lines(rule: str, width: int, *, is_short: bool = False) -> list[list[Sp
 
 
 def page_lines(rule: str, width: int) -> list[list[Span]]:
-    """The page of a rule."""
+    """Returns the page of a rule."""
     known_rule = rules().get(rule)
     if known_rule is None:
         return [[Span(f"there is no rule {rule}", "bad")]]
@@ -61,44 +61,49 @@ def page_lines(rule: str, width: int) -> list[list[Span]]:
 
 
 def row_lines(reading: Reading, row: int, width: int) -> list[list[Span]]:
-    """All findings in a row, in full. Reads the file."""
+    """Returns all findings in a row, in full. Reads the file."""
     findings = reading.findings
-    kept, (_, count) = findings.kept_at(row), findings.at(row)
+    detailed_findings, (_, count) = findings.findings_at(row), findings.worst_level_and_count(row)
     lines: list[list[Span]] = []
-    for finding in sorted(kept, key=lambda finding: -finding.level):
+    for finding in sorted(detailed_findings, key=lambda finding: -finding.level):
         lines += [*finding_lines(finding, width, proof_lines(reading, finding, width)), []]
-    if count > len(kept):
-        rules_there = ", ".join(findings.rules_at(row))
-        text = f"{count - len(kept):,} more, shown in full by `mcpproxy check`; all rules in this row: {rules_there}"
+    if count > len(detailed_findings):
+        rule_list = ", ".join(findings.rules_at(row))
+        other_count = count - len(detailed_findings)
+        text = f"{other_count:,} more, shown in full by `mcpproxy check`; all rules in this row: {rule_list}"
         lines += [[Span(line, "dim")] for line in wrapped(text, width)]
     if not count:
-        is_known = row < findings.checked or findings.has_ended
-        lines.append([Span("nothing found" if is_known else findings.trouble or "not checked yet …", "dim")])
+        is_checked = row < findings.checked_count or findings.has_ended
+        lines.append([Span("nothing found" if is_checked else findings.trouble or "not checked yet …", "dim")])
     return lines
 
 
 def short_lines(reading: Reading, row: int, width: int) -> list[list[Span]]:
-    """The worst five findings in a row, in a few lines each."""
+    """Returns the worst five findings in a row, in a few lines each."""
     lines: list[list[Span]] = []
-    for finding in sorted(reading.findings.kept_at(row), key=lambda finding: -finding.level)[:5]:
+    for finding in sorted(reading.findings.findings_at(row), key=lambda finding: -finding.level)[:5]:
         lines += [[], [Span(f"{SIGNS[finding.level]} {finding.rule}", LEVELS[finding.level])]]
         lines += [[Span(line)] for line in wrapped(sanitise(finding.message, 300), width)]
     return lines
 
 
 def progress_text(findings: Findings, rows: int) -> str:
-    """The progress of the check."""
-    if findings.checked < rows or not findings.has_caught_up:
-        return f"checked {findings.checked:,} of {max(rows, findings.checked):,} records"
-    return f"all {count_text(findings.checked, 'record')} checked"
+    """Returns the progress of the check."""
+    if findings.checked_count < rows or not findings.has_caught_up:
+        return f"checked {findings.checked_count:,} of {max(rows, findings.checked_count):,} records"
+    return f"all {count_text(findings.checked_count, 'record')} checked"
 
 
-def losses_text(losses: Sequence[Loss]) -> str:
-    """What a capture has lost, and where."""
+def losses_text(losses: Sequence[MissingRange]) -> str:
+    """Returns how many records a capture has lost, and where."""
     count = sum(loss.missing for loss in losses)
-    first = losses[0]
-    where = f"{first.first:,} to {first.last:,}" if first.last > first.first else f"{first.first:,}"
+    first_range = losses[0]
+    range_text = (
+        f"{first_range.first:,} to {first_range.last:,}"
+        if first_range.last > first_range.first
+        else f"{first_range.first:,}"
+    )
     if len(losses) > 1:
-        where = f"{len(losses):,} places, the first {where}"
-        return f"▲ {lost_text(count)} in {where}"
-    return f"▲ {lost_text(count)}: {where}"
+        range_text = f"{len(losses):,} places, the first {range_text}"
+        return f"▲ {lost_text(count)} in {range_text}"
+    return f"▲ {lost_text(count)}: {range_text}"

@@ -13,69 +13,71 @@ from mcpproxy.wording.units import since_start
 
 COLUMNS: Final = (
     Column("mark", "", 1),
-    Column("frame", "frame", 8, right=True),
-    Column("time", "time", 10, right=True, drop=1),
+    Column("frame", "frame", 8, is_right_aligned=True),
+    Column("time", "time", 10, is_right_aligned=True, drop=1),
     Column("who", "who", 9, drop=2),
     Column("text", "finding", 24, stretch=True),
 )
-AT_FIRST: Final = 20
+MAX_LISTED_AT_FIRST: Final = 20
 """How many findings are listed for each rule until the user asks for the rest."""
 Identity: TypeAlias = tuple[str, Level, str, str, str]
 
 
-class Group(NamedTuple):
+class FindingGroup(NamedTuple):
     """The findings of a rule at one level."""
 
     level: Level
     rule: str
 
 
-class Item(NamedTuple):
+class FindingItem(NamedTuple):
     """A line of the list: a group, a finding in it, or the number not shown."""
 
-    group: Group
+    group: FindingGroup
     finding: Finding | None = None
     total: int = -1
     """The number of findings in the group, or of those not shown."""
     is_head: bool = False
     times: int = 1
-    """For a finding: how many identical ones the line stands for, the first of which is shown."""
+    """For a finding: how many identical findings the line represents; it shows the first of them."""
     is_spread: bool = False
     """Whether identical findings have a line each."""
 
     @property
     def identity(self) -> Identity | None:
-        """What the finding shares with identical ones; None if the line is not a finding."""
+        """Everything that identical findings share; None if the line is not a finding."""
         return None if self.finding is None else identity(self.finding)
 
-    def is_same(self, other: "Item") -> bool:
+    def is_same(self, other: "FindingItem") -> bool:
         """Whether it is the same line, regardless of its current numbers."""
         return (self.group, self.finding, self.is_head) == (other.group, other.finding, other.is_head)
 
 
 def identity(finding: Finding) -> Identity:
-    """Everything that the line of a finding shows, except its place."""
+    """Returns everything that the line of a finding shows, except its position."""
     return finding.rule, finding.level, finding.blames, finding.method, finding.message
 
 
-class FindingRows(MemoryRows[Item]):
+class FindingRows(MemoryRows[FindingItem]):
     """The lines of the list."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.folded: set[Group] = set()
+        self.folded_groups: set[FindingGroup] = set()
 
     def line(self, row: int) -> TableLine:
-        """One line."""
+        """Returns one line."""
         item = self.items[row]
         if item.is_head:
             sign, role = SIGNS[item.group.level], LEVELS[item.group.level]
-            fold = "▸" if item.group in self.folded else "▾"
+            fold_sign = "▸" if item.group in self.folded_groups else "▾"
             spans = [Span(f"{sign} {item.group.level!s:<7}  ", role), Span(item.group.rule, "accent")]
-            return TableLine({"mark": (Span(fold, "dim"),), "frame": (*spans, Span(f"  {item.total:,}"))}, wide="frame")
+            return TableLine(
+                {"mark": (Span(fold_sign, "dim"),), "frame": (*spans, Span(f"  {item.total:,}"))}, wide_column="frame"
+            )
         finding = item.finding
         if finding is None:
-            return TableLine({"frame": (Span(f"         … {item.total:,} more", "dim"),)}, wide="frame")
+            return TableLine({"frame": (Span(f"         … {item.total:,} more", "dim"),)}, wide_column="frame")
         times = f"×{item.times:,}  " if item.times > 1 else ""
         return TableLine(
             {
@@ -88,56 +90,64 @@ class FindingRows(MemoryRows[Item]):
 
 
 def list_items(
-    findings: Findings, folded: set[Group], unfolded: set[Group], words: str, spread: Container[Identity] = ()
-) -> Iterator[Item]:
-    """The lines: the worst level first, then by rule, then in the order of the capture. Identical findings share one.
+    findings: Findings,
+    folded_groups: set[FindingGroup],
+    unfolded_groups: set[FindingGroup],
+    words: str,
+    spread_identities: Container[Identity] = (),
+) -> Iterator[FindingItem]:
+    """Yields the lines: the worst level first, then by rule, then in the order of the capture.
+
+    Identical findings share a line, unless they are in `spread_identities`.
 
     Args:
         findings: all findings.
-        folded: groups that show only their head.
-        unfolded: groups that show more than the first findings.
-        words: the filter: words that a finding contains, and patterns for its rule.
-        spread: the identical findings that have a line each.
+        folded_groups: groups that show only their head.
+        unfolded_groups: groups that show more than the first findings.
+        words: the filter: words that a finding must contain, and patterns for its rule.
+        spread_identities: the identities of the findings that have a line each.
     """
-    groups: dict[Group, list[Finding]] = {}
+    groups: dict[FindingGroup, list[Finding]] = {}
     terms = words.lower().split()
-    for finding in list(findings.kept):
+    for finding in list(findings.kept_findings):
         if has_all_words(finding, terms):
-            groups.setdefault(Group(finding.level, finding.rule), []).append(finding)
+            groups.setdefault(FindingGroup(finding.level, finding.rule), []).append(finding)
     counts = dict(findings.counts)
-    for group in sorted(groups, key=lambda key: (-key.level, key.rule)):
-        members = sorted(groups[group], key=lambda key: key.frame)
+    for group in sorted(groups, key=lambda group: (-group.level, group.rule)):
+        members = sorted(groups[group], key=lambda finding: finding.frame)
         # For findings without text, only level and rule are known.
-        count = counts.get(group, 0) if all(_is_of(group, word) for word in terms) else len(members)
-        yield Item(group, total=count, is_head=True)
-        if group in folded:
+        count = counts.get(group, 0) if all(_matches(group, word) for word in terms) else len(members)
+        yield FindingItem(group, total=count, is_head=True)
+        if group in folded_groups:
             continue
-        lines = _lines(group, members, spread)
-        listed = lines if group in unfolded else lines[:AT_FIRST]
-        yield from listed
-        shown = sum(item.times for item in listed)
-        if shown < count:
-            yield Item(group, total=count - shown)
+        items = _lines(group, members, spread_identities)
+        listed_items = items if group in unfolded_groups else items[:MAX_LISTED_AT_FIRST]
+        yield from listed_items
+        shown_count = sum(item.times for item in listed_items)
+        if shown_count < count:
+            yield FindingItem(group, total=count - shown_count)
 
 
-def _lines(group: Group, members: Iterable[Finding], spread: Container[Identity]) -> list[Item]:
-    """The lines of some findings; of identical ones, the first stands for all."""
-    lines: list[Item] = []
-    first: dict[Identity, int] = {}
-    for finding in members:
+def _lines(
+    group: FindingGroup, findings: Iterable[Finding], spread_identities: Container[Identity]
+) -> list[FindingItem]:
+    """Returns the lines of some findings; identical findings share the line of the first."""
+    items: list[FindingItem] = []
+    index_of: dict[Identity, int] = {}
+    for finding in findings:
         key = identity(finding)
-        if key in spread:
-            lines.append(Item(group, finding, is_spread=True))
-        elif key in first:
-            lines[first[key]] = lines[first[key]]._replace(times=lines[first[key]].times + 1)
+        if key in spread_identities:
+            items.append(FindingItem(group, finding, is_spread=True))
+        elif key in index_of:
+            items[index_of[key]] = items[index_of[key]]._replace(times=items[index_of[key]].times + 1)
         else:
-            first[key] = len(lines)
-            lines.append(Item(group, finding))
-    return lines
+            index_of[key] = len(items)
+            items.append(FindingItem(group, finding))
+    return items
 
 
 def has_all_words(finding: Finding, terms: Sequence[str]) -> bool:
-    """Whether a finding contains all of some words; a word with a `*` or `?` is a pattern for its rule."""
+    """Whether a finding contains all terms; a term with a `*` or `?` is a pattern for its rule."""
     if not terms:
         return True
     text = f"{finding.level} {finding.rule} {finding.blames} {finding.method} {finding.message}".lower()
@@ -149,5 +159,5 @@ def is_pattern(word: str) -> bool:
     return "*" in word or "?" in word
 
 
-def _is_of(group: Group, word: str) -> bool:
+def _matches(group: FindingGroup, word: str) -> bool:
     return fnmatchcase(group.rule, word) if is_pattern(word) else word in f"{group.level} {group.rule}"

@@ -10,21 +10,21 @@ from mcpproxy.tui.widgets.table import Column, MemoryRows, TableLine
 from mcpproxy.wording.cells import cells, fit, pieces
 from mcpproxy.wording.spans import Span
 
-WIDEST: Final = 48
+MAX_COLUMN_CELLS: Final = 48
 """The maximum width of a column, in cells; a row in full shows everything."""
-NARROWEST: Final = 20
-"""The least width of a value in the full row, in cells, however long the names are."""
-PROBE: Final = 500
-"""How many rows decide the widths of the columns."""
-AT_ONCE: Final = 500
+MIN_VALUE_CELLS: Final = 20
+"""The minimum width of a value in the full row, in cells, regardless of how long the names are."""
+MAX_MEASURED_ROWS: Final = 500
+"""How many rows are measured to choose the widths of the columns."""
+MAX_LAID_OUT_COLUMNS: Final = 500
 """The maximum number of columns that are laid out: more than fit on a terminal, but not all if there are thousands."""
-FRAMES: Final = ("frame", "request", "seq", "response")
-"""Columns that hold the number of a frame, the most important first."""
+FRAME_COLUMNS: Final = ("frame", "request", "seq", "response")
+"""Columns that contain the number of a frame, the most important first."""
 _NUMBER: Final = re.compile(r"[0-9]{1,15}")
 
 
 class ViewRows(MemoryRows[Relation]):
-    """The rows: tables and views."""
+    """Table rows: the tables and views."""
 
     COLUMNS: ClassVar = (
         Column("name", "name", 18),
@@ -33,47 +33,56 @@ class ViewRows(MemoryRows[Relation]):
     )
 
     def line(self, row: int) -> TableLine:
-        """One table or view."""
+        """Returns the line of a table or view."""
         relation = self.items[row]
         kind = Span("view" if relation.is_view else "table", "dim")
         return TableLine({"name": (Span(relation.name, "accent"),), "kind": (kind,), "row": (Span(relation.row),)})
 
 
-class AnswerRows(MemoryRows[Sequence[str | None]]):
-    """The rows of a result, from a given column on."""
+class ResultRows(MemoryRows[Sequence[str | None]]):
+    """Table rows: the rows of a result, from the first visible column on."""
 
-    def __init__(self, answer: ResultTable) -> None:
-        super().__init__(answer.rows)
-        self.answer = answer
-        self.first = 0
+    def __init__(self, result: ResultTable) -> None:
+        super().__init__(result.rows)
+        self.result = result
+        self.first_column = 0
         """The first column that is shown."""
         self._widths: dict[int, int] = {}
 
-    def _shown(self) -> range:
-        return range(self.first, min(self.first + AT_ONCE, len(self.answer.columns)))
+    def _shown_columns(self) -> range:
+        return range(self.first_column, min(self.first_column + MAX_LAID_OUT_COLUMNS, len(self.result.columns)))
 
-    def _width(self, at: int) -> int:
-        if at not in self._widths:
-            name = cells(sanitise(self.answer.columns[at][0], WIDEST))
-            self._widths[at] = min(WIDEST, max([name, *(cells(row[at] or "NULL") for row in self.answer.rows[:PROBE])]))
-        return self._widths[at]
+    def _width(self, number: int) -> int:
+        if number not in self._widths:
+            name = cells(sanitise(self.result.columns[number][0], MAX_COLUMN_CELLS))
+            self._widths[number] = min(
+                MAX_COLUMN_CELLS,
+                max([name, *(cells(row[number] or "NULL") for row in self.result.rows[:MAX_MEASURED_ROWS])]),
+            )
+        return self._widths[number]
 
     def columns(self) -> tuple[Column, ...]:
-        """The columns shown: the last ones are dropped if room is short."""
+        """Returns the columns to show; the last ones are dropped if there is not enough room."""
         return tuple(
-            Column(str(at), sanitise(name, WIDEST), self._width(at), right=right, drop=at - self.first)
-            for at in self._shown()
-            for name, right in (self.answer.columns[at],)
+            Column(
+                str(number),
+                sanitise(name, MAX_COLUMN_CELLS),
+                self._width(number),
+                is_right_aligned=right,
+                drop=number - self.first_column,
+            )
+            for number in self._shown_columns()
+            for name, right in (self.result.columns[number],)
         )
 
     def line(self, row: int) -> TableLine:
-        """One row."""
+        """Returns the line of a row."""
         values = self.items[row]
-        return TableLine({str(at): (cell(values[at]),) for at in self._shown()})
+        return TableLine({str(number): (cell(values[number]),) for number in self._shown_columns()})
 
 
 def cell(value: str | None) -> Span:
-    """A value as it is shown."""
+    """Returns a value as it is shown."""
     return Span("NULL", "dim") if value is None else Span(value)
 
 
@@ -81,29 +90,29 @@ class FrameRef(NamedTuple):
     """The frame that a row is about."""
 
     capture: str | None
-    """The id of the capture; None if the row does not say."""
+    """The id of the capture; None if the row does not contain it."""
     frame: int
 
 
-def place_of(answer: ResultTable, row: int) -> FrameRef | None:
-    """The frame that a row is about, or None if it names none."""
+def frame_ref_of(result: ResultTable, row: int) -> FrameRef | None:
+    """Returns the frame that a row is about, or None if the row names no frame."""
     values: dict[str, str] = {}
-    for (name, _), value in zip(answer.columns, answer.rows[row], strict=True):
+    for (name, _), value in zip(result.columns, result.rows[row], strict=True):
         if value is not None:
             values.setdefault(name.casefold(), value)
-    frame = next((values[name] for name in FRAMES if _NUMBER.fullmatch(values.get(name, ""))), None)
+    frame = next((values[name] for name in FRAME_COLUMNS if _NUMBER.fullmatch(values.get(name, ""))), None)
     return None if frame is None else FrameRef(values.get("capture"), int(frame))
 
 
-def row_lines(answer: ResultTable, row: int, room: int) -> list[list[Span]]:
-    """A row in full: a line for each value, or as many as it needs."""
-    names = [sanitise(name, WIDEST) for name, _ in answer.columns]
-    margin = max(0, min(max(map(cells, names)), room - NARROWEST))
-    width = max(NARROWEST, room - margin)
+def row_lines(result: ResultTable, row: int, width: int) -> list[list[Span]]:
+    """Returns a row in full: a line for each value, or more if the value needs them."""
+    names = [sanitise(name, MAX_COLUMN_CELLS) for name, _ in result.columns]
+    margin = max(0, min(max(map(cells, names)), width - MIN_VALUE_CELLS))
+    value_width = max(MIN_VALUE_CELLS, width - margin)
     lines: list[list[Span]] = []
-    for name, value in zip(names, answer.rows[row], strict=True):
-        shown = cell(value)
-        for number, piece in enumerate(pieces(shown.text, width)):
+    for name, value in zip(names, result.rows[row], strict=True):
+        value_span = cell(value)
+        for number, piece in enumerate(pieces(value_span.text, value_width)):
             label = "" if number else fit(name, margin)
-            lines.append([Span(label + " " * (margin - cells(label) + 2), "dim"), Span(piece, shown.role)])
+            lines.append([Span(label + " " * (margin - cells(label) + 2), "dim"), Span(piece, value_span.role)])
     return lines

@@ -1,6 +1,6 @@
 """Rows: the text of the traffic table's lines, read from the file when a line is drawn.
 
-A thread reads the rows, and the drawing thread waits for it no longer than `PATIENCE_S`: while a disk spins up, rows
+A thread reads the rows, and the drawing thread waits for it for at most `PATIENCE_S`: while a disk spins up, rows
 show `…`, and the screen does not hang. A few screenfuls of rows are cached. The wording is the same as in `show`.
 """
 
@@ -10,28 +10,28 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
-from analysis.conversation.call import ENDLESS, Outcome
+from analysis.conversation.call import ENDLESS_METHODS, Outcome
 from mcpproxy.tui.data.columns import NONE
-from mcpproxy.tui.data.findings import COUNTED, LEVELS, SIGNS
+from mcpproxy.tui.data.findings import LEVELS, MAX_COUNT_PER_ROW, SIGNS
 from mcpproxy.tui.data.reading import Reading
-from mcpproxy.tui.rows.row_text import WAITING, RowText, short_call, text_of
+from mcpproxy.tui.rows.row_text import PENDING_TEXT, RowText, short_call, text_of
 from mcpproxy.tui.rows.traffic_columns import Times
 from mcpproxy.tui.widgets.columns import Column, TableLine, layout
 from mcpproxy.wording import units
 from mcpproxy.wording.cells import cells, fit
 from mcpproxy.wording.counts import count_text
-from mcpproxy.wording.gists import YIELDS, asked_and_answered
+from mcpproxy.wording.gists import GIST_SEPARATOR, call_gist
 from mcpproxy.wording.spans import Span
-from mcpproxy.wording.statuses import verdict, waiting
-from mcpproxy.wording.units import brief, since_start
+from mcpproxy.wording.statuses import outcome_status, waiting_status
+from mcpproxy.wording.units import brief_duration, since_start
 
 PATIENCE_S: Final = 0.025
 """How long the drawing thread may wait for rows to be read."""
 MAX_CACHED_ROWS: Final = 2000
-"""How many rows are kept."""
-NOTE: Final = 24
-"""How many cells a note needs."""
-MARK: Final = "◆"
+"""The maximum number of rows whose texts are cached; the rows that were read first are dropped first."""
+MIN_NOTE_CELLS: Final = 24
+"""The minimum width of the column with the content in which a note has room, in cells."""
+MARK_SIGN: Final = "◆"
 """The sign before the time of a marked row."""
 
 
@@ -39,18 +39,18 @@ class TrafficRows:
     """The rows of one capture that a table shows: the entries in `view`."""
 
     def __init__(self, reading: Reading, ready: Callable[[], None]) -> None:
-        """Show all rows that get a line.
+        """Create the rows; until `view` is changed, it contains all entries that the table can show.
 
         Args:
             reading: the capture.
             ready: called from another thread when rows that were shown as `…` are available.
         """
         self.reading = reading
-        self.view: Sequence[int] = reading.shown
+        self.view: Sequence[int] = reading.shown_rows
         """Numbers of entries, ascending."""
         self.times: Times = "rel"
         self.is_exchanges = False
-        """Whether a line is an exchange; its number is that of its request."""
+        """Whether a line is an exchange, numbered like its request."""
         self.marks: Mapping[int, str] = {}
         """The marked rows, by the numbers of their records, with their notes."""
         self.is_narrow = False
@@ -71,108 +71,115 @@ class TrafficRows:
     def fit(self, columns: Sequence[Column], width: int) -> None:
         """Record how much of each text the columns show."""
         widths = {column.name: size for column, size in layout(columns, width)}
-        self.is_narrow = widths.get("more", 0) < NOTE
+        self.is_narrow = widths.get("more", 0) < MIN_NOTE_CELLS
         self._content_width, self._status_width = widths.get("more", 24), widths.get("status", 14)
 
-    def want(self, first: int, last: int) -> None:
-        """Read the rows that are not cached, but wait for no longer than `PATIENCE_S`."""
-        rows = [row for line in range(first, last) for row in self._rows_of(line) if row not in self._texts]
-        if rows and (self._read is None or self._read.done()):
-            self._read = self._thread.submit(self._fetch, rows, time.monotonic() + PATIENCE_S)
+    def prefetch(self, first: int, last: int) -> None:
+        """Read the rows that are not cached, but wait for at most `PATIENCE_S`."""
+        entries = [
+            entry for line in range(first, last) for entry in self._entries_of_line(line) if entry not in self._texts
+        ]
+        if entries and (self._read is None or self._read.done()):
+            self._read = self._thread.submit(self._fetch, entries, time.monotonic() + PATIENCE_S)
             try:
                 self._read.result(PATIENCE_S)
             except TimeoutError:
                 return
 
     def line(self, row: int) -> TableLine:
-        """A row as cells."""
+        """The cells of a row."""
         entry = self.view[row]
-        text = self._texts.get(entry, WAITING)
+        text = self._texts.get(entry, PENDING_TEXT)
         calls, number = self.reading.calls, self.reading.call(entry)
         answer = text
         if self.is_exchanges and number is not None:
             response = self.reading.partner(entry)
-            answer = self._texts.get(response, WAITING) if response is not None else RowText(text.way, ())
+            answer = self._texts.get(response, PENDING_TEXT) if response is not None else RowText(text.direction, ())
         is_answer = number is not None and (self.is_exchanges or calls.response[number] == entry)
-        named = short_call(text.what) if self.is_exchanges and self.is_narrow else text.what
-        session, note = self.reading.session_at(entry), self.marks.get(self.reading.index.entry(entry).seq)
-        what = named if session is None else (Span(f"session {session:,}  "), *named)
-        cells_: dict[str, Sequence[Span]] = {
+        name_spans = short_call(text.subject) if self.is_exchanges and self.is_narrow else text.subject
+        session, note = self.reading.starting_session(entry), self.marks.get(self.reading.index.entry(entry).seq)
+        what_cell = name_spans if session is None else (Span(f"session {session:,}  "), *name_spans)
+        cell_spans: dict[str, Sequence[Span]] = {
             "number": (Span(str(self.reading.index.entry(entry).seq), "dim"),),
-            "time": self._time(row),
-            "way": (text.way,),
+            "time": self._time_cell(row),
+            "way": (text.direction,),
             "findings": (self._findings_cell(row),),
         }
         if text.is_wide:
-            what = (*what, Span(f"  {note}", "accent")) if note else what
-            return TableLine({**cells_, "what": what}, wide="what")
-        status = self._status_cell(number, answer, is_answer=is_answer)
-        latency = self._latency_cell(number, is_answer=is_answer)
+            what_cell = (*what_cell, Span(f"  {note}", "accent")) if note else what_cell
+            return TableLine({**cell_spans, "what": what_cell}, wide_column="what")
+        status_cell = self._status_cell(number, answer, is_answer=is_answer)
+        latency_cell = self._latency_cell(number, is_answer=is_answer)
         size = self._size(entry)
         # A text that is longer than its column extends over the empty cells after it.
-        spills = "status" if any(span.text for span in status) else "what"
+        spilling_column = "status" if any(span.text for span in status_cell) else "what"
         if note and self.is_narrow:
-            # It goes where there is room: after the name or, for a request, instead of its response's outcome.
-            spills = "status" if text.id and not (any(span.text for span in status) or latency.text) else "what"
-            if spills == "status":
-                status = (Span(note, "dim"),)
+            # The note goes where there is room: after the name or, for a request, into an empty status column.
+            spilling_column = (
+                "status" if text.id and not (any(span.text for span in status_cell) or latency_cell.text) else "what"
+            )
+            if spilling_column == "status":
+                status_cell = (Span(note, "dim"),)
             else:
-                what = (*what, Span(f"  {note}", "dim"))
-        more = text.more
+                what_cell = (*what_cell, Span(f"  {note}", "dim"))
+        gist = text.details
         if self.is_exchanges and number is not None:
             room = self._content_width - (cells(note) + 2 if note and not self.is_narrow else 0)
-            more = asked_and_answered(question_in(more, answer.more, room), answer.more)
-        cells_ |= {
-            "what": what,
+            gist = call_gist(request_excerpt(gist, answer.details, room), answer.details)
+        cell_spans |= {
+            "what": what_cell,
             "id": (Span(text.id),),
-            "status": status,
-            "latency": (latency,),
+            "status": status_cell,
+            "latency": (latency_cell,),
             "size": (Span(units.size(size) if size else "", "dim"),),
-            "more": (*((Span(f"{note}  ", "accent"),) if note and not self.is_narrow else ()), Span(more, "dim")),
+            "more": (*((Span(f"{note}  ", "accent"),) if note and not self.is_narrow else ()), Span(gist, "dim")),
         }
-        return TableLine(cells_, spills=spills)
+        return TableLine(cell_spans, spilling_column=spilling_column)
 
     def entry(self, row: int) -> int | None:
         """The entry that a line shows."""
         return self.view[row] if 0 <= row < len(self.view) else None
 
     def forget(self) -> None:
-        """Drop cached rows, whose meaning may have changed."""
-        for row in [row for row, text in self._texts.items() if not text.is_final]:
-            self._texts.pop(row, None)
+        """Drop the cached rows whose texts may have changed."""
+        for entry in [entry for entry, text in self._texts.items() if not text.is_final]:
+            self._texts.pop(entry, None)
 
     # ---- cells
 
-    def _rows_of(self, line: int) -> list[int]:
-        row = self.view[line]
-        partner = self.reading.partner(row) if self.is_exchanges else None
-        return [row] if partner is None else [row, partner]
+    def _entries_of_line(self, line: int) -> list[int]:
+        entry = self.view[line]
+        partner = self.reading.partner(entry) if self.is_exchanges else None
+        return [entry] if partner is None else [entry, partner]
 
     def _findings_cell(self, line: int) -> Span:
-        """The findings in a line: the worst level, and the number."""
-        marks = [self.reading.findings.at(row) for row in self._rows_of(line)]
-        level = max((level for level, _ in marks if level is not None), default=None)
+        """The findings in a line: the worst level, and the number of findings."""
+        level_counts = [self.reading.findings.worst_level_and_count(entry) for entry in self._entries_of_line(line)]
+        level = max((level for level, _ in level_counts if level is not None), default=None)
         if level is None:
             return Span("")
-        count = sum(count for _, count in marks)
-        return Span(f"{SIGNS[level]} {count}" if count < COUNTED else f"{SIGNS[level]}{COUNTED}+", LEVELS[level])
+        count = sum(count for _, count in level_counts)
+        return Span(
+            f"{SIGNS[level]} {count}" if count < MAX_COUNT_PER_ROW else f"{SIGNS[level]}{MAX_COUNT_PER_ROW}+",
+            LEVELS[level],
+        )
 
     def _size(self, entry: int) -> int:
-        """The size of a frame, in bytes; for an exchange, that of its response."""
+        """The size of a frame, in bytes; for an exchange, the size of its response."""
         if not self.is_exchanges:
             return self.reading.index.entry(entry).size
         response = self.reading.partner(entry)
         return 0 if response is None else self.reading.index.entry(response).size
 
     def _status_cell(self, number: int | None, answer: RowText, *, is_answer: bool) -> tuple[Span, ...]:
-        """How a request ended, or what a response means; over HTTP, with the status and the stream's events."""
+        """How a request ended, or what a response means; over HTTP, with the status code and the number of events."""
         status = answer.status
         if status is None or (number is not None and not (is_answer and self.reading.calls.response[number] != NONE)):
-            return (self._open(number),)
+            return (self._unanswered_cell(number),)
         room = self._status_width
         forms = status.word, status.short, status.shortest
         word = next((form for form in forms if cells(form) <= room), status.shortest)
-        parts = [Span(word, "bad" if status.is_bad else "plain")]
+        spans = [Span(word, "bad" if status.is_bad else "plain")]
         room -= cells(word)
         http = self.reading.http.answer(answer.http)
         if http is not None:
@@ -180,8 +187,8 @@ class TrafficRows:
             for text in (f" · {http.status}", events):
                 room -= cells(text)
                 if text and room >= 0:
-                    parts.append(Span(text, "dim"))
-        return tuple(parts)
+                    spans.append(Span(text, "dim"))
+        return tuple(spans)
 
     def _latency_cell(self, number: int | None, *, is_answer: bool) -> Span:
         """How long a response took, or how long a request waited without one."""
@@ -191,38 +198,38 @@ class TrafficRows:
         latency_ns = calls.latency_ns[number]
         if is_answer and latency_ns >= 0:
             if calls.is_inexact[number]:
-                return Span(f"~{brief(latency_ns)}", "dim")
-            return Span(brief(latency_ns), "warm" if self.reading.is_slow(number) else "dim")
+                return Span(f"~{brief_duration(latency_ns)}", "dim")
+            return Span(brief_duration(latency_ns), "warm" if self.reading.is_slow(number) else "dim")
         waited_ns = self.reading.waited_ns(number)
-        return Span("" if waited_ns is None else brief(waited_ns), "dim")
+        return Span("" if waited_ns is None else brief_duration(waited_ns), "dim")
 
-    def _open(self, number: int | None) -> Span:
+    def _unanswered_cell(self, number: int | None) -> Span:
         """What became of a request that was not answered in time."""
         if number is None or self.reading.is_answered_in_time(number):
             return Span("")
         outcome, kind = self.reading.outcome_without_response(number), self.reading.calls.kind[number]
-        if outcome in (None, Outcome.UNANSWERED) and self.reading.kinds.all[kind].method in ENDLESS:
+        if outcome in (None, Outcome.UNANSWERED) and self.reading.kinds.all[kind].method in ENDLESS_METHODS:
             return Span("")
         if outcome is not None:
-            status = verdict(outcome, is_abandoned=self.reading.abandoned_ns(number) is not None)
+            status = outcome_status(outcome, is_abandoned=self.reading.abandoned_ns(number) is not None)
         elif self.reading.has_ended:
             return Span("forgotten", "dim")
         elif self.reading.is_live:
-            status = waiting()
+            status = waiting_status()
         else:
             return Span("")
         return Span(status.word, "bad" if status.is_bad else "dim")
 
-    def _time(self, row: int) -> tuple[Span, ...]:
+    def _time_cell(self, row: int) -> tuple[Span, ...]:
         text = Span(self._time_text(row), "dim")
-        return (Span(MARK, "accent"), text) if self._is_marked(row) else (text,)
+        return (Span(MARK_SIGN, "accent"), text) if self._is_marked(row) else (text,)
 
     def _is_marked(self, line: int) -> bool:
         if not self.marks:
             return False
         index = self.reading.index
-        entries = (index.entry(row) for row in self._rows_of(line))
-        return any(entry.seq in self.marks and entry.sort != "damage" for entry in entries)
+        entries = (index.entry(number) for number in self._entries_of_line(line))
+        return any(entry.seq in self.marks and entry.kind != "damage" for entry in entries)
 
     def _time_text(self, row: int) -> str:
         index, entry = self.reading.index, self.view[row]
@@ -242,28 +249,28 @@ class TrafficRows:
 
     # ---- reading, in a thread
 
-    def _fetch(self, rows: Sequence[int], until: float) -> None:
-        for row in rows:
-            self._texts[row] = self._text_of(row)
+    def _fetch(self, entries: Sequence[int], deadline_s: float) -> None:
+        for entry in entries:
+            self._texts[entry] = self._text_of(entry)
         while len(self._texts) > MAX_CACHED_ROWS:
             self._texts.popitem(last=False)
-        if time.monotonic() > until:
+        if time.monotonic() > deadline_s:
             self._ready()
 
-    def _text_of(self, row: int) -> RowText:
+    def _text_of(self, entry: int) -> RowText:
         """The text of a row."""
-        return text_of(self.reading, row)
+        return text_of(self.reading, entry)
 
 
-def question_in(asked: str, answered: str, room: int) -> str:
-    """The part of a request's gist that is shown before that of its response.
+def request_excerpt(request_gist: str, response_gist: str, room: int) -> str:
+    """The part of a request's gist that is shown before the gist of its response.
 
     Args:
-        asked: the gist of the request.
-        answered: the gist of the response; empty if there is none.
-        room: the cells for both: neither of them is cut before it takes more than half.
+        request_gist: the gist of the request.
+        response_gist: the gist of the response; empty if there is none.
+        room: the cells for both; neither gist is cut unless it takes more than half of them.
     """
-    if not answered:
-        return asked
-    left = room - len(YIELDS)
-    return fit(asked, max(1, left // 2, left - cells(answered)))
+    if not response_gist:
+        return request_gist
+    available = room - len(GIST_SEPARATOR)
+    return fit(request_gist, max(1, available // 2, available - cells(response_gist)))

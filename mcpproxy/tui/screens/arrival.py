@@ -9,10 +9,10 @@ from mcpproxy.tui.widgets.split import Split
 
 
 class Arrival:
-    """Takes a screen to the row with which it was opened, once that row is understood."""
+    """Takes a screen to the row that it was opened for, once that row is understood."""
 
     def __init__(self, capture: OpenCapture, split: Split, reach: Callable[[int], None]) -> None:
-        """Start before the arrival.
+        """Prepare to go to the row.
 
         Args:
             capture: the capture, and where to go first.
@@ -26,18 +26,18 @@ class Arrival:
 
     @property
     def is_over(self) -> bool:
-        """Whether there is nowhere left to go, or never was."""
+        """Whether the screen has arrived, has given up, or had no row to go to."""
         return self._goal is None
 
     def go(self) -> None:
-        """Go to the row, as soon as it is understood."""
+        """Go to the row if it is understood by now; give up if the capture ends without it."""
         goal = self._goal
         entry = goal.entry if goal is not None else None
-        if goal is not None and entry is not None and self._reading.understood > entry:
+        if goal is not None and entry is not None and self._reading.interpreted_count > entry:
             self._goal = None
             self._reach(entry)
             if self._finding is not None:
-                self._split.detail.view = "pretty"  # the view in which its place can be shown
+                self._split.detail.view = "pretty"  # the only view that can show the place of a finding
             if goal.is_detailed:
                 self._split.action_into()
         elif goal is not None and self._reading.has_ended:
@@ -48,14 +48,14 @@ class Arrival:
             )
 
     def select_place(self, row: int) -> None:
-        """Select the place of the finding, once its row, at the cursor, is shown as a tree.
+        """Select the place of the finding, once its row is at the cursor and is shown as a tree.
 
         Args:
             row: the row whose detail is shown.
         """
         pane, finding = self._split.detail.pane, self._finding
-        if finding is None or pane.branching is None:
+        if finding is None or pane.folding_tree is None:
             return
         if self._reading.findings.row(finding) == row == self._split.listing.entry:
             self._finding = None
-            pane.go_to_line(line_of(pane.branching.lines, finding))
+            pane.go_to_line(line_of(pane.folding_tree.lines, finding))

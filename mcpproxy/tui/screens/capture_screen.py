@@ -29,26 +29,26 @@ class CaptureScreen(ListScreen):
         """The capture."""
         return self.reading
 
-    def begin(self, step: Callable[[], bool], name: str) -> None:
-        """Start a thread that takes these steps, replacing any other.
+    def start_thread(self, step: Callable[[], bool], name: str) -> None:
+        """Start a thread that calls `step` again and again, and stop any other thread of the screen.
 
-        Keys wait for the first result, as they may concern it.
+        Keys wait for the first result, as they may apply to it.
 
         Args:
             step: does some work; returns False if there is nothing to do yet.
             name: the name of the thread.
         """
-        self.stop()
+        self.stop_thread()
         self._first_result = Future()
         self.app.key_queue.wait_for(self._first_result)
         self._step_thread = StepThread(step, self._report_progress, self._report_failure, name)
 
-    def stop(self) -> None:
+    def stop_thread(self) -> None:
         """Stop the thread."""
         if self._step_thread is not None:
             self._step_thread.stop()
             self._step_thread = None
-            self._release()
+            self._release_keys()
 
     @property
     def is_working(self) -> bool:
@@ -57,7 +57,7 @@ class CaptureScreen(ListScreen):
 
     def on_unmount(self) -> None:
         """Stop the thread."""
-        self.stop()
+        self.stop_thread()
 
     def on_screen_resume(self) -> None:
         """Show the results that came in while the screen was suspended."""
@@ -71,25 +71,25 @@ class CaptureScreen(ListScreen):
     def draw_later(self, draw: Callable[[], None]) -> None:
         """Draw after the next layout, unless the screen is closed before that."""
 
-        def drawn() -> None:
+        def draw_if_open() -> None:
             try:
                 draw()
             except NoMatches:
                 if self.is_active:
                     raise
 
-        self.call_after_refresh(drawn)
+        self.call_after_refresh(draw_if_open)
 
     def _report_progress(self) -> None:
         if self._is_on_top:
             self.post_message(Progressed())
-        self._release()
+        self._release_keys()
 
     def _report_failure(self, reason: str) -> None:
         self.post_message(CaptureUnreadable(self.reading.path, reason))
-        self._release()
+        self._release_keys()
 
-    def _release(self) -> None:
+    def _release_keys(self) -> None:
         """Release the waiting keys. Called by the thread or by the code that ended it, never by both at once."""
         if not self._first_result.done():
             self._first_result.set_result(None)

@@ -36,7 +36,7 @@ class ConfirmScreen(ModalScreen[bool]):
         yield SafeText(id="question")
 
     def on_mount(self) -> None:
-        """Show it."""
+        """Show the question and its details."""
         rows: list[list[Span]] = [[Span(f"{self._question} [y/N]", "accent")]]
         self.query_one("#question", SafeText).show_lines([*rows, *([Span(f"  {line}")] for line in self._details)])
 

@@ -1,4 +1,4 @@
-"""Tools: every tool that the server listed, the cost of its definition, its use, and whether the definition changed."""
+"""Tools: every tool that the server listed, what its definition costs, its calls, and changes of the definition."""
 
 from collections.abc import Mapping
 from typing import ClassVar, Final
@@ -8,69 +8,72 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from mcpproxy.sanitise import sanitise
-from mcpproxy.tui.data.tool_definitions import VERSIONS, ShownDefinition, Tool, Tools
+from mcpproxy.tui.data.tool_definitions import MAX_VERSIONS_PER_TOOL, ShownDefinition, Tool, Tools
 from mcpproxy.tui.messages import Progressed
-from mcpproxy.tui.rows.latency_lines import ABANDONED, abandoned_cell, columns_with
+from mcpproxy.tui.rows.latency_lines import ABANDONED_COLUMN, abandoned_cell, columns_with
 from mcpproxy.tui.safe_text import notify
 from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
 from mcpproxy.tui.screens.capture_screen import CaptureScreen
 from mcpproxy.tui.screens.list_screen import TO_DETAIL, TO_SORT, descending
 from mcpproxy.tui.widgets.clickable_line import ClickableLine, Piece
-from mcpproxy.tui.widgets.detail_box import MARGIN, NARROWEST
+from mcpproxy.tui.widgets.detail_box import MARGIN, MIN_DETAIL_WIDTH
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.reader import Reader
 from mcpproxy.tui.widgets.table import Column, MemoryRows, Table, TableLine
 from mcpproxy.wording import units
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.spans import Role, Span
-from mcpproxy.wording.units import brief
+from mcpproxy.wording.units import brief_duration
 
 COLUMNS: Final = (
     Column("name", "tool", 16, stretch=True),
-    Column("size", "size", 8, right=True),
-    Column("tokens", "~tokens", 7, right=True, drop=3),
-    Column("calls", "calls", 7, right=True, drop=1),
-    Column("errors", "err", 5, right=True, drop=2),
-    ABANDONED,
-    Column("p95", "p95", 6, right=True, drop=5),
+    Column("size", "size", 8, is_right_aligned=True),
+    Column("tokens", "~tokens", 7, is_right_aligned=True, drop=3),
+    Column("calls", "calls", 7, is_right_aligned=True, drop=1),
+    Column("errors", "err", 5, is_right_aligned=True, drop=2),
+    ABANDONED_COLUMN,
+    Column("p95", "p95", 6, is_right_aligned=True, drop=5),
     Column("note", "", 14, drop=4),
 )
-NAME: Final = 200
-"""How many characters of a name a row can show."""
-
+MAX_NAME_CHARS: Final = 200
+"""The maximum length of a name in a row, in characters."""
 
 VIEWS: Final = ("text", "pretty")
 """The views of a definition."""
 
 
 class ToolRows(MemoryRows[Tool]):
-    """The rows: tools, sorted."""
+    """Tools as the rows of a table."""
 
     def line(self, row: int) -> TableLine:
-        """One tool."""
+        """The cells of a tool."""
         tool = self.items[row]
-        note, role = note_on(tool)
+        note, role = tool_note(tool)
         return TableLine(
             {
-                "name": (Span(sanitise(tool.name, NAME) or '""'),),
+                "name": (Span(sanitise(tool.name, MAX_NAME_CHARS) or '""'),),
                 "size": (Span(units.size(tool.last.size) if tool.last is not None else "–"),),
                 "tokens": (Span(f"~{tool.last.tokens_estimate:,}" if tool.last is not None else "–", "dim"),),
                 "calls": (Span(f"{tool.calls:,}", "plain" if tool.calls else "dim"),),
                 "errors": (Span(f"{tool.errors:,}", "bad" if tool.errors else "dim"),),
                 "abandoned": abandoned_cell(tool.abandoned),
-                "p95": (Span(brief(tool.p95_ns)),),
+                "p95": (Span(brief_duration(tool.p95_ns)),),
                 "note": (Span(note, role),),
             }
         )
 
 
-def note_on(tool: Tool) -> tuple[str, Role]:
+def tool_note(tool: Tool) -> tuple[str, Role]:
     """The note on a tool: changed, never listed or never called."""
     if tool.last is None:
         return "never listed", "bad"
     if len(tool.versions) > 1:
-        times = len(tool.versions) - 1
-        return ("changed" if times == 1 else f"changed {times}{'+' if times + 1 >= VERSIONS else ''} times"), "bad"
+        change_count = len(tool.versions) - 1
+        return (
+            "changed"
+            if change_count == 1
+            else f"changed {change_count}{'+' if change_count + 1 >= MAX_VERSIONS_PER_TOOL else ''} times"
+        ), "bad"
     return ("", "plain") if tool.calls else ("never called", "dim")
 
 
@@ -107,11 +110,7 @@ class ToolsScreen(CaptureScreen):
     }
 
     def __init__(self, capture: OpenCapture) -> None:
-        """Create the screen of a capture.
-
-        Args:
-            capture: the capture.
-        """
+        """Create the screen of a capture."""
         super().__init__(capture.reading)
         self.tools = Tools(capture.reading)
         self._rows = ToolRows()
@@ -135,7 +134,7 @@ class ToolsScreen(CaptureScreen):
         self.table.show(self._rows)
         self.table.focus()
         self.update_rows()
-        self.begin(self.tools.step, "tools")
+        self.start_thread(self.tools.step, "tools")
 
     @property
     def selected(self) -> Tool | None:
@@ -151,10 +150,10 @@ class ToolsScreen(CaptureScreen):
 
     @on(Progressed)
     def update_rows(self) -> None:
-        """Show the tools so far."""
-        is_abandoned = any(tool.abandoned for tool in self.tools.rows)
-        self.table.set_columns(columns_with(COLUMNS, is_abandoned=is_abandoned))
-        self.put(self._rows, sorted(self.tools.rows, key=self._order), key=lambda tool: tool.name)
+        """Show the tools that have been read so far."""
+        has_abandoned = any(tool.abandoned for tool in self.tools.rows)
+        self.table.set_columns(columns_with(COLUMNS, is_abandoned=has_abandoned))
+        self.replace_rows(self._rows, sorted(self.tools.rows, key=self._order), key=lambda tool: tool.name)
         self.show_title()
         self._show()
 
@@ -170,16 +169,19 @@ class ToolsScreen(CaptureScreen):
     def show_title(self) -> None:
         """Update the title to match the screen."""
         rows = self._rows.items
-        listed = [tool for tool in rows if tool.last is not None]
-        size = sum(tool.last.size for tool in listed if tool.last is not None)
-        tokens = sum(tool.last.tokens_estimate for tool in listed if tool.last is not None)
-        spans = [Span(f"  {count_text(len(listed), 'tool')}")]
-        if listed:
+        listed_tools = [tool for tool in rows if tool.last is not None]
+        size = sum(tool.last.size for tool in listed_tools if tool.last is not None)
+        tokens = sum(tool.last.tokens_estimate for tool in listed_tools if tool.last is not None)
+        spans = [Span(f"  {count_text(len(listed_tools), 'tool')}")]
+        if listed_tools:
             spans.append(Span(f"  {units.size(size)}  ~{tokens:,} tokens (estimate)"))
-        never, changed = sum(not tool.calls for tool in listed), sum(len(tool.versions) > 1 for tool in listed)
-        spans += [Span(f"  {changed:,} changed", "bad")] if changed else []
-        spans += [Span(f"  {never:,} never called", "dim")] if never else []
-        spans += [Span(f"  {self.tools.left_out:,} more not listed", "bad")] if self.tools.left_out else []
+        never_called_count, changed_count = (
+            sum(not tool.calls for tool in listed_tools),
+            sum(len(tool.versions) > 1 for tool in listed_tools),
+        )
+        spans += [Span(f"  {changed_count:,} changed", "bad")] if changed_count else []
+        spans += [Span(f"  {never_called_count:,} never called", "dim")] if never_called_count else []
+        spans += [Span(f"  {self.tools.omitted_count:,} more not listed", "bad")] if self.tools.omitted_count else []
         spans.append(Span(f"  by {self.order}", "dim"))
         self.set_title(spans)
 
@@ -190,15 +192,15 @@ class ToolsScreen(CaptureScreen):
         tool = self.selected
         if not self.reader.display or tool is None:
             return
-        last = tool.versions.index(tool.last) if tool.last in tool.versions else len(tool.versions) - 1
-        version = last if self._version is None else max(0, min(self._version, len(tool.versions) - 1))
-        wanted = tool.name, version
-        width = max(NARROWEST, self.size.width - MARGIN)
-        if (*wanted, width) != self._requested:
-            self._requested = (*wanted, width)
-            self.tools.choose(*wanted, width)
-        definition = self.tools.shown
-        if definition is None or (definition.name, definition.version) != wanted:
+        last_version = tool.versions.index(tool.last) if tool.last in tool.versions else len(tool.versions) - 1
+        version = last_version if self._version is None else max(0, min(self._version, len(tool.versions) - 1))
+        name_and_version = tool.name, version
+        width = max(MIN_DETAIL_WIDTH, self.size.width - MARGIN)
+        if (*name_and_version, width) != self._requested:
+            self._requested = (*name_and_version, width)
+            self.tools.choose_definition(*name_and_version, width)
+        definition = self.tools.shown_definition
+        if definition is None or (definition.name, definition.version) != name_and_version:
             return
         count = len(tool.versions)
         pieces = [Piece(Span(sanitise(tool.name, 60), "accent"))]
@@ -210,8 +212,8 @@ class ToolsScreen(CaptureScreen):
             spans.append(Span(f"  from frame {seq:,}", "dim"))
         if count > 1:
             spans.append(Span(f"  definition {version + 1} of {count}  [ ]"))
-        if definition.changed:
-            spans.append(Span(f"  changed: {sanitise(', '.join(definition.changed), 100)}", "bad"))
+        if definition.changed_members:
+            spans.append(Span(f"  changed: {sanitise(', '.join(definition.changed_members), 100)}", "bad"))
         self.query_one("#below", ClickableLine).show_pieces([*pieces, *map(Piece, spans)])
         if (definition, self.view) == self._shown:
             return
@@ -221,10 +223,10 @@ class ToolsScreen(CaptureScreen):
         elif definition.tree is not None:
             self.reader.show(definition.lines)
         else:
-            word = (
+            reason = (
                 "gone: its recorder has deleted this part of the capture" if count else "not in any tools/list response"
             )
-            self.reader.show([[Span(word, "bad")]])
+            self.reader.show([[Span(reason, "bad")]])
 
     @on(Table.RowHighlighted)
     def _moved(self) -> None:
@@ -247,8 +249,10 @@ class ToolsScreen(CaptureScreen):
         tool = self.selected
         if tool is None or not tool.versions:
             return
-        last = tool.versions.index(tool.last) if tool.last in tool.versions else len(tool.versions) - 1
-        self._version = max(0, min((last if self._version is None else self._version) + by, len(tool.versions) - 1))
+        last_version = tool.versions.index(tool.last) if tool.last in tool.versions else len(tool.versions) - 1
+        self._version = max(
+            0, min((last_version if self._version is None else self._version) + by, len(tool.versions) - 1)
+        )
         self.action_into()
 
     def action_find(self) -> None:
@@ -259,11 +263,11 @@ class ToolsScreen(CaptureScreen):
 
     def action_match(self, by: int) -> None:
         """Go to the next or previous match."""
-        self.reader.go(by)
+        self.reader.change_match(by)
 
     def action_back(self) -> None:
         """End the search, or else close the definition or leave the screen."""
-        if not (self.reader.display and self.reader.leave()):
+        if not (self.reader.display and self.reader.end_search()):
             super().action_back()
 
     @on(ClickableLine.Clicked, "#below")
@@ -286,7 +290,7 @@ class ToolsScreen(CaptureScreen):
         if tool is None or tool.number is None:
             notify(self.app, "this tool was never called" if tool is not None else "nothing is selected")
             return
-        text = self.reading.kinds.all[tool.number].filter
+        text = self.reading.kinds.all[tool.number].filter_expression
         if text is not None:
             self.app.select(text)
 

@@ -1,4 +1,4 @@
-"""Exporting: the rows that a screen lists, as JSON lines in a file, while the screen stays usable."""
+"""Exporting: writes the rows that a screen lists to a file, as JSON lines, while the screen stays usable."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ from mcpproxy.tui.screens.titled_screen import TitledScreen
 from mcpproxy.wording.counts import count_text
 
 
-class Exporting:
+class RowExporter:
     """Exports rows for a screen, one export at a time."""
 
     def __init__(
@@ -24,7 +24,7 @@ class Exporting:
         """Start without an export.
 
         Args:
-            screen: the screen above which the name of the file is asked for.
+            screen: the screen over which the prompt for the file appears.
             reading: the capture.
             rows: returns the entries to export, ascending.
             progressed: called when the export has progressed or ended.
@@ -46,45 +46,45 @@ class Exporting:
         if self._running is None:
             return ""
         export = self._running[0]
-        return f"exporting {100 * export.written // max(1, len(export.rows))}%"
+        return f"exporting {100 * export.written_count // max(1, len(export.rows))}%"
 
-    def ask(self) -> None:
+    def prompt_and_export(self) -> None:
         """Prompt for a file and export the rows to it."""
         if self._running is not None:
-            notify(self._screen.app, f"{self.progress} to {self._running[0].place.name}")
+            notify(self._screen.app, f"{self.progress} to {self._running[0].target.name}")
             return
         count = count_text(len(self._rows()), "row")
         name = safe_name(self._reading.name)
         stem = self._reading.path.name.removesuffix(SUFFIX)
         prompt = LineScreen(f"export {count} as JSON lines to", f"{name}-{stem}.jsonl")
-        self._screen.app.push_screen(prompt, self._begin)
+        self._screen.app.push_screen(prompt, self._start_export)
 
-    def _begin(self, name: str | None) -> None:
+    def _start_export(self, name: str | None) -> None:
         if not name or not name.strip():
             return
-        place = Path(name.strip())
+        path = Path(name.strip())
         try:
             # RuntimeError: the user in ~user does not exist.
-            place = place.expanduser()
-            export = Export(self._reading.path, list(self._rows()), place)
+            path = path.expanduser()
+            export = Export(self._reading.path, list(self._rows()), path)
         except FileExistsError:
-            notify(self._screen.app, f"{place.name} already exists; choose another name", bad=True)
+            notify(self._screen.app, f"{path.name} already exists; choose another name", bad=True)
         except (OSError, CaptureError, ValueError, RuntimeError) as error:
-            notify(self._screen.app, f"cannot write {place}: {getattr(error, 'strerror', None) or error}", bad=True)
+            notify(self._screen.app, f"cannot write {path}: {getattr(error, 'strerror', None) or error}", bad=True)
         else:
             self._running = export, StepThread(export.step, self._report, self._report, "export")
 
     def _report(self, problem: str = "") -> None:
         """Report progress or a problem to the screen; called from the thread."""
-        self._screen.call_later(self._note, problem)
+        self._screen.call_later(self._on_report, problem)
 
-    def _note(self, problem: str) -> None:
+    def _on_report(self, problem: str) -> None:
         if self._running is None:
             return
         export = self._running[0]
         if problem or export.has_ended:
             self.close()
-            summary = f"exported {count_text(export.written, 'row')} to {sanitise(str(export.place))}"
-            failure = problem and f"cannot write {export.place}: {problem}"
+            summary = f"exported {count_text(export.written_count, 'row')} to {sanitise(str(export.target))}"
+            failure = problem and f"cannot write {export.target}: {problem}"
             notify(self._screen.app, failure or summary, bad=bool(problem))
         self._progressed()

@@ -1,4 +1,4 @@
-"""Findings: the violations in a capture by level and rule, the worst first; Enter leads to the frame."""
+"""Findings: the violations in a capture by level and rule, the worst first; Enter goes to the frame."""
 
 import time
 from collections.abc import Callable
@@ -14,7 +14,15 @@ from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.details.proof import proof_lines
 from mcpproxy.tui.messages import CaptureGrown, Checked, ProofRead
 from mcpproxy.tui.rows.finding_lines import finding_lines, progress_text, rule_lines
-from mcpproxy.tui.rows.finding_rows import COLUMNS, FindingRows, Group, Identity, Item, identity, list_items
+from mcpproxy.tui.rows.finding_rows import (
+    COLUMNS,
+    FindingGroup,
+    FindingItem,
+    FindingRows,
+    Identity,
+    identity,
+    list_items,
+)
 from mcpproxy.tui.safe_text import SafeText, notify
 from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
 from mcpproxy.tui.screens.list_screen import TO_DETAIL, TO_FILTER, ListScreen
@@ -27,9 +35,11 @@ from mcpproxy.tui.widgets.word_box import WordBox
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.spans import Span
 
-FEW: Final = 1000
-LATER_S: Final = 0.5
-NOTHING: Final = "nothing found"
+MAX_FINDINGS_AT_ONCE: Final = 1000
+"""With fewer findings, the lines are rebuilt whenever findings are added."""
+REBUILD_INTERVAL_S: Final = 0.5
+"""With more findings, the time between two rebuilds while the check continues, in seconds."""
+NO_FINDINGS_TEXT: Final = "nothing found"
 
 
 class FindingsScreen(ListScreen):
@@ -61,12 +71,12 @@ class FindingsScreen(ListScreen):
         self.box = WordBox("words, or a pattern for the rule such as id/*", of="findings", id="filter")
         self._row = capture.row
         self._rows = FindingRows()
-        self._unfolded: set[Group] = set()
-        self._spread: set[Identity] = set()
+        self._unfolded_groups: set[FindingGroup] = set()
+        self._spread_identities: set[Identity] = set()
         self._proofs = ThreadPoolExecutor(1, "proof")
-        self._listed: tuple[object, ...] = (None,)
+        self._listed_state: tuple[object, ...] = (None,)
         self._arranged_s = 0.0
-        self._detailed: object = None
+        self._detail_state: object = None
         bind_switches(self._bindings, "findings")
 
     @property
@@ -85,17 +95,17 @@ class FindingsScreen(ListScreen):
         yield Foot()
 
     def on_mount(self) -> None:
-        """Show the findings so far, with the cursor on the first in the row from which the screen was opened."""
+        """Show the findings so far, with the cursor on the first one of the row from which the screen was opened."""
         self.table.show(self._rows)
         self.table.focus()
-        row_findings = self.findings.kept_at(self._row) if self._row is not None else []
-        self._unfolded.update(Group(finding.level, finding.rule) for finding in row_findings)
-        self._spread |= set(map(identity, row_findings))
+        row_findings = self.findings.findings_at(self._row) if self._row is not None else []
+        self._unfolded_groups.update(FindingGroup(finding.level, finding.rule) for finding in row_findings)
+        self._spread_identities |= set(map(identity, row_findings))
         self.update_rows()
-        line = next((n for n, item in enumerate(self._rows.items) if item.finding in row_findings), None)
-        if line is not None:
+        first_line = next((n for n, item in enumerate(self._rows.items) if item.finding in row_findings), None)
+        if first_line is not None:
             self.has_moved = True
-            self.table.go(line)
+            self.table.go(first_line)
 
     def on_unmount(self) -> None:
         """Stop reading proofs."""
@@ -112,7 +122,7 @@ class FindingsScreen(ListScreen):
         return self.box.words
 
     @property
-    def item(self) -> Item | None:
+    def item(self) -> FindingItem | None:
         """The line at the cursor."""
         return self._rows.at(self.table.cursor)
 
@@ -131,12 +141,14 @@ class FindingsScreen(ListScreen):
         """Show the findings so far that match the words."""
         findings = self.findings
         state = (id(findings), sum(findings.counts.values()), self.words)
-        # Sorting thousands takes some 20 ms: too long to do it ten times a second.
-        is_late = (
-            findings.has_caught_up or self.words != self._listed[-1] or time.monotonic() - self._arranged_s >= LATER_S
+        # Sorting thousands of findings takes some 20 ms: too long to do it ten times a second.
+        is_due = (
+            findings.has_caught_up
+            or self.words != self._listed_state[-1]
+            or time.monotonic() - self._arranged_s >= REBUILD_INTERVAL_S
         )
-        if state != self._listed and (is_late or len(findings.kept) < FEW):
-            self._listed = state
+        if state != self._listed_state and (is_due or len(findings.kept_findings) < MAX_FINDINGS_AT_ONCE):
+            self._listed_state = state
             self._arrange()
         self.show_title()
 
@@ -147,11 +159,15 @@ class FindingsScreen(ListScreen):
     def _arrange(self) -> None:
         """Rebuild the lines. Once the user has moved the cursor, it stays on its line."""
         selected, self._arranged_s = self.item, time.monotonic()
-        self._rows.items = list(list_items(self.findings, self._rows.folded, self._unfolded, self.words, self._spread))
+        self._rows.items = list(
+            list_items(
+                self.findings, self._rows.folded_groups, self._unfolded_groups, self.words, self._spread_identities
+            )
+        )
         if selected is not None and self.has_moved:
-            where = next((n for n, item in enumerate(self._rows.items) if item.is_same(selected)), None)
-            if where is not None and where != self.table.cursor:
-                self.table.go(where)
+            line = next((n for n, item in enumerate(self._rows.items) if item.is_same(selected)), None)
+            if line is not None and line != self.table.cursor:
+                self.table.go(line)
         self.table.renew()
         if not self.has_moved and len(self._rows) > 1:
             self.table.cursor = 1  # the first finding, not its heading, so that Enter goes to its frame
@@ -166,25 +182,25 @@ class FindingsScreen(ListScreen):
         findings, tally = self.findings, self.findings.tally
         spans = list[Span]()
         if sum(tally):
-            spans.append(Span(f"  {sums(tally.errors, tally.warnings, tally.notes)}"))
+            spans.append(Span(f"  {tally_text(tally.errors, tally.warnings, tally.notes)}"))
         if self.words:
             spans.append(Span(f"  filter: {self.words}", "accent"))
         if findings.trouble:
             spans = [*spans, Span(f"  {findings.trouble}", "bad"), Span("  c: check again", "dim")]
         else:
-            far = progress_text(findings, len(self.reading.index))
-            spans.append(Span(f"  {far}", "dim"))
+            progress = progress_text(findings, len(self.reading.index))
+            spans.append(Span(f"  {progress}", "dim"))
         if findings.faults:
             spans.append(Span(f"  {count_text(len(findings.faults), 'rule')} failed: {findings.faults[0]}", "bad"))
         self.set_title(spans)
-        forgotten = self.query_one("#forgotten", SafeText)
-        forgotten.display = bool(findings.forgotten)
-        forgotten.show_lines([[Span(f"▲ {text}", "bad")] for text in findings.forgotten])
-        if self.words and findings.kept:
-            words = "no finding contains all of these words; Esc shows all"
+        forgotten_box = self.query_one("#forgotten", SafeText)
+        forgotten_box.display = bool(findings.forgotten)
+        forgotten_box.show_lines([[Span(f"▲ {text}", "bad")] for text in findings.forgotten])
+        if self.words and findings.kept_findings:
+            empty_text = "no finding contains all of these words; Esc shows all"
         else:
-            words = NOTHING if findings.has_caught_up else f"{NOTHING} so far"
-        self.query_one("#nothing", SafeText).show(words)
+            empty_text = NO_FINDINGS_TEXT if findings.has_caught_up else f"{NO_FINDINGS_TEXT} so far"
+        self.query_one("#nothing", SafeText).show(empty_text)
 
     # ---- keys
 
@@ -194,15 +210,15 @@ class FindingsScreen(ListScreen):
 
     @on(Table.RowSelected)
     def _choose(self) -> None:
-        """Go to the frame of a finding; on a heading, fold the group; on the line for the others, show the rest."""
+        """Go to the frame of a finding; on a heading, fold or unfold its group; on the line for others, show them."""
         item = self.item
         if item is None:
             return
         if item.finding is None:
             if item.is_head:
-                self.action_fold(item.group not in self._rows.folded)
+                self.action_fold(item.group not in self._rows.folded_groups)
             else:
-                self._more(item.group)
+                self._show_others(item.group)
             return
         row = self.findings.row(item.finding)
         if row is None:
@@ -210,33 +226,33 @@ class FindingsScreen(ListScreen):
             return
         self.app.show(row, finding=item.finding)
 
-    def _more(self, group: Group) -> None:
-        before = list(self._rows.items)
-        self._unfolded.add(group)
+    def _show_others(self, group: FindingGroup) -> None:
+        previous_items = list(self._rows.items)
+        self._unfolded_groups.add(group)
         self._arrange()
-        if self._rows.items == before:
+        if self._rows.items == previous_items:
             # Only the rows of the other findings are known, not their texts.
             self.app.select(f"rule:{group.rule}")
 
     def action_fold(self, fold: bool) -> None:
-        """Fold identical findings into one line, and then a rule, so that only its heading is shown; or unfold them."""
+        """Fold identical findings into one line, and the next time their rule into its heading; or unfold them."""
         item = self.item
         if item is None:
             return
         self.has_moved = True
         key = item.identity
         if key is not None and (item.is_spread if fold else item.times > 1):
-            (self._spread.discard if fold else self._spread.add)(key)
+            (self._spread_identities.discard if fold else self._spread_identities.add)(key)
             self._arrange()
             self._go_to(lambda line: line.identity == key)
             return
-        (self._rows.folded.add if fold else self._rows.folded.discard)(item.group)
+        (self._rows.folded_groups.add if fold else self._rows.folded_groups.discard)(item.group)
         self._arrange()
         if fold:
             self._go_to(lambda line: line.is_head and line.group == item.group)
 
-    def _go_to(self, is_wanted: Callable[[Item], bool]) -> None:
-        """Go to the first line of a kind, which exists."""
+    def _go_to(self, is_wanted: Callable[[FindingItem], bool]) -> None:
+        """Go to the first line that `is_wanted` accepts; there always is one."""
         self.table.go(next((n for n, line in enumerate(self._rows.items) if is_wanted(line)), 0))
 
     def action_filter(self) -> None:
@@ -244,7 +260,7 @@ class FindingsScreen(ListScreen):
         self.box.edit()
 
     def clear_filter(self) -> bool:
-        """Show all rows again; returns False if they are shown already."""
+        """Show all rows again; returns False if they all are shown already."""
         return self.box.clear_words()
 
     def action_rule(self) -> None:
@@ -254,7 +270,7 @@ class FindingsScreen(ListScreen):
             self.app.push_screen(RuleScreen(item.group.rule))
 
     def action_again(self) -> None:
-        """Check again, if the checking process has died."""
+        """Check again if the checking process has died."""
         if self.findings.trouble:
             self.app.check_again()
             self.update_rows()
@@ -263,28 +279,28 @@ class FindingsScreen(ListScreen):
 
     def on_resize(self) -> None:
         """Wrap lines for the new width."""
-        self._detailed = None
+        self._detail_state = None
         self._show()
 
     def _show(self) -> None:
         item = self.item
-        if item is None or (item.group, item.finding, self.size.width) == self._detailed:
+        if item is None or (item.group, item.finding, self.size.width) == self._detail_state:
             return
-        self._detailed = item.group, item.finding, self.size.width
+        self._detail_state = item.group, item.finding, self.size.width
         width, finding = max(10, self.size.width - 4), item.finding
         if finding is None:
             self.pane.show_lines(rule_lines(item.group.rule, width))
             return
         self.pane.show_lines(finding_lines(finding, width))
 
-        def read(wanted: object = self._detailed) -> None:
+        def read_proof(state: object = self._detail_state) -> None:
             # The cursor may have moved on since.
-            if self._detailed == wanted:
+            if self._detail_state == state:
                 self.post_message(
                     ProofRead(finding, finding_lines(finding, width, proof_lines(self.reading, finding, width)))
                 )
 
-        self._proofs.submit(read)
+        self._proofs.submit(read_proof)
 
     @on(ProofRead)
     def _proof_read(self, event: ProofRead) -> None:
@@ -292,7 +308,7 @@ class FindingsScreen(ListScreen):
             self.pane.renew_lines(event.lines)
 
 
-def sums(errors: int, warnings: int, notes: int) -> str:
+def tally_text(errors: int, warnings: int, notes: int) -> str:
     """The number of findings of each level, in words."""
     parts = ((errors, "error"), (warnings, "warning"), (notes, "note"))
     return " · ".join(count_text(count, noun) for count, noun in parts if count)

@@ -1,4 +1,4 @@
-"""Help: every key, on one page; those of the screen that it was opened from come first."""
+"""Help: every key on one page; the keys of the screen from which it was opened come first."""
 
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
@@ -16,24 +16,25 @@ from mcpproxy.wording.cells import cells
 from mcpproxy.wording.spans import Span
 from mcpproxy.wording.wrapping import wrapped
 
-WIDTH: Final = 104
-SHARE: Final = 96
-"""The maximum width, in percent of the terminal's width."""
-BORDERS: Final = 6
+MAX_WIDTH: Final = 104
+"""The maximum width of the page, in cells."""
+MAX_WIDTH_PERCENT: Final = 96
+"""The maximum width of the page, in percent of the terminal's width."""
+BORDERS_WIDTH: Final = 6
 """The width of the border, the padding and the scroll bar, in cells."""
-MARGIN: Final = 22
+KEYS_WIDTH: Final = 22
 """The width of the column with the keys, in cells."""
-LEAST: Final = 8
-"""The least width of the texts, in cells."""
+MIN_TEXT_WIDTH: Final = 8
+"""The minimum width of the texts, in cells."""
 
 
 class HelpRow(NamedTuple):
     """A row of the page."""
 
     keys: str
-    """The default keys; or the heading of a section."""
+    """The default keys, or the heading of a section."""
     text: str = ""
-    """What they do; empty for a heading."""
+    """What the keys do; empty for a heading."""
     names: str = ""
     """The names of these actions in `keys.toml`, in the same order; empty if the row is also about other actions."""
 
@@ -121,10 +122,10 @@ ROWS: Final = (
     HelpRow("→ ←", "to the server, to the client; ! breaks a rule, ✗ is not a message"),
 )
 _SIGNS: Final = {"escape": "Esc", "enter": "Enter", "left": "←", "right": "→", "tab": "Tab"}
-"""Keys that have other names on this page than in bindings."""
+"""The names on this page of keys that bindings call something else."""
 
 
-def in_force(row: HelpRow, keymap: Mapping[str, str]) -> str:
+def current_keys(row: HelpRow, keymap: Mapping[str, str]) -> str:
     """The current keys for the actions of a row."""
     names = row.names.split()
     if not any(name in keymap for name in names):
@@ -132,7 +133,7 @@ def in_force(row: HelpRow, keymap: Mapping[str, str]) -> str:
     return " ".join(keymap.get(name, key) for name, key in zip(names, row.keys.split(), strict=True))
 
 
-def help_of(name: str, word: str = "", keys: str = "") -> str:
+def help_text(name: str, word: str = "", keys: str = "") -> str:
     """What an action does, or an empty text if this page does not say.
 
     Args:
@@ -143,13 +144,13 @@ def help_of(name: str, word: str = "", keys: str = "") -> str:
     by_name = next((row.text for row in ROWS if name in row.names.split()), "")
     if by_name or not keys:
         return by_name
-    shown = {_SIGNS.get(key, key) for key in keys.split(",")}
-    own = (row for section in _sections() if _is_about(section, word) for row in section)
-    return next((row.text for row in own if not row.names and shown & set(row.keys.split())), "")
+    key_names = {_SIGNS.get(key, key) for key in keys.split(",")}
+    own_rows = (row for section in _sections() if _is_about(section, word) for row in section)
+    return next((row.text for row in own_rows if not row.names and key_names & set(row.keys.split())), "")
 
 
-def ordered(word: str) -> list[HelpRow]:
-    """The keys, those of a screen first; the screen is given by its word, such as `traffic`."""
+def ordered_rows(word: str) -> list[HelpRow]:
+    """All rows; the sections about the screen that `word` names, such as `traffic`, come first."""
     sections = sorted(_sections(), key=lambda section: not _is_about(section, word))
     return [row for section in sections for row in section]
 
@@ -169,7 +170,7 @@ def _is_about(section: Sequence[HelpRow], word: str) -> bool:
 
 
 class HelpScreen(ModalScreen[None]):
-    """The keys."""
+    """The page with all keys."""
 
     app: Host
 
@@ -182,7 +183,7 @@ class HelpScreen(ModalScreen[None]):
     ]
 
     def __init__(self, word: str) -> None:
-        """Create the page for a screen, given by its word."""
+        """Create the page for the screen that `word` names."""
         super().__init__()
         self._word = word
 
@@ -191,28 +192,30 @@ class HelpScreen(ModalScreen[None]):
         yield Pane(id="help")
 
     def on_mount(self) -> None:
-        """Focus it, so that it can be read."""
+        """Focus the page, so that keys scroll it."""
         self.query_one("#help", Pane).focus()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Fill it: long texts are wrapped."""
+        """Fill the page, and wrap long texts."""
         keymap: Mapping[str, str] = self.app.keys.keymap
-        more = [(keymap.get(entry.word, entry.key), entry.help or entry.word) for entry in entries()]
-        own = [(keys, name) for name, keys in keymap.items()]
+        screen_rows = [(keymap.get(entry.word, entry.key), entry.help or entry.word) for entry in entries()]
+        custom_keys = [(keys, name) for name, keys in keymap.items()]
         rows = [
-            *((in_force(row, keymap), row.text) for row in ordered(self._word)),
-            *([("screens of a capture", "")] if more else []),
-            *more,
-            *([("your keys, from keys.toml", "")] if own else []),
-            *own,
+            *((current_keys(row, keymap), row.text) for row in ordered_rows(self._word)),
+            *([("screens of a capture", "")] if screen_rows else []),
+            *screen_rows,
+            *([("your keys, from keys.toml", "")] if custom_keys else []),
+            *custom_keys,
         ]
-        room = min(WIDTH, event.size.width * SHARE // 100) - BORDERS
+        width = min(MAX_WIDTH, event.size.width * MAX_WIDTH_PERCENT // 100) - BORDERS_WIDTH
         lines: list[list[Span]] = []
         for keys, text in rows:
             if not text:
-                lines += [[Span(line, "accent")] for line in wrapped(keys, max(LEAST, room))]
+                lines += [[Span(line, "accent")] for line in wrapped(keys, max(MIN_TEXT_WIDTH, width))]
                 continue
-            key_lines = list(wrapped(keys, MARGIN - 3))
-            for key, line in zip_longest(key_lines, wrapped(text, max(LEAST, room - MARGIN)), fillvalue=""):
-                lines.append([Span(f"  {key}{' ' * (MARGIN - 2 - cells(key))}"), Span(line, "dim")])
+            key_lines = list(wrapped(keys, KEYS_WIDTH - 3))
+            for key, line in zip_longest(
+                key_lines, wrapped(text, max(MIN_TEXT_WIDTH, width - KEYS_WIDTH)), fillvalue=""
+            ):
+                lines.append([Span(f"  {key}{' ' * (KEYS_WIDTH - 2 - cells(key))}"), Span(line, "dim")])
         self.query_one("#help", Pane).show_lines(lines)

@@ -10,19 +10,19 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 
 from analysis.conversation.durations import octave_ns
-from analysis.protocol.methods import OPENING
+from analysis.protocol.methods import OPENING_METHODS
 from mcpproxy.sanitise import sanitise
-from mcpproxy.tui.data.latencies import Figures, Latencies
+from mcpproxy.tui.data.latencies import KindFigures, Latencies
 from mcpproxy.tui.messages import CaptureGrown, Progressed
 from mcpproxy.tui.rows.latency_lines import (
-    ABANDONED,
+    ABANDONED_COLUMN,
     BUCKET_COLUMNS,
     BucketRows,
     abandoned_cell,
     bucket_filter,
     buckets_of,
     columns_with,
-    course_lines,
+    over_time_lines,
 )
 from mcpproxy.tui.safe_text import SafeText, notify
 from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
@@ -31,31 +31,31 @@ from mcpproxy.tui.screens.list_screen import TO_DETAIL, TO_SORT, descending
 from mcpproxy.tui.widgets.clickable_line import ClickableLine
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.table import Column, MemoryRows, Table, TableLine
-from mcpproxy.wording.blocks import shape
+from mcpproxy.wording.blocks import distribution_text
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.spans import Span
-from mcpproxy.wording.units import brief
+from mcpproxy.wording.units import brief_duration
 
-SHAPE: Final = 10
+SHAPE_WIDTH: Final = 10
 """The width of a distribution in a row, in cells."""
 COLUMNS: Final = (
     Column("call", "method / name", 20, stretch=True),
-    Column("asked", "n", 7, right=True),
-    Column("errors", "err", 5, right=True, drop=1),
-    ABANDONED,
-    Column("p50", "p50", 6, right=True, drop=2),
-    Column("p90", "p90", 6, right=True, drop=6),
-    Column("p95", "p95", 6, right=True),
-    Column("p99", "p99", 6, right=True, drop=4),
-    Column("most", "max", 6, right=True, drop=3),
-    Column("shape", "shape", SHAPE, drop=5),
+    Column("asked", "n", 7, is_right_aligned=True),
+    Column("errors", "err", 5, is_right_aligned=True, drop=1),
+    ABANDONED_COLUMN,
+    Column("p50", "p50", 6, is_right_aligned=True, drop=2),
+    Column("p90", "p90", 6, is_right_aligned=True, drop=6),
+    Column("p95", "p95", 6, is_right_aligned=True),
+    Column("p99", "p99", 6, is_right_aligned=True, drop=4),
+    Column("most", "max", 6, is_right_aligned=True, drop=3),
+    Column("shape", "shape", SHAPE_WIDTH, drop=5),
 )
-NAME: Final = 200
+MAX_NAME_CHARS: Final = 200
 """The maximum length of a method with its name, in characters."""
 
 
-class LatencyRows(MemoryRows[Figures]):
-    """The rows: kinds of requests, sorted."""
+class LatencyRows(MemoryRows[KindFigures]):
+    """Kinds of requests as the rows of a table."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -63,20 +63,20 @@ class LatencyRows(MemoryRows[Figures]):
         """The octaves of the axis that all shapes share; None if each has its own."""
 
     def line(self, row: int) -> TableLine:
-        """One kind."""
+        """The cells of a kind."""
         figures = self.items[row]
         return TableLine(
             {
-                "call": (Span(sanitise(figures.call.text, NAME)),),
-                "asked": (Span(f"{figures.asked:,}"),),
+                "call": (Span(sanitise(figures.kind.text, MAX_NAME_CHARS)),),
+                "asked": (Span(f"{figures.requests:,}"),),
                 "errors": (Span(f"{figures.errors:,}", "bad" if figures.errors else "dim"),),
                 "abandoned": abandoned_cell(figures.abandoned),
-                "p50": (Span(brief(figures.p50_ns)),),
-                "p90": (Span(brief(figures.p90_ns)),),
-                "p95": (Span(brief(figures.p95_ns), "accent"),),
-                "p99": (Span(brief(figures.p99_ns)),),
-                "most": (Span(brief(figures.most_ns)),),
-                "shape": (Span(shape(figures.octaves, SHAPE, self.axis), "accent"),),
+                "p50": (Span(brief_duration(figures.p50_ns)),),
+                "p90": (Span(brief_duration(figures.p90_ns)),),
+                "p95": (Span(brief_duration(figures.p95_ns), "accent"),),
+                "p99": (Span(brief_duration(figures.p99_ns)),),
+                "most": (Span(brief_duration(figures.max_ns)),),
+                "shape": (Span(distribution_text(figures.octaves, SHAPE_WIDTH, self.axis), "accent"),),
             }
         )
 
@@ -103,26 +103,22 @@ class LatencyScreen(CaptureScreen):
     LIST = "#latency"
     SORTS = ("n", "err", "p50", "p90", "p95", "p99", "max", "name")
     SORT_COLUMNS: ClassVar[Mapping[str, str]] = {
-        column.name: column.title for column in COLUMNS[1:-1] if column is not ABANDONED
+        column.name: column.title for column in COLUMNS[1:-1] if column is not ABANDONED_COLUMN
     } | {"call": "name"}
 
     def __init__(self, capture: OpenCapture) -> None:
-        """Create the screen of a capture.
-
-        Args:
-            capture: the capture.
-        """
+        """Create the screen of a capture."""
         super().__init__(capture.reading)
         self.latencies = Latencies(capture.reading)
         self._rows, self._buckets = LatencyRows(), BucketRows()
         self._shares_axis = False
-        self._shown: object = None
-        self._distributed: Future[None] | None = None
-        """The future that keys for the histogram wait for, while the row at the cursor has no histogram yet."""
+        self._drawn_state: object = None
+        self._histogram_wait: Future[None] | None = None
+        """Ends the wait of keys that are meant for the histogram; None unless keys wait for one."""
         bind_switches(self._bindings, "latency")
 
     def compose(self) -> ComposeResult:
-        """The kinds, and the distribution of one."""
+        """The kinds of requests, and the distribution of one of them."""
         yield ClickableLine(id="title")
         yield Table(COLUMNS, id="latency")
         yield SafeText(id="kind")
@@ -137,7 +133,7 @@ class LatencyScreen(CaptureScreen):
         self.histogram.show(self._buckets)
         self.table.focus()
         self.update_rows()
-        self.begin(self.latencies.step, "latency")
+        self.start_thread(self.latencies.step, "latency")
 
     @property
     def histogram(self) -> Table:
@@ -145,7 +141,7 @@ class LatencyScreen(CaptureScreen):
         return self.query_one("#buckets", Table)
 
     @property
-    def selected(self) -> Figures | None:
+    def selected(self) -> KindFigures | None:
         """The kind at the cursor."""
         return self._rows.at(self.table.cursor)
 
@@ -159,42 +155,44 @@ class LatencyScreen(CaptureScreen):
     @on(Progressed)
     def update_rows(self) -> None:
         """Show the figures so far."""
-        rows = self.latencies.rows if self._shares_axis else ()
-        octaves = {octave for figures in rows for octave in figures.octaves}
-        is_abandoned = any(figures.abandoned for figures in self.latencies.rows)
-        self.table.set_columns(columns_with(COLUMNS, is_abandoned=is_abandoned))
+        scaled_rows = self.latencies.rows if self._shares_axis else ()
+        octaves = {octave for figures in scaled_rows for octave in figures.octaves}
+        has_abandoned = any(figures.abandoned for figures in self.latencies.rows)
+        self.table.set_columns(columns_with(COLUMNS, is_abandoned=has_abandoned))
         self._rows.axis = (min(octaves), max(octaves)) if octaves else None
-        self.put(self._rows, sorted(self.latencies.rows, key=self._order), key=lambda figures: figures.number)
+        self.replace_rows(self._rows, sorted(self.latencies.rows, key=self._order), key=lambda figures: figures.number)
         self.show_title()
         self._show_kind()
 
-    def _order(self, figures: Figures) -> tuple[int, str]:
+    def _order(self, figures: KindFigures) -> tuple[int, str]:
         values: dict[str, int | None] = {
-            "n": figures.asked,
+            "n": figures.requests,
             "err": figures.errors,
             "p50": figures.p50_ns,
             "p90": figures.p90_ns,
             "p95": figures.p95_ns,
             "p99": figures.p99_ns,
-            "max": figures.most_ns,
+            "max": figures.max_ns,
         }
-        return descending(values.get(self.order, 0), figures.call.text)
+        return descending(values.get(self.order, 0), figures.kind.text)
 
     def show_title(self) -> None:
         """Update the title to match the screen."""
         rows, reading = self._rows.items, self.reading
-        answered, late = sum(figures.answered for figures in rows), sum(figures.late for figures in rows)
-        responses = f"{count_text(answered, 'response')}{_in_time(late)}{_late(late)}"
+        answered_count, late_count = sum(figures.answered for figures in rows), sum(figures.late for figures in rows)
+        responses = f"{count_text(answered_count, 'response')}{_in_time_text(late_count)}{_late_text(late_count)}"
         spans = list[Span]()
         if self._rows.axis is not None:
             low, high = self._rows.axis
-            spans.append(Span(f"  shapes {brief(octave_ns(low)[0])}–{brief(octave_ns(high)[1])}", "dim"))
+            spans.append(
+                Span(f"  shapes {brief_duration(octave_ns(low)[0])}–{brief_duration(octave_ns(high)[1])}", "dim")
+            )
         spans.append(Span(f"  {count_text(len(rows), 'kind')} of requests, {responses}", "dim"))
         spans.append(Span(f"  by {self.order}", "dim"))
         if reading.is_live and reading.index.tail.is_at_end:
             spans.append(Span("  ● live", "accent"))
         elif not reading.has_ended:
-            spans.append(Span(f"  {100 * reading.understood // max(1, len(reading.index))}% …", "accent"))
+            spans.append(Span(f"  {100 * reading.interpreted_count // max(1, len(reading.index))}% …", "accent"))
         self.set_title(spans)
 
     # ---- one kind
@@ -205,33 +203,33 @@ class LatencyScreen(CaptureScreen):
 
     def on_resize(self) -> None:
         """Redraw the bars for the new width."""
-        self._shown = None
+        self._drawn_state = None
         self._show_kind()
 
     def _show_kind(self) -> None:
         figures = self.selected
-        self.latencies.choose(figures.number if figures is not None else None)
+        self.latencies.choose_kind(figures.number if figures is not None else None)
         self._draw_kind(figures)
-        if self._distributed is not None and self._has_distribution:
-            self._distributed.set_result(None)
-            self._distributed = None
+        if self._histogram_wait is not None and self._has_distribution:
+            self._histogram_wait.set_result(None)
+            self._histogram_wait = None
 
     @property
     def _has_distribution(self) -> bool:
-        """Whether the histogram of the row at the cursor is shown, or it has none."""
+        """Whether the histogram of the row at the cursor is available; true if there is no row."""
         figures, distribution = self.selected, self.latencies.distribution
         if figures is None:
             return True
         return distribution is not None and distribution.number == figures.number
 
-    def _draw_kind(self, figures: Figures | None) -> None:
+    def _draw_kind(self, figures: KindFigures | None) -> None:
         distribution = self.latencies.distribution
         if figures is None or distribution is None or distribution.number != figures.number:
             distribution = None
-        wanted = (figures, distribution, self.size.width, self.reading.has_ended)
-        if wanted == self._shown:
+        state = (figures, distribution, self.size.width, self.reading.has_ended)
+        if state == self._drawn_state:
             return
-        self._shown = wanted
+        self._drawn_state = state
         course, kind = self.query_one("#course", SafeText), self.query_one("#kind", SafeText)
         width = max(10, self.size.width - 4)
         self._buckets.fill(buckets_of(distribution.octaves) if distribution is not None else (), width)
@@ -240,12 +238,15 @@ class LatencyScreen(CaptureScreen):
             kind.show([Span("no request so far" if not self.reading.has_ended else "no requests", "dim")])
             course.show("")
             return
-        more = "" if distribution is not None and distribution.is_whole else " …"
-        responses = f"{count_text(figures.answered, 'response')}{_in_time(figures.late)}"
-        abandoned = f", {figures.abandoned:,} abandoned" if figures.abandoned else ""
-        text = f"  {responses} to {count_text(figures.asked, 'request')}{_late(figures.late)}{abandoned}{more}"
-        kind.show([Span(sanitise(figures.call.text, NAME), "accent"), Span(text, "dim")])
-        course.show_lines(() if distribution is None else course_lines(distribution, width))
+        ellipsis = "" if distribution is not None and distribution.is_whole else " …"
+        responses = f"{count_text(figures.answered, 'response')}{_in_time_text(figures.late)}"
+        abandoned_text = f", {figures.abandoned:,} abandoned" if figures.abandoned else ""
+        text = (
+            f"  {responses} to "
+            f"{count_text(figures.requests, 'request')}{_late_text(figures.late)}{abandoned_text}{ellipsis}"
+        )
+        kind.show([Span(sanitise(figures.kind.text, MAX_NAME_CHARS), "accent"), Span(text, "dim")])
+        course.show_lines(() if distribution is None else over_time_lines(distribution, width))
 
     # ---- keys
 
@@ -253,8 +254,8 @@ class LatencyScreen(CaptureScreen):
         """Move to the histogram; keys wait until it is shown."""
         self.histogram.focus()
         if not self._has_distribution:
-            self._distributed = Future()
-            self.app.key_queue.wait_for(self._distributed)
+            self._histogram_wait = Future()
+            self.app.key_queue.wait_for(self._histogram_wait)
 
     def action_axis(self) -> None:
         """Let the shapes of all rows share one axis, or give each its own again."""
@@ -264,24 +265,24 @@ class LatencyScreen(CaptureScreen):
     @on(Table.RowSelected, "#latency")
     def _choose(self) -> None:
         """Show the traffic of one kind."""
-        self._select("")
+        self._select_traffic("")
 
     @on(Table.RowSelected, "#buckets")
     def _choose_bucket(self) -> None:
         """Show the calls of the kind whose latency is in the bucket."""
         bucket = self._buckets.at(self.histogram.cursor)
         if bucket is not None and bucket.responses:
-            self._select(f" {bucket_filter(bucket)}")
+            self._select_traffic(f" {bucket_filter(bucket)}")
         else:
             notify(self.app, "no response took that long")
 
-    def _select(self, more: str) -> None:
+    def _select_traffic(self, extra_terms: str) -> None:
         figures = self.selected
-        text = figures.call.filter if figures is not None else None
+        text = figures.kind.filter_expression if figures is not None else None
         if text is None:
             notify(self.app, "no filter can select all these kinds")
         else:
-            self.app.select(text + more)
+            self.app.select(text + extra_terms)
 
     def action_slowest(self) -> None:
         """Go to the slowest call of the kind at the cursor."""
@@ -291,23 +292,23 @@ class LatencyScreen(CaptureScreen):
         """Go to the slowest call of all kinds."""
         self._go_to_slowest(list(self.latencies.rows))
 
-    def _go_to_slowest(self, candidates: list[Figures]) -> None:
-        answered = [figures for figures in candidates if figures.slowest is not None]
-        # A request that opens a session includes the start of the server, and counts only if there is nothing else.
-        calls = [figures for figures in answered if figures.call.method not in OPENING]
-        slowest = max(calls or answered, key=lambda figures: figures.most_ns or 0, default=None)
-        if slowest is None or slowest.slowest is None:
+    def _go_to_slowest(self, candidates: list[KindFigures]) -> None:
+        answered_kinds = [figures for figures in candidates if figures.slowest is not None]
+        # The latency of a request that opens a session includes the start of the server: it counts only without others.
+        later_kinds = [figures for figures in answered_kinds if figures.kind.method not in OPENING_METHODS]
+        slowest_kind = max(later_kinds or answered_kinds, key=lambda figures: figures.max_ns or 0, default=None)
+        if slowest_kind is None or slowest_kind.slowest is None:
             notify(self.app, "there is no response")
             return
-        self.app.show(self.reading.calls.request[slowest.slowest], is_detailed=True)
+        self.app.show(self.reading.calls.request[slowest_kind.slowest], is_detailed=True)
 
 
-def _in_time(late: int) -> str:
+def _in_time_text(late: int) -> str:
     return " in time" if late else ""
 
 
-def _late(late: int) -> str:
-    """How many responses are not counted, because their calls had been cancelled before."""
+def _late_text(late: int) -> str:
+    """The number of late responses, which the figures leave out, in words."""
     return f", {late:,} late" if late else ""
 
 

@@ -61,7 +61,7 @@ class ListScreen(TitledScreen):
         return self.query_one(self.DETAIL, Pane)
 
     def update_rows(self) -> None:
-        """Show the rows as they are now, in their order."""
+        """Show the current rows in the current order."""
         self.table.renew()
 
     def display_table(self, *, is_shown: bool) -> None:
@@ -70,13 +70,15 @@ class ListScreen(TitledScreen):
         if is_shown and self.focused is None:
             self.table.focus()
 
-    def put(self, rows: MemoryRows[T], items: Sequence[T], key: Callable[[T], object]) -> None:
+    def replace_rows(self, rows: MemoryRows[T], items: Sequence[T], key: Callable[[T], object]) -> None:
         """Replace the rows. Once the user has moved the cursor, it stays on the row with the same key."""
         selected = rows.at(self.table.cursor)
         rows.items = items
         if self.has_moved and selected is not None:
-            wanted = key(selected)
-            self.table.cursor = next((n for n, item in enumerate(items) if key(item) == wanted), self.table.cursor)
+            selected_key = key(selected)
+            self.table.cursor = next(
+                (n for n, item in enumerate(items) if key(item) == selected_key), self.table.cursor
+            )
         self.table.renew()
 
     @on(Table.RowHighlighted)
@@ -129,7 +131,7 @@ class ListScreen(TitledScreen):
         return False
 
     def clear_filter(self) -> bool:
-        """Show all rows again; returns False if the screen was opened with just these."""
+        """Show all rows again; returns False if no filter was applied since the screen was opened."""
         return False
 
     def leave(self) -> None:

@@ -21,7 +21,7 @@ from mcpproxy.wording.spans import Span
 
 
 class PeersScreen(TitledScreen):
-    """Both sides of one capture."""
+    """The client and the server of one capture."""
 
     DEFAULT_CSS = """
     PeersScreen {
@@ -38,14 +38,14 @@ class PeersScreen(TitledScreen):
         """Create the screen of a capture.
 
         Args:
-            capture: the capture; of several handshakes, the last one before its row is shown.
+            capture: the capture; of several handshakes, the screen shows the last one before the row at the cursor.
         """
         super().__init__()
         self.reading, self.entry = capture.reading, capture.row
-        self._said: list[PeerInfo] = []
-        self._read_from = -1
-        """How many exchanges were known when the introductions were last read."""
-        self._reader = ThreadPoolExecutor(1, "peers")
+        self._peers: list[PeerInfo] = []
+        self._settled_when_read = -1
+        """The number of settled calls when the introductions were last read."""
+        self._thread = ThreadPoolExecutor(1, "peers")
         bind_switches(self._bindings, "peers")
 
     @property
@@ -66,29 +66,29 @@ class PeersScreen(TitledScreen):
 
     def on_unmount(self) -> None:
         """Stop reading."""
-        self._reader.shutdown(wait=False, cancel_futures=True)
+        self._thread.shutdown(wait=False, cancel_futures=True)
 
     @on(CaptureGrown)
     @on(events.ScreenResume)
     def _read(self) -> None:
-        """Read the introductions, in a thread; again while they may be incomplete."""
+        """Read the introductions in a thread, unless they are complete or there is nothing new to read."""
         self.show_title()
-        settled = len(self.reading.calls.settled)
-        is_complete = any(said.side == "server" for said in self._said)
-        if settled == self._read_from or (is_complete and self.entry is not None):
+        settled_count = len(self.reading.calls.settled)
+        is_complete = any(peer.side == "server" for peer in self._peers)
+        if settled_count == self._settled_when_read or (is_complete and self.entry is not None):
             return
-        self._read_from = settled
+        self._settled_when_read = settled_count
 
-        def read() -> None:
+        def read_introductions() -> None:
             self.post_message(PeersRead(introductions(self.reading, self.entry)))
 
-        self.app.key_queue.wait_for(self._reader.submit(read))
+        self.app.key_queue.wait_for(self._thread.submit(read_introductions))
 
     @on(PeersRead)
     def _peers_read(self, event: PeersRead) -> None:
-        said = [introduction for introduction in event.said if isinstance(introduction, PeerInfo)]
-        if said != self._said:
-            self._said = said
+        peers = [introduction for introduction in event.introductions if isinstance(introduction, PeerInfo)]
+        if peers != self._peers:
+            self._peers = peers
         self._draw()
 
     def on_resize(self) -> None:
@@ -97,13 +97,13 @@ class PeersScreen(TitledScreen):
         self._draw()
 
     def _draw(self) -> None:
-        nothing = (
+        empty_text = (
             "neither side has said anything about itself yet"
             if not self.reading.has_ended
             else "neither side says anything about itself"
         )
-        lines: Lines = peer_lines(self._said, self.size.width - 4)
-        self.query_one(Pane).renew_lines(lines or [[Span(nothing, "dim")]])
+        lines: Lines = peer_lines(self._peers, self.size.width - 4)
+        self.query_one(Pane).renew_lines(lines or [[Span(empty_text, "dim")]])
 
     def show_title(self) -> None:
         """Update the title to match the screen."""
@@ -112,7 +112,9 @@ class PeersScreen(TitledScreen):
         if revisions:
             spans.append(Span(f"  {revisions} in use", "dim"))
         if not self.reading.has_ended and not self.reading.is_live:
-            spans.append(Span(f"  {100 * self.reading.understood // max(1, len(self.reading.index))}% …", "accent"))
+            spans.append(
+                Span(f"  {100 * self.reading.interpreted_count // max(1, len(self.reading.index))}% …", "accent")
+            )
         self.set_title(spans)
 
 

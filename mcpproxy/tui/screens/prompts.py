@@ -50,19 +50,19 @@ class LineScreen(ModalScreen[str | None]):
         self.query_one(FilterBox).open(self._text)
 
     @on(Input.Submitted)
-    def _take(self, event: Input.Submitted) -> None:
+    def _accept(self, event: Input.Submitted) -> None:
         event.stop()
         self.dismiss(event.value)
 
     @on(FilterBox.Cancelled)
-    def _leave(self) -> None:
+    def _cancel(self) -> None:
         self.dismiss(None)
 
 
 class ChoiceScreen(ModalScreen[CopyForm | None]):
     """Prompts for one of several forms, by key; returns None if cancelled."""
 
-    # In a tiny terminal, a scroll bar would take so much room that it is no longer needed, and so come and go for ever.
+    # In a tiny terminal, a scroll bar would take so much room that none is needed, and would come and go for ever.
     DEFAULT_CSS = """
     ChoiceScreen { align: center bottom; background: $background 30%; overflow: hidden; }
     ChoiceScreen SafeText { max-height: 100%; height: auto; }
@@ -86,7 +86,7 @@ class ChoiceScreen(ModalScreen[CopyForm | None]):
         yield SafeText(id="forms")
 
     def on_mount(self) -> None:
-        """Show them."""
+        """Show the forms."""
         hint = ", a capital letter writes a file" if self._to_file else ""
         rows: list[list[Span]] = [[Span(self._label, "accent"), Span(f"   Esc cancels{hint}", "dim")]]
         width = max((cells(form.word) for form in self._forms), default=0)
@@ -109,7 +109,7 @@ class ChoiceScreen(ModalScreen[CopyForm | None]):
         form = next((form for form in self._forms if form.text and (is_first or form.key == event.character)), None)
         if form is None and self._to_file:
             form = next((form for form in self._forms if form.text and form.key.upper() == event.character), None)
-            form = form._replace(to_file=True) if form is not None else None
+            form = form._replace(wants_file=True) if form is not None else None
         if form is not None:
             event.stop()
             self.dismiss(form)

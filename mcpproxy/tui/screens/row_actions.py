@@ -1,4 +1,4 @@
-"""Actions on the row at the cursor: the pages of its rules, copying it, saving attachments."""
+"""Actions on the row at the cursor: showing the pages of its rules, copying it, saving its attachments."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,17 +17,17 @@ from mcpproxy.tui.text.content import Attachment
 from mcpproxy.tui.text.rows import row_text
 
 WIDTH: Final = 80
-"""The width, in cells, of a line of a text that is read only for its attachments."""
+"""The width of lines, in cells, when a text is laid out only to find its attachments."""
 
 
 class RowActions:
     """What a screen with rows of a capture can do with one of them. A thread reads the row from the file."""
 
     def __init__(self, screen: TitledScreen, reading: Reading, entry: Callable[[], int | None]) -> None:
-        """Start; no row is read yet.
+        """Create the actions; no row is read yet.
 
         Args:
-            screen: the screen above which questions are asked.
+            screen: the screen over which prompts appear.
             reading: the capture.
             entry: returns the entry at the cursor.
         """
@@ -35,11 +35,11 @@ class RowActions:
         self._thread = ThreadPoolExecutor(1, "files")
 
     def close(self) -> None:
-        """Cancel work in progress."""
+        """Cancel work that has not begun."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def read(self, work: Callable[[int], None]) -> None:
-        """Run a function on the row at the cursor in the thread, which reads the file; keys wait for it."""
+    def run_on_row(self, work: Callable[[int], None]) -> None:
+        """Call `work` with the entry at the cursor, in the thread that reads the file; keys wait for it."""
         entry = self._entry()
         if entry is None:
             notify(self._screen.app, "nothing is selected")
@@ -51,9 +51,11 @@ class RowActions:
     def show_rules(self) -> None:
         """Show the pages of the rules with findings in the row, the worst first."""
         entry, findings = self._entry(), self._reading.findings
-        kept = sorted(findings.kept_at(entry), key=lambda finding: -finding.level) if entry is not None else []
-        others = findings.rules_at(entry) if entry is not None else ()
-        rules = dict.fromkeys([*(finding.rule for finding in kept), *others])
+        kept_findings = (
+            sorted(findings.findings_at(entry), key=lambda finding: -finding.level) if entry is not None else []
+        )
+        other_rules = findings.rules_at(entry) if entry is not None else ()
+        rules = dict.fromkeys([*(finding.rule for finding in kept_findings), *other_rules])
         if rules:
             self._screen.app.push_screen(RuleScreen(*rules))
         else:
@@ -64,14 +66,14 @@ class RowActions:
     def copy(self) -> None:
         """Copy the row, in a chosen form."""
 
-        def work(entry: int) -> None:
+        def list_forms(entry: int) -> None:
             try:
                 choices = forms(self._reading, entry)
             except OSError as error:
                 choices = [CopyForm("", "", "", error.strerror or str(error))]
             self._screen.call_later(self._choose, choices)
 
-        self.read(work)
+        self.run_on_row(list_forms)
 
     def _choose(self, choices: Sequence[CopyForm]) -> None:
         if not any(form.text for form in choices):
@@ -88,16 +90,16 @@ class RowActions:
     def save(self) -> None:
         """Save an image, a sound or a blob of the row to a new file."""
 
-        def work(entry: int) -> None:
+        def find_attachments(entry: int) -> None:
             try:
-                writing = row_text(self._reading, entry, WIDTH)
+                text = row_text(self._reading, entry, WIDTH)
             except OSError:
-                writing = None
+                text = None
             seq = self._reading.index.entry(entry).seq
-            attachments = writing.attachments if writing is not None else ()
+            attachments = text.attachments if text is not None else ()
             self._screen.call_later(self._choose_attachment, seq, attachments)
 
-        self.read(work)
+        self.run_on_row(find_attachments)
 
     def _choose_attachment(self, seq: int, attachments: Sequence[Attachment]) -> None:
         if len(attachments) <= 1:
@@ -106,24 +108,26 @@ class RowActions:
             if not attachments:
                 notify(self._screen.app, "this row has no image, sound or blob")
             return
-        # Only as many as there are digits can be chosen here.
-        forms = [CopyForm(str(n), attachment.words, str(n)) for n, attachment in enumerate(attachments[:9], 1)]
+        # Each attachment is chosen by a digit.
+        choices = [CopyForm(str(n), attachment.summary, str(n)) for n, attachment in enumerate(attachments[:9], 1)]
 
-        def take(form: CopyForm | None) -> None:
+        def save_choice(form: CopyForm | None) -> None:
             if form is not None:
                 self._save_to(seq, f"-{form.key}", attachments[int(form.key) - 1])
 
-        self._screen.app.push_screen(ChoiceScreen("save", forms), take)
+        self._screen.app.push_screen(ChoiceScreen("save", choices), save_choice)
 
-    def _save_to(self, seq: int, place: str, attachment: Attachment) -> None:
+    def _save_to(self, seq: int, suffix: str, attachment: Attachment) -> None:
         """Prompt for a file and save an attachment to it."""
 
-        def take(name: str | None) -> None:
+        def save_as(name: str | None) -> None:
             if name and name.strip():
-                self._thread.submit(lambda: self._screen.call_later(self._say, save(attachment, name.strip())))
+                self._thread.submit(
+                    lambda: self._screen.call_later(self._report_result, save(attachment, name.strip()))
+                )
 
-        default = f"{safe_name(self._reading.name)}-{seq}{place}.{attachment.ending}"
-        self._screen.app.push_screen(LineScreen(f"save {attachment.words} to", default), take)
+        default_name = f"{safe_name(self._reading.name)}-{seq}{suffix}.{attachment.extension}"
+        self._screen.app.push_screen(LineScreen(f"save {attachment.summary} to", default_name), save_as)
 
-    def _say(self, outcome: SaveResult) -> None:
-        notify(self._screen.app, outcome.words, bad=outcome.is_bad)
+    def _report_result(self, outcome: SaveResult) -> None:
+        notify(self._screen.app, outcome.message, bad=outcome.is_bad)

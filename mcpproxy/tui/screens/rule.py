@@ -1,4 +1,4 @@
-"""Rule: the page of a rule, as `mcpproxy rule` prints it, or those of several, one below the other."""
+"""Rule: the page of a rule, as `mcpproxy rule` prints it, or the pages of several rules, one below the other."""
 
 from typing import ClassVar
 
@@ -22,7 +22,7 @@ class RuleScreen(ModalScreen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,r", "app.pop_screen", "back", id="back")]
 
     def __init__(self, *rules: str) -> None:
-        """Create the pages of rules, given by their ids."""
+        """Create the pages of the rules with these ids."""
         super().__init__()
         self.rules = rules
 
@@ -31,11 +31,11 @@ class RuleScreen(ModalScreen[None]):
         yield Pane(id="page")
 
     def on_mount(self) -> None:
-        """Focus it, so that it can be read."""
+        """Focus the page, so that keys scroll it."""
         self.query_one("#page", Pane).focus()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Fill it."""
+        """Fill the page, and wrap its lines."""
         width = min(84, event.size.width * 96 // 100) - 5
         lines: list[list[Span]] = []
         for rule in self.rules:

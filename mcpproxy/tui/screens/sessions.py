@@ -15,12 +15,12 @@ from analysis.conversation.call import ABANDONED_NS
 from analysis.summary import Summary
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.capture_list import CaptureList, ListedCapture, short_name
-from mcpproxy.tui.data.checking import Counting
+from mcpproxy.tui.data.checking import FindingCounter
 from mcpproxy.tui.data.findings import Findings
 from mcpproxy.tui.data.step_thread import StepThread
 from mcpproxy.tui.messages import CaptureUnreadable, Checked, ListChanged, OpenRequested
 from mcpproxy.tui.safe_text import SafeText, notify
-from mcpproxy.tui.screen_entries import bind
+from mcpproxy.tui.screen_entries import bind_screens
 from mcpproxy.tui.screens.deletion import Deletion
 from mcpproxy.tui.screens.list_screen import TO_FILTER, TO_SORT, ListScreen
 from mcpproxy.tui.widgets.clickable_line import ClickableLine
@@ -37,16 +37,16 @@ COLUMNS: Final = (
     Column("client", "client", 10, stretch=2, drop=3),
     Column("transport", "via", 5, drop=9),
     Column("revision", "revision", 10, drop=4),
-    Column("age", "age", 7, right=True, drop=2),
-    Column("frames", "frames", 7, right=True, drop=1),
-    Column("errors", "err", 4, right=True, drop=1),
-    Column("findings", "find", 5, right=True, drop=6),
-    Column("p95", "p95", 6, right=True, drop=5),
+    Column("age", "age", 7, is_right_aligned=True, drop=2),
+    Column("frames", "frames", 7, is_right_aligned=True, drop=1),
+    Column("errors", "err", 4, is_right_aligned=True, drop=1),
+    Column("findings", "find", 5, is_right_aligned=True, drop=6),
+    Column("p95", "p95", 6, is_right_aligned=True, drop=5),
     Column("traffic", "traffic", len("abandoned"), stretch=1, drop=7),
-    Column("lasted", "lasted", 7, right=True, drop=8),
+    Column("lasted", "lasted", 7, is_right_aligned=True, drop=8),
     Column("capture", "capture", 30, drop=10),
 )
-COUNT_S: Final = 0.3
+COUNT_INTERVAL_S: Final = 0.3
 """How long a session must be selected before its findings are counted, so that passing over it costs nothing."""
 MAX_COUNTABLE_FRAMES: Final = 20_000
 """The maximum number of frames of a capture whose findings are counted although it is not selected."""
@@ -54,38 +54,38 @@ _UNKNOWN: Final = (Span("…", "dim"),)
 
 
 class SessionRows(MemoryRows[ListedCapture]):
-    """The rows: captures, sorted and filtered."""
+    """Captures as the rows of a table, sorted and filtered."""
 
     def __init__(self, capture_list: CaptureList, findings: Callable[[Path], Findings | None]) -> None:
         """Start without rows.
 
         Args:
             capture_list: the captures.
-            findings: returns the findings of a capture that is being checked, or was.
+            findings: returns the findings of a capture that is being checked or was checked.
         """
         super().__init__()
-        self._shelf = capture_list
+        self._capture_list = capture_list
         self._findings = findings
         self.traffic_width = len("abandoned")
         """The width of the column with the bars, in cells."""
 
-    def want(self, first: int, last: int) -> None:
+    def prefetch(self, first: int, last: int) -> None:
         """Request that these captures are read before all others."""
-        self._shelf.in_view = self.items[first:last]
+        self._capture_list.in_view = self.items[first:last]
 
     def line(self, row: int) -> TableLine:
-        """One capture."""
+        """The cells of a capture."""
         capture = self.items[row]
         summary = capture.summary
-        role: Role = "bad" if mark(capture) in "✝▲" else "accent" if capture.is_live else "plain"
+        role: Role = "bad" if state_sign(capture) in "✝▲" else "accent" if capture.is_live else "plain"
         cells: dict[str, Sequence[Span]] = {
-            "mark": (Span(mark(capture), role),),
+            "mark": (Span(state_sign(capture), role),),
             "server": (Span(capture.server, "plain"),),
             "capture": (Span(short_name(capture.path), "dim"),),
         }
         if not capture.is_readable:
             name = "" if capture.server else f"{sanitise(capture.path.name)} "
-            return TableLine({**cells, "client": (Span(f"{name}cannot be read", "bad"),)}, wide="client")
+            return TableLine({**cells, "client": (Span(f"{name}cannot be read", "bad"),)}, wide_column="client")
         if summary is None:
             return TableLine(cells)
         return TableLine({**cells, **self._summary_cells(capture, summary)})
@@ -99,86 +99,92 @@ class SessionRows(MemoryRows[ListedCapture]):
         if tally is None:
             return (
                 Span(
-                    f"{units.short_count(findings.tally.wrong)}…"
-                    if findings is not None and findings.tally.wrong
+                    f"{units.short_count(findings.tally.violations)}…"
+                    if findings is not None and findings.tally.violations
                     else "…",
                     "dim",
                 ),
             )
-        return (Span(units.short_count(tally.wrong), "bad" if tally.errors else "plain" if tally.wrong else "dim"),)
+        return (
+            Span(
+                units.short_count(tally.violations), "bad" if tally.errors else "plain" if tally.violations else "dim"
+            ),
+        )
 
     def _summary_cells(self, capture: ListedCapture, summary: Summary) -> dict[str, Sequence[Span]]:
         cells: dict[str, Sequence[Span]] = {
             "transport": (Span(summary.transport or "", "dim"),),
-            "age": (Span(age(summary, live=capture.is_live), "dim"),),
+            "age": (Span(age_text(summary, live=capture.is_live), "dim"),),
             "findings": self._findings_cell(capture),
         }
-        if not (capture.is_summed or capture.is_live):
+        if not (capture.has_full_summary or capture.is_live):
             return {**cells, **dict.fromkeys(("client", "revision", "frames", "errors", "p95", "traffic"), _UNKNOWN)}
         return {
             **cells,
             "client": (Span(summary.client or "–"),),
-            "revision": _revisions(summary),
+            "revision": _revision_cell(summary),
             "frames": (
                 Span(f"{summary.frames:,}" if summary.frames < 1_000_000 else units.short_count(summary.frames)),
             ),
             "errors": (Span(units.short_count(summary.errors), "bad" if summary.errors else "dim"),),
-            "p95": (Span(units.brief(summary.p95_ns), "plain"),),
-            "traffic": trouble(summary, self.traffic_width)
+            "p95": (Span(units.brief_duration(summary.p95_ns), "plain"),),
+            "traffic": trouble_cell(summary, self.traffic_width)
             or (Span(sparkline(summary.traffic, self.traffic_width), "accent"),),
-            "lasted": (Span(units.brief(_lasted_ns(summary, is_live=capture.is_live)), "dim"),),
+            "lasted": (Span(units.brief_duration(_lasted_ns(summary, is_live=capture.is_live)), "dim"),),
         }
 
 
-def _revisions(summary: Summary) -> Sequence[Span]:
-    """The revision; of several, the month of the first, which no other has, and how many follow it: `2025-11 +1`."""
-    first, *more = summary.revisions or ("–",)
-    return (Span(f"{first[:7]} +{len(more)}" if more else first),)
+def _revision_cell(summary: Summary) -> Sequence[Span]:
+    """The revision; of several, the month of the first, which is unique to it, and how many follow: `2025-11 +1`."""
+    first_revision, *later_revisions = summary.revisions or ("–",)
+    return (Span(f"{first_revision[:7]} +{len(later_revisions)}" if later_revisions else first_revision),)
 
 
 def _is_countable(capture: ListedCapture) -> bool:
     """Whether the findings of a capture are unknown, and counting them takes some seconds at most."""
     is_small = capture.summary is not None and capture.summary.frames <= MAX_COUNTABLE_FRAMES
-    return capture.is_readable and capture.is_summed and not capture.is_live and capture.tally is None and is_small
+    return (
+        capture.is_readable and capture.has_full_summary and not capture.is_live and capture.tally is None and is_small
+    )
 
 
-def mark(capture: ListedCapture) -> str:
-    """`●` live, `○` ended, `✝` died, `▲` lost records."""
+def state_sign(capture: ListedCapture) -> str:
+    """The sign for the state of a capture: `●` live, `○` ended, `✝` died, `▲` lost records."""
     summary = capture.summary
     if not capture.is_readable or (summary is not None and summary.lost and summary.ending is None):
         return "▲"
     if capture.is_live:
         return "●"
-    return "✝" if summary is not None and summary.state == "died" and capture.is_summed else "○"
+    return "✝" if summary is not None and summary.state == "died" and capture.has_full_summary else "○"
 
 
-def trouble(summary: Summary, width: int) -> Sequence[Span]:
-    """The most important problem: how it ended, a request that hangs, or abandoned requests.
+def trouble_cell(summary: Summary, width: int) -> Sequence[Span]:
+    """The most important problem of a session: how it ended, a request that hangs, or abandoned requests.
 
     Args:
         summary: the summary of the session.
-        width: cells of the column; with less room, the words are shorter, and the number stays.
+        width: the width of the column, in cells; in a narrow column, the words are abbreviated, but not the number.
     """
     if summary.ending:
         return (Span(summary.ending, "bad"),)
     waited_ns = summary.waited_ns
     if waited_ns is not None and waited_ns >= ABANDONED_NS:
-        return (Span(f"…{units.brief(waited_ns)}", "bad"),)
+        return (Span(f"…{units.brief_duration(waited_ns)}", "bad"),)
     if not summary.abandoned:
         return ()
-    text, short = f"{summary.abandoned:,} abandoned", f"{units.short_count(summary.abandoned)} aband"
-    return (Span(text if len(text) <= width else short, "bad"),)
+    text, short_text = f"{summary.abandoned:,} abandoned", f"{units.short_count(summary.abandoned)} aband"
+    return (Span(text if len(text) <= width else short_text, "bad"),)
 
 
 def _lasted_ns(summary: Summary, *, is_live: bool) -> int:
-    return clock.lasted_ns(summary.duration_ns, summary.wall_ns, is_live=is_live)
+    return clock.duration_ns(summary.duration_ns, summary.wall_ns, is_live=is_live)
 
 
-def age(summary: Summary, *, live: bool) -> str:
-    """How long it has been running, or how long ago it began."""
+def age_text(summary: Summary, *, live: bool) -> str:
+    """How long a live session has been running, or how long ago an ended one began."""
     if live:
-        return units.brief(_lasted_ns(summary, is_live=True))
-    seconds = clock.since_ns(summary.wall_ns) // 1_000_000_000
+        return units.brief_duration(_lasted_ns(summary, is_live=True))
+    seconds = clock.age_ns(summary.wall_ns) // 1_000_000_000
     if summary.wall_ns is None or seconds < 0:
         return ""
     for size, unit in ((365 * 86400, "y"), (7 * 86400, "w"), (86400, "d"), (3600, "h"), (60, "m")):
@@ -189,7 +195,7 @@ def age(summary: Summary, *, live: bool) -> str:
 
 
 def sparkline(traffic: Sequence[int], width: int) -> str:
-    """Counts as bars; a bar is never empty if there was traffic."""
+    """Returns counts as bars; a bar is never empty if there was traffic."""
     if not traffic:
         return ""
     cuts = [len(traffic) * number // width for number in range(width + 1)]
@@ -225,14 +231,14 @@ class SessionsScreen(ListScreen):
         self.capture_list = capture_list
         self.box = WordBox("words in server, client, revision, …", of="sessions", id="filter")
         self._deletion = Deletion(self, self.update_rows)
-        self._nothing = nothing
+        self._empty_text = nothing
         self._rows = SessionRows(capture_list, self._findings)
-        self._listed: Sequence[ListedCapture] = ()
+        self._known_captures: Sequence[ListedCapture] = ()
         """The captures from which the rows were made: a thread may have found more since."""
-        self._counting: Counting | None = None
+        self._counting: FindingCounter | None = None
         self._step_thread: StepThread | None = None
-        self._ticks: tuple[Timer, ...] = ()
-        bind(self._bindings, "sessions")
+        self._update_timers: tuple[Timer, ...] = ()
+        bind_screens(self._bindings, "sessions")
 
     def compose(self) -> ComposeResult:
         """The list."""
@@ -248,11 +254,14 @@ class SessionsScreen(ListScreen):
         table = self.table
         table.show(self._rows)
         table.focus()
-        self.query_one("#nothing", SafeText).show_lines(self._nothing.splitlines())
+        self.query_one("#nothing", SafeText).show_lines(self._empty_text.splitlines())
         self.show_title()
         self._step_thread = StepThread(self.capture_list.step, self._report_change, self._report_failure, "shelf")
-        self._counting = Counting(self.app.checking)
-        self._ticks = (self.set_interval(1.0, self.update_rows), self.set_interval(COUNT_S, self._count))
+        self._counting = FindingCounter(self.app.checking)
+        self._update_timers = (
+            self.set_interval(1.0, self.update_rows),
+            self.set_interval(COUNT_INTERVAL_S, self._count_findings),
+        )
 
     def on_resize(self, event: events.Resize) -> None:
         """Fit the bars to their column."""
@@ -270,14 +279,14 @@ class SessionsScreen(ListScreen):
     def on_screen_resume(self) -> None:
         """Continue the search, as the list is visible again."""
         self.capture_list.is_paused = False
-        for timer in self._ticks:
+        for timer in self._update_timers:
             timer.resume()
         self.update_rows()
 
     def on_screen_suspend(self) -> None:
-        """Pause, to leave the processor to the screen that hides the list."""
+        """Pause the search, to leave the processor to the screen that hides the list."""
         self.capture_list.is_paused = True
-        for timer in self._ticks:
+        for timer in self._update_timers:
             timer.pause()
 
     def _report_change(self) -> None:
@@ -305,38 +314,43 @@ class SessionsScreen(ListScreen):
     def _checked(self) -> None:
         self.table.renew()
 
-    def _count(self) -> None:
-        """Count findings, one capture at a time: in the selected, the live, and the visible ones that are not large."""
+    def _count_findings(self) -> None:
+        """Count findings, one capture at a time: in the selected one, the live ones, and visible ones if not large."""
         if self._counting is None:
             return
-        chosen, captures = self.selected, self.capture_list.captures
-        live = [capture for capture in captures if capture.is_live and capture.is_readable]
+        selected, captures = self.selected, self.capture_list.captures
+        live_captures = [capture for capture in captures if capture.is_live and capture.is_readable]
         # The summaries come first: a check takes the processor from the thread that reads them.
-        is_ready = all(capture.is_summed or capture.is_live for capture in self.capture_list.in_view)
-        visible = [capture for capture in self.capture_list.in_view if is_ready and _is_countable(capture)]
-        others = [capture.path for capture in (*live, *visible) if self.app.findings(capture.path) is None]
-        unknown = chosen is not None and chosen.is_readable and chosen.tally is None
-        is_wanted = chosen is not None and unknown and self.app.findings(chosen.path) is None
-        self._counting.want(list(dict.fromkeys(others)), chosen.path if chosen is not None and is_wanted else None)
+        is_ready = all(capture.has_full_summary or capture.is_live for capture in self.capture_list.in_view)
+        visible_captures = [capture for capture in self.capture_list.in_view if is_ready and _is_countable(capture)]
+        other_paths = [
+            capture.path for capture in (*live_captures, *visible_captures) if self.app.findings(capture.path) is None
+        ]
+        is_unknown = selected is not None and selected.is_readable and selected.tally is None
+        is_countable = selected is not None and is_unknown and self.app.findings(selected.path) is None
+        self._counting.count_findings(
+            list(dict.fromkeys(other_paths)), selected.path if selected is not None and is_countable else None
+        )
 
     @on(ListChanged)
     @on(WordBox.WordsChanged)
     def update_rows(self) -> None:
         """Show the captures that match the words."""
         words = self.box.words.lower().split()
-        has_looked, self._listed = self.capture_list.has_looked, self.capture_list.captures
+        has_looked, self._known_captures = self.capture_list.has_searched, self.capture_list.captures
         captures = [
             capture
-            for capture in self._listed
-            if capture.path not in self._deletion.deleted and all(word in self._text(capture) for word in words)
+            for capture in self._known_captures
+            if capture.path not in self._deletion.deleted_paths
+            and all(word in self._searchable_text(capture) for word in words)
         ]
-        # Until all headers are read, the order is that of the files: rows must not trade places one by one.
-        are_dated = all(capture.has_begun for capture in self._listed)
+        # Until all headers are read, rows keep the order of the files, so that they do not trade places one by one.
+        are_dated = all(capture.has_begun for capture in self._known_captures)
         captures.sort(
             key=lambda capture: (*self._order(capture), -(capture.began_ns // 1_000_000_000) if are_dated else 0)
         )
-        self.put(self._rows, captures, key=lambda capture: capture.path)
-        is_empty = has_looked and not self._listed
+        self.replace_rows(self._rows, captures, key=lambda capture: capture.path)
+        is_empty = has_looked and not self._known_captures
         self.query_one("#nothing", SafeText).display = is_empty
         self.display_table(is_shown=not is_empty)
         self._show_unrecorded()
@@ -349,9 +363,9 @@ class SessionsScreen(ListScreen):
         names = ", ".join(f"{server.name} ({server.client})" for server in self.capture_list.unrecorded_servers)
         line.show([Span("routed, no traffic yet: ", "dim"), Span(names)])
 
-    def _text(self, capture: ListedCapture) -> str:
+    def _searchable_text(self, capture: ListedCapture) -> str:
         summary = capture.summary or Summary()
-        state = "live" if capture.is_live else summary.state if capture.is_summed else ""
+        state = "live" if capture.is_live else summary.state if capture.has_full_summary else ""
         fields = (summary.client, summary.server, *summary.revisions, summary.transport, summary.ending)
         return " ".join(filter(None, (capture.server, state, short_name(capture.path), *fields))).lower()
 
@@ -368,15 +382,15 @@ class SessionsScreen(ListScreen):
 
     def show_title(self) -> None:
         """Update the title to match the screen."""
-        live = sum(capture.is_live for capture in self._listed)
+        live_count = sum(capture.is_live for capture in self._known_captures)
         spans = [
-            Span(f"  {live} live · {len(self._listed) - live:,} recorded"),
+            Span(f"  {live_count} live · {len(self._known_captures) - live_count:,} recorded"),
         ]
         if self.box.words:
             spans.append(Span(f"  filter: {self.box.words} ({len(self._rows):,})", "accent"))
         if self.order != self.SORTS[0]:
             spans.append(Span(f"  by {self.order}", "dim"))
-        if any(not capture.is_summed for capture in self._listed if not capture.is_live):
+        if any(not capture.has_full_summary for capture in self._known_captures if not capture.is_live):
             spans.append(Span("  …", "dim"))
         self.set_title(spans)
 
@@ -394,19 +408,19 @@ class SessionsScreen(ListScreen):
         self.box.edit()
 
     def clear_filter(self) -> bool:
-        """Show all rows again; returns False if they are shown already."""
+        """Show all rows again; returns False if they all are shown already."""
         return self.box.clear_words()
 
     def action_delete(self) -> None:
-        """Delete the capture at the cursor, after a question."""
+        """Delete the capture at the cursor, after confirmation."""
         capture = self.selected
         if capture is not None:
-            self._deletion.ask(capture.path)
+            self._deletion.ask_and_delete(capture.path)
         else:
             notify(self.app, "nothing is selected")
 
     def leave(self) -> None:
-        """Stay: there is no screen below."""
+        """Do nothing: there is no screen below."""
 
     @on(CaptureUnreadable)
     def _failed(self, event: CaptureUnreadable) -> None:

@@ -1,7 +1,7 @@
 """SQL: queries on the open capture, or on all listed captures, in the same sandbox as `mcpproxy query`.
 
-Until the first query, it lists the tables and views, and what a row of each represents. A separate process loads
-captures and runs queries; the screen only shows its output.
+Until the first query, the screen lists the tables and views, and what a row of each represents. A separate process
+loads captures and runs queries; the screen only shows its output.
 """
 
 from collections.abc import Sequence
@@ -12,10 +12,10 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from mcpproxy.history import remember, remembered
+from mcpproxy.history import past_statements, remember_statement
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.messages import SqlReplied
-from mcpproxy.tui.rows.sql_rows import AnswerRows, ViewRows, place_of, row_lines
+from mcpproxy.tui.rows.sql_rows import ResultRows, ViewRows, frame_ref_of, row_lines
 from mcpproxy.tui.safe_text import SafeText, notify
 from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
 from mcpproxy.tui.screens.result_actions import ResultActions
@@ -30,7 +30,7 @@ from mcpproxy.wording.cells import fit
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.spans import Span
 
-NAMES: Final = 400
+MAX_NAMES_WIDTH: Final = 400
 """The maximum width of completion suggestions, in cells."""
 
 
@@ -65,16 +65,16 @@ class SqlScreen(TitledScreen):
 
         Args:
             paths: the captures to query.
-            reading: the only one, if it is open.
+            reading: the reading of the capture, if it is the only one and open.
         """
         super().__init__()
         self.paths = list(paths)
-        self.answer: AnswerRows | None = None
+        self.answer_rows: ResultRows | None = None
         self._answered_sql = ""
         """The statements whose result is shown."""
         self._result_actions = ResultActions(self, paths)
         self._reading = reading
-        self._shown: object = None
+        self._shown_relations: object = None
         self._sql = ""
         self._options: tuple[str, ...] = ()
         """The suggested names; another Tab moves on to the rows."""
@@ -96,20 +96,20 @@ class SqlScreen(TitledScreen):
     def on_mount(self) -> None:
         """Start the process, which lists the tables and views."""
         editor = self.query_one(Editor)
-        editor.past = remembered()
+        editor.earlier_inputs = past_statements()
         editor.focus()
         self.client = self.app.sql
         self.client.on_change = self._report_reply
-        self.client.answer, self.client.written, self.client.error = None, None, ()
+        self.client.result, self.client.written_result, self.client.error = None, None, ()
         self.client.start()
         self._show()
 
     def on_screen_resume(self) -> None:
-        """Receive messages from the client again, which another SQL screen above this one may have used."""
-        client, answer = self.client, self.answer.answer if self.answer is not None else None
+        """Receive the client's messages again; another SQL screen above this one may have used the client."""
+        client, answer = self.client, self.answer_rows.result if self.answer_rows is not None else None
         client.on_change = self._report_reply
-        if client.answer is not answer and not client.is_busy:
-            client.answer, client.error = answer, ()
+        if client.result is not answer and not client.is_busy:
+            client.result, client.error = answer, ()
         self._show()
 
     def on_unmount(self) -> None:
@@ -135,37 +135,37 @@ class SqlScreen(TitledScreen):
         """The names that Tab can complete; columns of relations that the text names come first."""
         relations = self.client.relations
         words = set(text.lower().split())
-        likely = [name for relation in relations if relation.name in words for name, _, _ in relation.columns]
-        others = [name for relation in relations for name, _, _ in relation.columns]
-        return [*likely, *(relation.name for relation in relations), *self.client.keywords, *others]
+        likely_columns = [name for relation in relations if relation.name in words for name, _, _ in relation.columns]
+        all_columns = [name for relation in relations for name, _, _ in relation.columns]
+        return [*likely_columns, *(relation.name for relation in relations), *self.client.keywords, *all_columns]
 
     # ---- updates
 
     @on(SqlReplied)
     def _show(self) -> None:
         client = self.client
-        if client.written is not None:
-            written, client.written = client.written, None
-            self._result_actions.on_written(written)
-        if client.answer is not None and (self.answer is None or self.answer.answer is not client.answer):
-            self.answer, self._answered_sql = AnswerRows(client.answer), self._sql
-            self._put(self.answer, self.answer.columns())
-        elif self.answer is None and self._shown is not client.relations:
-            self._shown = client.relations
-            self._put(ViewRows(client.relations), ViewRows.COLUMNS)
+        if client.written_result is not None:
+            written_result, client.written_result = client.written_result, None
+            self._result_actions.on_written(written_result)
+        if client.result is not None and (self.answer_rows is None or self.answer_rows.result is not client.result):
+            self.answer_rows, self._answered_sql = ResultRows(client.result), self._sql
+            self._show_rows(self.answer_rows, self.answer_rows.columns())
+        elif self.answer_rows is None and self._shown_relations is not client.relations:
+            self._shown_relations = client.relations
+            self._show_rows(ViewRows(client.relations), ViewRows.COLUMNS)
         self.show_title()
 
-    def _put(self, rows: AnswerRows | ViewRows, columns: Sequence[Column]) -> None:
+    def _show_rows(self, rows: ResultRows | ViewRows, columns: Sequence[Column]) -> None:
         self.query_one("#row").display = False
         self.table.set_columns(columns)
         self.table.show(rows)
         self.table.scroll_to(y=0, animate=False)
 
     def show_title(self) -> None:
-        """Show the title for what the screen shows now, and the messages about it."""
+        """Update the title and the messages to match the screen."""
         if not self.query("#title"):
             return  # the screen was closed
-        client, answer = self.client, self.answer
+        client, answer = self.client, self.answer_rows
         spans = [] if self._reading is not None else [Span(f"  {count_text(len(self.paths), 'capture')}")]
         if client.is_busy and client.progress is not None:
             loaded, total = client.progress
@@ -175,71 +175,71 @@ class SqlScreen(TitledScreen):
         elif answer is not None and client.error:
             spans.append(Span("  the previous result is below", "accent"))
         elif answer is not None:
-            result, columns = answer.answer, answer.answer.columns
-            more = "the first " if result.is_cut else ""
-            spans.append(Span(f"  {more}{count_text(len(result.rows), 'row')}", "bad" if result.is_cut else "plain"))
+            result, columns = answer.result, answer.result.columns
+            prefix = "the first " if result.is_cut else ""
+            spans.append(Span(f"  {prefix}{count_text(len(result.rows), 'row')}", "bad" if result.is_cut else "plain"))
             spans.append(Span(f"  {units.duration(units.nanoseconds(result.took_s * 1000))}", "dim"))
-            if answer.first or len(self.table.shown) < len(columns):
-                last = answer.first + len(self.table.shown)
-                spans.append(Span(f"  columns {answer.first + 1}–{last} of {len(columns)} ← →", "dim"))
+            if answer.first_column or len(self.table.shown_columns) < len(columns):
+                last_column = answer.first_column + len(self.table.shown_columns)
+                spans.append(Span(f"  columns {answer.first_column + 1}–{last_column} of {len(columns)} ← →", "dim"))
             if result.has_grown:
                 spans.append(Span("  a capture has grown: ctrl+r", "accent"))
         elif answer is None:
             spans.append(Span("  Tab, Enter: an example", "dim"))
         self.set_title(spans)
-        lines = [[Span(line, "bad")] for line in client.error] + [[Span(note, "bad")] for note in client.notes]
-        told_words = self.query_one("#messages", SafeText)
-        told_words.show_lines(lines)
-        told_words.display = bool(lines)
+        lines = [[Span(line, "bad")] for line in (*client.error, *client.notes)]
+        messages = self.query_one("#messages", SafeText)
+        messages.show_lines(lines)
+        messages.display = bool(lines)
 
     # ---- queries
 
     @on(Editor.Submitted)
     def _submitted(self, event: Editor.Submitted) -> None:
-        self._ask(event.text)
+        self._run_query(event.text)
 
-    def _ask(self, sql: str, *, anew: bool = False) -> None:
+    def _run_query(self, sql: str, *, anew: bool = False) -> None:
         if not sql:
             return
         self._sql = sql
-        remember(sql)
-        self.client.ask(self.paths, sql, anew=anew)
+        remember_statement(sql)
+        self.client.run_query(self.paths, sql, anew=anew)
         self.show_title()
 
     @on(Editor.Tabbed)
     def _tabbed(self, event: Editor.Tabbed) -> None:
         messages, completion = self.query_one("#messages", SafeText), event.completion
         options = completion.options if completion is not None else ()
-        is_run = self.query_one(Editor).text.strip() == self._sql and self.answer is not None
-        if completion is None or is_run or (options and options == self._options):
+        has_run = self.query_one(Editor).text.strip() == self._sql and self.answer_rows is not None
+        if completion is None or has_run or (options and options == self._options):
             messages.display = False
             self._options = ()
             self.table.focus()
         else:
-            messages.show([Span(fit("  ".join(options), NAMES), "dim")])
+            messages.show([Span(fit("  ".join(options), MAX_NAMES_WIDTH), "dim")])
             messages.display = bool(options)
             self._options = options
 
     def _selected_row(self) -> int | None:
         """The row of the result at the cursor."""
-        if self.answer is None or self.table.cursor >= len(self.answer.items):
+        if self.answer_rows is None or self.table.cursor >= len(self.answer_rows.items):
             return None
         return self.table.cursor
 
     @on(Table.RowSelected)
     def _chosen(self) -> None:
-        """Go to the frame of a row, or else show the row in full; put the example of a view into the box."""
-        row, rows = self._selected_row(), self.answer
+        """Go to the frame of a row, or else show the row in full; on a view, put its example into the box."""
+        row, rows = self._selected_row(), self.answer_rows
         if rows is not None and row is not None:
-            place = place_of(rows.answer, row)
-            if place is None or (place.capture is None and len(self.paths) > 1):
+            ref = frame_ref_of(rows.result, row)
+            if ref is None or (ref.capture is None and len(self.paths) > 1):
                 self.action_full_row()
             else:
-                self._result_actions.go_to_frame(place)
+                self._result_actions.go_to_frame(ref)
         elif self.table.cursor < len(self.client.relations):
             relation = self.client.relations[self.table.cursor]
             editor = self.query_one(Editor)
-            editor.offer(relation.example or f"from {relation.name}")
+            editor.suggest_text(relation.example or f"from {relation.name}")
             editor.focus()
 
     # ---- keys
@@ -249,7 +249,7 @@ class SqlScreen(TitledScreen):
         self.query_one(Editor).submit()
 
     def action_new_line(self) -> None:
-        """Do nothing: the editor handles it."""
+        """Focus the editor, which handles the key itself if it has the focus."""
         self.query_one(Editor).focus()
 
     def action_turn(self) -> None:
@@ -262,19 +262,19 @@ class SqlScreen(TitledScreen):
 
     def action_anew(self) -> None:
         """Run the same query again, on the captures as they are now."""
-        self._ask(self._sql or self.query_one(Editor).text.strip(), anew=True)
+        self._run_query(self._sql or self.query_one(Editor).text.strip(), anew=True)
 
     def action_full_row(self) -> None:
         """Show all of a row."""
-        row, rows, pane = self._selected_row(), self.answer, self.query_one("#row", Pane)
+        row, rows, pane = self._selected_row(), self.answer_rows, self.query_one("#row", Pane)
         if rows is not None and row is not None:
-            pane.show_lines(row_lines(rows.answer, row, self.size.width - 6))
+            pane.show_lines(row_lines(rows.result, row, self.size.width - 6))
             pane.display = True
             pane.focus()
 
     def action_copy(self) -> None:
         """Copy the result, or the row at the cursor, in a chosen form."""
-        row, rows = self._selected_row(), self.answer
+        row, rows = self._selected_row(), self.answer_rows
         if rows is not None and row is not None:
             self._result_actions.copy(rows, row, self._answered_sql)
         else:
@@ -282,21 +282,21 @@ class SqlScreen(TitledScreen):
 
     def action_export(self) -> None:
         """Prompt for a file, and export all rows to it."""
-        if self.answer is not None:
+        if self.answer_rows is not None:
             self._result_actions.export(self._answered_sql)
         else:
             notify(self.app, "there is no result to export")
 
     def action_views(self) -> None:
         """Show the tables and views."""
-        self.answer, self._shown, self.client.answer = None, None, None
+        self.answer_rows, self._shown_relations, self.client.result = None, None, None
         self._show()
 
     def action_shift(self, by: int) -> None:
         """Show other columns of a wide result."""
-        answer = self.answer
+        answer = self.answer_rows
         if answer is not None and self.table.has_focus:
-            answer.first = max(0, min(answer.first + by, len(answer.answer.columns) - 1))
+            answer.first_column = max(0, min(answer.first_column + by, len(answer.result.columns) - 1))
             self.table.set_columns(answer.columns())
             self.show_title()
 
@@ -308,7 +308,7 @@ class SqlScreen(TitledScreen):
         if pane.display:
             pane.display = False
             self.table.focus()
-        elif self.table.has_focus and self.answer is not None:
+        elif self.table.has_focus and self.answer_rows is not None:
             self.query_one(Editor).focus()
         else:
             self.app.pop_screen()
@@ -318,15 +318,17 @@ class SqlScreen(TitledScreen):
         return self.client.stop()
 
 
-def _of_one(capture: OpenCapture) -> SqlScreen:
+def _screen_of_one(capture: OpenCapture) -> SqlScreen:
     reading = capture.reading
     screen = SqlScreen([reading.path], reading)
     bind_switches(screen._bindings, "sql")
     return screen
 
 
-def _of_all(paths: Sequence[Path]) -> SqlScreen:
+def _screen_of_all(paths: Sequence[Path]) -> SqlScreen:
     return SqlScreen(paths)
 
 
-ENTRY = ScreenEntry("Q", "sql", _of_one, help="queries in SQL, as with `mcpproxy query`", of_all=_of_all)
+ENTRY = ScreenEntry(
+    "Q", "sql", _screen_of_one, help="queries in SQL, as with `mcpproxy query`", create_for_all=_screen_of_all
+)

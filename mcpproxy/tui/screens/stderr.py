@@ -10,16 +10,16 @@ from textual.containers import Horizontal
 from textual.widgets import Input
 
 from mcpproxy.sanitise import sanitise
-from mcpproxy.tui.data.stderr_lines import LogRows, LogSearch, rows_at_the_time, text_of
+from mcpproxy.tui.data.stderr_lines import LogRows, LogSearch, line_text_of, rows_around
 from mcpproxy.tui.messages import CaptureGrown, Progressed, RowsRead
-from mcpproxy.tui.rows.traffic_columns import columns_for, next_times
+from mcpproxy.tui.rows.traffic_columns import columns_with_times, next_times
 from mcpproxy.tui.rows.traffic_table import TrafficRows
 from mcpproxy.tui.safe_text import SafeText
 from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
 from mcpproxy.tui.screens.capture_screen import CaptureScreen
 from mcpproxy.tui.screens.list_screen import TO_FILTER
 from mcpproxy.tui.widgets.clickable_line import ClickableLine
-from mcpproxy.tui.widgets.detail_box import SIDE_BY_SIDE
+from mcpproxy.tui.widgets.detail_box import MIN_SIDE_BY_SIDE_WIDTH
 from mcpproxy.tui.widgets.filter_box import FilterBox
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.table import Column, Table
@@ -27,15 +27,18 @@ from mcpproxy.wording.cells import cells
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.spans import Span
 
-LINES: Final = (Column("time", "time", 12, right=True, drop=1), Column("what", "stderr", 20, stretch=True))
+LINE_COLUMNS: Final = (
+    Column("time", "time", 12, is_right_aligned=True, drop=1),
+    Column("what", "stderr", 20, stretch=True),
+)
 NEARBY_COLUMNS: Final = (
-    Column("time", "time", 12, right=True, drop=2),
+    Column("time", "time", 12, is_right_aligned=True, drop=2),
     Column("way", "", 2),
     Column("what", "meanwhile", 16, stretch=True),
     Column("status", "status", 12, drop=1),
 )
 MAX_FULL_LINE_CHARS: Final = 1000
-"""The number of characters up to which a cut line is shown in full."""
+"""The maximum length of a cut line that is shown in full, in characters."""
 
 
 class StderrScreen(CaptureScreen):
@@ -63,11 +66,11 @@ class StderrScreen(CaptureScreen):
             capture: the capture; the line at its row is shown first.
         """
         super().__init__(capture.reading)
-        self._first = capture.row
+        self._first_row = capture.row
         self._rows = LogRows(self.reading, self._report_rows)
         self._frames = TrafficRows(self.reading, self._report_rows)
         self._search: LogSearch | None = None
-        self._beside: tuple[int, int] | None = None
+        self._nearby_state: tuple[int, int] | None = None
         bind_switches(self._bindings, "stderr")
 
     def compose(self) -> ComposeResult:
@@ -75,25 +78,25 @@ class StderrScreen(CaptureScreen):
         yield ClickableLine(id="title")
         yield SafeText(id="nothing")
         with Horizontal():
-            yield Table(LINES, id="log")
+            yield Table(LINE_COLUMNS, id="log")
             yield Table(NEARBY_COLUMNS, id="meanwhile")
         yield SafeText(id="full")
         yield FilterBox("words that a line must contain", of="stderr", id="filter")
         yield Foot()
 
     def on_mount(self) -> None:
-        """Show the lines so far."""
+        """Show the lines that have been read so far."""
         self.frames.can_focus = False
         self.frames.show(self._frames)
         self.table.show(self._rows)
         self.table.focus()
-        is_at_end = self._first is None or self._first >= len(self.reading.index) - 1
+        is_at_end = self._first_row is None or self._first_row >= len(self.reading.index) - 1
         self.table.following = self.reading.is_live and is_at_end
         self._grown()
 
     def on_unmount(self) -> None:
         """Stop reading."""
-        self.stop()
+        self.stop_thread()
         self._rows.close()
         self._frames.close()
 
@@ -120,28 +123,30 @@ class StderrScreen(CaptureScreen):
     @on(CaptureGrown)
     @on(events.ScreenResume)
     def _grown(self) -> None:
-        if self._first is not None and len(self.reading.index) > self._first:
-            first, self._first = self._first, None
-            self.table.go(bisect_left(self.reading.stderr, first), keep_following=self.table.following)
+        if self._first_row is not None and len(self.reading.index) > self._first_row:
+            first_row, self._first_row = self._first_row, None
+            self.table.go(bisect_left(self.reading.stderr_rows, first_row), keep_following=self.table.following)
         self._frames.forget()
         self.update_rows()
 
     @on(Progressed)
     def update_rows(self) -> None:
-        """Show the lines so far."""
+        """Show the lines that have been read so far."""
         self.table.renew()
-        nothing = self.query_one("#nothing", SafeText)
-        http, is_empty = self.reading.conversation.capture.transport == "http", not len(self.reading.stderr)
-        is_fruitless = self._search is not None and not (self.is_working or len(self._rows))
-        nothing.display = is_fruitless or (is_empty and (http or self.reading.index.has_ended))
-        if is_fruitless and not (is_empty and http):
-            nothing.show("no line contains all of these words; Esc shows all")
-        elif nothing.display:
-            nothing.show(
-                "over HTTP, mcpproxy cannot see the server's stderr" if http else "the server wrote nothing to stderr"
+        empty_box = self.query_one("#nothing", SafeText)
+        is_http, is_empty = self.reading.conversation.capture.transport == "http", not len(self.reading.stderr_rows)
+        has_no_match = self._search is not None and not (self.is_working or len(self._rows))
+        empty_box.display = has_no_match or (is_empty and (is_http or self.reading.index.has_ended))
+        if has_no_match and not (is_empty and is_http):
+            empty_box.show("no line contains all of these words; Esc shows all")
+        elif empty_box.display:
+            empty_box.show(
+                "over HTTP, mcpproxy cannot see the server's stderr"
+                if is_http
+                else "the server wrote nothing to stderr"
             )
         self.show_title()
-        self._show_beside()
+        self._show_nearby()
 
     def show_title(self) -> None:
         """Update the title to match the screen."""
@@ -154,10 +159,12 @@ class StderrScreen(CaptureScreen):
         if self._search is not None:
             spans.append(Span(f"  {sanitise(self._search.words, 60)}", "accent"))
             spans.append(
-                Span(f"  {len(self._search.rows):,} of {self._search.looked:,}{' …' if self.is_working else ''}")
+                Span(
+                    f"  {len(self._search.rows):,} of {self._search.searched_count:,}{' …' if self.is_working else ''}"
+                )
             )
         else:
-            spans.append(Span(f"  {count_text(len(reading.stderr), 'line')}", "dim"))
+            spans.append(Span(f"  {count_text(len(reading.stderr_rows), 'line')}", "dim"))
         self.set_title(spans)
 
     # ---- next to a line
@@ -166,46 +173,46 @@ class StderrScreen(CaptureScreen):
     def _moved(self, event: Table.RowHighlighted) -> None:
         if event.table is self.table:
             self.show_title()
-            self._show_beside()
+            self._show_nearby()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Fit the frames next to the lines."""
-        self.frames.display = event.size.width >= SIDE_BY_SIDE
-        self._beside = None
-        self.draw_later(self._show_beside)
+        """Show the frames next to the lines if there is room for them."""
+        self.frames.display = event.size.width >= MIN_SIDE_BY_SIDE_WIDTH
+        self._nearby_state = None
+        self.draw_later(self._show_nearby)
 
-    def _show_beside(self) -> None:
+    def _show_nearby(self) -> None:
         """Show the traffic around the line at the cursor, and the whole line if it is cut."""
-        entry, full = self.entry, self.query_one("#full", SafeText)
-        wanted = None if entry is None else (entry, len(self.reading.shown))
-        if wanted == self._beside:
+        entry, full_box = self.entry, self.query_one("#full", SafeText)
+        state = None if entry is None else (entry, len(self.reading.shown_rows))
+        if state == self._nearby_state:
             return
-        self._beside = wanted
+        self._nearby_state = state
         if entry is None:
-            full.display = False
+            full_box.display = False
             self._frames.view = ()
             self.frames.renew()
             return
-        self._show_full(entry)
+        self._show_full_line(entry)
         if self.frames.display:
-            self._frames.view, at = rows_at_the_time(self.reading, entry)
+            self._frames.view, line = rows_around(self.reading, entry)
             self.frames.renew()
-            self.frames.go_centered(at)
+            self.frames.go_centered(line)
 
-    def _show_full(self, entry: int) -> None:
-        full = self.query_one("#full", SafeText)
+    def _show_full_line(self, entry: int) -> None:
+        full_box = self.query_one("#full", SafeText)
         size = self.reading.index.entry(entry).size
         room = self.table.room.width - 14
         if size <= room and room > 0:
-            full.display = False
+            full_box.display = False
             return
         try:
-            line_text = text_of(self.reading, entry, MAX_FULL_LINE_CHARS)
+            line_text = line_text_of(self.reading, entry, MAX_FULL_LINE_CHARS)
         except OSError:
             line_text = None
-        full.display = line_text is not None and cells(line_text[0]) > room and self.size.height >= 12
-        if line_text is not None and full.display:
-            full.show(line_text[0])
+        full_box.display = line_text is not None and cells(line_text[0]) > room and self.size.height >= 12
+        if line_text is not None and full_box.display:
+            full_box.show(line_text[0])
 
     # ---- keys
 
@@ -217,11 +224,11 @@ class StderrScreen(CaptureScreen):
             self.app.show(entry)
 
     def action_times(self) -> None:
-        """Switch times: since the start, since the row above, wall clock."""
+        """Switch between times since the start, times since the row above, and the wall clock."""
         times = next_times(self._rows.times)
         self._rows.times = self._frames.times = times
-        self.table.set_columns(columns_for(LINES, times))
-        self.frames.set_columns(columns_for(NEARBY_COLUMNS, times))
+        self.table.set_columns(columns_with_times(LINE_COLUMNS, times))
+        self.frames.set_columns(columns_with_times(NEARBY_COLUMNS, times))
         self._rows_read()
 
     def action_filter(self) -> None:
@@ -233,27 +240,27 @@ class StderrScreen(CaptureScreen):
         text = event.value.strip()
         self.query_one(FilterBox).remember(text)
         self.leave_box()
-        self._select(text)
+        self._filter_lines(text)
 
     def clear_filter(self) -> bool:
-        """Show all lines again; returns False if they are shown already."""
+        """Show all lines again; returns False if they all are shown already."""
         had_words = self._search is not None
         if had_words:
-            self._select("")
+            self._filter_lines("")
         return had_words
 
-    def _select(self, text: str) -> None:
-        """Show the lines that contain all of some words, or all lines if there are no words."""
-        entry, following = self.entry, self.table.following
-        self.stop()
+    def _filter_lines(self, text: str) -> None:
+        """Show the lines that contain all words of a text, or all lines if the text is empty."""
+        entry, is_following = self.entry, self.table.following
+        self.stop_thread()
         self._search = LogSearch(self.reading, text) if text else None
-        self._rows.view = self._search.rows if self._search is not None else self.reading.stderr
+        self._rows.view = self._search.rows if self._search is not None else self.reading.stderr_rows
         self.table.show(self._rows)
         if self._search is not None:
-            self.begin(self._search.step, "stderr")
+            self.start_thread(self._search.step, "stderr")
         elif entry is not None:
-            self.table.go(bisect_left(self.reading.stderr, entry))
-        self.table.following = following
+            self.table.go(bisect_left(self.reading.stderr_rows, entry))
+        self.table.following = is_following
         self.update_rows()
 
 

@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.timelines import Timeline, Timelines
 from mcpproxy.tui.messages import CaptureGrown, Progressed
-from mcpproxy.tui.rows.timeline_rows import HEAD, KINDS, MAX_BARS, SHORTEST_NS, TimelineRows
+from mcpproxy.tui.rows.timeline_rows import FIRST_KIND_NUMBER, HEAD_NUMBER, MAX_BARS, MIN_STRETCH_NS, TimelineRows
 from mcpproxy.tui.rows.waterfall import HEAT_LEGEND, LEGEND, Window, axis, legend
 from mcpproxy.tui.safe_text import SafeText, notify
 from mcpproxy.tui.screen_entries import OpenCapture, ScreenEntry, bind_switches
@@ -23,13 +23,13 @@ from mcpproxy.wording.cells import fit
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.names import peer_text
 from mcpproxy.wording.spans import Span
-from mcpproxy.wording.units import brief
+from mcpproxy.wording.units import brief_duration
 
-BEYOND: Final = 1000
-"""How many rows after the one from which the screen was opened are read before the cursor goes there."""
-LEGIBLE: Final = 14
-"""The terminal height from which a legend is shown."""
-NAME: Final = 26
+GOAL_LOOKAHEAD_ROWS: Final = 1000
+"""How many rows after the row from which the screen was opened must be read before the cursor goes to that row."""
+MIN_LEGEND_HEIGHT: Final = 14
+"""The minimum terminal height at which a legend is shown, in lines."""
+MAX_NAME_CELLS: Final = 26
 """The maximum width of the client's name in the title, in cells."""
 
 
@@ -58,23 +58,19 @@ class TimelineScreen(CaptureScreen):
     LIST = "#timeline"
 
     def __init__(self, capture: OpenCapture) -> None:
-        """Create the screen of the client of a capture.
-
-        Args:
-            capture: the capture.
-        """
+        """Create the screen of the client of a capture."""
         super().__init__(capture.reading)
         self.timelines = Timelines(
-            capture.reading, lambda: [known.path for known in self.app.capture_list.captures], self.app.checking
+            capture.reading, lambda: [listed.path for listed in self.app.capture_list.captures], self.app.checking
         )
         self._rows = TimelineRows(self.timelines)
         self._window: Window | None = None
-        """The stretch that the user has chosen; None for everything."""
-        self._follows = False
+        """The period that the user has chosen; None for everything."""
+        self._is_following = False
         self._goal = capture.row
-        """The row from which it was opened, until the cursor is there."""
-        self._seen: set[Timeline] = set()
-        """The servers that are shown: those found later are folded, except the open one."""
+        """The row from which the screen was opened, until the cursor is there."""
+        self._known_timelines: set[Timeline] = set()
+        """The servers that have been shown. A server that is found later starts folded, except the open one."""
         bind_switches(self._bindings, "timeline")
 
     def compose(self) -> ComposeResult:
@@ -91,16 +87,16 @@ class TimelineScreen(CaptureScreen):
         # A scroll bar would take a cell of the chart.
         self.watch(self.table, "show_vertical_scrollbar", lambda: self.draw_later(self.update_rows), init=False)
         self.update_rows()
-        self.begin(self.timelines.step, "timeline")
+        self.start_thread(self.timelines.step, "timeline")
 
     def on_unmount(self) -> None:
         """Stop reading."""
-        self.stop()
+        self.stop_thread()
         self.timelines.close()
 
     @property
     def window(self) -> Window:
-        """The stretch that is drawn."""
+        """The period that is drawn."""
         return self._rows.window
 
     @property
@@ -112,7 +108,7 @@ class TimelineScreen(CaptureScreen):
 
     def on_resize(self, event: events.Resize) -> None:
         """Redraw for the new width."""
-        self.query_one("#legend", SafeText).display = event.size.height >= LEGIBLE
+        self.query_one("#legend", SafeText).display = event.size.height >= MIN_LEGEND_HEIGHT
         self.draw_later(self.update_rows)
 
     @on(CaptureGrown)
@@ -122,41 +118,46 @@ class TimelineScreen(CaptureScreen):
         rows, table = self._rows, self.table
         low, high = self.timelines.extent()
         rows.zero_ns, rows.last_ns = low, high
-        self._fold_others()
-        self._aim()
+        self._fold_new_servers()
+        self._zoom_to_goal()
         margin = (high - low) // 50
-        window = self._window or (low, max(high + margin, low + SHORTEST_NS))
-        if self._follows and self._window is not None:
+        window = self._window or (low, max(high + margin, low + MIN_STRETCH_NS))
+        if self._is_following and self._window is not None:
             window = self._window = (high - (window[1] - window[0]), high)
         rows.window = window
         width = table.room.width
         plain_columns = columns(width, "")
         rows.cells = next((max(1, size) for column, size in layout(plain_columns, width) if column.name == "chart"), 1)
         table.set_columns(columns(width, axis(window, low, rows.cells)))
-        self.put(rows, rows.running(), key=lambda place: place)
+        self.replace_rows(rows, rows.running_rows(), key=lambda item: item)
         self._go_to_goal()
         self._show_legend()
         self.show_title()
 
-    def _fold_others(self) -> None:
-        """Fold the servers that were found since, so that the open one stays in sight."""
-        new = set(self.timelines.all) - self._seen
-        self._seen |= new
-        self._rows.folded |= new - {self.timelines.own}
+    def _fold_new_servers(self) -> None:
+        """Fold the servers found since the last update, so that the open one stays in sight."""
+        new_timelines = set(self.timelines.all) - self._known_timelines
+        self._known_timelines |= new_timelines
+        self._rows.folded_timelines |= new_timelines - {self.timelines.own_timeline}
 
     def _goal_number(self) -> int | None:
-        """The exchange to go to first, or None if there is none or what follows it has not been read yet."""
-        own = self.timelines.own
-        if self._goal is None or own.reading.understood < min(len(own.reading.index), self._goal + BEYOND):
+        """The exchange to go to first, or None if there is none or the rows after it have not been read yet."""
+        own_timeline = self.timelines.own_timeline
+        if self._goal is None or own_timeline.reading.interpreted_count < min(
+            len(own_timeline.reading.index), self._goal + GOAL_LOOKAHEAD_ROWS
+        ):
             return None
-        return own.near(self._goal)
+        return own_timeline.call_near(self._goal)
 
-    def _aim(self) -> None:
-        """Show the stretch around the row that the screen was opened from, if there are too many exchanges for bars."""
-        own, number = self.timelines.own, self._goal_number()
-        is_long = len(own.reading.index) > 2 * MAX_BARS or own.count(*self.timelines.extent()) > MAX_BARS
+    def _zoom_to_goal(self) -> None:
+        """Show the period around the row that the screen was opened from, if there are too many exchanges for bars."""
+        own_timeline, number = self.timelines.own_timeline, self._goal_number()
+        is_long = (
+            len(own_timeline.reading.index) > 2 * MAX_BARS
+            or own_timeline.call_count(*self.timelines.extent()) > MAX_BARS
+        )
         if number is not None and self._window is None and is_long:
-            self._window = own.around(number, MAX_BARS // 2)
+            self._window = own_timeline.stretch_around(number, MAX_BARS // 2)
 
     def _go_to_goal(self) -> None:
         number = self._goal_number()
@@ -164,101 +165,104 @@ class TimelineScreen(CaptureScreen):
         if number is None or self.table.room.height < 2:
             return
         self._goal = None
-        place = (self.timelines.own, number)
-        if place in self._rows.items:
+        item = (self.timelines.own_timeline, number)
+        if item in self._rows.items:
             self.has_moved = True
-            self.table.go_centered(self._rows.items.index(place))
+            self.table.go_centered(self._rows.items.index(item))
 
     def _show_legend(self) -> None:
-        is_heat = any(number <= KINDS for _, number in self._rows.items)
+        is_heat = any(number <= FIRST_KIND_NUMBER for _, number in self._rows.items)
         signs = HEAT_LEGEND if is_heat else LEGEND
         self.query_one("#legend", SafeText).show([Span(legend(signs, self.size.width - 2), "dim")])
 
     def show_title(self) -> None:
         """Update the title to match the screen."""
-        speaker, timelines = self.reading.conversation.capture.client, self.timelines
-        client = fit(peer_text(speaker), NAME) if speaker is not None else None
+        peer, timelines = self.reading.conversation.capture.client, self.timelines
+        client = fit(peer_text(peer), MAX_NAME_CELLS) if peer is not None else None
         host = timelines.captures.client
-        name = client or (fit(sanitise(host.exe), NAME) if host is not None else "client unknown")
+        name = client or (fit(sanitise(host.exe), MAX_NAME_CELLS) if host is not None else "client unknown")
         servers = count_text(len(timelines.all), "server") + (
-            f" of {len(timelines.all) + timelines.left_out}" if timelines.left_out else ""
+            f" of {len(timelines.all) + timelines.omitted_count}" if timelines.omitted_count else ""
         )
         spans = [Span(f"  {name}", "plain"), Span(f"  {servers}")]
-        startup = timelines.startup()
+        startup = timelines.startup_stretch()
         if startup is not None:
-            spans.append(Span(f"  start-up {brief(startup[1] - startup[0])}"))
+            spans.append(Span(f"  start-up {brief_duration(startup[1] - startup[0])}"))
         low, high = self.window
         spans.append(Span(f"  {units.duration(max(0, high - low))} shown", "dim"))
-        if self._follows and any(timeline.reading.is_live for timeline in timelines.all):
+        if self._is_following and any(timeline.reading.is_live for timeline in timelines.all):
             spans.append(Span("  ● following", "accent"))
-        behind = [timeline.reading for timeline in timelines.all if not (timeline.is_cut or timeline.reading.has_ended)]
-        rows, understood = sum(len(reading.index) for reading in behind), sum(reading.understood for reading in behind)
-        if not timelines.has_looked or understood + 1000 < rows:
-            spans.append(Span(f"  analysed {100 * understood // max(1, rows)}% …", "dim"))
+        unfinished_readings = [
+            timeline.reading for timeline in timelines.all if not (timeline.is_cut or timeline.reading.has_ended)
+        ]
+        row_count = sum(len(reading.index) for reading in unfinished_readings)
+        understood = sum(reading.interpreted_count for reading in unfinished_readings)
+        if not timelines.has_searched or understood + 1000 < row_count:
+            spans.append(Span(f"  analysed {100 * understood // max(1, row_count)}% …", "dim"))
         self.set_title(spans)
 
     # ---- keys
 
-    def _show(self, low: int, high: int) -> None:
-        """Draw another stretch, if it overlaps the captures."""
-        first, last = self.timelines.extent()
-        size = max(SHORTEST_NS, min(high - low, 2 * max(SHORTEST_NS, last - first)))
-        low = max(first - size // 2, min(low, last - size // 2))
-        self._window = (low, low + size)
+    def _show_period(self, low: int, high: int) -> None:
+        """Draw another period, moved so that its middle is within the captures."""
+        first_ns, last_ns = self.timelines.extent()
+        duration_ns = max(MIN_STRETCH_NS, min(high - low, 2 * max(MIN_STRETCH_NS, last_ns - first_ns)))
+        low = max(first_ns - duration_ns // 2, min(low, last_ns - duration_ns // 2))
+        self._window = (low, low + duration_ns)
         self.update_rows()
 
-    def _middle(self) -> int:
+    def _zoom_center(self) -> int:
         """The fixed point of zooming: the middle of the item at the cursor, or else of the window."""
         low, high = self.window
-        place = self.selected
-        if place is not None and place[1] >= 0:
-            bar = place[0].bar(place[1])
-            end = bar.end_ns if bar.end_ns is not None else place[0].last_ns
-            return (max(low, bar.start_ns) + min(high, end)) // 2
+        item = self.selected
+        if item is not None and item[1] >= 0:
+            bar = item[0].bar(item[1])
+            end_ns = bar.end_ns if bar.end_ns is not None else item[0].last_ns
+            return (max(low, bar.start_ns) + min(high, end_ns)) // 2
         return (low + high) // 2
 
     def action_zoom(self, by: int) -> None:
-        """Show half the stretch, or twice as much."""
+        """Show half the period, or twice as much."""
         low, high = self.window
-        middle = self._middle()
-        before, after = middle - low, high - middle
+        middle_ns = self._zoom_center()
+        before_ns, after_ns = middle_ns - low, high - middle_ns
         if by > 0:
-            self._show(middle - before // 2, middle + after // 2)
+            self._show_period(middle_ns - before_ns // 2, middle_ns + after_ns // 2)
         else:
-            self._show(middle - before * 2, middle + after * 2)
+            self._show_period(middle_ns - before_ns * 2, middle_ns + after_ns * 2)
 
     def action_pan(self, by: int) -> None:
-        """Move a quarter of the stretch earlier or later."""
+        """Move the period earlier or later by a quarter."""
         low, high = self.window
         step = by * max(1, (high - low) // 4)
-        self._follows = False
-        self._show(low + step, high + step)
+        self._is_following = False
+        self._show_period(low + step, high + step)
 
     def action_fit(self) -> None:
         """Fit the window to the item at the cursor."""
-        place = self.selected
-        if place is None or place[1] < 0:
-            timeline = place[0] if place is not None else self.timelines.own
-            self._show(timeline.offset_ns, timeline.last_ns)
+        item = self.selected
+        if item is None or item[1] < 0:
+            timeline = item[0] if item is not None else self.timelines.own_timeline
+            self._show_period(timeline.offset_ns, timeline.last_ns)
             return
-        bar = place[0].bar(place[1])
-        end = bar.end_ns if bar.end_ns is not None else place[0].last_ns
-        margin = max(SHORTEST_NS // 2, (end - bar.start_ns) // 4)
-        self._show(bar.start_ns - margin, end + margin)
+        bar = item[0].bar(item[1])
+        end_ns = bar.end_ns if bar.end_ns is not None else item[0].last_ns
+        margin = max(MIN_STRETCH_NS // 2, (end_ns - bar.start_ns) // 4)
+        self._show_period(bar.start_ns - margin, end_ns + margin)
 
     def action_startup(self) -> None:
         """Show how the servers started."""
-        startup = self.timelines.startup()
+        startup = self.timelines.startup_stretch()
         if startup is None:
             notify(self.app, "no capture contains the start of a server")
             return
         margin = max(1, (startup[1] - startup[0]) // 10)
-        self._show(startup[0] - margin, startup[1] + margin)
+        self._show_period(startup[0] - margin, startup[1] + margin)
 
     def action_server(self, by: int) -> None:
         """Go to the row of the next or previous server."""
         table = self.table
-        rows = [row for row, (_, number) in enumerate(self._rows.items) if number == HEAD]
+        rows = [row for row, (_, number) in enumerate(self._rows.items) if number == HEAD_NUMBER]
         row = next((row for row in rows[::by] if (row - table.cursor) * by > 0), None)
         if row is None:
             notify(self.app, f"no server {'below' if by > 0 else 'above'}")
@@ -267,38 +271,38 @@ class TimelineScreen(CaptureScreen):
         table.go(row)
 
     def action_fold(self) -> None:
-        """Show only a server's row, or its exchanges too."""
-        place = self.selected
-        if place is None:
+        """Fold the server at the cursor, so that only its own row is shown, or unfold it."""
+        item = self.selected
+        if item is None:
             return
-        timeline = place[0]
-        self._rows.folded ^= {timeline}
+        timeline = item[0]
+        self._rows.folded_timelines ^= {timeline}
         self.has_moved = True
         self.update_rows()
-        if timeline in self._rows.folded:
-            self.table.go(self._rows.items.index((timeline, HEAD)))
+        if timeline in self._rows.folded_timelines:
+            self.table.go(self._rows.items.index((timeline, HEAD_NUMBER)))
 
     def action_fold_all(self) -> None:
         """Unfold all servers; fold all if none is folded."""
-        self._rows.folded = set() if self._rows.folded else set(self.timelines.all)
+        self._rows.folded_timelines = set() if self._rows.folded_timelines else set(self.timelines.all)
         self.has_moved = True
         self.update_rows()
 
     def on_click(self, event: events.Click) -> None:
         """Fold the server whose row is clicked. The second click of a double click unfolds it again, and opens it."""
         offset = event.get_content_offset(self.table)
-        at = int(self.table.scroll_y) + offset.y - 1 if offset is not None and offset.y > 0 else -1
-        if 0 <= at < len(self._rows) and self._rows.items[at][1] == HEAD:
+        row = int(self.table.scroll_y) + offset.y - 1 if offset is not None and offset.y > 0 else -1
+        if 0 <= row < len(self._rows) and self._rows.items[row][1] == HEAD_NUMBER:
             self.action_fold()
 
     def action_whole(self) -> None:
         """Show everything."""
-        self._window, self._follows = None, False
+        self._window, self._is_following = None, False
         self.update_rows()
 
     def action_follow(self) -> None:
         """Follow the end, or stop following it."""
-        self._follows = not self._follows
+        self._is_following = not self._is_following
         if self._window is None:
             self._window = self.window
         self.update_rows()
@@ -306,23 +310,27 @@ class TimelineScreen(CaptureScreen):
     @on(Table.RowSelected)
     def _choose(self) -> None:
         """Show the traffic at the cursor; on a row of the heat map, the traffic of its kind."""
-        place = self.selected
-        if place is None:
+        item = self.selected
+        if item is None:
             return
-        timeline, number = place
-        text = timeline.reading.kinds.all[KINDS - number].filter if number <= KINDS else None
-        if text is not None and timeline is self.timelines.own:
+        timeline, number = item
+        text = (
+            timeline.reading.kinds.all[FIRST_KIND_NUMBER - number].filter_expression
+            if number <= FIRST_KIND_NUMBER
+            else None
+        )
+        if text is not None and timeline is self.timelines.own_timeline:
             self.app.select(text)
             return
-        row = timeline.reading.calls.request[number] if number >= 0 else self._first(timeline)
+        row = timeline.reading.calls.request[number] if number >= 0 else self._first_row(timeline)
         self.app.show(row, timeline.reading.path)
 
-    def _first(self, timeline: Timeline) -> int:
+    def _first_row(self, timeline: Timeline) -> int:
         """The first row in the window."""
-        at = timeline.reading.index.at_time(max(0, self.window[0] - timeline.offset_ns))
-        rows = timeline.reading.shown
-        place = bisect_left(rows, at)
-        return rows[place] if place < len(rows) else 0
+        entry = timeline.reading.index.entry_at_time(max(0, self.window[0] - timeline.offset_ns))
+        rows = timeline.reading.shown_rows
+        position = bisect_left(rows, entry)
+        return rows[position] if position < len(rows) else 0
 
 
 def columns(width: int, head: str) -> tuple[Column, ...]:
@@ -331,7 +339,7 @@ def columns(width: int, head: str) -> tuple[Column, ...]:
     return (
         Column("what", "server / request", name_width),
         Column("chart", head, 4, stretch=True),
-        Column("lasted", "lasted", len("unanswered 999ms"), right=True, drop=1 if width < 40 else 0),
+        Column("lasted", "lasted", len("unanswered 999ms"), is_right_aligned=True, drop=1 if width < 40 else 0),
     )
 
 

@@ -1,4 +1,4 @@
-"""The base of screens with a title, which begins with where the user is."""
+"""The base of screens with a title, which begins with a breadcrumb."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
@@ -8,7 +8,7 @@ from textual.css.query import NoMatches
 from textual.screen import Screen
 
 from mcpproxy.sanitise import sanitise
-from mcpproxy.tui.breadcrumb import Crumb, fitted
+from mcpproxy.tui.breadcrumb import Crumb, fitted_pieces
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.host import Host
 from mcpproxy.tui.screen_entries import word_of
@@ -16,29 +16,29 @@ from mcpproxy.tui.widgets.clickable_line import ClickableLine, Piece
 from mcpproxy.wording.cells import cells, fit
 from mcpproxy.wording.spans import Span
 
-NAME: Final = 60
+MAX_NAME_CELLS: Final = 60
 """The maximum width of a capture's name in a title, in cells."""
-LEAST: Final = 16
-"""How many cells the place always gets, even if the rest of the title must be cut."""
+MIN_BREADCRUMB_CELLS: Final = 16
+"""The minimum width of the breadcrumb, in cells, even if the rest of the title must be cut."""
 PADDING: Final = 2
-"""How many cells of the title line stay empty."""
+"""The number of cells of the title line that stay empty."""
 
-Way = list[Crumb]
+Breadcrumb = list[Crumb]
 
 
 class TitledScreen(Screen[None]):
-    """Composes a `ClickableLine` with the id `title`."""
+    """A screen that composes a `ClickableLine` with the id `title`."""
 
     app: Host
 
     @property
     def subject(self) -> Reading | None:
-        """The capture that it shows, or None if it shows several."""
+        """The capture that the screen shows, or None if it shows several."""
         return None
 
     @property
     def is_capture_itself(self) -> bool:
-        """Whether the name of the capture stands for this screen."""
+        """Whether the name of the capture is the crumb of this screen."""
         return False
 
     @property
@@ -48,29 +48,29 @@ class TitledScreen(Screen[None]):
 
     @property
     def part(self) -> str:
-        """The part of its content that the user has opened, such as `frame 18`, or an empty text if none is open."""
+        """The part of the content that the user has opened, such as `frame 18`, or an empty text if none is open."""
         return ""
 
-    def way(self) -> Way:
-        """The places from the list of sessions to this one."""
+    def breadcrumb(self) -> Breadcrumb:
+        """The crumbs from the list of sessions to this screen."""
         stack = self.app.screen_stack
-        below = stack[: stack.index(self)] if self in stack else stack
-        crumbs: Way = []
+        lower_screens = stack[: stack.index(self)] if self in stack else stack
+        crumbs: Breadcrumb = []
         is_named = False
-        for screen in [*(lower for lower in below if isinstance(lower, TitledScreen)), self]:
-            is_named = screen._add_to(crumbs, is_named=is_named)
+        for screen in [*(lower for lower in lower_screens if isinstance(lower, TitledScreen)), self]:
+            is_named = screen._add_crumbs(crumbs, is_named=is_named)
         if self.part:
             crumbs.append(Crumb(self.part, self))
-        return [*crumbs[:1], *(Crumb(text) for text in self.app.came_by), *crumbs[1:]]
+        return [*crumbs[:1], *(Crumb(text) for text in self.app.return_crumbs), *crumbs[1:]]
 
-    def _add_to(self, crumbs: Way, *, is_named: bool) -> bool:
-        """Add the crumbs of this screen; the name of the capture comes once. Returns whether the crumbs include it."""
+    def _add_crumbs(self, crumbs: Breadcrumb, *, is_named: bool) -> bool:
+        """Add the crumbs of this screen, and the name of the capture once; returns whether the crumbs include it."""
         reading = self.subject
         is_name_due = reading is not None and not is_named
         if reading is not None and is_name_due:
             session = "" if self.session is None else f" · session {self.session:,}"
             target = self if self.is_capture_itself else None
-            crumbs.append(Crumb(fit(sanitise(reading.name), NAME), target, is_name=True, after=session))
+            crumbs.append(Crumb(fit(sanitise(reading.name), MAX_NAME_CELLS), target, is_name=True, after=session))
         if not (is_name_due and self.is_capture_itself):
             crumbs.append(Crumb(word_of(self), self))
         return is_named or is_name_due
@@ -89,18 +89,18 @@ class TitledScreen(Screen[None]):
 
         Args:
             spans: a description of what the screen shows, placed after the breadcrumb.
-            fill: returns more of it, for the cells that are left.
+            fill: returns more spans, for the number of cells that are left.
         """
         try:
             line = self.query_one("#title", ClickableLine)
         except NoMatches:
             return  # the screen was closed
         spans, width = list(spans), self.app.size.width - PADDING
-        needed = sum(cells(span.text) for span in spans)
-        places = fitted(self.way(), max(width - needed, min(LEAST, width)))
-        left = width - needed - sum(cells(place.span.text) for place in places)
-        rest = [*spans, *(fill(left) if fill is not None else ())]
-        line.show_pieces([*places, *map(Piece, rest)], width)
+        needed_cells = sum(cells(span.text) for span in spans)
+        crumbs = fitted_pieces(self.breadcrumb(), max(width - needed_cells, min(MIN_BREADCRUMB_CELLS, width)))
+        cells_left = width - needed_cells - sum(cells(crumb.span.text) for crumb in crumbs)
+        title_spans = [*spans, *(fill(cells_left) if fill is not None else ())]
+        line.show_pieces([*crumbs, *map(Piece, title_spans)], width)
 
     @on(ClickableLine.Clicked, "#title")
     def _go_to_place(self, event: ClickableLine.Clicked) -> None:

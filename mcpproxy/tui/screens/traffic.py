@@ -11,16 +11,16 @@ from mcpproxy.tui.details.detail import entry_name
 from mcpproxy.tui.messages import CaptureGrown, Checked, DetailRead, Progressed
 from mcpproxy.tui.rows.finding_lines import losses_text
 from mcpproxy.tui.safe_text import SafeText, notify
-from mcpproxy.tui.screen_entries import OpenCapture, bind
+from mcpproxy.tui.screen_entries import OpenCapture, bind_screens
 from mcpproxy.tui.screens.arrival import Arrival
 from mcpproxy.tui.screens.capture_screen import CaptureScreen
-from mcpproxy.tui.screens.exporting import Exporting
+from mcpproxy.tui.screens.exporting import RowExporter
 from mcpproxy.tui.screens.list_screen import TO_DETAIL, TO_FILTER, TO_SORT
-from mcpproxy.tui.screens.marking import Marking
+from mcpproxy.tui.screens.marking import RowMarker
 from mcpproxy.tui.screens.prompts import LineScreen
 from mcpproxy.tui.screens.row_actions import RowActions
 from mcpproxy.tui.screens.traffic_filter import TrafficFilter
-from mcpproxy.tui.screens.traffic_title import TitleState, peers, title
+from mcpproxy.tui.screens.traffic_title import TitleState, peer_spans, title_spans
 from mcpproxy.tui.widgets.clickable_line import ClickableLine
 from mcpproxy.tui.widgets.detail_box import DetailBox
 from mcpproxy.tui.widgets.expression_box import ExpressionBox
@@ -32,8 +32,8 @@ from mcpproxy.wording.counts import begins_text, guesses_text, unrecorded_text
 from mcpproxy.wording.spans import Span
 
 MAX_LOSS_LINES: Final = 3
-"""How many lines about losses are shown."""
-LOWEST: Final = 5
+"""The maximum number of lines about losses."""
+MIN_LIST_HEIGHT: Final = 5
 """The height of title, heading, two rows and footer, in lines."""
 
 
@@ -41,7 +41,7 @@ class TrafficScreen(CaptureScreen):
     """The frames or exchanges of one capture.
 
     A list and the detail of one of its rows share a `Split`, which has the keys for the detail. All other keys are
-    bound here; most lead to one of the parts that the screen is made of.
+    bound here; most of their actions call one of the parts of the screen.
     """
 
     DEFAULT_CSS = """
@@ -86,18 +86,18 @@ class TrafficScreen(CaptureScreen):
             capture: the capture, where to go first, and the filter that the screen is opened with, if any.
         """
         super().__init__(capture.reading)
-        self.marking = Marking(self, self.reading, self._show_marks)
+        self.marking = RowMarker(self, self.reading, self._show_marks)
         self.listing = TrafficList(self.reading)
         self.detail = DetailBox(self.reading, self.marking.marks, lambda: self.entry, id="below")
         self.split = Split(self.listing, self.detail)
         self.box = ExpressionBox(self.reading)
         self.row_actions = RowActions(self, self.reading, lambda: self.entry)
-        self.exporting = Exporting(self, self.reading, self.listing.entries, self.show_title)
-        self.filter = TrafficFilter(self, self.listing, self.marking.marks, capture.only)
-        self.arrival = Arrival(capture, self.split, self.reach)
+        self.exporting = RowExporter(self, self.reading, self.listing.entries, self.show_title)
+        self.filter = TrafficFilter(self, self.listing, self.marking.marks, capture.filter_text)
+        self.arrival = Arrival(capture, self.split, self.go_to_entry)
         self._finding_count = 0
         """The number of findings when the rows were last drawn."""
-        bind(self._bindings, "traffic")
+        bind_screens(self._bindings, "traffic")
 
     def compose(self) -> ComposeResult:
         """The list, and the detail below it or next to it."""
@@ -108,13 +108,13 @@ class TrafficScreen(CaptureScreen):
         yield Foot()
 
     def on_mount(self) -> None:
-        """Show the rows so far."""
+        """Show the rows that have been read so far."""
         self.marking.load()
         self.table.focus()
         self.table.following = self.reading.is_live and self.arrival.is_over
         self._grown()
         self.set_interval(1.0, self._renew_ages)
-        self.filter.begin()
+        self.filter.apply_opening_filter()
 
     def on_unmount(self) -> None:
         """Cancel work in progress."""
@@ -141,7 +141,7 @@ class TrafficScreen(CaptureScreen):
 
     @property
     def is_capture_itself(self) -> bool:
-        """Whether the name of the capture stands for this screen: it does."""
+        """Whether the name of the capture is the crumb of this screen, which it is."""
         return True
 
     @property
@@ -176,7 +176,7 @@ class TrafficScreen(CaptureScreen):
         if count != self._finding_count:
             self._finding_count = count
             self.table.renew()
-            self.detail.show_beside()
+            self.detail.show_side()
         self._show_place()
 
     @on(Progressed)
@@ -194,7 +194,7 @@ class TrafficScreen(CaptureScreen):
         self.arrival.select_place(event.row)
 
     def _show_marks(self) -> None:
-        """Redraw, as the marks of rows may have changed."""
+        """Redraw the rows, as their marks may have changed."""
         notes = self.marking.marks.notes
         if self.listing.rows.marks is not notes:
             self.listing.rows.marks = notes
@@ -211,25 +211,32 @@ class TrafficScreen(CaptureScreen):
 
     def show_title(self) -> None:
         """Update the title to match the screen."""
-        listing, now = self.listing, self.filter
-        place = TitleState(
-            listing.paused, now.scan, now.is_searching, listing.beside, listing.order_text, self.exporting.progress
+        listing, traffic_filter = self.listing, self.filter
+        state = TitleState(
+            listing.new_rows,
+            traffic_filter.scan,
+            traffic_filter.is_searching,
+            listing.record_choice,
+            listing.order_text,
+            self.exporting.progress,
         )
-        self.set_title(title(self.reading, place), lambda room: peers(self.reading, self.session, room))
-        capture, unrecorded = self.reading.conversation.capture, self.reading.conversation.losses.bodies
+        self.set_title(title_spans(self.reading, state), lambda room: peer_spans(self.reading, self.session, room))
+        capture, unrecorded_bodies = self.reading.conversation.capture, self.reading.conversation.losses.bodies
         begins_at, guesses = capture.begins_at, capture.guesses
         warnings = [f"▲ {begins_text(begins_at)}"] if begins_at else []
-        warnings += [losses_text(self.reading.conversation.missing)] if self.reading.conversation.missing else []
-        warnings += [f"▲ {unrecorded_text(unrecorded)}"] if unrecorded else []
+        warnings += (
+            [losses_text(self.reading.conversation.missing_ranges)] if self.reading.conversation.missing_ranges else []
+        )
+        warnings += [f"▲ {unrecorded_text(unrecorded_bodies)}"] if unrecorded_bodies else []
         warnings += [f"▲ {guesses_text(guesses)}"] if guesses else []
         warnings += [f"▲ {text}" for text in self.reading.forgotten]
-        lost = self.query_one("#lost", SafeText)
-        # In a low terminal, two rows of the list come before these lines.
-        room = min(MAX_LOSS_LINES, self.size.height - LOWEST)
-        lost.display = bool(warnings) and room > 0
-        if lost.display:
-            lost.styles.max_height = room
-            lost.show_lines([[Span(text, "bad")] for text in warnings])
+        warning_box = self.query_one("#lost", SafeText)
+        # In a low terminal, two rows of the list take precedence over these lines.
+        room = min(MAX_LOSS_LINES, self.size.height - MIN_LIST_HEIGHT)
+        warning_box.display = bool(warnings) and room > 0
+        if warning_box.display:
+            warning_box.styles.max_height = room
+            warning_box.show_lines([[Span(text, "bad")] for text in warnings])
 
     def on_resize(self) -> None:
         """Fit list and detail to the terminal, and give the lines about losses as much room as there is."""
@@ -239,11 +246,11 @@ class TrafficScreen(CaptureScreen):
 
     # ---- the list
 
-    def reach(self, entry: int) -> None:
-        """Put the cursor on an entry, regardless of the filter and of records left out."""
+    def go_to_entry(self, entry: int) -> None:
+        """Put the cursor on an entry, even if the filter does not select it or its kind of record is not shown."""
         if not self.listing.go_to(entry):
             self.filter.drop()
-            self.listing.reach(entry)
+            self.listing.reveal(entry)
 
     def action_sort(self) -> None:
         """Sort by the next column."""
@@ -259,13 +266,13 @@ class TrafficScreen(CaptureScreen):
 
     def action_beside(self) -> None:
         """Show only messages, or all records."""
-        if not self.listing.turn_beside():
-            notify(self.app, f"{self.listing.beside or 'messages and records'}, once all frames are shown")
+        if not self.listing.switch_records():
+            notify(self.app, f"{self.listing.record_choice or 'messages and records'}, once all frames are shown")
         self.show_title()
 
     def action_times(self) -> None:
-        """Switch times: since the start, since the row above, wall clock."""
-        self.listing.turn_times()
+        """Switch between times since the start, times since the row above, and the wall clock."""
+        self.listing.switch_times()
 
     def action_follow(self) -> None:
         """Follow the end, or stop following it; sorted rows go back to the order of the capture first."""
@@ -284,20 +291,25 @@ class TrafficScreen(CaptureScreen):
         if not (digits.isascii() and digits.isdigit() and len(digits) < 20):
             notify(self.app, f"expected the number of a frame, such as 123, not {text}", bad=True)
             return
-        index, shown, wanted = self.reading.index, self.reading.shown, int(digits)
-        entry = index.entry_of_seq(wanted)
-        place = bisect_left(shown, entry) if entry is not None else len(shown)
-        if entry is not None and place < len(shown) and shown[place] == entry:
-            self.reach(entry)
+        index, shown_entries, seq = self.reading.index, self.reading.shown_rows, int(digits)
+        entry = index.entry_of_seq(seq)
+        position = bisect_left(shown_entries, entry) if entry is not None else len(shown_entries)
+        if entry is not None and position < len(shown_entries) and shown_entries[position] == entry:
+            self.go_to_entry(entry)
             return
-        after = bisect_left(shown, wanted, key=lambda row: index.entry(row).seq)
-        numbers = [index.entry(shown[at]).seq for at in (after - 1, after) if 0 <= at < len(shown)]
-        if not numbers:
+        next_position = bisect_left(shown_entries, seq, key=lambda row: index.entry(row).seq)
+        neighbour_seqs = [
+            index.entry(shown_entries[neighbour]).seq
+            for neighbour in (next_position - 1, next_position)
+            if 0 <= neighbour < len(shown_entries)
+        ]
+        if not neighbour_seqs:
             notify(self.app, "there are no rows yet")
             return
-        nearest, last = min(numbers, key=lambda number: abs(number - wanted)), index.entry(shown[-1]).seq
-        what = f"no record {wanted:,}" if entry is None else f"record {wanted:,} has no row of its own"
-        notify(self.app, f"{what}; the {'last' if nearest == last else 'nearest'} is {nearest:,}")
+        nearest_seq = min(neighbour_seqs, key=lambda neighbour_seq: abs(neighbour_seq - seq))
+        last_seq = index.entry(shown_entries[-1]).seq
+        problem = f"no record {seq:,}" if entry is None else f"record {seq:,} has no row of its own"
+        notify(self.app, f"{problem}; the {'last' if nearest_seq == last_seq else 'nearest'} is {nearest_seq:,}")
 
     def action_pair(self) -> None:
         """Go from a request to its response, or back."""
@@ -310,37 +322,37 @@ class TrafficScreen(CaptureScreen):
             return
         if self.listing.rows.is_exchanges:
             self.action_exchanges()
-        self.reach(partner)
+        self.go_to_entry(partner)
 
     def action_match(self, by: int) -> None:
         """Go to the next row that the filter selects or, without a filter, to the next error or finding.
 
         In the detail, go to the next match there.
         """
-        if self.split.go_to_found(by):
+        if self.split.change_match(by):
             return
         entry, scan = self.entry, self.filter.scan
         if scan is None:
-            self._go_wrong(entry, by)
+            self._go_to_next_wrong(entry, by)
             return
         rows = scan.rows
-        at = 0 if entry is None else bisect_right(rows, entry) if by > 0 else bisect_left(rows, entry) - 1
-        while 0 <= at < len(rows):
-            if self._go_on_to(rows[at], entry, by):
+        position = 0 if entry is None else bisect_right(rows, entry) if by > 0 else bisect_left(rows, entry) - 1
+        while 0 <= position < len(rows):
+            if self._try_go_beyond(rows[position], entry, by):
                 return
-            at += by
+            position += by
         notify(self.app, f"no match {'below' if by > 0 else 'above'}")
 
-    def _go_wrong(self, entry: int | None, by: int) -> None:
+    def _go_to_next_wrong(self, entry: int | None, by: int) -> None:
         """Go to the next row with an error or a finding."""
-        row = self.reading.next_wrong(-1 if entry is None else entry, by)
+        row = self.reading.next_bad_row(-1 if entry is None else entry, by)
         while row is not None:
-            if self._go_on_to(row, entry, by):
+            if self._try_go_beyond(row, entry, by):
                 return
-            row = self.reading.next_wrong(row, by)
+            row = self.reading.next_bad_row(row, by)
         notify(self.app, f"no error {'below' if by > 0 else 'above'}")
 
-    def _go_on_to(self, row: int, entry: int | None, by: int) -> bool:
+    def _try_go_beyond(self, row: int, entry: int | None, by: int) -> bool:
         """Go to a row, or to its exchange; returns False if no line beyond the current line shows it."""
         return (entry is None or (self.listing.line_of(row) - entry) * by > 0) and self.listing.go_to(row)
 
@@ -352,7 +364,7 @@ class TrafficScreen(CaptureScreen):
 
     @on(ExpressionBox.Entered)
     def _select(self, event: ExpressionBox.Entered) -> None:
-        self.filter.select(event.text)
+        self.filter.apply(event.text)
 
     def leave_box(self) -> None:
         """Hide the filter box, and go back to the list."""
@@ -361,14 +373,14 @@ class TrafficScreen(CaptureScreen):
 
     def action_errors(self) -> None:
         """Restrict the rows to errors and requests without a response, or undo this."""
-        self.filter.turn_failures()
+        self.filter.toggle_failures()
 
     def action_point(self, excludes: bool) -> None:
         """Restrict the rows to those with a value of this row, or to those without it."""
-        self.filter.point(self.row_actions, excludes=excludes)
+        self.filter.restrict_by_row(self.row_actions, excludes=excludes)
 
     def clear_filter(self) -> bool:
-        """Undo the order, or the filter's last term; returns False if the rows are as when the screen was opened."""
+        """Undo the order, or the filter's last term; returns False if the screen was opened with these rows."""
         if self.listing.is_sorted:
             self.listing.restore_order()
             return True
@@ -378,7 +390,7 @@ class TrafficScreen(CaptureScreen):
 
     def action_mark(self) -> None:
         """Mark the row, or remove its mark; a row with a note keeps both."""
-        self.marking.mark(self.entry)
+        self.marking.toggle_mark(self.entry)
 
     def action_note(self) -> None:
         """Add a note to the row."""
@@ -386,9 +398,9 @@ class TrafficScreen(CaptureScreen):
 
     def action_next_mark(self) -> None:
         """Go to the next marked row; after the last, to the first."""
-        row = self.marking.next(self.entry)
+        row = self.marking.find_next(self.entry)
         if row is not None:
-            self.reach(row)
+            self.go_to_entry(row)
 
     def action_copy(self) -> None:
         """Copy the row, in a chosen form."""
@@ -404,7 +416,7 @@ class TrafficScreen(CaptureScreen):
 
     def action_export(self) -> None:
         """Prompt for a file and export the shown rows to it."""
-        self.exporting.ask()
+        self.exporting.prompt_and_export()
 
     # ---- the detail, and back
 
@@ -413,16 +425,16 @@ class TrafficScreen(CaptureScreen):
         if self.box.is_open:
             self.box.complete()
         else:
-            self.split.switch()
+            self.split.switch_focus()
 
     def action_back(self) -> None:
         """End the search, or else close the detail, clear the filter, or leave the screen."""
-        if not (self.detail.display and self.detail.reader.leave()):
+        if not (self.detail.display and self.detail.reader.end_search()):
             super().action_back()
 
     def close_detail(self) -> bool:
         """Hide the detail; returns False if it was not shown."""
-        return self.split.close()
+        return self.split.close_detail()
 
     def leave(self) -> None:
         """Go back to the screen below, or to another capture from which this one was opened."""

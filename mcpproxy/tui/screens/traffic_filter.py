@@ -1,4 +1,4 @@
-"""The filter of the traffic: applied, extended by a value of a row, and undone term by term."""
+"""The filter of the traffic: applies it, extends it by a value of a row, and undoes it term by term."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from mcpproxy.marks import Marks
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.copies.copy_forms import CopyForm
 from mcpproxy.tui.data.scan import Scan
-from mcpproxy.tui.pointing import Term, terms_of
+from mcpproxy.tui.pointing import FilterTerm, terms_of
 from mcpproxy.tui.safe_text import notify
 from mcpproxy.tui.screens.capture_screen import CaptureScreen
 from mcpproxy.tui.screens.prompts import ChoiceScreen
@@ -19,15 +19,15 @@ from mcpproxy.tui.widgets.traffic_list import TrafficList
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.spans import Span
 
-COUNTED: Final = 100
-"""The number of filters whose matches are remembered."""
-OF_CASE: Final = frozenset({"text", "method", "name"})
-"""The keys of `Filter.keys` whose values contain names and texts of the peers: upper and lower case differ."""
-FAILURES: Final = "has:failure"
+MAX_REMEMBERED_FILTERS: Final = 100
+"""The maximum number of filters whose numbers of matches are remembered."""
+CASE_SENSITIVE_KEYS: Final = frozenset({"text", "method", "name"})
+"""The keys of `Filter.keys` whose values contain names and texts of the peers, so that case matters."""
+FAILURES_TERM: Final = "has:failure"
 
 
 class TrafficFilter:
-    """Makes a list show only what an expression selects; the screen's thread searches for that."""
+    """Makes a list show only the rows that an expression selects. The screen's thread searches for them."""
 
     def __init__(self, screen: CaptureScreen, listing: TrafficList, marks: Marks, only: str | None) -> None:
         """Start without a filter.
@@ -40,22 +40,22 @@ class TrafficFilter:
         """
         self._screen, self._listing, self._marks = screen, listing, marks
         self._reading = screen.reading
-        self._only = parse(only).text if only else None
+        self._opening_filter = parse(only).text if only else None
         self.scan: Scan | None = None
         """The current filter; None if all rows are shown."""
         self._counts: dict[str, int] = {}
-        """How many rows earlier filters selected."""
-        self._near: tuple[int, int] | None = None
+        """The numbers of rows that earlier filters selected, by filter."""
+        self._cursor_goal: tuple[int, int] | None = None
         """The entry at the cursor before the filter, and the row nearest to it so far."""
 
     @property
     def text(self) -> str:
         """The current expression, or an empty text if all rows are shown."""
-        return self.scan.only.text if self.scan is not None else ""
+        return self.scan.row_filter.text if self.scan is not None else ""
 
     @property
     def _terms(self) -> tuple[str, ...]:
-        return self.scan.only.terms if self.scan is not None else ()
+        return self.scan.row_filter.terms if self.scan is not None else ()
 
     @property
     def is_searching(self) -> bool:
@@ -64,33 +64,33 @@ class TrafficFilter:
 
     # ---- what it selects
 
-    def begin(self) -> None:
+    def apply_opening_filter(self) -> None:
         """Apply the filter that the screen was opened with, if any."""
-        if self._only is not None:
-            self.select(self._only)
+        if self._opening_filter is not None:
+            self.apply(self._opening_filter)
 
-    def select(self, text: str) -> None:
-        """Show what an expression selects; everything if it is empty."""
+    def apply(self, text: str) -> None:
+        """Show the rows that an expression selects, or all rows if it is empty."""
         self._screen.leave_box()
         if not text:
             self._show_all()
             return
         try:
-            only = parse(text)
-            scan = Scan(self._reading, only, self._marks.notes)
+            expression = parse(text)
+            scan = Scan(self._reading, expression, self._marks.notes)
         except (FilterError, CaptureError) as error:
             notify(self._screen.app, str(error).splitlines()[0], bad=True)
             return
         listing = self._listing
-        entry, following = listing.entry, listing.table.following and self._reading.is_live
+        entry, is_following = listing.entry, listing.table.following and self._reading.is_live
         self.drop()
-        self.scan, listing.selected = scan, scan.rows
-        self._near = (entry, 0) if entry is not None and not following else None
-        listing.table.following = following
+        self.scan, listing.selected_rows = scan, scan.rows
+        self._cursor_goal = (entry, 0) if entry is not None and not is_following else None
+        listing.table.following = is_following
         listing.rows.is_exchanges = False
         listing.show(None)
-        self._screen.begin(scan.step, "scan")
-        self._show_nothing()
+        self._screen.start_thread(scan.step, "scan")
+        self._show_empty_text()
         self._screen.show_title()
 
     def _show_all(self) -> None:
@@ -98,21 +98,21 @@ class TrafficFilter:
         self.drop()
         self._listing.rows.is_exchanges = False
         self._listing.show(entry)
-        self._show_nothing()
+        self._show_empty_text()
         self._screen.show_title()
 
     def drop(self) -> None:
-        """Forget the filter, without showing the list again."""
+        """Drop the filter without redrawing the list."""
         self.stop()
-        self.scan, self._near, self._listing.selected = None, None, None
+        self.scan, self._cursor_goal, self._listing.selected_rows = None, None, None
 
     def stop(self) -> None:
         """Stop the search."""
-        self._screen.stop()
+        self._screen.stop_thread()
         if self.scan is not None:
             if self.scan.has_ended or not self.is_searching:
                 self._counts[self.text] = len(self.scan.rows)
-                if len(self._counts) > COUNTED:
+                if len(self._counts) > MAX_REMEMBERED_FILTERS:
                     del self._counts[next(iter(self._counts))]
             self.scan.close()
 
@@ -120,100 +120,100 @@ class TrafficFilter:
         """Undo the last term; returns False if there is none, or the screen was opened with it."""
         if self.scan is None or self._is_as_opened:
             return False
-        self.select(" ".join(self._terms[:-1]))
+        self.apply(" ".join(self._terms[:-1]))
         return True
 
     @property
     def _is_as_opened(self) -> bool:
         """Whether the screen was opened with this filter: then there is no earlier view to go back to."""
-        return self.scan is not None and self.text == self._only
+        return self.scan is not None and self.text == self._opening_filter
 
     def renew(self) -> None:
-        """Show the rows that were found since the last time."""
+        """Show the rows that were found since the last call."""
         if self.scan is not None:
             self._listing.table.renew()
-            self._go_near()
-            self._show_nothing()
+            self._keep_cursor_near()
+            self._show_empty_text()
 
-    def _go_near(self) -> None:
-        """Keep the cursor near its entry before the filter, until the user moves it or the nearest row is known."""
-        if self._near is None or self.scan is None or self._listing.is_sorted:
+    def _keep_cursor_near(self) -> None:
+        """Keep the cursor near the entry it was on before, until the user moves it or the nearest row is known."""
+        if self._cursor_goal is None or self.scan is None or self._listing.is_sorted:
             return
-        (entry, placed), rows, table = self._near, self.scan.rows, self._listing.table
-        if table.cursor != placed or not rows:
-            self._near = None if rows else self._near
+        (entry, line), rows, table = self._cursor_goal, self.scan.rows, self._listing.table
+        if table.cursor != line or not rows:
+            self._cursor_goal = None if rows else self._cursor_goal
             return
-        after = bisect_left(rows, entry)
-        near = [row for row in (after - 1, after) if 0 <= row < len(rows)]
-        placed = min(near, key=lambda row: abs(rows[row] - entry))
-        self._near = (entry, placed) if after == len(rows) and self._screen.is_working else None
-        table.go(placed)
+        next_row = bisect_left(rows, entry)
+        neighbours = [row for row in (next_row - 1, next_row) if 0 <= row < len(rows)]
+        line = min(neighbours, key=lambda row: abs(rows[row] - entry))
+        self._cursor_goal = (entry, line) if next_row == len(rows) and self._screen.is_working else None
+        table.go(line)
 
-    def _show_nothing(self) -> None:
-        """If the filter selects nothing, say so, and what Esc shows then."""
+    def _show_empty_text(self) -> None:
+        """If the filter selects nothing, show a message about that and about what Esc does."""
         scan = self.scan
-        if scan is None or scan.rows or self.is_searching or not scan.frames:
+        if scan is None or scan.rows or self.is_searching or not scan.frame_count:
             self._listing.show_nothing(())
             return
-        case = "" if scan.only.keys.keys().isdisjoint(OF_CASE) else "case matters; "
-        spans = [Span("nothing matches ", "dim"), Span(scan.only.text, "accent"), Span(f"; {case}", "dim")]
-        self._listing.show_nothing([*spans, Span(self._what_escape_shows(scan.only), "dim")])
+        case_hint = "" if scan.row_filter.keys.keys().isdisjoint(CASE_SENSITIVE_KEYS) else "case matters; "
+        spans = [Span("nothing matches ", "dim"), Span(scan.row_filter.text, "accent"), Span(f"; {case_hint}", "dim")]
+        self._listing.show_nothing([*spans, Span(self._escape_hint(scan.row_filter), "dim")])
 
-    def _what_escape_shows(self, only: Filter) -> str:
+    def _escape_hint(self, expression: Filter) -> str:
         if self._is_as_opened:
             return "Esc goes back"
-        rest = " ".join(only.terms[:-1])
-        count = self._counts.get(rest) if rest else len(self._listing.all_rows)
-        return f"Esc removes {only.terms[-1]}" if count is None else f"Esc shows {count_text(count, 'row')}"
+        earlier_text = " ".join(expression.terms[:-1])
+        count = self._counts.get(earlier_text) if earlier_text else len(self._listing.all_rows)
+        return f"Esc removes {expression.terms[-1]}" if count is None else f"Esc shows {count_text(count, 'row')}"
 
     # ---- terms from a row
 
-    def turn_failures(self) -> None:
+    def toggle_failures(self) -> None:
         """Restrict the rows to errors and requests without a response, or undo this."""
-        if FAILURES in self._terms:
-            self.select(" ".join(term for term in self._terms if term != FAILURES))
+        if FAILURES_TERM in self._terms:
+            self.apply(" ".join(term for term in self._terms if term != FAILURES_TERM))
         else:
-            self._add(FAILURES)
+            self._add_term(FAILURES_TERM)
 
-    def _add(self, term: str) -> None:
+    def _add_term(self, term: str) -> None:
         """Restrict the rows by one more term."""
         terms = self._terms
         if term in terms:
             notify(self._screen.app, f"the filter already has {term}")
             return
-        before = f"({terms[0]}) " if len(terms) == 1 else "".join(f"{known} " for known in terms)
-        self.select(parse(f"{before}{term}").text)
+        prefix = f"({terms[0]}) " if len(terms) == 1 else "".join(f"{earlier_term} " for earlier_term in terms)
+        self.apply(parse(f"{prefix}{term}").text)
 
-    def point(self, row_actions: RowActions, *, excludes: bool) -> None:
+    def restrict_by_row(self, row_actions: RowActions, *, excludes: bool) -> None:
         """Restrict the rows to those with a value of the row at the cursor, or to those without it."""
         is_exchange = self._listing.rows.is_exchanges
 
-        def work(entry: int) -> None:
+        def find_terms(entry: int) -> None:
             answer = self._reading.partner(entry) if is_exchange else None
             try:
                 terms, problem = terms_of(self._reading, entry, answer), ""
             except OSError as error:
                 terms, problem = [], error.strerror or str(error)
-            self._screen.call_later(self._choose, terms, problem, excludes=excludes)
+            self._screen.call_later(self._choose_term, terms, problem, excludes=excludes)
 
-        row_actions.read(work)
+        row_actions.run_on_row(find_terms)
 
-    def _choose(self, offered: Sequence[Term], problem: str, *, excludes: bool) -> None:
-        terms = [term._replace(text=f"not {term.text}") if excludes else term for term in offered]
+    def _choose_term(self, offered_terms: Sequence[FilterTerm], problem: str, *, excludes: bool) -> None:
+        terms = [term._replace(text=f"not {term.text}") if excludes else term for term in offered_terms]
         terms = [term for term in terms if term.text not in self._terms]
         if not terms:
             notify(self._screen.app, problem or "no filter term fits this row", bad=bool(problem))
             return
         if len(terms) == 1:
-            self._add(terms[0].text)
+            self._add_term(terms[0].text)
             return
-        forms = [
-            CopyForm(str(number), sanitise(term.text), term.text, term.about)
+        choices = [
+            CopyForm(str(number), sanitise(term.text), term.text, term.subject)
             for number, term in enumerate(terms[:9], 1)
         ]
         label = "without" if excludes else "only"
-        self._screen.app.push_screen(ChoiceScreen(f"{label} …   Enter takes the first", forms), self._take)
+        self._screen.app.push_screen(ChoiceScreen(f"{label} …   Enter takes the first", choices), self._add_choice)
 
-    def _take(self, form: CopyForm | None) -> None:
+    def _add_choice(self, form: CopyForm | None) -> None:
         if form is not None:
-            self._add(form.text)
+            self._add_term(form.text)

@@ -13,58 +13,63 @@ from mcpproxy.wording.spans import Role, Span
 FOLLOWING: Final = "● following"
 PAUSED: Final = "‖ paused"
 KILLED: Final = "✝ killed"
-BEHIND: Final = 1000
-"""The number of rows not understood yet from which the title shows the progress."""
-_LEAST: Final = 12
-"""The least room for each name, in cells."""
-_REVISIONS: Final = 22
+MIN_SHOWN_BACKLOG_ROWS: Final = 1000
+"""The title shows the progress if more rows than this are not understood yet."""
+_MIN_NAME_CELLS: Final = 12
+"""The minimum room for each name, in cells."""
+_MAX_REVISIONS_CELLS: Final = 22
+"""The maximum width of the revisions, in cells."""
 _BEFORE: Final = "  "
 _BETWEEN: Final = " → "
 
 
 class TitleState(NamedTuple):
-    """What the screen shows of a capture."""
+    """The state of the screen, as far as the title shows it."""
 
-    paused: int | None
+    new_rows: int | None
     """The number of rows since following was paused; None while the end is followed."""
     scan: Scan | None
     """The filter that selects the rows; None if all are shown."""
     is_searching: bool
     """Whether the filter may select more."""
-    beside: str
+    record_choice: str
     """Which records are shown with the messages; empty for the default."""
     order: str
     """The order of the rows; empty for the order of the capture."""
-    exporting: str
+    export_progress: str
     """The progress of an export; empty if none is running."""
 
 
-def title(reading: Reading, place: TitleState) -> list[Span]:
+def title_spans(reading: Reading, state: TitleState) -> list[Span]:
     """The part of the title that is always shown."""
-    scan = place.scan
-    spans = _state(reading, place)
-    spans += _counts(reading) if scan is None else _matches(reading, scan, is_searching=place.is_searching)
-    spans += [Span(f"  {text}", "accent") for text in (place.beside, place.order) if text]
+    scan = state.scan
+    spans = _state_spans(reading, state)
+    spans += _count_spans(reading) if scan is None else _match_spans(reading, scan, is_searching=state.is_searching)
+    spans += [Span(f"  {text}", "accent") for text in (state.record_choice, state.order) if text]
     if reading.findings.trouble:
         spans.append(Span(f"  {'rules' if reading.has_ended else 'analysis'} stopped: F", "bad"))
-    if not reading.has_ended and reading.understood + BEHIND < len(reading.index):
+    if not reading.has_ended and reading.interpreted_count + MIN_SHOWN_BACKLOG_ROWS < len(reading.index):
         spans.append(Span(f"  analysed {int(100 * reading.progress)}%", "dim"))
-    elif scan is None and not reading.findings.trouble and reading.findings.checked + BEHIND < reading.understood:
+    elif (
+        scan is None
+        and not reading.findings.trouble
+        and reading.findings.checked_count + MIN_SHOWN_BACKLOG_ROWS < reading.interpreted_count
+    ):
         spans.append(Span(f"  {progress_text(reading.findings, len(reading.index))}", "dim"))
-    if place.exporting:
-        spans.append(Span(f"  {place.exporting}", "accent"))
+    if state.export_progress:
+        spans.append(Span(f"  {state.export_progress}", "accent"))
     return spans
 
 
-def _state(reading: Reading, place: TitleState) -> list[Span]:
-    """Whether it is live and followed, or how it ended."""
+def _state_spans(reading: Reading, state: TitleState) -> list[Span]:
+    """Whether the capture is live and followed, or how it ended."""
     if reading.is_live:
-        if place.paused is None:
+        if state.new_rows is None:
             return [Span(f"  {FOLLOWING}", "accent")]
         if not reading.index.tail.is_at_end:
             return []
-        new = f" · {place.paused:,} new" if place.paused else ""
-        return [Span(f"  {PAUSED}{new} · f", "accent" if new else "dim")]
+        new_text = f" · {state.new_rows:,} new" if state.new_rows else ""
+        return [Span(f"  {PAUSED}{new_text} · f", "accent" if new_text else "dim")]
     if not reading.has_ended:
         return []
     if reading.is_killed:
@@ -75,43 +80,43 @@ def _state(reading: Reading, place: TitleState) -> list[Span]:
     return [Span(f"  {'✝' if reading.bad_end else '○'} {text}", role)]
 
 
-def _matches(reading: Reading, scan: Scan, *, is_searching: bool) -> list[Span]:
+def _match_spans(reading: Reading, scan: Scan, *, is_searching: bool) -> list[Span]:
     """The filter, and how many rows it has selected so far."""
-    more = " …" if is_searching else ""
-    frames = count_text(scan.frames, "frame")
-    spans = [Span(f"  {scan.only.text}", "accent"), Span(f"  {len(scan.rows):,} of {frames}{more}")]
-    if scan.only.needs_findings and not reading.findings.has_caught_up:
+    ellipsis = " …" if is_searching else ""
+    frames = count_text(scan.frame_count, "frame")
+    spans = [Span(f"  {scan.row_filter.text}", "accent"), Span(f"  {len(scan.rows):,} of {frames}{ellipsis}")]
+    if scan.row_filter.needs_findings and not reading.findings.has_caught_up:
         spans.append(Span(f"  {progress_text(reading.findings, len(reading.index))}", "dim"))
     return spans
 
 
-def _counts(reading: Reading) -> list[Span]:
-    """How many frames there are, and how many findings in them so far."""
-    spans, findings = [Span(f"  {count_text(reading.index.frames, 'frame')}", "dim")], reading.findings
-    if findings.tally.wrong:
+def _count_spans(reading: Reading) -> list[Span]:
+    """The number of frames, and of the findings in them so far."""
+    spans, findings = [Span(f"  {count_text(reading.index.frame_count, 'frame')}", "dim")], reading.findings
+    if findings.tally.violations:
         sign = "✗" if findings.tally.errors else "!"
         role: Role = "bad" if findings.tally.errors else "warm"
-        more = "" if findings.has_caught_up else " …"
-        spans.append(Span(f"  {sign} {count_text(findings.tally.wrong, 'finding')}{more}", role))
+        ellipsis = "" if findings.has_caught_up else " …"
+        spans.append(Span(f"  {sign} {count_text(findings.tally.violations, 'finding')}{ellipsis}", role))
     return spans
 
 
-def peers(reading: Reading, session: int | None, room: int) -> list[Span]:
+def peer_spans(reading: Reading, session: int | None, room: int) -> list[Span]:
     """The two sides of a session, or of the capture, and their revision, in at most `room` cells.
 
-    Names are cut, or else the sides left out.
+    Long names are cut. If there is too little room even for that, the sides are left out.
     """
-    both = reading.conversation.peers(session)
-    revision = f" · {fit(revisions_text(both.revisions), _REVISIONS)}" if both.revisions else ""
-    left = room - cells(revision)
-    names = [peer_text(peer) if peer else "?" for peer in (both.client, both.server)]
-    spans = [Span(revision)] if left >= 0 else []
-    if both.client is None and both.server is None:
+    sides = reading.conversation.peers(session)
+    revision = f" · {fit(revisions_text(sides.revisions), _MAX_REVISIONS_CELLS)}" if sides.revisions else ""
+    cells_left = room - cells(revision)
+    names = [peer_text(peer) if peer else "?" for peer in (sides.client, sides.server)]
+    spans = [Span(revision)] if cells_left >= 0 else []
+    if sides.client is None and sides.server is None:
         return spans
-    left -= cells(_BEFORE + _BETWEEN)
-    if sum(min(_LEAST, cells(name)) for name in names) > left:
+    cells_left -= cells(_BEFORE + _BETWEEN)
+    if sum(min(_MIN_NAME_CELLS, cells(name)) for name in names) > cells_left:
         return spans
     # The longer name gets the cells that the shorter one leaves.
-    client = fit(names[0], max(left // 2, left - cells(names[1])))
-    server = fit(names[1], left - cells(client))
+    client = fit(names[0], max(cells_left // 2, cells_left - cells(names[1])))
+    server = fit(names[1], cells_left - cells(client))
     return [Span(f"{_BEFORE}{client}{_BETWEEN}{server}"), *spans]

@@ -3,85 +3,87 @@
 from typing import Any, Final
 
 from mcpproxy.tui.text.lines import TextLines
-from mcpproxy.tui.text.values import STEP, write_value
-from mcpproxy.wording.exact_json import Pairs, member, name_text, scalar, without
-from mcpproxy.wording.parameter_types import TYPES, is_in_words, type_words
+from mcpproxy.tui.text.values import INDENT, write_value
+from mcpproxy.wording.exact_json import Pairs, member, members_without, name_text, scalar
+from mcpproxy.wording.parameter_types import WORDED_MEMBERS, is_expressible, type_words
 
 MAX_PARAMETER_DEPTH: Final = 6
-"""How many levels of nested parameters are written; deeper ones are written as values."""
+"""The number of levels of nested parameters that are written as parameters; deeper levels are written as values."""
 
 
 def write_definition(lines: TextLines, tool: Any, indent: int = 0) -> None:
     """Write one definition: name, description, parameters, result, and all its other members."""
     title, description = member(tool, "title"), member(tool, "description")
-    names = ["name"]
+    written_names = ["name"]
     if isinstance(title, str):
-        lines.foreign(title, indent, "accent")
-        names.append("title")
+        lines.write_foreign(title, indent, "accent")
+        written_names.append("title")
     if isinstance(description, str):
-        names.append("description")
+        written_names.append("description")
         if description:
-            lines.foreign(description, indent)
+            lines.write_foreign(description, indent)
     if not description:
         lines.write_line("no description", "bad", indent)
-    for name, words, none in (
+    for name, words, empty_text in (
         ("inputSchema", "parameters", "no parameters"),
         ("outputSchema", "result", "no members in the result"),
     ):
         schema = member(tool, name)
         if isinstance(schema, Pairs):
-            names.append(name)
+            written_names.append(name)
             lines.write_line("", "plain")
-            _schema(lines, schema, words, none, indent)
-    rest = without(tool, *names, "_meta")
-    if rest:
+            _write_schema(lines, schema, words, empty_text, indent)
+    other_members = members_without(tool, *written_names, "_meta")
+    if other_members:
         lines.write_line("", "plain")
-        write_value(lines, rest, indent)
+        write_value(lines, other_members, indent)
     if member(tool, "_meta") is not None:
         lines.write_line("_meta is in pretty", "dim", indent)
 
 
-def _schema(lines: TextLines, schema: Pairs, words: str, none: str, indent: int) -> None:
+def _write_schema(lines: TextLines, schema: Pairs, words: str, empty_text: str, indent: int) -> None:
     properties = member(schema, "properties")
     if isinstance(properties, Pairs) and properties:
         lines.write_line(f"{words} ({len(properties):,})", "dim", indent)
     else:
-        lines.write_line(none, "dim", indent)
-    _members(lines, schema, indent + STEP, 0)
+        lines.write_line(empty_text, "dim", indent)
+    _write_members(lines, schema, indent + INDENT, 0)
 
 
-def _members(lines: TextLines, schema: Pairs, indent: int, depth: int) -> None:
+def _write_members(lines: TextLines, schema: Pairs, indent: int, depth: int) -> None:
     """Write the parameters of an object, and the rest of its schema."""
     properties, required = member(schema, "properties"), member(schema, "required")
-    known = ["type"] if scalar(member(schema, "type")) == "object" else []
+    written_names = ["type"] if scalar(member(schema, "type")) == "object" else []
     if isinstance(properties, Pairs):
-        known.append("properties")
-        needed = {name for name in required if isinstance(name, str)} if isinstance(required, list) else set()
-        if isinstance(required, list) and needed <= {name for name, _ in properties}:
-            known.append("required")
-        for name, part in properties:
-            _parameter(lines, name, part, is_required=name in needed, indent=indent, depth=depth)
-    rest = without(schema, *known)
-    if rest:
-        write_value(lines, rest, indent)
+        written_names.append("properties")
+        required_names = {name for name in required if isinstance(name, str)} if isinstance(required, list) else set()
+        if isinstance(required, list) and required_names <= {name for name, _ in properties}:
+            written_names.append("required")
+        for name, parameter_schema in properties:
+            _write_parameter(
+                lines, name, parameter_schema, is_required=name in required_names, indent=indent, depth=depth
+            )
+    other_members = members_without(schema, *written_names)
+    if other_members:
+        write_value(lines, other_members, indent)
 
 
-def _parameter(lines: TextLines, name: str, schema: Any, *, is_required: bool, indent: int, depth: int) -> None:
+def _write_parameter(lines: TextLines, name: str, schema: Any, *, is_required: bool, indent: int, depth: int) -> None:
     if not isinstance(schema, Pairs):
-        lines.labelled(name_text(name), scalar(schema), indent)
+        lines.write_labelled(name_text(name), scalar(schema), indent)
         return
-    described = [part for part in type_words(schema) if part]
-    lines.labelled(name_text(name), ", ".join([*described, *(["required"] if is_required else [])]), indent)
+    type_texts = [part for part in type_words(schema) if part]
+    lines.write_labelled(name_text(name), ", ".join([*type_texts, *(["required"] if is_required else [])]), indent)
     description = member(schema, "description")
-    known = ["description"] if isinstance(description, str) else []
+    written_names = ["description"] if isinstance(description, str) else []
     if isinstance(description, str) and description:
-        lines.foreign(description, indent + STEP)
-    known += [word for word in TYPES if is_in_words(schema, word)]
+        lines.write_foreign(description, indent + INDENT)
+    written_names += [word for word in WORDED_MEMBERS if is_expressible(schema, word)]
     items = member(schema, "items")
-    if isinstance(items, Pairs) and not without(items, "type"):
-        known.append("items")
-    rest = without(schema, *known)
-    if isinstance(member(rest, "properties"), Pairs) and depth < MAX_PARAMETER_DEPTH:
-        _members(lines, rest, indent + STEP, depth + 1)
-    elif rest:
-        write_value(lines, rest, indent + STEP)
+    if isinstance(items, Pairs) and not members_without(items, "type"):
+        written_names.append("items")
+    other_members = members_without(schema, *written_names)
+    if isinstance(member(other_members, "properties"), Pairs) and depth < MAX_PARAMETER_DEPTH:
+        _write_members(lines, other_members, indent + INDENT, depth + 1)
+    elif other_members:
+        write_value(lines, other_members, indent + INDENT)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from mcpproxy.sanitise import sanitise
-from mcpproxy.tui.on_demand import OnDemand
+from mcpproxy.tui.on_demand import OnDemandSequence
 from mcpproxy.wording.cells import fit, is_narrow, pieces
 from mcpproxy.wording.spans import Role, Span
 
@@ -17,13 +17,13 @@ MAX_TEXT_LINES: Final = 200_000
 """The maximum number of lines of one text."""
 MAX_TEXT_CHARS: Final = 8 << 20
 """The maximum number of characters of one text; the rest is in the raw bytes."""
-TAB: Final = 4
-"""How many cells are between tab stops."""
+TAB_WIDTH: Final = 4
+"""The distance between tab stops, in cells."""
 
 _ROLES: Final[tuple[Role, ...]] = ("plain", "accent", "dim", "bad")
 _JSON: Final = len(_ROLES)
-_CONTINUES: Final = 0x80
-_HIDDEN: Final = r"▲ hidden characters are shown as escapes, such as \u202e"
+_CONTINUATION: Final = 0x80
+_HIDDEN_WARNING: Final = r"▲ hidden characters are shown as escapes, such as \u202e"
 _MEMBER: Final = re.compile(r'("(?:[^"\\]|\\.)*"): ')
 
 
@@ -31,23 +31,23 @@ class TextLimitReached(Exception):
     """The text has reached its limit of lines or characters."""
 
 
-class TextLines(OnDemand[Sequence[Span]]):
-    """The lines, and the writer of them."""
+class TextLines(OnDemandSequence[Sequence[Span]]):
+    """The lines of a text, and the methods that write them."""
 
     def __init__(self, width: int) -> None:
-        """Start empty.
+        """Start with an empty text.
 
         Args:
             width: the width of a line, in cells.
         """
         self.width = max(8, width)
         self.has_hidden = False
-        """Whether something in it is invisible, and is shown as an escape."""
+        """Whether the text contains invisible characters, which are shown as escapes."""
         self._texts: list[str] = []
         self._indents = bytearray()
         self._kinds = bytearray()
-        self._named: dict[int, int] = {}
-        """By line: how many of its characters belong to a label."""
+        self._label_sizes: dict[int, int] = {}
+        """The length of the label, in characters, for each line that begins with one."""
         self._characters = 0
 
     def __len__(self) -> int:
@@ -55,15 +55,15 @@ class TextLines(OnDemand[Sequence[Span]]):
 
     def item(self, at: int) -> Sequence[Span]:
         """The spans of a line."""
-        text, indent, kind = self._texts[at], " " * self._indents[at], self._kinds[at] & ~_CONTINUES
+        text, indent, kind = self._texts[at], " " * self._indents[at], self._kinds[at] & ~_CONTINUATION
         if len(text) > self.width:
             text = text.rstrip(" ")
-        named = self._named.get(at)
-        if named is not None:
-            return (Span(indent), Span(text[:named], "accent"), Span(text[named:], _ROLES[kind]))
+        label_size = self._label_sizes.get(at)
+        if label_size is not None:
+            return (Span(indent), Span(text[:label_size], "accent"), Span(text[label_size:], _ROLES[kind]))
         if kind != _JSON:
             return (Span(indent), Span(text, _ROLES[kind]))
-        member = _MEMBER.match(text) if not self._kinds[at] & _CONTINUES else None
+        member = _MEMBER.match(text) if not self._kinds[at] & _CONTINUATION else None
         if member is None:
             return (Span(indent), Span(text))
         return (Span(indent), Span(member[1], "accent"), Span(text[member.end(1) :]))
@@ -76,32 +76,32 @@ class TextLines(OnDemand[Sequence[Span]]):
         """The indentation of a line, in cells."""
         return self._indents[at]
 
-    def continues(self, at: int) -> bool:
+    def is_continuation(self, at: int) -> bool:
         """Whether a line continues the line above."""
-        return bool(self._kinds[at] & _CONTINUES)
+        return bool(self._kinds[at] & _CONTINUATION)
 
     # ---- writing
 
     def write_line(self, text: str, role: Role = "plain", indent: int = 0) -> None:
-        """Write a line of mcpproxy's own text, wrapped; foreign text in it is sanitised already.
+        """Write a line of mcpproxy's own text, wrapped; foreign text in it must be sanitised already.
 
         Raises:
             TextLimitReached: there is no room for it.
         """
-        self._put(text, _ROLES.index(role), indent, indent + 2)
+        self._write_wrapped(text, _ROLES.index(role), indent, indent + 2)
 
-    def labelled(self, label: str, text: str, indent: int = 0, role: Role = "plain") -> None:
-        """Write a label and a text in one line, both foreign.
+    def write_labelled(self, label: str, text: str, indent: int = 0, role: Role = "plain") -> None:
+        """Write a foreign label and a foreign text in one line.
 
         Raises:
             TextLimitReached: there is no room for it.
         """
-        at = len(self._texts)
+        number = len(self._texts)
         label = self._safe(label)
-        self._put(f"{label} {self._safe(text)}" if text else label, _ROLES.index(role), indent, indent + 2)
-        self._named[at] = min(len(label), len(self._texts[at]))
+        self._write_wrapped(f"{label} {self._safe(text)}" if text else label, _ROLES.index(role), indent, indent + 2)
+        self._label_sizes[number] = min(len(label), len(self._texts[number]))
 
-    def foreign(self, text: str, indent: int = 0, role: Role = "plain") -> None:
+    def write_foreign(self, text: str, indent: int = 0, role: Role = "plain") -> None:
         """Write foreign text with its line ends.
 
         Raises:
@@ -109,34 +109,34 @@ class TextLines(OnDemand[Sequence[Span]]):
         """
         kind = _ROLES.index(role)
         for line in _split(text):
-            self._put(self._safe(line), kind, indent, indent)
+            self._write_wrapped(self._safe(line), kind, indent, indent)
 
-    def json_line(self, text: str, indent: int = 0) -> None:
-        """Write a line of JSON, already sanitised.
+    def write_json_line(self, text: str, indent: int = 0) -> None:
+        """Write a line of JSON that is sanitised already.
 
         Raises:
             TextLimitReached: there is no room for it.
         """
-        self._put(text, _JSON, indent, indent + 2)
+        self._write_wrapped(text, _JSON, indent, indent + 2)
 
-    def exact(self, text: str) -> None:
-        """Write a line, already sanitised, broken where it reaches the width; without any limit."""
+    def write_unlimited(self, text: str) -> None:
+        """Write a line that is sanitised already, broken where it reaches the width; no limit applies."""
         kind = 0
         for piece in pieces(text, self.width):
             self._texts.append(piece)
             self._indents.append(0)
             self._kinds.append(kind)
-            kind = _CONTINUES
+            kind = _CONTINUATION
 
-    def warn(self) -> None:
-        """Put a warning first if something in the text is invisible."""
+    def insert_warning(self) -> None:
+        """Insert a warning as the first line if the text contains invisible characters."""
         if self.has_hidden:
-            self._texts.insert(0, fit(_HIDDEN, self.width))
+            self._texts.insert(0, fit(_HIDDEN_WARNING, self.width))
             self._indents.insert(0, 0)
             self._kinds.insert(0, _ROLES.index("bad"))
-            self._named = {at + 1: size for at, size in self._named.items()}
+            self._label_sizes = {number + 1: size for number, size in self._label_sizes.items()}
 
-    def cut(self) -> None:
+    def write_cut_notice(self) -> None:
         """Add a line that refers to the raw text for the rest."""
         self._texts.append("… more: see raw")
         self._indents.append(0)
@@ -144,14 +144,14 @@ class TextLines(OnDemand[Sequence[Span]]):
 
     def _safe(self, line: str) -> str:
         if "\t" in line:
-            line = line.expandtabs(TAB)
+            line = line.expandtabs(TAB_WIDTH)
         safe = sanitise(line, None)
         self.has_hidden = self.has_hidden or safe != line
         return safe
 
-    def _put(self, text: str, kind: int, indent: int, hanging: int) -> None:
-        deepest = self.width // 2
-        indent, hanging = min(indent, deepest), min(hanging, deepest)
+    def _write_wrapped(self, text: str, kind: int, indent: int, hanging: int) -> None:
+        max_indent = self.width // 2
+        indent, hanging = min(indent, max_indent), min(hanging, max_indent)
         self._characters += len(text)
         if self._characters > MAX_TEXT_CHARS:
             raise TextLimitReached
@@ -161,45 +161,45 @@ class TextLines(OnDemand[Sequence[Span]]):
             self._texts.append(piece)
             self._indents.append(indent)
             self._kinds.append(kind)
-            kind, indent = kind | _CONTINUES, hanging
+            kind, indent = kind | _CONTINUATION, hanging
 
 
 def _split(text: str) -> Iterator[str]:
-    """The lines of a text, without a last empty one; one by one, as there may be millions."""
-    at = 0
-    while at < len(text):
-        end = text.find("\n", at)
+    """Yields the lines of a text one by one, as there may be millions; omits an empty last line."""
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start)
         if end < 0:
             end = len(text)
-        yield text[at : end - 1] if end > at and text[end - 1] == "\r" and end < len(text) else text[at:end]
-        at = end + 1
+        yield text[start : end - 1] if end > start and text[end - 1] == "\r" and end < len(text) else text[start:end]
+        start = end + 1
 
 
 def wrap(text: str, first: int, others: int | None = None) -> Iterator[str]:
-    """The text in pieces, broken after spaces; a space at the end of a line may exceed the width.
+    """Yields a text in pieces, broken after spaces; a space at the end of a piece may exceed the width.
 
     Args:
         text: sanitised text.
         first: the width of the first piece, in cells.
         others: the width of all other pieces, in cells; None for the same width.
     """
-    at, width, is_plain = 0, first, is_narrow(text)
+    start, width, is_plain = 0, first, is_narrow(text)
     while True:
-        rest = len(text) - at
+        remaining = len(text) - start
         if is_plain:
-            end = at + width
-            if rest <= width:
+            end = start + width
+            if remaining <= width:
                 break
         else:
-            window = text[at : at + 2 * width]
-            end = at + len(next(pieces(window, width)))
+            window = text[start : start + 2 * width]
+            end = start + len(next(pieces(window, width)))
             if end >= len(text):
                 break
-        blank = text.rfind(" ", at, end + 1)
-        if blank > at and not text[at:blank].isspace():
+        blank = text.rfind(" ", start, end + 1)
+        if blank > start and not text[start:blank].isspace():
             end = blank + 1
-        yield text[at:end]
-        at, width = end, others or width
-        if at >= len(text):
+        yield text[start:end]
+        start, width = end, others or width
+        if start >= len(text):
             return
-    yield text[at:]
+    yield text[start:]

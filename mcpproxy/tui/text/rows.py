@@ -23,18 +23,18 @@ def row_text(reading: Reading, row: int, width: int) -> MessageWriter | None:
         width: the width of a line, in cells.
     """
     item = reading.index.read_item(row) if reading.index.entry(row).size <= MAX_FORMATTED_FRAME_BYTES else None
-    writing = MessageWriter(width)
+    writer = MessageWriter(width)
     if isinstance(item, Frame):
-        is_whole = reading.joined_to(row) is None
+        is_whole = reading.last_joined_row(row) is None
         frames = (item,) if is_whole else message_at(reading, row, item).frames
-        write_frame(writing, raw_of(frames))
+        write_frame(writer, raw_of(frames))
     elif isinstance(item, Record):
         raw = raw_bytes(item.members)
         if item.rec == "stderr" and raw is not None:
-            write_raw(writing, raw)
+            write_raw(writer, raw)
         else:
-            write_record(writing, item)
+            write_record(writer, item)
     else:
         return None
-    writing.lines.warn()
-    return writing
+    writer.lines.insert_warning()
+    return writer

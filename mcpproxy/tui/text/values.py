@@ -6,8 +6,8 @@ from typing import Any, Final
 from mcpproxy.tui.text.lines import TextLines
 from mcpproxy.wording.exact_json import Pairs, name_text, scalar, value_lines
 
-STEP: Final = 2
-"""Cells by which nested values are indented."""
+INDENT: Final = 2
+"""The number of cells by which nested values are indented."""
 
 
 def write_value(lines: TextLines, value: Any, indent: int = 0, *, in_full: bool = False) -> None:
@@ -25,29 +25,29 @@ def write_value(lines: TextLines, value: Any, indent: int = 0, *, in_full: bool 
         if item is None:
             levels.pop()
             continue
-        at, label, inner = item
+        inner_indent, label, inner = item
         if label is not None:
             if not (isinstance(inner, list) and inner) and not (isinstance(inner, str) and "\n" in inner):
-                lines.labelled(label, scalar(inner), at)
+                lines.write_labelled(label, scalar(inner), inner_indent)
                 continue
-            lines.labelled(label, "", at)
-            at += STEP
+            lines.write_labelled(label, "", inner_indent)
+            inner_indent += INDENT
         if isinstance(inner, list) and inner:
-            levels.append(_inside(at, inner, in_full=in_full))
+            levels.append(_nested_items(inner_indent, inner, in_full=in_full))
         elif isinstance(inner, str):
-            lines.foreign(inner, at)
+            lines.write_foreign(inner, inner_indent)
         else:
-            lines.write_line(scalar(inner), "plain", at)
+            lines.write_line(scalar(inner), "plain", inner_indent)
 
 
-def _inside(at: int, value: list[Any], *, in_full: bool) -> Iterator[tuple[int, str | None, Any]]:
+def _nested_items(indent: int, value: list[Any], *, in_full: bool) -> Iterator[tuple[int, str | None, Any]]:
     if not isinstance(value, Pairs):
-        yield from ((at, "-", part) for part in value)
+        yield from ((indent, "-", inner) for inner in value)
         return
-    yield from ((at, f"{name_text(name)}:", part) for name, part in value if in_full or name != "_meta")
+    yield from ((indent, f"{name_text(name)}:", inner) for name, inner in value if in_full or name != "_meta")
 
 
 def write_json(lines: TextLines, value: Any, indent: int = 0) -> None:
     """Write a value as indented JSON."""
     for depth, text in value_lines(value):
-        lines.json_line(text, indent + STEP * depth)
+        lines.write_json_line(text, indent + INDENT * depth)

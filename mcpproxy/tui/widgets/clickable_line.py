@@ -41,7 +41,7 @@ class ClickableLine(SafeText):
             return self.line
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's name
-        """Create it empty."""
+        """Create an empty line."""
         super().__init__(id=id)
         self._pieces: Sequence[Piece] = ()
 
@@ -53,12 +53,12 @@ class ClickableLine(SafeText):
 
     def on_click(self, event: events.Click) -> None:
         """Report where the piece that was clicked leads."""
-        offset, right = event.get_content_offset(self), 0
+        offset, right_edge = event.get_content_offset(self), 0
         if offset is None:
             return
         for piece in self._pieces:
-            right += cells(piece.span.text)
-            if offset.x < right:
+            right_edge += cells(piece.span.text)
+            if offset.x < right_edge:
                 if piece.target is not None:
                     self.post_message(self.Clicked(self, piece.target))
                 return

@@ -1,4 +1,4 @@
-"""Columns: the columns in which a table shows its rows, and how wide each is drawn."""
+"""Columns: the columns of a table, and how wide each of them is drawn."""
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,13 +17,13 @@ class Column:
     name: str
     title: str
     width: int
-    """Its width in cells; for a stretching column, the minimum."""
-    right: bool = False
-    """Whether its text is right-aligned."""
+    """The width in cells; for a stretching column, the minimum."""
+    is_right_aligned: bool = False
+    """Whether the text is right-aligned."""
     stretch: int = 0
-    """Its share of the remaining room."""
+    """The column's share of the remaining room, relative to the other columns; 0 if it does not stretch."""
     drop: int = 0
-    """Priority for dropping it if room is short: the highest first, 0 never."""
+    """The order in which columns are dropped if room is short: the highest first, 0 never."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ class TableLine:
 
     cells: Mapping[str, Sequence[Span]] = field(default_factory=dict)
     """The content of each cell, by the name of its column."""
-    wide: str = ""
+    wide_column: str = ""
     """The column whose text extends to the end of the row."""
-    spills: str = ""
+    spilling_column: str = ""
     """The column whose text extends over the empty cells after it."""
 
 
@@ -43,7 +43,7 @@ class TableRows(Protocol):
 
     def __len__(self) -> int: ...
 
-    def want(self, first: int, last: int) -> None:
+    def prefetch(self, first: int, last: int) -> None:
         """Announces that the rows from `first` to before `last` are about to be requested."""
 
     def line(self, row: int) -> TableLine:
@@ -59,7 +59,7 @@ class MemoryRows(Generic[T]):
     def __len__(self) -> int:
         return len(self.items)
 
-    def want(self, first: int, last: int) -> None:
+    def prefetch(self, first: int, last: int) -> None:
         """Do nothing: all rows are in memory."""
 
     def at(self, row: int) -> T | None:
@@ -72,31 +72,37 @@ class MemoryRows(Generic[T]):
 
 
 def layout(columns: Sequence[Column], width: int, gap: int = 1) -> list[tuple[Column, int]]:
-    """The columns that fit, with their widths."""
-    taken = sum(column.width for column in columns) + gap * (len(columns) - 1)
-    gone = set()
+    """Returns the columns that fit, with their widths."""
+    used_cells = sum(column.width for column in columns) + gap * (len(columns) - 1)
+    dropped_numbers = set()
     for number in sorted(range(len(columns)), key=lambda number: -columns[number].drop):
-        if taken <= width or not columns[number].drop:
+        if used_cells <= width or not columns[number].drop:
             break
-        gone.add(number)
-        taken -= columns[number].width + gap
-    kept = [column for number, column in enumerate(columns) if number not in gone]
-    left = max(0, width - taken)
-    sized = []
-    for number, column in enumerate(kept):
-        share = left * column.stretch // sum(later.stretch for later in kept[number:]) if column.stretch else 0
-        left -= share
-        sized.append((column, column.width + share))
-    return sized
+        dropped_numbers.add(number)
+        used_cells -= columns[number].width + gap
+    kept_columns = [column for number, column in enumerate(columns) if number not in dropped_numbers]
+    cells_left = max(0, width - used_cells)
+    column_widths = []
+    for number, column in enumerate(kept_columns):
+        share = (
+            cells_left * column.stretch // sum(later_column.stretch for later_column in kept_columns[number:])
+            if column.stretch
+            else 0
+        )
+        cells_left -= share
+        column_widths.append((column, column.width + share))
+    return column_widths
 
 
-def spread(columns: Sequence[tuple[Column, int]], line: TableLine, gap: int = 1) -> Iterator[tuple[Column, int]]:
-    """The columns of a line: the column whose text spills extends over the empty ones after it."""
-    rest = deque(columns)
-    while rest:
-        column, width = rest.popleft()
+def line_layout(columns: Sequence[tuple[Column, int]], line: TableLine, gap: int = 1) -> Iterator[tuple[Column, int]]:
+    """Yields the columns of a line and their widths; the spilling column extends over the empty ones after it."""
+    later_columns = deque(columns)
+    while later_columns:
+        column, width = later_columns.popleft()
         while (
-            column.name == line.spills and rest and not any(span.text for span in line.cells.get(rest[0][0].name, ()))
+            column.name == line.spilling_column
+            and later_columns
+            and not any(span.text for span in line.cells.get(later_columns[0][0].name, ()))
         ):
-            width += gap + rest.popleft()[1]
+            width += gap + later_columns.popleft()[1]
         yield column, width

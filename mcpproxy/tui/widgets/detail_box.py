@@ -23,20 +23,20 @@ from mcpproxy.tui.widgets.pane import Pane
 from mcpproxy.tui.widgets.reader import Reader
 from mcpproxy.wording.spans import Span
 
-SIDE_BY_SIDE: Final = 110
-"""The terminal width from which there is room next to a list or a detail."""
-BESIDE: Final = 41
+MIN_SIDE_BY_SIDE_WIDTH: Final = 110
+"""The minimum terminal width at which there is room next to a list or a detail, in cells."""
+SIDE_WIDTH: Final = 41
 """The width of a line next to the detail, in cells."""
 MARGIN: Final = 4
-"""How many cells of a terminal line the detail cannot use."""
-MARGIN_BESIDE: Final = 50
-"""How many cells the detail cannot use if the exchange is shown next to it."""
-BOTH: Final = 150
-"""The width from which the findings are next to a view of the exchange; otherwise they are below it."""
+"""The number of cells of a terminal line that the detail cannot use."""
+SIDE_MARGIN: Final = 50
+"""The number of cells that the detail cannot use if the exchange is shown next to it."""
+MIN_BOTH_WIDTH: Final = 150
+"""The minimum width at which the findings are next to a view of the exchange, in cells; else they are below it."""
 PADDING: Final = 2
-"""How many cells of the line of tabs stay empty."""
-NARROWEST: Final = 10
-"""The least width for which the detail is laid out, in cells."""
+"""The number of cells of the line of tabs that stay empty."""
+MIN_DETAIL_WIDTH: Final = 10
+"""The minimum width for which the detail is laid out, in cells."""
 
 
 class DetailBox(Vertical):
@@ -60,7 +60,7 @@ class DetailBox(Vertical):
         *,
         id: str,  # noqa: A002 - Textual's name
     ) -> None:
-        """Create it hidden.
+        """Create the box, hidden.
 
         Args:
             reading: the capture.
@@ -72,13 +72,13 @@ class DetailBox(Vertical):
         self.view, self.page, self.pages = VIEWS[0], 0, 1
         self._reading, self._marks, self._entry = reading, marks, entry
         self.width = 0
-        """Its width in cells, before it is laid out."""
-        self._shown: tuple[object, ...] = ()
+        """The width of the box, in cells, which is known before the layout."""
+        self._drawn_state: tuple[object, ...] = ()
         """Everything that determines the detail, as of the last reading."""
         self._exchange: tuple[int, Lines] = -1, ()
-        """An entry, and its exchange in short."""
+        """An entry, and a short text of its exchange."""
         self._thread = ThreadPoolExecutor(1, "detail")
-        self.work: Future[None] | None = None
+        self.pending_read: Future[None] | None = None
         """The last reading; keys for the detail wait for it."""
 
     def compose(self) -> ComposeResult:
@@ -102,66 +102,70 @@ class DetailBox(Vertical):
         """The pane that shows the detail."""
         return self.reader.pane
 
-    def resize(self, width: int) -> None:
-        """Fit it to its width."""
+    def set_width(self, width: int) -> None:
+        """Fit the box to a new width."""
         self.width = width
         self.show(again=True)
 
-    def _has_beside(self, entry: int) -> bool:
+    def _has_side(self, entry: int) -> bool:
         """Whether there is something to show next to the detail, and room for it."""
         if self.view != "exchange":
-            return self.width >= SIDE_BY_SIDE
-        return self.width >= BOTH and self._reading.findings.at(entry)[1] > 0
+            return self.width >= MIN_SIDE_BY_SIDE_WIDTH
+        return self.width >= MIN_BOTH_WIDTH and self._reading.findings.worst_level_and_count(entry)[1] > 0
 
-    def choose(self, view: str) -> None:
+    def choose_view(self, view: str) -> None:
         """Show another view."""
         self.view, self.page = view, 0
         self.show()
 
-    def turn(self, by: int) -> None:
+    def turn_page(self, by: int) -> None:
         """Show the next or previous page of long content."""
         self.page = max(0, min(self.page + by, self.pages - 1))
         self.show()
 
     @on(Reader.PageChanged)
-    def _turn_to(self, event: Reader.PageChanged) -> None:
+    def _on_page_change(self, event: Reader.PageChanged) -> None:
         """Show the page with a match; keys wait for it."""
         event.stop()
         self.page = event.page
         self.show()
-        if self.work is not None:
-            self.app.key_queue.wait_for(self.work)
+        if self.pending_read is not None:
+            self.app.key_queue.wait_for(self.pending_read)
 
     def show(self, *, again: bool = False) -> None:
         """Read what the box should show, in a thread, unless it already shows it.
 
         Args:
-            again: read it even then.
+            again: whether to read it even then.
         """
         if again:
-            self._shown = ()
+            self._drawn_state = ()
         reading, entry = self._reading, self._entry()
         if not self.display or entry is None:
             return
         number = reading.call(entry)
         outcome = reading.outcome(number) if number is not None else None
         findings = reading.findings
-        marks = (findings.at(entry), entry < findings.checked) if self.view in ("exchange", "findings") else None
-        wanted = (entry, self.view, self.page, self.width, outcome, entry < reading.understood, marks)
-        if wanted == self._shown:
+        finding_state = (
+            (findings.worst_level_and_count(entry), entry < findings.checked_count)
+            if self.view in ("exchange", "findings")
+            else None
+        )
+        state = (entry, self.view, self.page, self.width, outcome, entry < reading.interpreted_count, finding_state)
+        if state == self._drawn_state:
             return
-        self._shown = wanted
-        has_beside = self.query_one("#beside").display = self._has_beside(entry)
-        width = max(NARROWEST, self.width - (MARGIN_BESIDE if has_beside else MARGIN))
+        self._drawn_state = state
+        has_beside = self.query_one("#beside").display = self._has_side(entry)
+        width = max(MIN_DETAIL_WIDTH, self.width - (SIDE_MARGIN if has_beside else MARGIN))
 
-        def read(view: str = self.view, page: int = self.page) -> None:
+        def read_detail(view: str = self.view, page: int = self.page) -> None:
             try:
                 content = detail(reading, entry, view, page, width, with_findings=not has_beside)
             except OSError as error:
                 content = Detail([[Span(str(error), "bad")]])
             self.post_message(DetailRead(entry, content))
 
-        self.work = self._thread.submit(read)
+        self.pending_read = self._thread.submit(read_detail)
 
     @on(DetailRead)
     def _read(self, event: DetailRead) -> None:
@@ -170,22 +174,22 @@ class DetailBox(Vertical):
         content, self.pages = event.item, event.item.pages
         is_same_row, self._exchange = self._exchange[0] == event.row, (event.row, content.exchange)
         # When more becomes known about a message, its tree stays as the user has folded it.
-        if not (is_same_row and content.tree is not None and content.tree.is_like(self.pane.branching)):
+        if not (is_same_row and content.tree is not None and content.tree.is_like(self.pane.folding_tree)):
             self.reader.show(content.tree if content.tree is not None else content.lines)
-        self._show_tabs(event.row, self.show_beside())
+        self._show_tabs(event.row, self.show_side())
 
     def _show_tabs(self, entry: int, note: str | None) -> None:
         page = f"page {self.page + 1:,} of {self.pages:,}  [ ]" if self.pages > 1 else ""
         tabs = [Piece(Span(f"{entry_name(self._reading.index.entry(entry))}  ", "dim"))]
-        left = self.width - PADDING - sum(len(tab.span.text) for tab in tabs) - len(page)
-        tabs += (Piece(span, view) for span, view in zip(tab_spans(self.view, left), VIEWS, strict=True))
+        cells_left = self.width - PADDING - sum(len(tab.span.text) for tab in tabs) - len(page)
+        tabs += (Piece(span, view) for span, view in zip(tab_spans(self.view, cells_left), VIEWS, strict=True))
         if page:
             tabs.append(Piece(Span(page, "plain")))
         if note:
             tabs.append(Piece(Span(f"  ◆ {note}", "accent")))
         self.query_one("#tabs", ClickableLine).show_pieces(tabs)
 
-    def show_beside(self) -> str | None:
+    def show_side(self) -> str | None:
         """Show the exchange and the findings of the row at the cursor; returns the user's note on it."""
         entry = self._entry()
         if entry is None:
@@ -194,18 +198,18 @@ class DetailBox(Vertical):
         note_lines = [[Span(f"◆ {note}", "accent")]] if note else []
         # What the view itself shows is not shown twice.
         exchange = self._exchange[1] if self._exchange[0] == entry and self.view != "exchange" else ()
-        findings = short_lines(self._reading, entry, BESIDE) if self.view != "findings" else []
+        findings = short_lines(self._reading, entry, SIDE_WIDTH) if self.view != "findings" else []
         self.query_one("#beside", SafeText).show_lines([*note_lines, *exchange, *findings])
         return note
 
 
-def tab_spans(chosen: str, width: int) -> list[Span]:
-    """The views with their keys; if there is no room for all names, only the name of the chosen view."""
-    for apart, is_short in (("  ", False), (" ", False), (" ", True)):
+def tab_spans(chosen_view: str, width: int) -> list[Span]:
+    """The views with their keys; if there is no room for all names, only the chosen view is named."""
+    for separator, is_short in (("  ", False), (" ", False), (" ", True)):
         words = [
-            f"{number}{'' if is_short and view != chosen else f' {view}'}{apart}"
+            f"{number}{'' if is_short and view != chosen_view else f' {view}'}{separator}"
             for number, view in enumerate(VIEWS, 1)
         ]
         if sum(map(len, words)) <= width:
             break
-    return [Span(word, "accent" if view == chosen else "dim") for word, view in zip(words, VIEWS, strict=True)]
+    return [Span(word, "accent" if view == chosen_view else "dim") for word, view in zip(words, VIEWS, strict=True)]

@@ -16,8 +16,8 @@ from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.completion import Completion, completion_of
 
 MAX_PASTE_CHARS: Final = 65_536
-"""How many characters are accepted at once."""
-NEW_LINE: Final = ("ctrl+j", "shift+enter", "alt+enter")
+"""The maximum number of characters of a text that is pasted or set."""
+NEW_LINE_KEYS: Final = ("ctrl+j", "shift+enter", "alt+enter")
 
 
 class Editor(TextArea):
@@ -30,14 +30,14 @@ class Editor(TextArea):
     """
 
     class Submitted(Message):
-        """Enter was pressed: the text is to be run."""
+        """Enter was pressed, to run the text."""
 
         def __init__(self, text: str) -> None:
             super().__init__()
             self.text = text
 
     class Tabbed(Message):
-        """Tab was pressed. It holds the matches, or None if there is nothing to complete."""
+        """Tab was pressed. Contains the matches, or None if there is nothing to complete."""
 
         def __init__(self, completion: Completion | None) -> None:
             super().__init__()
@@ -47,40 +47,40 @@ class Editor(TextArea):
         """Create an empty editor.
 
         Args:
-            names: returns the candidates for a text, likeliest first.
+            names: returns the candidates for a text, the likeliest first.
             id: the id of the widget.
         """
         super().__init__("", id=id, compact=True)
         self._names = names
-        self.past: list[str] = []
-        """Earlier input, newest last."""
-        self._at = 0
-        self._typed = ""
+        self.earlier_inputs: list[str] = []
+        """Earlier inputs, the newest last."""
+        self._history_position = 0
+        self._draft = ""
 
-    def put(self, text: str) -> None:
-        """Set another text."""
-        self.load_text(_plain(text))
+    def set_text(self, text: str) -> None:
+        """Replace the text."""
+        self.load_text(_printable(text))
         self.move_cursor(self.document.end)
 
-    def offer(self, text: str) -> None:
-        """Set another text, and keep the current one in the history."""
-        self._pass()
-        self.put(text)
+    def suggest_text(self, text: str) -> None:
+        """Replace the text, and keep the current one in the history."""
+        self._move_to_history()
+        self.set_text(text)
 
     def submit(self) -> None:
         """Run the text, and remember it."""
-        self.post_message(self.Submitted(self._pass()))
+        self.post_message(self.Submitted(self._move_to_history()))
 
-    def _pass(self) -> str:
+    def _move_to_history(self) -> str:
         """Move the text to the history; returns it."""
         text = self.text.strip()
-        if text and self.past[-1:] != [text]:
-            self.past.append(text)
-        self._at, self._typed = 0, ""
+        if text and self.earlier_inputs[-1:] != [text]:
+            self.earlier_inputs.append(text)
+        self._history_position, self._draft = 0, ""
         return text
 
     def _on_key(self, event: events.Key) -> None:  # type: ignore[override]  # Textual awaits it only if awaitable
-        if event.key in NEW_LINE:
+        if event.key in NEW_LINE_KEYS:
             self.insert("\n")
         elif event.key == "enter":
             self.submit()
@@ -94,32 +94,32 @@ class Editor(TextArea):
     def _on_paste(self, event: events.Paste) -> None:  # type: ignore[override]
         event.stop()
         event.prevent_default()
-        self.insert(_plain(event.text))
+        self.insert(_printable(event.text))
 
     def action_cursor_up(self, select: bool = False) -> None:
         """Move one line up; on the first line, show the previous entry of the history."""
-        if select or self.cursor_location[0] > 0 or not self._turn(1):
+        if select or self.cursor_location[0] > 0 or not self._recall(1):
             super().action_cursor_up(select)
 
     def action_cursor_down(self, select: bool = False) -> None:
         """Move one line down; on the last line, show the next entry of the history."""
-        if select or self.cursor_location[0] < self.document.line_count - 1 or not self._turn(-1):
+        if select or self.cursor_location[0] < self.document.line_count - 1 or not self._recall(-1):
             super().action_cursor_down(select)
 
-    def _turn(self, by: int) -> bool:
-        at = self._at + by
-        if not 0 <= at <= len(self.past):
+    def _recall(self, by: int) -> bool:
+        position = self._history_position + by
+        if not 0 <= position <= len(self.earlier_inputs):
             return False
-        if not self._at:
-            self._typed = self.text
-        self._at = at
-        self.put(self.past[-at] if at else self._typed)
+        if not self._history_position:
+            self._draft = self.text
+        self._history_position = position
+        self.set_text(self.earlier_inputs[-position] if position else self._draft)
         return True
 
     def _complete(self) -> None:
         row, column = self.cursor_location
-        before = self.document.get_line(row)[:column]
-        match = re.search(r"\w*$", before)
+        line_start = self.document.get_line(row)[:column]
+        match = re.search(r"\w*$", line_start)
         word = match[0] if match else ""
         completion = completion_of(word, self._names(self.text)) if word else None
         if completion is not None and completion.text != word:
@@ -128,7 +128,7 @@ class Editor(TextArea):
         self.post_message(self.Tabbed(completion if word else None))
 
 
-def _plain(text: str) -> str:
-    """Text in which every character is visible, line by line."""
+def _printable(text: str) -> str:
+    """Returns a text in which every character is visible, and only line feeds end a line."""
     lines = text[:MAX_PASTE_CHARS].expandtabs(4).splitlines()
     return "\n".join(sanitise(line, None) for line in lines)

@@ -1,4 +1,4 @@
-"""Expression box: a line for a filter expression, and above it its error, or what could complete it."""
+"""Expression box: a line for a filter expression, and above it the expression's error or suggested completions."""
 
 from typing import Final
 
@@ -17,7 +17,7 @@ from mcpproxy.tui.widgets.filter_box import FilterBox
 from mcpproxy.wording.cells import fit
 from mcpproxy.wording.spans import Span
 
-SUGGESTIONS: Final = 300
+MAX_SUGGESTIONS_WIDTH: Final = 300
 """The maximum width of Tab's suggestions, in cells."""
 
 
@@ -32,14 +32,14 @@ class ExpressionBox(Vertical):
     """
 
     class Entered(Message):
-        """A valid expression, or nothing, was entered."""
+        """A valid or empty expression was entered."""
 
         def __init__(self, text: str) -> None:
             super().__init__()
             self.text = text
 
     def __init__(self, reading: Reading) -> None:
-        """Create it hidden.
+        """Create the box, hidden.
 
         Args:
             reading: the capture, which has the names that can complete a term.
@@ -47,61 +47,63 @@ class ExpressionBox(Vertical):
         super().__init__()
         self._reading = reading
         self._line = FilterBox("method:tools/call latency>100ms …", of="traffic", is_edited=True, id="filter")
-        self._wrong = SafeText(id="wrong")
-        self._suggested = ""
+        self._message_box = SafeText(id="wrong")
+        self._suggested_for = ""
 
     def compose(self) -> ComposeResult:
         """The line, and the message about it."""
-        yield self._wrong
+        yield self._message_box
         yield self._line
 
     @property
     def is_open(self) -> bool:
-        """Whether it is shown."""
+        """Whether the box is shown."""
         return self._line.display
 
     def open(self, text: str) -> None:
-        """Show it with an expression, and give it the focus."""
+        """Show the box with an expression, and give it the focus."""
         self._line.open(text)
 
     def close(self) -> None:
-        """Hide it."""
-        self._line.display = self._wrong.display = False
+        """Hide the box."""
+        self._line.display = self._message_box.display = False
 
     def complete(self) -> None:
         """Complete the term before the cursor."""
-        term, completion = filter_completion(self._line.before, self._reading.kinds.all)
+        term, completion = filter_completion(self._line.text_before_cursor, self._reading.kinds.all)
         if completion is not None and completion.text != term:
             self._line.complete(term, completion.text)
         if completion is not None and completion.options:
-            self._wrong.show([Span(fit("  ".join(map(sanitise, completion.options)), SUGGESTIONS), "dim")])
-            self._wrong.display = True
-            self._suggested = self._line.value
+            self._message_box.show(
+                [Span(fit("  ".join(map(sanitise, completion.options)), MAX_SUGGESTIONS_WIDTH), "dim")]
+            )
+            self._message_box.display = True
+            self._suggested_for = self._line.value
 
     @on(Input.Changed)
     def _typed(self, event: Input.Changed) -> None:
         event.stop()
         # An error in the unfinished expression does not hide Tab's suggestions.
-        if event.value != self._suggested:
-            self._suggested = ""
-            self._is_right(event.value)
+        if event.value != self._suggested_for:
+            self._suggested_for = ""
+            self._check(event.value)
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
         text = event.value.strip()
-        if self._is_right(text):
+        if self._check(text):
             self._line.remember(text)
             self.post_message(self.Entered(text))
 
-    def _is_right(self, text: str) -> bool:
-        """Returns whether an expression is valid; if not, shows where the error is."""
+    def _check(self, text: str) -> bool:
+        """Check an expression, and show where it is wrong; returns whether it is valid."""
         try:
             if text.strip():
                 parse(text)
         except FilterError as error:
-            self._wrong.show_lines([[Span(line, "bad")] for line in str(error).splitlines()])
-            self._wrong.display = True
+            self._message_box.show_lines([[Span(line, "bad")] for line in str(error).splitlines()])
+            self._message_box.display = True
             return False
-        self._wrong.display = False
+        self._message_box.display = False
         return True

@@ -12,11 +12,11 @@ from mcpproxy.history import filters_of, remember_filter
 from mcpproxy.sanitise import sanitise
 
 MAX_INPUT_CHARS: Final = 4096
-REMEMBERED: Final = 50
+MAX_HISTORY_ENTRIES: Final = 50
 
 
 class LineBox(Input):
-    """One line of input. What is pasted into it is sanitised."""
+    """One line of input. Text that is pasted into it is sanitised."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "Back", show=False)]
 
@@ -28,7 +28,7 @@ class LineBox(Input):
 
         Args:
             placeholder: the text of the empty box.
-            is_edited: whether typing adds to the text that it is opened with; otherwise it replaces it.
+            is_edited: whether typing adds to the text with which the box is opened; otherwise it replaces that text.
             id: the id of the widget.
         """
         super().__init__(
@@ -54,7 +54,7 @@ class LineBox(Input):
 
 
 class FilterBox(LineBox):
-    """One line for an expression; ↑ and ↓ go through earlier expressions, also of previous runs."""
+    """One line for an expression; ↑ and ↓ go through earlier expressions, including those of previous runs."""
 
     DEFAULT_CSS = """
     FilterBox { height: 1; border: none; padding: 0 1; background: $panel; display: none; }
@@ -72,24 +72,26 @@ class FilterBox(LineBox):
 
         Args:
             placeholder: the text of the empty box.
-            of: the name of its history; empty for none.
-            is_edited: whether typing adds to the text that it is opened with; otherwise it replaces it.
+            of: the name of the history; empty for none.
+            is_edited: whether typing adds to the text with which the box is opened; otherwise it replaces that text.
             id: the id of the widget.
         """
         super().__init__(placeholder, is_edited=is_edited, id=id)
-        self._of = of
-        self.history: deque[str] = deque(maxlen=REMEMBERED)
-        """Earlier expressions, newest first."""
-        self._at = -1
+        self._history_name = of
+        self.history: deque[str] = deque(maxlen=MAX_HISTORY_ENTRIES)
+        """Earlier expressions, the newest first."""
+        self._history_position = -1
 
     def on_mount(self) -> None:
         """Load the history."""
-        if self._of:
-            self.history.extend(text[:MAX_INPUT_CHARS] for text in reversed(filters_of(self._of)[-REMEMBERED:]))
+        if self._history_name:
+            self.history.extend(
+                text[:MAX_INPUT_CHARS] for text in reversed(filters_of(self._history_name)[-MAX_HISTORY_ENTRIES:])
+            )
 
     def open(self, text: str = "") -> None:
         """Show the box with a text, and give it the focus."""
-        self._at = -1
+        self._history_position = -1
         super().open(text)
 
     def remember(self, text: str) -> None:
@@ -98,24 +100,24 @@ class FilterBox(LineBox):
             self.history.remove(text)
         if text:
             self.history.appendleft(text)
-            if self._of:
-                remember_filter(self._of, text)
+            if self._history_name:
+                remember_filter(self._history_name, text)
 
     @property
-    def before(self) -> str:
+    def text_before_cursor(self) -> str:
         """The text up to the cursor."""
         return self.value[: self.cursor_position]
 
     def complete(self, word: str, text: str) -> None:
-        """Replace the word before the cursor by a text."""
-        at = self.cursor_position
-        self.value = self.value[: at - len(word)] + sanitise(text, MAX_INPUT_CHARS) + self.value[at:]
-        self.cursor_position = at - len(word) + len(text)
+        """Replace the word before the cursor with a text."""
+        position = self.cursor_position
+        self.value = self.value[: position - len(word)] + sanitise(text, MAX_INPUT_CHARS) + self.value[position:]
+        self.cursor_position = position - len(word) + len(text)
 
     def action_earlier(self, by: int) -> None:
         """Show the previous or next expression."""
-        at = self._at + by
-        if -1 <= at < len(self.history):
-            self._at = at
-            self.value = sanitise(self.history[at], MAX_INPUT_CHARS) if at >= 0 else ""
+        position = self._history_position + by
+        if -1 <= position < len(self.history):
+            self._history_position = position
+            self.value = sanitise(self.history[position], MAX_INPUT_CHARS) if position >= 0 else ""
             self.cursor_position = len(self.value)

@@ -1,7 +1,7 @@
 """Foot: the keys of a screen on one line, as many as fit.
 
-The keys for actions on this screen come first, the most needed before the others; then those that open other screens;
-and last, but always shown, those for help, which lists all keys, and for leaving.
+The keys for actions on this screen come first, the most useful before the others. Then come the keys that open other
+screens. The keys for help, which lists all keys, and for leaving come last, but are always shown.
 """
 
 from collections.abc import Sequence
@@ -19,15 +19,15 @@ from mcpproxy.tui.widgets.editor import Editor
 from mcpproxy.wording.cells import cells
 from mcpproxy.wording.spans import Role, Span
 
-ALWAYS: Final = ("app.help", "app.quit", "back", "app.pop_screen")
-"""The actions whose keys are always kept, even on a narrow line, and are at its end, in this order."""
-FIRST: Final = ("choose", "run", "filter", "find")
+ALWAYS_SHOWN_ACTIONS: Final = ("app.help", "app.quit", "back", "app.pop_screen")
+"""The actions whose keys are always shown, even on a narrow line, and are at its end, in this order."""
+FIRST_ACTIONS: Final = ("choose", "run", "filter", "find")
 """The actions whose keys come first, in this order."""
-NEXT: Final = ("errors", "sort", "slowest", "match", "pair", "follow", "exchanges")
+NEXT_ACTIONS: Final = ("errors", "sort", "slowest", "match", "pair", "follow", "exchanges")
 """The actions whose keys come next, in this order: most people look for what failed, what was slow, and its answer."""
-LAST: Final = ("mark", "copy", "export", "new_line", "turn", "anew", "app.enter", "app.switch")
-"""The actions whose keys come last, before those of `ALWAYS`. All others are before them, in the order in which they
-are bound."""
+LAST_ACTIONS: Final = ("mark", "copy", "export", "new_line", "turn", "anew", "app.enter", "app.switch")
+"""The actions whose keys come last, before those of `ALWAYS_SHOWN_ACTIONS`. The keys of actions in none of these lists
+come before them, in the order in which they are bound."""
 
 
 class _Key(NamedTuple):
@@ -63,16 +63,16 @@ class Foot(Widget):
     """
 
     def __init__(self) -> None:
-        """Create it without keys, until the screen knows them."""
+        """Create the line without keys; the screen adds them when it knows them."""
         super().__init__()
         self._keys: Sequence[_Key] = ()
-        self._pointed: _Key | None = None
-        """The key below the mouse."""
+        self._hovered_key: _Key | None = None
+        """The key under the mouse pointer."""
         self._is_stale = False
 
     @property
     def texts(self) -> list[str]:
-        """The keys that it shows, each with its action."""
+        """The keys that the line shows, each with its description."""
         return [key.text for key in self._keys]
 
     def on_mount(self) -> None:
@@ -98,36 +98,36 @@ class Foot(Widget):
 
     def _renew(self) -> None:
         self._is_stale = False
-        if self.is_attached and (keys := self._fitting()) != self._keys:
-            self._keys, self._pointed = keys, None
+        if self.is_attached and (keys := self._fitting_keys()) != self._keys:
+            self._keys, self._hovered_key = keys, None
             self.refresh()
 
     # ---- drawing
 
     def render_line(self, y: int) -> Strip:  # noqa: ARG002 - it is one line high
         """Draw the line. If each key were a widget, most widgets that a screen styles and lays out would be keys."""
-        width, ground, base = self.size.width, Style(bgcolor=self.rich_style.bgcolor), self.rich_style
+        width, background, base = self.size.width, Style(bgcolor=self.rich_style.bgcolor), self.rich_style
         parts = []
-        left = width
+        cells_left = width
         for key in self._keys:
-            style, named = base, self.get_component_rich_style("foot--key", partial=True)
-            if key is self._pointed:
+            style, key_style = base, self.get_component_rich_style("foot--key", partial=True)
+            if key is self._hovered_key:
                 style += self.get_component_rich_style("foot--hover", partial=True)
             if key.is_disabled:
                 style += self.get_component_rich_style("foot--disabled", partial=True)
-            styles: dict[Role, Style] = {"accent": style + named, "plain": style}
-            size = min(left, cells(key.text))
+            styles: dict[Role, Style] = {"accent": style + key_style, "plain": style}
+            size = min(cells_left, cells(key.text))
             parts += segments((Span(key.display, "accent"), Span(f" {key.description}")), size, styles)
-            left -= size
-            if left > 0:
-                parts += segments((), 1, {"plain": ground})
-                left -= 1
-        return strip([*parts, *segments((), left, {"plain": ground})], width)
+            cells_left -= size
+            if cells_left > 0:
+                parts += segments((), 1, {"plain": background})
+                cells_left -= 1
+        return strip([*parts, *segments((), cells_left, {"plain": background})], width)
 
     # ---- the mouse
 
-    def _at(self, x: int) -> _Key | None:
-        """The key at a place in the line."""
+    def _key_at(self, x: int) -> _Key | None:
+        """The key at a cell of the line, or None if there is none."""
         for key in self._keys:
             size = cells(key.text)
             if x < size:
@@ -139,25 +139,25 @@ class Foot(Widget):
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Run the action of the key that was clicked."""
-        key = self._at(event.x)
+        key = self._key_at(event.x)
         if key is not None:
             self.app.simulate_key(key.key)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
         """Highlight the key that a click would press."""
-        self._point(self._at(event.x))
+        self._highlight(self._key_at(event.x))
 
     def on_leave(self) -> None:
         """Highlight no key."""
-        self._point(None)
+        self._highlight(None)
 
-    def _point(self, key: _Key | None) -> None:
-        if key is not self._pointed:
-            self._pointed = key
+    def _highlight(self, key: _Key | None) -> None:
+        if key is not self._hovered_key:
+            self._hovered_key = key
             self.styles.pointer = "default" if key is None else "pointer"
             self.refresh()
 
-    def _fitting(self) -> Sequence[_Key]:
+    def _fitting_keys(self) -> Sequence[_Key]:
         keys: dict[str, _Key] = {}
         is_typing = isinstance(self.screen.focused, Input | Editor)
         for _, binding, is_enabled, _ in self.screen.active_bindings.values():
@@ -165,22 +165,22 @@ class Foot(Widget):
             is_typed = is_typing and len(display) == 1 and binding.key != "enter"
             if binding.show and binding.action not in keys and not is_typed:
                 keys[binding.action] = _Key(binding.key, display, binding.description, binding.action, not is_enabled)
-        fitting, left = [], self.app.size.width
+        fitting_keys, cells_left = [], self.app.size.width
         for key in sorted(keys.values(), key=_rank):
-            left -= cells(key.text)
-            if left < 0:
+            cells_left -= cells(key.text)
+            if cells_left < 0:
                 break
-            fitting.append(key)
-            left -= 1
-        return sorted(fitting, key=_is_always)
+            fitting_keys.append(key)
+            cells_left -= 1
+        return sorted(fitting_keys, key=_is_always)
 
 
 def _rank(key: _Key) -> int:
-    """How soon a key gets a place in the line."""
+    """The priority of a key in the line; the lowest number is the first to get room."""
     action = key.action.partition("(")[0]
-    order = (*ALWAYS, *FIRST, *NEXT, "", *LAST)
+    order = (*ALWAYS_SHOWN_ACTIONS, *FIRST_ACTIONS, *NEXT_ACTIONS, "", *LAST_ACTIONS)
     return order.index(action if action in order else "")
 
 
 def _is_always(key: _Key) -> bool:
-    return key.action in ALWAYS
+    return key.action in ALWAYS_SHOWN_ACTIONS

@@ -54,66 +54,66 @@ class Pane(ScrollView, can_focus=True):
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
         self._lines: Sequence[Sequence[Span]] = ()
-        self.branching: Tree | None = None
+        self.folding_tree: Tree | None = None
         self.cursor = 0
-        self.found = Matches()
+        self.matches = Matches()
         """The matches that are marked."""
-        self._match: MatchPosition | None = None
+        self._current_match: MatchPosition | None = None
 
     def show_lines(self, lines: Sequence[Sequence[Span]]) -> None:
         """Show lines as they are."""
-        self._lines, self.branching = lines, None
-        self._renewed()
+        self._lines, self.folding_tree = lines, None
+        self._go_to_top()
 
     def renew_lines(self, lines: Sequence[Sequence[Span]]) -> None:
         """Update the text of the lines; keep the scroll position."""
-        if self.branching is None and lines == self._lines:
+        if self.folding_tree is None and lines == self._lines:
             return
-        self._lines, self.branching = lines, None
+        self._lines, self.folding_tree = lines, None
         self.virtual_size = Size(1, len(self))
         self.refresh()
 
     def show_tree(self, tree: Tree) -> None:
-        """Show lines that fold."""
-        self._lines, self.branching = (), tree
-        self._renewed()
+        """Show the lines of a tree, which fold."""
+        self._lines, self.folding_tree = (), tree
+        self._go_to_top()
 
-    def show_found(self, found: Matches) -> None:
+    def show_matches(self, matches: Matches) -> None:
         """Mark matches."""
-        self.found, self._match = found, None
+        self.matches, self._current_match = matches, None
         self.refresh()
 
     @property
     def top(self) -> int:
         """The line at the cursor, or the first line that is shown if there is no cursor."""
-        return self.branching.visible[self.cursor] if self.branching is not None else int(self.scroll_y)
+        return self.folding_tree.visible_lines[self.cursor] if self.folding_tree is not None else int(self.scroll_y)
 
     def go_to(self, match: MatchPosition) -> None:
         """Show a match, and mark it as the current one."""
-        self._match = match
-        tree, height = self.branching, max(1, self.scrollable_content_region.height)
+        self._current_match = match
+        tree, height = self.folding_tree, max(1, self.scrollable_content_region.height)
         if tree is not None:
             tree.reveal(match.line)
-            if match.part >= 0 and match.line not in tree.unfolded:
+            if match.part >= 0 and match.line not in tree.unfolded_texts:
                 tree.unfold(match.line)
             self.virtual_size = Size(1, len(self))
-            self._go(tree.place(match.line, match.part))
+            self._move_cursor_to(tree.visible_index(match.line, match.part))
         elif not int(self.scroll_y) <= match.line < int(self.scroll_y) + height:
             self.scroll_to(y=max(0, match.line - height // 3), animate=False, immediate=True, force=True)
         self.refresh()
 
     def go_to_line(self, line: int) -> None:
         """Put the cursor on a visible line of a tree."""
-        if self.branching is not None:
-            self._go(self.branching.visible.index(line))
+        if self.folding_tree is not None:
+            self._move_cursor_to(self.folding_tree.visible_lines.index(line))
 
     def __len__(self) -> int:
-        return len(self.branching.visible) if self.branching is not None else len(self._lines)
+        return len(self.folding_tree.visible_lines) if self.folding_tree is not None else len(self._lines)
 
     def __bool__(self) -> bool:
         return True
 
-    def _renewed(self) -> None:
+    def _go_to_top(self) -> None:
         self.cursor = 0
         self.virtual_size = Size(1, len(self))
         self.scroll_to(y=0, animate=False, immediate=True, force=True)
@@ -121,29 +121,29 @@ class Pane(ScrollView, can_focus=True):
 
     def action_move(self, by: int) -> None:
         """Move one line up or down."""
-        if self.branching is None:
+        if self.folding_tree is None:
             self.scroll_relative(y=by, animate=False, immediate=True)
         else:
-            self._go(self.cursor + by)
+            self._move_cursor_to(self.cursor + by)
 
     def action_page(self, by: int) -> None:
         """Move one screenful up or down."""
-        if self.branching is None:
+        if self.folding_tree is None:
             self.scroll_relative(y=by * self.scrollable_content_region.height, animate=False, immediate=True)
         else:
-            self._go(self.cursor + by * self.scrollable_content_region.height)
+            self._move_cursor_to(self.cursor + by * self.scrollable_content_region.height)
 
-    def action_edge(self, which: int) -> None:
-        """Go to the first line or the last."""
-        last = max(0, len(self) - 1)
-        if self.branching is None:
-            self.scroll_to(y=0 if which < 0 else last, animate=False, immediate=True, force=True)
+    def action_edge(self, direction: int) -> None:
+        """Go to the first or the last line."""
+        last_line = max(0, len(self) - 1)
+        if self.folding_tree is None:
+            self.scroll_to(y=0 if direction < 0 else last_line, animate=False, immediate=True, force=True)
         else:
-            self._go(0 if which < 0 else last)
+            self._move_cursor_to(0 if direction < 0 else last_line)
 
     def action_fold(self, fold: bool) -> None:
         """Fold or unfold the part that the line opens or belongs to; if nothing folds, leave the pane."""
-        if fold and self.branching is None:
+        if fold and self.folding_tree is None:
             self.post_message(self.LeaveRequested())
         self._toggle(fold)
 
@@ -152,19 +152,19 @@ class Pane(ScrollView, can_focus=True):
         self._toggle(None)
 
     def _toggle(self, fold: bool | None) -> None:
-        if self.branching is None:
+        if self.folding_tree is None:
             return
-        self.cursor = self.branching.toggle(self.cursor, fold=fold)
+        self.cursor = self.folding_tree.toggle(self.cursor, fold=fold)
         self.virtual_size = Size(1, len(self))
-        if self.branching.visible[self.cursor] in self.branching.unfolded:
+        if self.folding_tree.visible_lines[self.cursor] in self.folding_tree.unfolded_texts:
             # The unfolded lines are below.
             height = max(1, self.scrollable_content_region.height)
             top = self.cursor - height // 3
             if top > int(self.scroll_y):
                 self.scroll_to(y=top, animate=False, immediate=True, force=True)
-        self._go(self.cursor)
+        self._move_cursor_to(self.cursor)
 
-    def _go(self, line: int) -> None:
+    def _move_cursor_to(self, line: int) -> None:
         self.cursor = max(0, min(line, len(self) - 1))
         top, height = int(self.scroll_y), max(1, self.scrollable_content_region.height)
         if self.cursor < top:
@@ -174,14 +174,14 @@ class Pane(ScrollView, can_focus=True):
         self.refresh()
 
     def on_click(self, event: events.Click) -> None:
-        """Put the cursor there; another click, or one on the sign of a fold, folds or unfolds the line."""
-        offset, tree = event.get_content_offset(self), self.branching
+        """Put the cursor on the line; another click, or a click on the sign of a fold, folds or unfolds the line."""
+        offset, tree = event.get_content_offset(self), self.folding_tree
         line = int(self.scroll_y) + offset.y if offset is not None else len(self)
         if offset is None or tree is None or line >= len(self):
             return
-        is_again = line == self.cursor and event.chain > 1
-        self._go(line)
-        if is_again or tree.is_on_sign(line, offset.x):
+        is_repeated = line == self.cursor and event.chain > 1
+        self._move_cursor_to(line)
+        if is_repeated or tree.is_on_sign(line, offset.x):
             self._toggle(None)
 
     def validate_scroll_y(self, value: float) -> float:
@@ -191,7 +191,7 @@ class Pane(ScrollView, can_focus=True):
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Keep the cursor in sight when the mouse scrolls."""
         super().watch_scroll_y(old_value, new_value)
-        if self.branching is not None:
+        if self.folding_tree is not None:
             top, height = int(new_value), max(1, self.scrollable_content_region.height)
             self.cursor = max(0, min(max(self.cursor, top), top + height - 1, len(self) - 1))
 
@@ -204,37 +204,37 @@ class Pane(ScrollView, can_focus=True):
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """One line."""
+        """Draw one line."""
         width, line = self.scrollable_content_region.width, int(self.scroll_y) + y
         base = self.rich_style
         spans: Sequence[Span] = ()
         if line < len(self):
-            spans = self.branching.spans(line) if self.branching is not None else self._lines[line]
-        is_chosen = self.branching is not None and line == self.cursor and self.has_focus
-        if is_chosen:
+            spans = self.folding_tree.spans(line) if self.folding_tree is not None else self._lines[line]
+        is_current = self.folding_tree is not None and line == self.cursor and self.has_focus
+        if is_current:
             base = base + self.get_component_rich_style("pane--cursor", partial=True)
         styles = {role: base + self.get_component_rich_style(f"pane--{role}", partial=True) for role in ROLES}
-        if is_chosen:
+        if is_current:
             # Dim text on the colour of the cursor has too little contrast.
             styles["dim"] = styles["plain"]
-        drawn = strip(segments(spans, width, styles), width)
-        if self.found.pattern is None:
-            return drawn
+        line_strip = strip(segments(spans, width, styles), width)
+        if self.matches.pattern is None:
+            return line_strip
         text = "".join(span.text for span in spans)
         found_style, match_style = (
             self.get_component_rich_style(f"pane--{name}", partial=True) for name in ("found", "match")
         )
-        marked = [
+        marks = [
             (start, end, match_style if self._is_match(line, start) else found_style)
-            for start, end in self.found.on(line, text)
+            for start, end in self.matches.ranges_in_line(line, text)
         ]
-        return marked_strip(drawn, text, marked)
+        return marked_strip(line_strip, text, marks)
 
     def _is_match(self, line: int, start: int) -> bool:
         """Whether the current match begins at a character of a line."""
-        match, tree = self._match, self.branching
+        match, tree = self._current_match, self.folding_tree
         if match is None:
             return False
         if tree is not None:
-            return (tree.visible[line], tree.parts[line]) == (match.line, match.part)
+            return (tree.visible_lines[line], tree.parts[line]) == (match.line, match.part)
         return (line, start) == (match.line, match.start)

@@ -1,4 +1,4 @@
-"""Reader: a pane with a search; its box is below it."""
+"""Reader: a pane with a search, whose box is below it."""
 
 import re
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -75,7 +75,7 @@ class Reader(Vertical):
             self.page = page
 
     def __init__(self, *, id: str, pane: str) -> None:  # noqa: A002 - Textual's name
-        """Create it empty.
+        """Create an empty reader.
 
         Args:
             id: the id of the widget.
@@ -85,12 +85,12 @@ class Reader(Vertical):
         self._pane_id = pane
         self._content: Lines | Tree = ()
         self._text = ""
-        self._number = 0
-        """The number of the last search; the results of earlier ones do not count."""
-        self._from = 0
+        self._search_number = 0
+        """The number of the last search; the results of earlier searches are ignored."""
+        self._start_line = 0
         """The line from which the first match is searched for."""
-        self._found = Matches()
-        self._at = -1
+        self._matches = Matches()
+        self._match_number = -1
         """The number of the current match."""
         self._thread = ThreadPoolExecutor(1, "find")
 
@@ -103,7 +103,7 @@ class Reader(Vertical):
             yield SafeText(id="finding-count")
 
     def on_mount(self) -> None:
-        """Show the purpose of the box."""
+        """Label the box."""
         self.query_one("#finding-word", SafeText).show([Span("find ", "accent")])
 
     def on_unmount(self) -> None:
@@ -122,24 +122,24 @@ class Reader(Vertical):
 
     def show(self, content: Lines | Tree) -> None:
         """Show other content; a search continues in it."""
-        before, self._content = self._content, content
-        self.pane.show_found(Matches())
+        previous_content, self._content = self._content, content
+        self.pane.show_matches(Matches())
         if isinstance(content, Tree):
             self.pane.show_tree(content)
         else:
             self.pane.show_lines(content)
-        self._from = 0
-        if self.is_finding and self._is_next_page(before):
-            self._search(self._found)
+        self._start_line = 0
+        if self.is_finding and self._is_next_page(previous_content):
+            self._search(self._matches)
         elif self.is_finding:
             self._search()
 
-    def _is_next_page(self, before: Lines | Tree) -> bool:
+    def _is_next_page(self, previous_content: Lines | Tree) -> bool:
         """Whether the content is another page of the same row, all pages of which were already searched."""
         content = self._content
-        if not (isinstance(content, BytePage) and isinstance(before, BytePage)):
+        if not (isinstance(content, BytePage) and isinstance(previous_content, BytePage)):
             return False
-        return content.key == before.key and self._found.pattern is not None
+        return content.key == previous_content.key and self._matches.pattern is not None
 
     # ---- the box
 
@@ -150,30 +150,30 @@ class Reader(Vertical):
     def open_box(self) -> None:
         """Open the box for the text to find."""
         if not self.is_finding:
-            self._from = self.pane.top
+            self._start_line = self.pane.top
         self.query_one("#finding").display = True
         self.query_one(FindBox).open(self._text)
 
-    def leave(self) -> bool:
+    def end_search(self) -> bool:
         """End the search; returns False if there was none."""
         was_finding = self.is_finding
         self.query_one("#finding").display = False
-        self._number += 1
-        self._found, self._at = Matches(), -1
-        self.pane.show_found(self._found)
+        self._search_number += 1
+        self._matches, self._match_number = Matches(), -1
+        self.pane.show_matches(self._matches)
         self.post_message(self.PatternChanged(None))
         return was_finding
 
     @on(LineBox.Cancelled)
     def _box_left(self, event: LineBox.Cancelled) -> None:
         event.stop()
-        self.leave()
+        self.end_search()
         self.pane.focus()
 
     @on(Input.Changed)
     def _typed(self, event: Input.Changed) -> None:
         event.stop()
-        if event.value != self._text or self._found.pattern is None:
+        if event.value != self._text or self._matches.pattern is None:
             self._text = event.value
             self._search()
 
@@ -187,35 +187,35 @@ class Reader(Vertical):
 
     # ---- searching
 
-    def _search(self, known: Matches | None = None) -> None:
-        """Search all of the content; or only mark the matches in this page of it, if all are known."""
-        self._number += 1
-        number, content, text = self._number, self._content, self._text
+    def _search(self, known_matches: Matches | None = None) -> None:
+        """Search all of the content or, if all matches are known, only mark those on the current page."""
+        self._search_number += 1
+        number, content, text = self._search_number, self._content, self._text
 
-        def work() -> None:
-            if number != self._number:
+        def search() -> None:
+            if number != self._search_number:
                 return
             if not isinstance(content, BytePage) or not text:
-                found = find(content, pattern_of(text))
-            elif known is not None:
-                found = content.mark(text, known)
+                matches = find(content, pattern_of(text))
+            elif known_matches is not None:
+                matches = content.with_ranges(text, known_matches)
             else:
-                found = content.find(text, lambda: number == self._number)
-            self.post_message(self.Searched(number, found, is_new=known is None))
+                matches = content.find(text, lambda: number == self._search_number)
+            self.post_message(self.Searched(number, matches, is_new=known_matches is None))
 
-        searching: Future[None] = self._thread.submit(work)
-        self.app.key_queue.wait_for(searching)
+        future: Future[None] = self._thread.submit(search)
+        self.app.key_queue.wait_for(future)
 
     @on(Searched)
     def _searched(self, event: Searched) -> None:
         event.stop()
-        if event.number != self._number:
+        if event.number != self._search_number:
             return
-        self._found = event.found
+        self._matches = event.found
         self.post_message(self.PatternChanged(event.found.pattern))
-        self.pane.show_found(event.found)
+        self.pane.show_matches(event.found)
         if event.is_new or self._page_of_match != self._page:
-            self._at = self._first_from_here()
+            self._match_number = self._first_match_number()
         if event.is_new or self._page_of_match == self._page:
             self._show_match()
         else:
@@ -228,39 +228,39 @@ class Reader(Vertical):
 
     @property
     def _page_of_match(self) -> int:
-        places = self._found.places
-        return places[self._at].page if 0 <= self._at < len(places) else -1
+        places = self._matches.positions
+        return places[self._match_number].page if 0 <= self._match_number < len(places) else -1
 
-    def _place(self, match: MatchPosition) -> MatchPosition:
-        """The place of a match in the content that is shown."""
-        return self._content.place(match) if isinstance(self._content, BytePage) else match
+    def _position_in_content(self, match: MatchPosition) -> MatchPosition:
+        """The position of a match in the content that is shown."""
+        return self._content.position_of(match) if isinstance(self._content, BytePage) else match
 
-    def _first_from_here(self) -> int:
-        """The number of the first match from here on, or else of the first of all; -1 if there is none."""
-        places, page = self._found.places, self._page
-        for number, place in enumerate(places):
-            if place.page > page or (place.page == page and self._place(place).line >= self._from):
+    def _first_match_number(self) -> int:
+        """The number of the first match from the start line on, or else of the very first match; -1 without matches."""
+        places, page = self._matches.positions, self._page
+        for number, match in enumerate(places):
+            if match.page > page or (match.page == page and self._position_in_content(match).line >= self._start_line):
                 return number
         return 0 if places else -1
 
-    def go(self, by: int) -> None:
+    def change_match(self, by: int) -> None:
         """Go to the next or previous match; after the last comes the first."""
-        if self._found.places:
-            self._at = (self._at + by) % len(self._found.places)
+        if self._matches.positions:
+            self._match_number = (self._match_number + by) % len(self._matches.positions)
             self._show_match()
 
     def _show_match(self) -> None:
-        """Go to the current match; if it is on another page, as soon as that is shown."""
+        """Go to the current match; if it is on another page, request that page."""
         if self._page_of_match == self._page:
-            self.pane.go_to(self._place(self._found.places[self._at]))
+            self.pane.go_to(self._position_in_content(self._matches.positions[self._match_number]))
         elif self._page_of_match >= 0:
             self.post_message(self.PageChanged(self._page_of_match))
         self._show_count()
 
     def _show_count(self) -> None:
-        places = self._found.places
-        if 0 <= self._at < len(places):
-            count = f"{self._at + 1:,} of {len(places):,}{'+' if self._found.is_cut else ''}   n N"
+        places = self._matches.positions
+        if 0 <= self._match_number < len(places):
+            count = f"{self._match_number + 1:,} of {len(places):,}{'+' if self._matches.is_cut else ''}   n N"
         else:
             count = "not found" if self._text else ""
         self.query_one("#finding-count", SafeText).show([Span(f" {count}", "plain" if places else "bad")])

@@ -11,7 +11,7 @@ from textual.message import Message
 
 from mcpproxy.tui.details.detail import VIEWS
 from mcpproxy.tui.host import Host
-from mcpproxy.tui.layout_state import Layout, keep_layout, kept_layout, resized, within
+from mcpproxy.tui.layout_state import Layout, clamped, resized, save_layout, saved_layout
 from mcpproxy.tui.widgets.clickable_line import ClickableLine
 from mcpproxy.tui.widgets.detail_box import DetailBox
 from mcpproxy.tui.widgets.pane import Pane
@@ -19,12 +19,12 @@ from mcpproxy.tui.widgets.reader import Reader
 from mcpproxy.tui.widgets.table import Table
 from mcpproxy.tui.widgets.traffic_list import TrafficList
 
-WIDE: Final = 160
-"""The terminal width from which the detail is next to the list."""
+MIN_WIDE_WIDTH: Final = 160
+"""The minimum terminal width at which the detail is next to the list, in cells."""
 
 
 class Split(Container):
-    """Holds a list and its detail, which may be hidden, and has the keys for the detail."""
+    """A list and its detail, which may be hidden, with the keys for the detail."""
 
     app: Host
 
@@ -55,10 +55,10 @@ class Split(Container):
         """The detail was opened or closed."""
 
     def __init__(self, listing: TrafficList, detail: DetailBox) -> None:
-        """Create it with the layout kept from the last run."""
+        """Create the split with the layout of the last run."""
         super().__init__(listing, detail)
         self.listing, self.detail = listing, detail
-        self.shape: Layout = kept_layout()
+        self.layout_settings: Layout = saved_layout()
         self.screen_width = 0
         self._layout_writer = ThreadPoolExecutor(1, "layout")
         self._is_held, self._has_dragged = False, False
@@ -67,23 +67,23 @@ class Split(Container):
     @property
     def is_wide(self) -> bool:
         """Whether the detail is next to the list."""
-        return self.screen_width >= WIDE
+        return self.screen_width >= MIN_WIDE_WIDTH
 
     @property
     def is_full(self) -> bool:
         """Whether the detail fills the screen."""
-        return self.shape.is_full and self.detail.display
+        return self.layout_settings.is_full and self.detail.display
 
     @property
     def detail_width(self) -> int:
         """The width of the detail, in cells."""
-        is_part = self.is_wide and not self.shape.is_full
-        return self.screen_width * self.shape.beside // 100 if is_part else self.screen_width
+        is_part = self.is_wide and not self.layout_settings.is_full
+        return self.screen_width * self.layout_settings.beside_percent // 100 if is_part else self.screen_width
 
     @property
     def list_width(self) -> int:
         """The width of the list, in cells."""
-        is_part = self.is_wide and self.detail.display and not self.shape.is_full
+        is_part = self.is_wide and self.detail.display and not self.layout_settings.is_full
         return self.screen_width - self.detail_width if is_part else self.screen_width
 
     def on_unmount(self) -> None:
@@ -109,8 +109,8 @@ class Split(Container):
 
     def _await_detail(self) -> None:
         """Have keys wait until the detail is read: a key must not act on the row that it showed before."""
-        if self.detail.work is not None:
-            self.app.key_queue.wait_for(self.detail.work)
+        if self.detail.pending_read is not None:
+            self.app.key_queue.wait_for(self.detail.pending_read)
 
     @on(Pane.LeaveRequested)
     def action_outof(self) -> None:
@@ -119,14 +119,14 @@ class Split(Container):
             self.action_full()
         self.listing.table.focus()
 
-    def switch(self) -> None:
+    def switch_focus(self) -> None:
         """Move between the list and the detail."""
         if self.listing.table.has_focus and not self.is_full:
             self.action_into()
         else:
             self.action_outof()
 
-    def close(self) -> bool:
+    def close_detail(self) -> bool:
         """Hide the detail; returns False if it was not shown."""
         was_shown = self.detail.display
         self.detail.display = False
@@ -137,7 +137,7 @@ class Split(Container):
     def action_view(self, number: int) -> None:
         """Show one of the views of the detail."""
         self._open()
-        self.detail.choose(VIEWS[number])
+        self.detail.choose_view(VIEWS[number])
         self._await_detail()
         if self.is_full:
             self.detail.pane.focus()
@@ -149,18 +149,18 @@ class Split(Container):
 
     def action_turn(self, by: int) -> None:
         """Show the next or previous page of long content."""
-        self.detail.turn(by)
+        self.detail.turn_page(by)
         self._await_detail()
 
     @on(Reader.PatternChanged)
     def _mark_in_list(self, event: Reader.PatternChanged) -> None:
         """Mark the text of the search in the list, too."""
-        self.listing.table.mark(event.pattern)
+        self.listing.table.mark_matches(event.pattern)
 
-    def go_to_found(self, by: int) -> bool:
+    def change_match(self, by: int) -> bool:
         """Go to the next or previous match in the detail; returns False if it lacks the focus or a search."""
         if self.detail.pane.has_focus and self.detail.reader.is_finding:
-            self.detail.reader.go(by)
+            self.detail.reader.change_match(by)
             return True
         return False
 
@@ -181,30 +181,30 @@ class Split(Container):
         if not self._is_held:
             return
         if not event.button:
-            self._let_go()  # somewhere else
+            self._end_drag()  # the button was released outside
             return
-        # Not earlier: while the mouse is captured, clicks do not reach the tabs.
+        # The mouse is not captured before it moves, because clicks would not reach the tabs.
         self.capture_mouse()
         if self.is_wide:
             percent = 100 * (self.region.right - event.screen_x) / max(1, self.screen_width)
-            shape = replace(self.shape, beside=within(round(percent)))
+            shape = replace(self.layout_settings, beside_percent=clamped(round(percent)))
         else:
             percent = 100 * (self.region.bottom - event.screen_y) / max(1, self.region.height)
-            shape = replace(self.shape, below=within(round(percent)))
-        if shape != self.shape:
-            self.shape, self._has_dragged = shape, True
+            shape = replace(self.layout_settings, below_percent=clamped(round(percent)))
+        if shape != self.layout_settings:
+            self.layout_settings, self._has_dragged = shape, True
             self.fit()
 
     def on_mouse_up(self) -> None:
-        """Let go of the border."""
+        """End dragging the border."""
         if self._is_held:
-            self._let_go()
+            self._end_drag()
 
-    def _let_go(self) -> None:
+    def _end_drag(self) -> None:
         self._is_held = False
         self.release_mouse()
         if self._has_dragged:
-            self._keep()
+            self._apply_and_save()
 
     def on_click(self, event: events.Click) -> None:
         """Do not treat the end of a drag as a click."""
@@ -215,41 +215,45 @@ class Split(Container):
     # ---- the layout
 
     def fit(self) -> None:
-        """Lay out both for the width of the terminal, with or without the detail, and fit their content."""
+        """Lay out the list and the detail for the width of the terminal, and fit their content."""
         self.screen_width = self.screen.size.width
         listing, detail = self.listing, self.detail
-        self.set_class(self.is_wide and not self.shape.is_full, "-wide")
+        self.set_class(self.is_wide and not self.layout_settings.is_full, "-wide")
         listing.display = not self.is_full
         listing.styles.width = "1fr"
         listing.styles.height = "1fr"
-        if self.shape.is_full:
+        if self.layout_settings.is_full:
             detail.styles.width, detail.styles.height = "100%", "100%"
         elif self.is_wide:
             detail.styles.width, detail.styles.height = self.detail_width, "100%"
         else:
-            detail.styles.width, detail.styles.height = "100%", f"{self.shape.below}%"
-        listing.fit(self.list_width)
+            detail.styles.width, detail.styles.height = "100%", f"{self.layout_settings.below_percent}%"
+        listing.fit_columns(self.list_width)
         if self.detail_width != detail.width:
-            detail.resize(self.detail_width)
+            detail.set_width(self.detail_width)
 
-    def _keep(self) -> None:
+    def _apply_and_save(self) -> None:
         """Apply another layout, and keep it for the next run."""
         self.fit()
-        shape = self.shape
-        self._layout_writer.submit(lambda: keep_layout(shape))
+        shape = self.layout_settings
+        self._layout_writer.submit(lambda: save_layout(shape))
 
     def action_resize(self, by: int) -> None:
         """Make the detail smaller or larger."""
         if not self.detail.display:
             return
         if self.is_wide:
-            self.shape = replace(self.shape, beside=resized(self.shape.beside, by), is_full=False)
+            self.layout_settings = replace(
+                self.layout_settings, beside_percent=resized(self.layout_settings.beside_percent, by), is_full=False
+            )
         else:
-            self.shape = replace(self.shape, below=resized(self.shape.below, by), is_full=False)
-        self._keep()
+            self.layout_settings = replace(
+                self.layout_settings, below_percent=resized(self.layout_settings.below_percent, by), is_full=False
+            )
+        self._apply_and_save()
 
     def action_full(self) -> None:
         """Give the detail the whole screen, or only its share."""
-        self.shape = replace(self.shape, is_full=not self.is_full)
+        self.layout_settings = replace(self.layout_settings, is_full=not self.is_full)
         self.action_into()
-        self._keep()
+        self._apply_and_save()

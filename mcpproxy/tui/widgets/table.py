@@ -1,8 +1,8 @@
 """Table: rows drawn line by line on demand, so a million rows cost as much as a screenful.
 
-It owns no rows. A `TableRows` object says how many there are and what each contains; the table lays them out, drops
-columns if the terminal is narrow, and keeps the cursor. It follows the end while the cursor is on the last row; moving
-away pauses that, and going to the end resumes it.
+The table owns no rows. A `TableRows` object says how many there are and what each contains; the table lays them out,
+drops columns if the terminal is narrow, and keeps the cursor. It follows the end while the cursor is on the last row;
+moving away pauses that, and going to the end resumes it.
 """
 
 import re
@@ -19,7 +19,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from mcpproxy.tui.safe_text import marked_strip, segments, strip
-from mcpproxy.tui.widgets.columns import Column, MemoryRows, TableLine, TableRows, layout, spread
+from mcpproxy.tui.widgets.columns import Column, MemoryRows, TableLine, TableRows, layout, line_layout
 from mcpproxy.wording.spans import Role, Span
 
 __all__ = ["Column", "MemoryRows", "Table", "TableLine", "TableRows", "layout"]
@@ -109,11 +109,11 @@ class Table(ScrollView, can_focus=True):
         self._layout: list[tuple[Column, int]] = []
         self._layout_width = -1
         self._lines: dict[int, TableLine | None] = {}
-        """What was drawn, by screen row; None where there was no row."""
-        self._found: re.Pattern[str] | None = None
+        """The content that was drawn, by line of the widget; None where there was no row."""
+        self._marked_pattern: re.Pattern[str] | None = None
         """The pattern whose matches are marked in the rows."""
-        self._plain: dict[Role, Style] = {}
-        self._chosen: dict[Role, Style] = {}
+        self._plain_styles: dict[Role, Style] = {}
+        self._cursor_styles: dict[Role, Style] = {}
 
     # ---- rows
 
@@ -134,7 +134,7 @@ class Table(ScrollView, can_focus=True):
         self.refresh()
 
     def renew(self) -> None:
-        """Redraw, as there may be more rows, or other text in them."""
+        """Redraw the rows, as there may be more of them, or their text may have changed."""
         count = len(self.rows)
         if count != self._count:
             self._count = count
@@ -145,7 +145,7 @@ class Table(ScrollView, can_focus=True):
         self._draw_changes()
 
     @property
-    def shown(self) -> Sequence[Column]:
+    def shown_columns(self) -> Sequence[Column]:
         """The columns that fit."""
         return [column for column, _ in layout(self.columns, self.room.width)]
 
@@ -155,8 +155,8 @@ class Table(ScrollView, can_focus=True):
         return self.scrollable_content_region.size
 
     @property
-    def page(self) -> int:
-        """How many rows fit below the heading."""
+    def page_rows(self) -> int:
+        """The number of rows that fit below the heading."""
         return max(1, self.room.height - 1)
 
     def go(self, row: int, *, keep_following: bool = False) -> None:
@@ -165,22 +165,22 @@ class Table(ScrollView, can_focus=True):
         row = max(0, min(row, count - 1))
         if not keep_following:
             self.following = self.following and row == count - 1
-        moved = row != self.cursor
+        has_moved = row != self.cursor
         self.cursor = row
         top = int(self.scroll_y)
         if row < top:
             self._scroll(row)
-        elif row >= top + self.page:
-            self._scroll(row - self.page + 1)
-        if moved:
+        elif row >= top + self.page_rows:
+            self._scroll(row - self.page_rows + 1)
+        if has_moved:
             self.post_message(self.RowHighlighted(self, row))
 
     def go_centered(self, row: int) -> None:
         """Put the cursor on a row, in the middle of the page; near the beginning, show all rows before it."""
-        half = self.page // 2
-        begins = row + half // 2 < self.page
-        self.go(0 if begins else row + half)
-        self.go(row if begins else row - half)
+        half_page = self.page_rows // 2
+        is_near_start = row + half_page // 2 < self.page_rows
+        self.go(0 if is_near_start else row + half_page)
+        self.go(row if is_near_start else row - half_page)
         self.go(row)
 
     def _scroll(self, top: int) -> None:
@@ -194,12 +194,12 @@ class Table(ScrollView, can_focus=True):
 
     def action_page(self, by: int) -> None:
         """Move one screenful up or down."""
-        self.go(self.cursor + by * self.page)
+        self.go(self.cursor + by * self.page_rows)
 
-    def action_edge(self, which: int) -> None:
-        """Go to the first row or the last; on the last row, the end is followed again."""
-        self.go(0 if which < 0 else len(self.rows) - 1)
-        if which > 0:
+    def action_edge(self, direction: int) -> None:
+        """Go to the first or the last row; on the last row, the end is followed again."""
+        self.go(0 if direction < 0 else len(self.rows) - 1)
+        if direction > 0:
             self.following = True
 
     def action_choose(self) -> None:
@@ -208,7 +208,7 @@ class Table(ScrollView, can_focus=True):
             self.post_message(self.RowSelected(self, self.cursor))
 
     def on_click(self, event: events.Click) -> None:
-        """Put the cursor there; another click opens the row."""
+        """Put the cursor on the row; another click opens the row."""
         offset = event.get_content_offset(self)
         if offset is None:
             return
@@ -223,21 +223,21 @@ class Table(ScrollView, can_focus=True):
         self.go(row)
 
     def _click_head(self, x: int) -> None:
-        right = 0
+        right_edge = 0
         for column, width in layout(self.columns, self.room.width):
-            right += width + 1
-            if x < right:
+            right_edge += width + 1
+            if x < right_edge:
                 self.post_message(self.HeadClicked(self, column.name))
                 return
 
     def on_mouse_scroll_up(self) -> None:
-        """Scrolling away from the end pauses following."""
+        """Pause following, as the user scrolls away from the end."""
         self.following = False
 
-    def watch_cursor(self, was: int, now: int) -> None:
-        """Draw the row the cursor has left, and the one it is on."""
+    def watch_cursor(self, old_row: int, new_row: int) -> None:
+        """Draw the row that the cursor has left, and the row that it is on."""
         top = int(self.scroll_y)
-        self._draw((was - top + 1, now - top + 1))
+        self._redraw_lines((old_row - top + 1, new_row - top + 1))
 
     def validate_scroll_y(self, value: float) -> float:
         """Start at a whole line: a dragged scroll bar may stop within one, which would leave lines undrawn."""
@@ -247,10 +247,10 @@ class Table(ScrollView, can_focus=True):
         """Keep the cursor in sight when the mouse scrolls."""
         super().watch_scroll_y(old_value, new_value)
         top = int(new_value)
-        visible = min(max(self.cursor, top), top + self.page - 1, max(0, len(self.rows) - 1))
-        if visible != self.cursor:
-            self.following = self.following and visible == len(self.rows) - 1
-            self.cursor = max(0, visible)
+        visible_row = min(max(self.cursor, top), top + self.page_rows - 1, max(0, len(self.rows) - 1))
+        if visible_row != self.cursor:
+            self.following = self.following and visible_row == len(self.rows) - 1
+            self.cursor = max(0, visible_row)
             self.post_message(self.RowHighlighted(self, self.cursor))
 
     def on_resize(self) -> None:
@@ -258,70 +258,72 @@ class Table(ScrollView, can_focus=True):
         self.call_after_refresh(self._stay_in_sight)
 
     def _stay_in_sight(self) -> None:
-        # The cursor as it is now: it may have moved since the resize.
+        # The cursor may have moved since the resize.
         self.go(self.cursor, keep_following=True)
 
     def on_focus(self) -> None:
-        """Redraw the cursor, which looks different."""
+        """Redraw the cursor, which looks different with the focus."""
         self.refresh()
 
     def on_blur(self) -> None:
-        """Redraw the cursor, which looks different."""
+        """Redraw the cursor, which looks different without the focus."""
         self.refresh()
 
     # ---- drawing
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """The lines of a region. All rows are announced first, so that they are read together."""
-        self._want(int(self.scroll_y))
+        """Draw the lines of a region. All rows are announced first, so that they are read together."""
+        self._prefetch(int(self.scroll_y))
         base = self.rich_style
         cursor = "table--cursor" if self.has_focus else "table--blurred"
-        self._plain = self._styles(base)
-        self._chosen = self._styles(base + self.get_component_rich_style(cursor, partial=True))
+        self._plain_styles = self._styles(base)
+        self._cursor_styles = self._styles(base + self.get_component_rich_style(cursor, partial=True))
         if self.has_focus:
             # Dim text on the colour of the cursor has too little contrast.
-            self._chosen["dim"] = self._chosen["plain"]
+            self._cursor_styles["dim"] = self._cursor_styles["plain"]
         return super().render_lines(crop)
 
     def render_line(self, y: int) -> Strip:
-        """One line: the heading, a row, or nothing."""
+        """Draw one line: the heading, a row, or an empty line."""
         width = self.room.width
         if width != self._layout_width:
             self._layout, self._layout_width = layout(self.columns, width), width
         if y == 0:
-            return self._head(width)
+            return self._heading_strip(width)
         row = int(self.scroll_y) + y - 1
         line = self._lines[y] = self._line(row)
         if line is None:
-            return strip(segments((), width, self._plain), width)
-        drawn = self._drawn(line, width, self._chosen if row == self.cursor else self._plain)
-        if self._found is None:
-            return drawn
-        text, style = drawn.text, self.get_component_rich_style("table--found", partial=True)
-        return marked_strip(drawn, text, [(*match.span(), style) for match in self._found.finditer(text)])
+            return strip(segments((), width, self._plain_styles), width)
+        line_strip = self._line_strip(line, width, self._cursor_styles if row == self.cursor else self._plain_styles)
+        if self._marked_pattern is None:
+            return line_strip
+        text, style = line_strip.text, self.get_component_rich_style("table--found", partial=True)
+        return marked_strip(line_strip, text, [(*match.span(), style) for match in self._marked_pattern.finditer(text)])
 
-    def mark(self, pattern: re.Pattern[str] | None) -> None:
+    def mark_matches(self, pattern: re.Pattern[str] | None) -> None:
         """Mark the matches of a pattern in the rows."""
-        if pattern != self._found:
-            self._found = pattern
+        if pattern != self._marked_pattern:
+            self._marked_pattern = pattern
             self.refresh()
 
     def _draw_changes(self) -> None:
         """Draw the rows whose content differs from what was drawn.
 
-        Everything drawn goes to the terminal, perhaps over a network, which takes longer than comparing it.
+        Everything that is drawn goes to the terminal, perhaps over a network, which takes longer than a comparison.
         """
         top = int(self.scroll_y)
-        self._want(top)
-        self._draw(y for y, line in self._lines.items() if y <= self.page and line != self._line(top + y - 1))
+        self._prefetch(top)
+        self._redraw_lines(
+            y for y, line in self._lines.items() if y <= self.page_rows and line != self._line(top + y - 1)
+        )
 
-    def _draw(self, places: Iterable[int]) -> None:
-        regions = [Region(0, y, self.room.width, 1) for y in places if 0 < y <= self.page]
+    def _redraw_lines(self, screen_lines: Iterable[int]) -> None:
+        regions = [Region(0, y, self.room.width, 1) for y in screen_lines if 0 < y <= self.page_rows]
         if regions:
             self.refresh(*regions)
 
-    def _want(self, top: int) -> None:
-        self.rows.want(top, min(len(self.rows), top + self.page))
+    def _prefetch(self, top: int) -> None:
+        self.rows.prefetch(top, min(len(self.rows), top + self.page_rows))
 
     def _line(self, row: int) -> TableLine | None:
         return self.rows.line(row) if row < len(self.rows) else None
@@ -329,27 +331,27 @@ class Table(ScrollView, can_focus=True):
     def _styles(self, base: Style) -> dict[Role, Style]:
         return {role: base + self.get_component_rich_style(f"table--{role}", partial=True) for role in ROLES}
 
-    def _head(self, width: int) -> Strip:
+    def _heading_strip(self, width: int) -> Strip:
         style = self.rich_style + self.get_component_rich_style("table--head", partial=True)
         cells = {column.name: (Span(column.title),) for column, _ in self._layout}
-        return self._drawn(TableLine(cells), width, dict.fromkeys(ROLES, style))
+        return self._line_strip(TableLine(cells), width, dict.fromkeys(ROLES, style))
 
-    def _drawn(self, line: TableLine, width: int, styles: dict[Role, Style]) -> Strip:
+    def _line_strip(self, line: TableLine, width: int, styles: dict[Role, Style]) -> Strip:
         parts = []
-        left = width
-        for number, (column, size) in enumerate(spread(self._layout, line)):
+        cells_left = width
+        for number, (column, size) in enumerate(line_layout(self._layout, line)):
             if number:
-                parts += segments((), min(1, left), styles)
-                left -= 1
-            if left <= 0:
+                parts += segments((), min(1, cells_left), styles)
+                cells_left -= 1
+            if cells_left <= 0:
                 break
-            if column.name == line.wide:
-                parts += segments(line.cells.get(column.name, ()), left, styles)
-                left = 0
+            if column.name == line.wide_column:
+                parts += segments(line.cells.get(column.name, ()), cells_left, styles)
+                cells_left = 0
                 break
-            size = min(size, left)
-            parts += segments(line.cells.get(column.name, ()), size, styles, right=column.right)
-            left -= size
-        if left > 0:
-            parts += segments((), left, styles)
+            size = min(size, cells_left)
+            parts += segments(line.cells.get(column.name, ()), size, styles, right=column.is_right_aligned)
+            cells_left -= size
+        if cells_left > 0:
+            parts += segments((), cells_left, styles)
         return strip(parts, width)

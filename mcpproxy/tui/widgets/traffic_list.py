@@ -11,23 +11,31 @@ from textual.containers import Vertical
 from textual.message import Message
 
 from mcpproxy.tui.data.reading import Reading
-from mcpproxy.tui.data.sorting import Sorting
+from mcpproxy.tui.data.sorting import RowSorter
 from mcpproxy.tui.data.step_thread import StepThread
 from mcpproxy.tui.messages import CaptureUnreadable, RowsRead, Sorted
-from mcpproxy.tui.rows.traffic_columns import CAPTURE_ORDER, ORDERS, Needs, Order, needs_of, next_times, traffic_columns
+from mcpproxy.tui.rows.traffic_columns import (
+    CAPTURE_ORDER,
+    ORDERS,
+    ColumnNeeds,
+    RowOrder,
+    needs_of,
+    next_times,
+    traffic_columns,
+)
 from mcpproxy.tui.rows.traffic_table import TrafficRows
 from mcpproxy.tui.safe_text import SafeText
 from mcpproxy.tui.widgets.table import Table
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.spans import Span
 
-FOLDED: Final = ""
-ALL: Final = "all records"
-MESSAGES: Final = "messages only"
+DEFAULT_RECORDS: Final = ""
+ALL_RECORDS: Final = "all records"
+MESSAGES_ONLY: Final = "messages only"
 
 
 class TrafficList(Vertical):
-    """The frames or exchanges of a capture, all or those that a filter selects."""
+    """The frames or exchanges of a capture: all of them, or the ones that a filter selects."""
 
     DEFAULT_CSS = """
     TrafficList {
@@ -48,20 +56,20 @@ class TrafficList(Vertical):
         self.table = Table((), id="traffic")
         self._nothing = SafeText(id="nothing")
         self.rows = TrafficRows(reading, self._report_rows)
-        self.rows.view = reading.folded
-        self.selected: Sequence[int] | None = None
+        self.rows.view = reading.folded_rows
+        self.selected_rows: Sequence[int] | None = None
         """The rows that a filter selects, to which later ones may be added; None without a filter."""
-        self.beside = FOLDED
+        self.record_choice = DEFAULT_RECORDS
         """Which records are shown with the messages."""
         self.order = CAPTURE_ORDER
         """The order of the rows."""
         self._sorted_count = 0
-        """If they are sorted: how many rows there were then."""
-        self._sorting: tuple[Sorting, StepThread, Order] | None = None
-        self._needs = Needs()
+        """The number of rows when they were sorted; 0 if they are not sorted."""
+        self._sorting: tuple[RowSorter, StepThread, RowOrder] | None = None
+        self._needs = ColumnNeeds()
         self._width = 0
-        """Cells of a line of the list; 0 until it is laid out."""
-        self._seen = 0
+        """The width of the list, in cells; 0 until it is laid out."""
+        self._followed_rows = 0
         """The number of rows when the end was last followed."""
 
     def compose(self) -> ComposeResult:
@@ -70,7 +78,7 @@ class TrafficList(Vertical):
         yield self._nothing
 
     def on_mount(self) -> None:
-        """Show the rows so far."""
+        """Show the rows that have been read so far."""
         self._set_columns()
         self.table.show(self.rows)
 
@@ -92,7 +100,7 @@ class TrafficList(Vertical):
         self.table.renew()
 
     def renew(self) -> None:
-        """Show the rows with everything that is now known about them."""
+        """Update the rows with everything that is known about them by now."""
         self.rows.forget()
         if needs_of(self.reading) != self._needs:
             self._set_columns()
@@ -105,25 +113,27 @@ class TrafficList(Vertical):
         """The rows to list without a filter, in the order of the capture."""
         if self.rows.is_exchanges:
             return self.reading.calls.request
-        return {ALL: self.reading.shown, MESSAGES: self.reading.frames_only}.get(self.beside, self.reading.folded)
+        return {ALL_RECORDS: self.reading.shown_rows, MESSAGES_ONLY: self.reading.message_rows}.get(
+            self.record_choice, self.reading.folded_rows
+        )
 
     @property
-    def _unsorted(self) -> Sequence[int]:
+    def _unsorted_rows(self) -> Sequence[int]:
         """The rows to list, in the order of the capture."""
-        return self.selected if self.selected is not None else self.all_rows
+        return self.selected_rows if self.selected_rows is not None else self.all_rows
 
     def show(self, entry: int | None) -> None:
         """List the rows by the current settings, with the cursor on an entry, or near it."""
         self._end_sorting()
         self.order, self._sorted_count = CAPTURE_ORDER, 0
-        self.rows.view = self._unsorted
-        following = self.table.following
+        self.rows.view = self._unsorted_rows
+        is_following = self.table.following
         self._set_columns()
         self.table.show(self.rows)
         if entry is not None and not self.go_to(entry):
             self.table.go(bisect_right(self.rows.view, entry) - 1)
-        self.table.following = following
-        self._seen = len(self.rows)
+        self.table.following = is_following
+        self._followed_rows = len(self.rows)
 
     def show_nothing(self, spans: Sequence[Span]) -> None:
         """Show why nothing is listed; an empty text hides the message."""
@@ -141,23 +151,23 @@ class TrafficList(Vertical):
         view, row = self.rows.view, self.line_of(entry)
         if isinstance(view, array) and self.is_sorted:
             try:
-                at = view.index(row)
+                line = view.index(row)
             except ValueError:
                 return False
         else:
-            at = bisect_left(view, row)
-            if at == len(view) or view[at] != row:
+            line = bisect_left(view, row)
+            if line == len(view) or view[line] != row:
                 return False
         self.table.following = False
-        self.table.go(at)
+        self.table.go(line)
         return True
 
-    def reach(self, entry: int) -> None:
-        """List all frames, and any records that are left out, with the cursor on an entry."""
+    def reveal(self, entry: int) -> None:
+        """List all frames, and all records if the entry is not a frame, with the cursor on the entry."""
         self.rows.is_exchanges = False
         self.show(entry)
         if self.entry != entry:
-            self.beside = ALL
+            self.record_choice = ALL_RECORDS
             self.show(entry)
         self.table.following = False
 
@@ -166,36 +176,44 @@ class TrafficList(Vertical):
         view = self.rows.view
         if not self.rows.is_exchanges:
             return sorted(view) if self.is_sorted else view
-        others = (self.reading.partner(row) for row in view)
-        return sorted({*view, *(row for row in others if row is not None)})
+        partners = (self.reading.partner(row) for row in view)
+        return sorted({*view, *(row for row in partners if row is not None)})
 
-    def turn_beside(self) -> bool:
+    def switch_records(self) -> bool:
         """Show only messages, or all records; returns False if that is invisible until all frames are shown."""
         entry, reading = self.entry, self.reading
-        kinds = [FOLDED, MESSAGES] if len(reading.folded) == len(reading.shown) else [FOLDED, ALL, MESSAGES]
-        self.beside = kinds[(kinds.index(self.beside) + 1) % len(kinds)] if self.beside in kinds else FOLDED
-        is_seen = not self.rows.is_exchanges and self.selected is None
-        if is_seen:
+        choices = (
+            [DEFAULT_RECORDS, MESSAGES_ONLY]
+            if len(reading.folded_rows) == len(reading.shown_rows)
+            else [DEFAULT_RECORDS, ALL_RECORDS, MESSAGES_ONLY]
+        )
+        self.record_choice = (
+            choices[(choices.index(self.record_choice) + 1) % len(choices)]
+            if self.record_choice in choices
+            else DEFAULT_RECORDS
+        )
+        is_visible = not self.rows.is_exchanges and self.selected_rows is None
+        if is_visible:
             self.show(entry)
-        return is_seen
+        return is_visible
 
     @property
-    def paused(self) -> int | None:
+    def new_rows(self) -> int | None:
         """The number of rows since following was paused; None while the end is followed."""
         count = len(self.rows)
         if self.table.following and self.table.cursor >= count - 1:
-            self._seen = count
+            self._followed_rows = count
             return None
-        return max(0, count - self._seen)
+        return max(0, count - self._followed_rows)
 
     # ---- columns
 
-    def turn_times(self) -> None:
-        """Switch times: since the start, since the row above, wall clock."""
+    def switch_times(self) -> None:
+        """Switch between times since the start, times since the row above, and the wall clock."""
         self.rows.times = next_times(self.rows.times)
         self._set_columns()
 
-    def fit(self, width: int) -> None:
+    def fit_columns(self, width: int) -> None:
         """Fit the columns to the width of the list, in cells."""
         self._width = width
         self._set_columns()
@@ -218,26 +236,28 @@ class TrafficList(Vertical):
 
     def sort(self) -> None:
         """Sort by the next column."""
-        now = self._sorting[2] if self._sorting is not None else self.order
-        column = ORDERS[(ORDERS.index(now.column) + 1) % len(ORDERS)]
-        self._sort_by(Order(column, column != ORDERS[0]))
+        current_order = self._sorting[2] if self._sorting is not None else self.order
+        column = ORDERS[(ORDERS.index(current_order.column) + 1) % len(ORDERS)]
+        self._sort_by(RowOrder(column, column != ORDERS[0]))
 
     @on(Table.HeadClicked)
     def _sort_by_head(self, event: Table.HeadClicked) -> None:
         """Sort by a column, in reverse order if the rows are sorted by it already."""
         if event.column in ORDERS:
-            same = event.column == self.order.column
-            self._sort_by(Order(event.column, not self.order.is_down if same else True))
+            is_same_column = event.column == self.order.column
+            self._sort_by(RowOrder(event.column, not self.order.is_descending if is_same_column else True))
 
-    def _sort_by(self, order: Order) -> None:
+    def _sort_by(self, order: RowOrder) -> None:
         """Sort the current rows."""
         self._end_sorting()
         if order == CAPTURE_ORDER:
             self.restore_order()
             return
-        # A filter may drop rows later.
-        view = array("I", self.selected) if self.selected is not None else self.all_rows
-        sorting = Sorting(self.reading, view, order.column, is_down=order.is_down, is_exchanges=self.rows.is_exchanges)
+        # The selected rows are copied, as a filter may drop some of them later.
+        view = array("I", self.selected_rows) if self.selected_rows is not None else self.all_rows
+        sorting = RowSorter(
+            self.reading, view, order.column, is_down=order.is_descending, is_exchanges=self.rows.is_exchanges
+        )
         self._sorting = sorting, StepThread(sorting.step, self._report_sort, self._report_failed_sort, "sort"), order
         self.post_message(self.Reordered())
 
@@ -280,5 +300,5 @@ class TrafficList(Vertical):
         if not self.is_sorted:
             return ""
         text = f"by {self.order.column} {self.order.arrow}"
-        new = len(self._unsorted) - self._sorted_count
-        return f"{text} · {count_text(new, 'newer row')} not listed" if new > 0 else text
+        new_count = len(self._unsorted_rows) - self._sorted_count
+        return f"{text} · {count_text(new_count, 'newer row')} not listed" if new_count > 0 else text

@@ -1,4 +1,4 @@
-"""JSON as lines: objects and arrays fold, strings unfold; tokens and duplicates as written; up to a limit."""
+"""JSON as lines, up to a limit: objects and arrays fold, strings unfold; tokens and duplicate names stay as written."""
 
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -13,44 +13,44 @@ from mcpproxy.wording.spans import Span
 MAX_TREE_LINES: Final = 20_000
 """The maximum number of lines of one value; the rest is in the raw bytes."""
 MAX_STRING_CHARS: Final = 4096
-"""How many characters of one string are shown."""
+"""The maximum number of characters of a string that are shown."""
 _INDENT: Final = 2
-_UNKNOWN: Final = 80
-"""How many cells a line is assumed to have if its width is unknown."""
+_DEFAULT_WIDTH: Final = 80
+"""The assumed width of a line, in cells, if its width is unknown."""
 
 
-class Branch(NamedTuple):
-    """A line."""
+class TreeLine(NamedTuple):
+    """A line of a tree."""
 
     depth: int
     spans: tuple[Span, ...]
     end: int = -1
     """For a line that opens an object or array, the line that closes it."""
-    folded: tuple[Span, ...] = ()
-    """What is shown instead when it is folded."""
+    folded_spans: tuple[Span, ...] = ()
+    """The spans that are shown instead when the line is folded."""
     value: str | None = None
     """The string on the line; None for any other value."""
     label: tuple[Span, ...] = ()
     """The text before the string."""
 
 
-def branches(value: Any) -> list[Branch]:
+def tree_lines(value: Any) -> list[TreeLine]:
     """The lines of a parsed value."""
-    lines: list[Branch] = []
+    lines: list[TreeLine] = []
     levels: list[_Level] = []
-    _put(lines, levels, 0, _Item(None, value, is_last=True))
+    _append_line(lines, levels, 0, _Item(None, value, is_last=True))
     while levels:
         level = levels[-1]
         depth = lines[level.line].depth
-        item = next(level.rest, None) if len(lines) <= MAX_TREE_LINES else None
+        item = next(level.items, None) if len(lines) <= MAX_TREE_LINES else None
         if item is not None:
-            _put(lines, levels, depth + 1, item)
+            _append_line(lines, levels, depth + 1, item)
             continue
         levels.pop()
-        if next(level.rest, None) is not None:
-            lines.append(Branch(depth + 1, (Span("… more: see raw", "dim"),)))
+        if next(level.items, None) is not None:
+            lines.append(TreeLine(depth + 1, (Span("… more: see raw", "dim"),)))
         lines[level.line] = lines[level.line]._replace(end=len(lines))
-        lines.append(Branch(depth, (Span(level.closing, "dim"),)))
+        lines.append(TreeLine(depth, (Span(level.closing, "dim"),)))
     return lines
 
 
@@ -63,21 +63,21 @@ class _Item(NamedTuple):
 
 
 class _Level(NamedTuple):
-    """An object or array whose lines are being made."""
+    """An object or array whose lines are being written."""
 
     line: int
     closing: str
-    rest: Iterator[_Item]
+    items: Iterator[_Item]
 
 
 def _items(value: list[Any]) -> Iterator[_Item]:
-    last = len(value) - 1
+    last_number = len(value) - 1
     for number, item in enumerate(value):
         name, inner = item if isinstance(value, Pairs) else (None, item)
-        yield _Item(name, inner, is_last=number == last)
+        yield _Item(name, inner, is_last=number == last_number)
 
 
-def _put(lines: list[Branch], levels: list[_Level], depth: int, item: _Item) -> None:
+def _append_line(lines: list[TreeLine], levels: list[_Level], depth: int, item: _Item) -> None:
     """Add the line of a value, or the line that opens it."""
     name, value, is_last = item
     comma = "" if is_last else ","
@@ -86,13 +86,15 @@ def _put(lines: list[Branch], levels: list[_Level], depth: int, item: _Item) -> 
     if not isinstance(value, list) or not value:
         text = ("{}" if is_object else "[]") if isinstance(value, list) else _scalar(value)
         string = value if isinstance(value, str) else None
-        lines.append(Branch(depth, (*label, Span(text), Span(comma, "dim")), value=string, label=label))
+        lines.append(TreeLine(depth, (*label, Span(text), Span(comma, "dim")), value=string, label=label))
         return
     opening, closing = ("{", "}") if is_object else ("[", "]")
-    folded = f"[ {len(value):,} ]"
+    folded_text = f"[ {len(value):,} ]"
     if is_object:
-        folded = f"{{ {', '.join(sanitise(key, 40) for key, _ in value[:6])}{', …' if len(value) > 6 else ''} }}"
-    lines.append(Branch(depth, (*label, Span(opening, "dim")), 0, (*label, Span(folded, "dim"), Span(comma, "dim"))))
+        folded_text = f"{{ {', '.join(sanitise(key, 40) for key, _ in value[:6])}{', …' if len(value) > 6 else ''} }}"
+    lines.append(
+        TreeLine(depth, (*label, Span(opening, "dim")), 0, (*label, Span(folded_text, "dim"), Span(comma, "dim")))
+    )
     levels.append(_Level(len(lines) - 1, closing + comma, _items(value)))
 
 
@@ -100,29 +102,29 @@ def _scalar(value: object) -> str:
     if isinstance(value, Number):
         return sanitise(value.token, MAX_STRING_CHARS)
     if isinstance(value, str):
-        more = f"… ({len(value):,} characters)" if len(value) > MAX_STRING_CHARS else ""
-        return quoted(value[:MAX_STRING_CHARS]) + more
+        ellipsis = f"… ({len(value):,} characters)" if len(value) > MAX_STRING_CHARS else ""
+        return quoted(value[:MAX_STRING_CHARS]) + ellipsis
     return {True: "true", False: "false"}.get(value, "null") if isinstance(value, bool) else "null"
 
 
 class Tree:
     """The lines of a value; objects and arrays fold, strings unfold."""
 
-    def __init__(self, lines: list[Branch]) -> None:
+    def __init__(self, lines: list[TreeLine]) -> None:
         self.lines = lines
         self.width = 0
         """The width of a line in cells; 0 if unknown. A string that does not fit unfolds."""
-        self.folded: set[int] = set()
-        self.unfolded: dict[int, TextLines] = {}
-        """By line: the text of its string, with its line ends."""
-        self.visible: list[int] = []
-        """The line of each visible line."""
+        self.folded_lines: set[int] = set()
+        self.unfolded_texts: dict[int, TextLines] = {}
+        """The texts of unfolded strings, with their line ends, by line."""
+        self.visible_lines: list[int] = []
+        """The numbers of the visible lines."""
         self.parts: list[int] = []
-        """For each visible line: which line of an unfolded string it is; -1 for the line itself."""
-        self._count()
+        """For each visible line, which line of an unfolded string it is; -1 for a line of the tree itself."""
+        self._update_visible()
 
     def __len__(self) -> int:
-        return len(self.visible)
+        return len(self.visible_lines)
 
     def __bool__(self) -> bool:
         return True
@@ -135,37 +137,37 @@ class Tree:
         """Wrap unfolded strings at a width."""
         if width != self.width:
             self.width = width
-            self.unfolded = {line: self._text(line) for line in self.unfolded}
-            self._count()
+            self.unfolded_texts = {line: self._text(line) for line in self.unfolded_texts}
+            self._update_visible()
 
-    def toggle(self, place: int, *, fold: bool | None = None) -> int:
+    def toggle(self, index: int, *, fold: bool | None = None) -> int:
         """Fold or unfold the string, object or array that a visible line opens or belongs to; returns its line now.
 
         Args:
-            place: number of the line among the visible ones.
+            index: the index of the line among the visible ones.
             fold: True to fold, False to unfold, None to toggle.
         """
-        if not 0 <= place < len(self.visible):
-            return place
-        line = self.visible[place]
-        if line in self.unfolded:
+        if not 0 <= index < len(self.visible_lines):
+            return index
+        line = self.visible_lines[index]
+        if line in self.unfolded_texts:
             if fold is not False:
-                del self.unfolded[line]
-                self._count()
-            return self.place(line) if fold is not False else place
-        if fold is not True and self.unfolds(line):
+                del self.unfolded_texts[line]
+                self._update_visible()
+            return self.visible_index(line) if fold is not False else index
+        if fold is not True and self.is_unfoldable(line):
             self.unfold(line)
-            return self.place(line)
+            return self.visible_index(line)
         if self.lines[line].end <= line and fold is not False:
-            line = self._around(line)
+            line = self._enclosing_line(line)
         if self.lines[line].end > line:
-            is_folded = line in self.folded
+            is_folded = line in self.folded_lines
             if fold is None or fold != is_folded:
-                (self.folded.discard if is_folded else self.folded.add)(line)
-                self._count()
-        return self.place(line)
+                (self.folded_lines.discard if is_folded else self.folded_lines.add)(line)
+                self._update_visible()
+        return self.visible_index(line)
 
-    def unfolds(self, line: int) -> bool:
+    def is_unfoldable(self, line: int) -> bool:
         """Whether the string of a line is worth unfolding: it has escapes, or does not fit."""
         branch = self.lines[line]
         if branch.value is None:
@@ -176,63 +178,63 @@ class Tree:
 
     def unfold(self, line: int) -> None:
         """Show the string of a line with its line ends."""
-        self.unfolded[line] = self._text(line)
-        self._count()
+        self.unfolded_texts[line] = self._text(line)
+        self._update_visible()
 
     def reveal(self, line: int) -> None:
         """Unfold all objects and arrays around a line."""
-        around = [at for at in self.folded if at < line <= self.lines[at].end]
-        if around:
-            self.folded.difference_update(around)
-            self._count()
+        folded_ancestors = [ancestor for ancestor in self.folded_lines if ancestor < line <= self.lines[ancestor].end]
+        if folded_ancestors:
+            self.folded_lines.difference_update(folded_ancestors)
+            self._update_visible()
 
-    def place(self, line: int, part: int = -1) -> int:
-        """Where a line is among the visible ones."""
-        return bisect_left(self.visible, line) + part + 1
+    def visible_index(self, line: int, part: int = -1) -> int:
+        """The index of a line among the visible ones."""
+        return bisect_left(self.visible_lines, line) + part + 1
 
-    def is_on_sign(self, place: int, cell: int) -> bool:
+    def is_on_sign(self, index: int, cell: int) -> bool:
         """Whether a cell of a visible line belongs to the sign `▸` or `▾`."""
-        line, part = self.visible[place], self.parts[place]
-        begin = _INDENT * self.lines[line].depth
-        folds = self.lines[line].end > line or line in self.unfolded or self.unfolds(line)
-        return part < 0 and folds and begin <= cell < begin + _INDENT
+        line, part = self.visible_lines[index], self.parts[index]
+        start = _INDENT * self.lines[line].depth
+        folds = self.lines[line].end > line or line in self.unfolded_texts or self.is_unfoldable(line)
+        return part < 0 and folds and start <= cell < start + _INDENT
 
-    def spans(self, place: int) -> tuple[Span, ...]:
-        """A visible line."""
-        line, part = self.visible[place], self.parts[place]
-        branch, is_folded = self.lines[line], line in self.folded
+    def spans(self, index: int) -> tuple[Span, ...]:
+        """The spans of a visible line."""
+        line, part = self.visible_lines[index], self.parts[index]
+        branch, is_folded = self.lines[line], line in self.folded_lines
         if part >= 0:
-            return (Span(" " * (_INDENT * (branch.depth + 2)), "dim"), *self.unfolded[line][part])
+            return (Span(" " * (_INDENT * (branch.depth + 2)), "dim"), *self.unfolded_texts[line][part])
         indent = " " * (_INDENT * branch.depth)
-        if line in self.unfolded:
+        if line in self.unfolded_texts:
             count = f"{len(branch.value or ''):,} characters"
             return (Span(f"{indent}▾ ", "dim"), *branch.label, Span(count, "dim"))
-        mark = ("▸ " if is_folded else "▾ ") if branch.end > line else "▸ " if self.unfolds(line) else "  "
-        return (Span(indent + mark, "dim"), *(branch.folded if is_folded else branch.spans))
+        sign = ("▸ " if is_folded else "▾ ") if branch.end > line else "▸ " if self.is_unfoldable(line) else "  "
+        return (Span(indent + sign, "dim"), *(branch.folded_spans if is_folded else branch.spans))
 
     def text(self, line: int) -> TextLines:
         """The text of the string of a line, with its line ends."""
-        return self.unfolded.get(line) or self._text(line)
+        return self.unfolded_texts.get(line) or self._text(line)
 
     def _text(self, line: int) -> TextLines:
         branch = self.lines[line]
-        lines = TextLines((self.width or _UNKNOWN) - _INDENT * (branch.depth + 2))
+        lines = TextLines((self.width or _DEFAULT_WIDTH) - _INDENT * (branch.depth + 2))
         try:
-            lines.foreign(branch.value or "")
+            lines.write_foreign(branch.value or "")
         except TextLimitReached:
-            lines.cut()
+            lines.write_cut_notice()
         return lines
 
-    def _around(self, line: int) -> int:
-        return next((at for at in range(line - 1, -1, -1) if self.lines[at].end >= line), line)
+    def _enclosing_line(self, line: int) -> int:
+        return next((ancestor for ancestor in range(line - 1, -1, -1) if self.lines[ancestor].end >= line), line)
 
-    def _count(self) -> None:
-        self.visible, self.parts, at = [], [], 0
-        while at < len(self.lines):
-            self.visible.append(at)
+    def _update_visible(self) -> None:
+        self.visible_lines, self.parts, line = [], [], 0
+        while line < len(self.lines):
+            self.visible_lines.append(line)
             self.parts.append(-1)
-            text = self.unfolded.get(at)
+            text = self.unfolded_texts.get(line)
             if text is not None:
-                self.visible += [at] * len(text)
+                self.visible_lines += [line] * len(text)
                 self.parts += range(len(text))
-            at = self.lines[at].end + 1 if at in self.folded else at + 1
+            line = self.lines[line].end + 1 if line in self.folded_lines else line + 1

@@ -23,23 +23,23 @@ class WordBox(FilterBox):
         """Show the box with the current words."""
         self.open(self.words)
 
-    def seek(self, words: str) -> None:
+    def set_words(self, words: str) -> None:
         """Filter by other words."""
         self.words = words
         self.post_message(self.WordsChanged())
 
     def clear_words(self) -> bool:
-        """Show all rows again; returns False if they are shown already."""
+        """Show all rows again; returns False if they all are shown already."""
         had_words = bool(self.words)
         if had_words:
-            self.seek("")
+            self.set_words("")
         return had_words
 
     @on(Input.Changed)
     def _typed(self, event: Input.Changed) -> None:
         event.stop()
         if self.display:
-            self.seek(event.value)
+            self.set_words(event.value)
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
@@ -49,4 +49,4 @@ class WordBox(FilterBox):
 
     @on(LineBox.Cancelled)
     def _show_all(self) -> None:
-        self.seek("")
+        self.set_words("")

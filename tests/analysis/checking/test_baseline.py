@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.checking.baseline import Baseline, BaselineError, entries, fingerprint
+from analysis.checking.baseline import Baseline, BaselineError, findings_by_fingerprint, fingerprint
 
 ROW = {"rule": "id/duplicate-response", "method": "tools/call", "pointer": "/id", "message": "request 3 is answered"}
 UUID = "0d3f6a5e-9b1c-4d72-80aa-55ff13579bdf"
@@ -57,7 +57,7 @@ def test_a_baseline_is_what_check_prints() -> None:
         b"\n",
         json.dumps({"rule": "a/b", "message": "x", "method": None}).encode(),
     ]
-    baseline = Baseline(entries(lines))
+    baseline = Baseline(findings_by_fingerprint(lines))
     assert len(baseline) == 2
     assert mark(message="request 9 is answered") in baseline
     assert fingerprint("a/b", "", "", "x") in baseline
@@ -67,13 +67,13 @@ def test_a_baseline_is_what_check_prints() -> None:
 @pytest.mark.parametrize("line", [b"{", b"[]", b"7", b'{"rule":"a/b"}', b'{"rule":1,"message":"x"}', b"\xff"])
 def test_what_is_no_finding_is_refused_with_its_line(line: bytes) -> None:
     with pytest.raises(BaselineError, match="line 2: expected"):
-        entries([json.dumps(ROW).encode(), line])
+        findings_by_fingerprint([json.dumps(ROW).encode(), line])
 
 
 @given(st.lists(st.binary()))
 def test_any_lines_are_a_baseline_or_an_error(lines: list[bytes]) -> None:
     with suppress(BaselineError):
-        assert len(entries(lines)) <= len(lines)
+        assert len(findings_by_fingerprint(lines)) <= len(lines)
 
 
 @given(st.text(), st.text())
@@ -90,7 +90,7 @@ def test_half_a_surrogate_pair_of_a_peer_spoils_no_baseline() -> None:
     row = ROW | {"message": "no request has the id \ud800"}
     line = json.dumps(row).encode()
     assert rb"\ud800" in line
-    assert mark(message=row["message"]) in Baseline(entries([line]))
+    assert mark(message=row["message"]) in Baseline(findings_by_fingerprint([line]))
 
 
 def test_what_is_guessed_makes_no_other_finding() -> None:

@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
-from analysis.checking.budget import BUDGET, COSTS, REASONS
-from analysis.checking.checker import Rules
+from analysis.checking.budget import MAX_COST_US, REASONS_FOR_COST, RULE_COSTS
+from analysis.checking.checker import RuleSelection
 from analysis.checking.profile import Costs
 from analysis.reading import Reading
 from analysis.rules.discovery import rules
@@ -24,7 +24,7 @@ class _Talk:
 
     def __init__(self) -> None:
         self.costs = Costs()
-        self._reading = Reading(rules=Rules(costs=self.costs))
+        self._reading = Reading(rules=RuleSelection(costs=self.costs))
         self._seq = 0
         step(self._reading, Record(0, "header", 0, {"transport": "stdio", "capture": "0", "observed_start": True}))
         peer = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}}
@@ -65,5 +65,5 @@ def test_rules_about_a_list_are_called_once_there_is_one() -> None:
 
 
 def test_the_budget_names_rules_that_there_are_and_says_why_one_exceeds_it() -> None:
-    assert COSTS.keys() <= rules().keys()
-    assert {id_ for id_, cost in COSTS.items() if cost > BUDGET} == REASONS.keys()
+    assert RULE_COSTS.keys() <= rules().keys()
+    assert {id_ for id_, cost in RULE_COSTS.items() if cost > MAX_COST_US} == REASONS_FOR_COST.keys()

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.conversation.call import MessageContext
-from analysis.protocol.methods import METHODS, UNPREFIXED
+from analysis.protocol.methods import METHODS, UNPREFIXED_NOTIFICATIONS
 from analysis.protocol.revisions import REVISIONS
 from analysis.rules.base import ERROR, Rule
 from analysis.rules.finding import Finding, Level
@@ -66,7 +66,7 @@ names = st.sampled_from(
 values = st.recursive(
     scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=5), max_leaves=12
 )
-methods = st.sampled_from([*METHODS, *UNPREFIXED, "rpc.x", "nonsense", "notifications/x"])
+methods = st.sampled_from([*METHODS, *UNPREFIXED_NOTIFICATIONS, "rpc.x", "nonsense", "notifications/x"])
 members = st.fixed_dictionaries(
     {},
     optional={

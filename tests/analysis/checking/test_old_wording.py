@@ -2,19 +2,19 @@
 
 import json
 
-from analysis.checking.baseline import entries
-from analysis.checking.old_wording import REWORDED, current_wording
+from analysis.checking.baseline import findings_by_fingerprint
+from analysis.checking.old_wording import WORDING_CHANGES, current_wording
 from analysis.rules.discovery import rules
 
 
 def test_an_entry_says_from_then_on_what_this_version_says() -> None:
     row = {"rule": "timeout/unanswered", "message": "tools/call (id 1) has no answer after 9 s"}
-    (entry,) = entries([json.dumps(row).encode()]).values()
+    (entry,) = findings_by_fingerprint([json.dumps(row).encode()]).values()
     assert entry == row | {"message": "tools/call (id 1) is still unanswered after 9 s"}
 
 
 def test_texts_change_at_most_once_and_keep_their_values() -> None:
-    for rule, texts in REWORDED.items():
+    for rule, texts in WORDING_CHANGES.items():
         assert rule in rules(), rule
         for old, new in texts:
             values = [f"v{number}" for number in range(old.count("{}"))]
@@ -42,7 +42,7 @@ def test_a_guess_stays() -> None:
 
 
 def test_a_hostile_text_takes_no_longer_than_it_is_long() -> None:
-    for rule, texts in REWORDED.items():
+    for rule, texts in WORDING_CHANGES.items():
         for old, _ in texts:
             text = old.replace("{}", "") * 20_000
             assert current_wording(rule, f"{text}x").endswith("x")

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from analysis.checking.baseline import Baseline, entries, fingerprint
-from analysis.checking.old_wording import REWORDED
+from analysis.checking.baseline import Baseline, findings_by_fingerprint, fingerprint
+from analysis.checking.old_wording import WORDING_CHANGES
 from tests.analysis.traces import CORPUS, checked_once, read
 
 WRITTEN: Final = Path(__file__).with_name("baseline-of-0.1.jsonl")
@@ -20,7 +20,7 @@ def written() -> list[dict[str, Any]]:
 
 def test_a_baseline_of_the_previous_version_accepts_the_same_findings() -> None:
     rows = written()
-    accepted = Baseline(entries(WRITTEN.read_bytes().splitlines()))
+    accepted = Baseline(findings_by_fingerprint(WRITTEN.read_bytes().splitlines()))
     assert len(accepted) == len(rows)
     corpus = {group: read(CORPUS / f"{group}.ndjson") for group in {row["capture"].split("/")[0] for row in rows}}
     for row in rows:
@@ -33,5 +33,5 @@ def test_a_baseline_of_the_previous_version_accepts_the_same_findings() -> None:
 
 
 def test_each_changed_text_has_an_entry_in_that_baseline() -> None:
-    changed = [rule for rule, texts in REWORDED.items() for _ in texts if rule not in NOT_IN_A_TRACE]
+    changed = [rule for rule, texts in WORDING_CHANGES.items() for _ in texts if rule not in NOT_IN_A_TRACE]
     assert sorted(row["rule"] for row in written()) == sorted(changed)

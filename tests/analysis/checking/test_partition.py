@@ -1,6 +1,6 @@
 """The rules are divided into shares that can run separately."""
 
-from analysis.checking.budget import TESTS
+from analysis.checking.budget import HOOK_TEST_COSTS
 from analysis.checking.partition import cost_of, families, shares
 from analysis.rules.base import Rule
 from analysis.rules.discovery import rules, rules_for
@@ -39,6 +39,6 @@ def test_the_shares_for_two_processes_cost_the_same() -> None:
 
 
 def test_only_one_share_tests_each_message_for_what_several_rules_wait_for() -> None:
-    for hook in TESTS:
+    for hook in HOOK_TEST_COSTS:
         waiting = {rule.id for rule in rules().values() if getattr(rule, hook) is not getattr(Rule, hook)}
         assert sum(not waiting.isdisjoint(part) for part in shares(every, 4)) == 1

@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 from orjson import loads
 
-from analysis.checking.checker import place_of
+from analysis.checking.checker import sort_key
 from analysis.checking.partition import shares
 from analysis.rules.base import Rule
 from analysis.rules.discovery import rules, rules_for
@@ -45,7 +45,7 @@ def items_of(case: Case) -> list[Frame | Record]:
 
 
 def merged(parts: list[list[tuple[int, Finding]]]) -> list[tuple[int, Finding]]:
-    return sorted((each for part in parts for each in part), key=lambda each: (each[0], place_of(each[1])))
+    return sorted((each for part in parts for each in part), key=lambda each: (each[0], sort_key(each[1])))
 
 
 @cache

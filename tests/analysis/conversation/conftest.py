@@ -10,7 +10,7 @@ from tests.analysis.conversation.limits import SMALL, Limits
 def limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Limits:
     """The limits that apply during the test."""
     given: Limits = request.param
-    monkeypatch.setattr(call_table.CallTable.__init__, "__defaults__", (given.requests, call_table.OPEN_BYTES))
+    monkeypatch.setattr(call_table.CallTable.__init__, "__defaults__", (given.requests, call_table.MAX_OPEN_BYTES))
     monkeypatch.setattr(call_table, "MAX_OPEN_HTTP_REQUESTS", given.requests_over_http)
     monkeypatch.setattr(http_exchange, "MAX_OPEN_HTTP_EXCHANGES", given.lasting)
     monkeypatch.setattr(http_exchange, "MAX_HTTP_EXCHANGES", given.ended)

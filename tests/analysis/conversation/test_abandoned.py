@@ -119,7 +119,7 @@ def test_closing_the_response_is_a_cancellation_since_2026(at_s: float, waited_n
     fold.feed(Record(9, "exchange", int(at_s * S), {"exchange": 3, "stage": "end", "ended_by": "client"}))
     (exchange,) = unanswered(fold)
     assert (exchange.outcome, exchange.abandoned_ns, exchange.cancelled_seq) == (Outcome.CANCELLED, waited_ns, 9)
-    assert fold.failed == 0
+    assert fold.failed_count == 0
 
 
 def test_a_request_that_was_cancelled_has_not_failed_when_its_exchange_breaks_off() -> None:
@@ -131,7 +131,7 @@ def test_a_request_that_was_cancelled_has_not_failed_when_its_exchange_breaks_of
     fold.feed(Record(9, "exchange", 31 * S, {"exchange": 3, "stage": "end", "ended_by": "client"}))
     (exchange,) = unanswered(fold)
     assert (exchange.outcome, exchange.abandoned_ns, exchange.cancelled_seq) == (Outcome.CANCELLED, 30 * S, 2)
-    assert fold.failed == 0
+    assert fold.failed_count == 0
 
 
 def test_a_client_that_closes_the_response_before_2026_has_given_up_at_any_time() -> None:
@@ -139,7 +139,11 @@ def test_a_client_that_closes_the_response_before_2026_has_given_up_at_any_time(
     fold.feed(call(exchange=3))
     fold.feed(Record(9, "exchange", 3 * S // 2, {"exchange": 3, "stage": "end", "ended_by": "client"}))
     (exchange,) = unanswered(fold)
-    assert (exchange.outcome, exchange.abandoned_ns, exchange.client_closed) == (Outcome.CANCELLED, 3 * S // 2, True)
+    assert (exchange.outcome, exchange.abandoned_ns, exchange.has_client_closed) == (
+        Outcome.CANCELLED,
+        3 * S // 2,
+        True,
+    )
     assert exchange.exchange_end == RecordRef(9, 3 * S // 2)
 
 
@@ -166,14 +170,14 @@ def test_what_had_failed_before_it_was_cancelled_has_failed() -> None:
     assert exchange.exchange_end is not None
     assert (exchange.outcome, exchange.exchange_end.t_ns) == (Outcome.FAILED, S)
     assert (exchange.cancelled_ns, exchange.abandoned_ns) == (30 * S, 30 * S)
-    assert exchange.over == exchange.failure == exchange.exchange_end
+    assert exchange.end_ref == exchange.failure == exchange.exchange_end
     assert exchange.lasted_ns == S
 
 
 def test_what_was_cancelled_before_it_failed_was_cancelled() -> None:
     exchange = left(begun(0, 3), call(exchange=3), *posted(30), stream_end(31))
     assert (exchange.outcome, exchange.abandoned_ns) == (Outcome.CANCELLED, 30 * S)
-    assert (exchange.failure, exchange.over, exchange.lasted_ns) == (None, RecordRef(11, 30 * S), 30 * S)
+    assert (exchange.failure, exchange.end_ref, exchange.lasted_ns) == (None, RecordRef(11, 30 * S), 30 * S)
 
 
 def test_a_stream_that_is_resumed_has_not_failed_unless_that_ends_too() -> None:

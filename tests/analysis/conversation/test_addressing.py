@@ -131,9 +131,9 @@ def test_events_that_no_client_takes_for_messages_leave_nothing_open() -> None:
     other = Frame(2, 2, "s2c", b"tick", UNJUDGED, exchange=1, unit="sse_event", event="heartbeat")
     for frame in (empty, other):
         session.feed(frame)
-    assert session.is_clear
+    assert session.is_complete
     session.feed(Frame(3, 3, "s2c", b"x", UNJUDGED, exchange=1, unit="sse_event"))
-    assert not session.is_clear
+    assert not session.is_complete
 
 
 def test_requests_of_an_exchange_that_failed_are_not_awaited() -> None:
@@ -147,7 +147,7 @@ def test_requests_of_an_exchange_that_failed_are_not_awaited() -> None:
         talk = Talk()
         talk.ask(1)
         talk.session.feed(Record(9, "exchange", 9, {"exchange": 1, "stage": "end", **end}))
-        assert (len(talk.session.open_calls()), talk.session.failed) == (left, 1 - left), end
+        assert (len(talk.session.open_calls()), talk.session.failed_count) == (left, 1 - left), end
 
 
 def test_a_stream_of_a_session_that_its_client_left_may_be_resumed_if_its_events_have_ids() -> None:
@@ -182,8 +182,8 @@ def test_a_record_without_heads_does_not_take_the_session_away() -> None:
     addressing.on_exchange({"exchange": 1, "stage": "response", "response": {"headers": []}, "uri_key": "u"})
     addressing.on_exchange({"exchange": 2, "stage": "request", "request": {"headers": headers}, "uri_key": "u"})
     frame = Frame(1, 1, "s2c", b"{}", judge(b"{}"), exchange=1)
-    key = addressing.request("server", frame, id_of(5))
-    assert key in list(addressing.elsewhere("server", 2, id_of(5)))
+    key = addressing.add_request("server", frame, id_of(5))
+    assert key in list(addressing.keys_elsewhere("server", 2, id_of(5)))
 
 
 def test_a_client_that_closes_the_response_gave_up_in_either_era() -> None:
@@ -202,7 +202,7 @@ def test_a_client_that_closes_the_response_gave_up_in_either_era() -> None:
         talk.say(1, "c2s", id=1, method="ping", params={"_meta": meta})
         talk.session.feed(Record(9, "exchange", 9, {"exchange": 1, "stage": "end", **end}))
         assert [one.outcome for one in unanswered(talk.session)] == ([] if outcome is None else [outcome]), (era, end)
-        assert talk.session.failed == (outcome is Outcome.FAILED)
+        assert talk.session.failed_count == (outcome is Outcome.FAILED)
 
 
 def redirected(talk: Talk, exchange: int, **message: Any) -> MessageContext:
@@ -231,7 +231,7 @@ def test_a_request_that_is_repeated_after_a_redirect_is_one_call() -> None:
     answered = talk.answer(2)
     assert answered.answered is not None
     assert (answered.request, answered.answered.redirects) == (first.message, 1)
-    assert answered.answered.http is talk.session.exchanges.known(2)
+    assert answered.answered.http is talk.session.exchanges.get(2)
     assert talk.session.open_calls() == ()
     assert talk.session.routing.count == 1
 
@@ -243,7 +243,7 @@ def test_a_request_that_is_redirected_and_fails_elsewhere_has_failed_there() -> 
     repeated(talk, 2, **ASKED)
     talk.record(2, "end", response={"status": 502}, ended_by="complete")
     (failed,) = unanswered(talk.session)
-    assert (failed.outcome, failed.redirects, failed.http) == (Outcome.FAILED, 1, talk.session.exchanges.known(2))
+    assert (failed.outcome, failed.redirects, failed.http) == (Outcome.FAILED, 1, talk.session.exchanges.get(2))
 
 
 def test_a_redirect_that_nobody_follows_is_the_end_of_a_call() -> None:

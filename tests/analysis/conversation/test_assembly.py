@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from analysis.conversation import assembly
 from analysis.conversation.assembly import Assembly
-from analysis.conversation.message import Invalid, Message, Request, Response
+from analysis.conversation.message import InvalidMessage, Message, Request, Response
 from captures.envelope import judge
 from captures.frame import Frame
 from captures.verdict import Direction
@@ -46,19 +46,19 @@ def test_a_message_that_was_printed_prettily_is_one_message(indent: int | str) -
 def test_what_stands_before_and_behind_it_is_not_touched() -> None:
     pretty = json.dumps(REQUEST, indent=1).split("\n")
     found = read("starting up", '{"jsonrpc":"2.0","id":1,"result":{}}', *pretty, '{"jsonrpc":"2.0","id":2,"result":{}}')
-    assert [type(message) for message in found] == [Invalid, Response, Request, Response]
+    assert [type(message) for message in found] == [InvalidMessage, Response, Request, Response]
 
 
 def test_a_message_in_between_ends_the_attempt() -> None:
     found = read("{", '{"jsonrpc":"2.0","id":1,"result":{}}', "}")
-    assert [type(message) for message in found] == [Invalid, Response, Invalid]
+    assert [type(message) for message in found] == [InvalidMessage, Response, InvalidMessage]
 
 
 @pytest.mark.parametrize("line", ['{"a": "b', "[1, 2", "{", "{]", '{"a":1}}', "[[[[", "[INFO] started", "{oops}"])
 def test_what_never_becomes_json_is_told_line_by_line(line: str) -> None:
     found = read(line, "next", line)
     assert [message.seq for message in found] == [1, 2, 3]
-    assert all(isinstance(message, Invalid) for message in found)
+    assert all(isinstance(message, InvalidMessage) for message in found)
 
 
 def test_a_batch_over_lines_is_a_batch() -> None:

@@ -8,7 +8,7 @@ import pytest
 from analysis.conversation.addressing import RequestKey
 from analysis.conversation.bounded_dict import BoundedDict
 from analysis.conversation.call import Call
-from analysis.conversation.call_table import CROWD, CallTable
+from analysis.conversation.call_table import PACKING_THRESHOLD, CallTable
 from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import messages
@@ -40,16 +40,16 @@ def test_an_entry_that_is_replaced_pushes_nothing_out() -> None:
 def test_nothing_is_said_where_nothing_was_forgotten() -> None:
     tape = Tape("stdio")
     tape.handshake()
-    for number in range(CROWD + 1):
+    for number in range(PACKING_THRESHOLD + 1):
         tape.say("c2s", id=f"{number}", method="ping")
-    assert folded(tape).forgotten == []
+    assert folded(tape).forgotten_entries == []
 
 
 def test_requests_that_were_forgotten_are_counted_and_said(limits: Limits) -> None:
     tape = Tape("stdio")
     for number in range(limits.requests + 3):
         tape.say("c2s", id=number, method="ping")
-    (forgotten,) = folded(tape).forgotten
+    (forgotten,) = folded(tape).forgotten_entries
     assert forgotten.text == (
         "3 requests were forgotten: more than 50,000, or 16 MiB, were open at once; responses to them count as unknown"
     )
@@ -61,7 +61,7 @@ def test_exchanges_that_were_forgotten_are_counted_and_said(limits: Limits) -> N
     for number in range(limits.lasting + 2):
         request = {"method": "POST", "target": "/mcp", "headers": []}
         tape.record("exchange", exchange=number, stage="request", conn=1, peer="127.0.0.1:1", request=request)
-    (forgotten,) = folded(tape).forgotten
+    (forgotten,) = folded(tape).forgotten_entries
     assert forgotten.text.startswith("2 exchanges of HTTP were forgotten: more than 15,000 were open at once")
 
 
@@ -77,7 +77,7 @@ def test_an_exchange_that_is_forgotten_is_gone_at_once(limits: Limits) -> None:
         made = sum(isinstance(one, HttpExchange) and one.session_ids is own for one in gc.get_objects())
     finally:
         gc.enable()
-    assert fold.exchanges.forgotten == 100
+    assert fold.exchanges.forgotten_count == 100
     assert made <= limits.lasting + 1  # the last step still refers to the call that it made the table forget
 
 
@@ -94,7 +94,7 @@ def test_an_exchange_that_has_failed_and_is_forgotten_is_gone_at_once(limits: Li
         made = sum(isinstance(one, HttpExchange) and one.session_ids is own for one in gc.get_objects())
     finally:
         gc.enable()
-    assert fold.failed == limits.ended + 100
+    assert fold.failed_count == limits.ended + 100
     # The last messages keep their values, and these refer to their exchanges.
     assert made <= limits.ended + limits.whole // 200
 
@@ -105,9 +105,12 @@ def test_bytes_of_messages_over_http_are_bounded(limits: Limits) -> None:
     for number in range(1, count):
         tape.post(number, id=number, method="tools/call", params={"name": "dig", "arguments": {"text": text}})
     exchanges = folded(tape).exchanges
-    kept = [known for number in range(1, count) if (known := exchanges.known(number)) is not None]
+    kept = [known for number in range(1, count) if (known := exchanges.get(number)) is not None]
     held = sum(
-        len(frame.raw) for one in kept for context in (*one.sent, *one.received) for frame in context.message.frames
+        len(frame.raw)
+        for one in kept
+        for context in (*one.client_messages, *one.server_messages)
+        for frame in context.message.frames
     )
     assert kept[-1].number == count - 1
     assert limits.bytes_ // 2 < held <= limits.bytes_
@@ -135,12 +138,12 @@ def test_a_message_that_was_packed_says_the_same(raw: bytes) -> None:
 
 def test_of_very_many_open_requests_all_are_answered_with_what_they_asked() -> None:
     table, tape = CallTable(), Tape("stdio")
-    for number in range(CROWD + 500):
+    for number in range(PACKING_THRESHOLD + 500):
         tape.raw("c2s", json.dumps({"jsonrpc": "2.0", "id": number, "method": "a", "params": {"n": number}}).encode())
     for item in tape.items[1:]:
         (request,) = messages(item)  # type: ignore[arg-type]
-        table.open(Call(request), RequestKey(None, request.id))  # type: ignore[arg-type, union-attr]
-    assert [one.request.params["n"] for one in table.waiting()] == list(range(CROWD + 500))
+        table.add(Call(request), RequestKey(None, request.id))  # type: ignore[arg-type, union-attr]
+    assert [one.request.params["n"] for one in table.waiting_calls()] == list(range(PACKING_THRESHOLD + 500))
 
 
 def test_an_answer_to_a_request_that_was_forgotten_accuses_nobody(limits: Limits) -> None:
@@ -152,7 +155,7 @@ def test_an_answer_to_a_request_that_was_forgotten_accuses_nobody(limits: Limits
         tape.say("s2c", id=number, result={})
     checker = Judged()
     found = [finding.rule for item in tape.items for finding in checker.feed(item)]
-    assert checker.fold.forgotten
+    assert checker.fold.forgotten_entries
     assert not [rule for rule in found if rule.startswith("id/")]
 
 
@@ -177,8 +180,8 @@ def late_rules(open_: int) -> tuple[Fold, set[str]]:
 def test_an_exchange_of_http_that_was_forgotten_accuses_nobody(limits: Limits) -> None:
     remembered, expected = late_rules(10)
     forgotten, found = late_rules(limits.lasting + 4)
-    assert remembered.forgotten == []
-    assert "exchanges of HTTP" in [one.what for one in forgotten.forgotten]
+    assert remembered.forgotten_entries == []
+    assert "exchanges of HTTP" in [one.what for one in forgotten.forgotten_entries]
     assert found <= expected
 
 
@@ -193,6 +196,6 @@ def test_only_messages_that_may_still_matter_outlive_the_exchanges_that_ended_af
     for number in range(3, 7):
         tape.post(number, id=number, method="ping")
     exchanges = folded(tape).exchanges
-    kept = [number for number in range(1, 7) if (known := exchanges.known(number)) is not None and known.sent]
+    kept = [number for number in range(1, 7) if (known := exchanges.get(number)) is not None and known.client_messages]
     assert kept == [2, 4, 5, 6]
-    assert exchanges.known(1) is not None
+    assert exchanges.get(1) is not None

@@ -12,4 +12,4 @@ def test_a_heavy_capture_is_one_that_a_recorder_could_have_written(tmp_path: Pat
     fold = Fold()
     for item in read_frames(Capture(path)):
         fold.feed(item)
-    assert (fold.lost, fold.ending, fold.transport) == (0, "client", "http")
+    assert (fold.lost_count, fold.ending, fold.transport) == (0, "client", "http")

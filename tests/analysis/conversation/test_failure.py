@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from analysis.conversation.failure import failed_by
+from analysis.conversation.failure import failed_party
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.http_exchanges import HttpExchanges
 from analysis.conversation.record_ref import RecordRef
@@ -44,4 +44,4 @@ def ended(by: str, status: int | None = None, *, server: str = "", **members: An
     ],
 )
 def test_who_failed(http: HttpExchange, culprit: str | None) -> None:
-    assert failed_by(http) == culprit
+    assert failed_party(http) == culprit

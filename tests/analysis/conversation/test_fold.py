@@ -12,7 +12,7 @@ from analysis.conversation.addressing import RequestKey
 from analysis.conversation.call import Call, IdState, MessageContext, Outcome
 from analysis.conversation.call_table import CallTable
 from analysis.conversation.fold import Fold
-from analysis.conversation.message import Id, Invalid, Request, Response, messages
+from analysis.conversation.message import Id, InvalidMessage, Request, Response, messages
 from analysis.conversation.session import Peer
 from captures.damage import Damage
 from captures.envelope import judge
@@ -360,17 +360,17 @@ def test_a_stall_longer_than_the_exchange_gives_no_negative_duration(talk: Talk)
 
 def test_what_was_not_seen_is_counted(talk: Talk) -> None:
     session = talk.session
-    assert session.is_clear
+    assert session.is_complete
     talk.seq = 9
     talk.record("gap", first=5, last=9)
-    assert session.lost == 5
+    assert session.lost_count == 5
     session.feed(Damage(Path("x"), 0, 9, "corrupt"))
-    assert session.lost == 6
+    assert session.lost_count == 6
     talk.record("frame", dir="s2c", raw_b64="no base64")
-    assert session.lost == 7
+    assert session.lost_count == 7
     session.feed(Frame(99, 0, "s2c", b"{}", UNJUDGED))
-    assert session.unjudged == 1
-    assert not session.is_clear
+    assert session.unjudged_count == 1
+    assert not session.is_complete
 
 
 @given(st.sampled_from(["header", "stall", "gap", "close", "process", "x_mine"]), st.data())
@@ -406,21 +406,21 @@ def key_of(request: Request) -> RequestKey:
 def test_the_oldest_of_too_many_open_requests_are_forgotten_and_counted() -> None:
     table = CallTable(limit=10)
     for request in requests(25):
-        table.open(Call(request), key_of(request))
-    assert (len(table), table.evicted) == (10, 15)
+        table.add(Call(request), key_of(request))
+    assert (len(table), table.evicted_count) == (10, 15)
     assert table.answer(RequestKey(None, number(14))) is None
     assert table.answer(RequestKey(None, number(15))) is not None
-    assert [waiting.request.id for waiting in table.waiting()] == [number(n) for n in range(16, 25)]
+    assert [waiting.request.id for waiting in table.waiting_calls()] == [number(n) for n in range(16, 25)]
 
 
 def test_open_requests_are_bounded_by_their_bytes_too() -> None:
     table = CallTable(bytes_limit=10_000)
     for request in requests(20, size=3_000):
-        table.open(Call(request), key_of(request))
+        table.add(Call(request), key_of(request))
     assert len(table) == 3
     for request in requests(1, size=50_000):
-        table.open(Call(request), key_of(request))
-    assert (len(table), table.evicted) == (1, 20)
+        table.add(Call(request), key_of(request))
+    assert (len(table), table.evicted_count) == (1, 20)
 
 
 def test_the_requests_of_one_batch_count_its_bytes_once() -> None:
@@ -428,18 +428,18 @@ def test_the_requests_of_one_batch_count_its_bytes_once() -> None:
     table = CallTable(bytes_limit=len(raw) + 1)
     for message in messages(Frame(1, 0, "c2s", raw, judge(raw))):
         assert isinstance(message, Request)
-        table.open(Call(message), key_of(message))
-    assert (len(table), table.evicted) == (1000, 0)
+        table.add(Call(message), key_of(message))
+    assert (len(table), table.evicted_count) == (1000, 0)
 
 
 def test_answered_ids_are_forgotten_at_last_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(call_table, "MAX_PAST_IDS", 10)
     table = CallTable()
     for request in requests(15):
-        table.open(Call(request), key_of(request))
+        table.add(Call(request), key_of(request))
         assert table.answer(key_of(request)) is not None
-    assert table.forgotten == 5
-    assert (table.state(RequestKey(None, number(4))), table.state(RequestKey(None, number(5)))) == (
+    assert table.forgotten_count == 5
+    assert (table.id_state(RequestKey(None, number(4))), table.id_state(RequestKey(None, number(5)))) == (
         IdState.NEVER_SEEN,
         IdState.ANSWERED,
     )
@@ -448,7 +448,7 @@ def test_answered_ids_are_forgotten_at_last_and_counted(monkeypatch: pytest.Monk
 def test_when_a_request_was_answered_is_remembered_with_its_id() -> None:
     table, (request,) = CallTable(), requests(1)
     key = key_of(request)
-    table.open(Call(request), key)
+    table.add(Call(request), key)
     assert table.answered_ns(key) is None
     table.answer(key, 7)
     assert (table.answered_seq(key), table.answered_ns(key)) == (request.seq, 7)
@@ -457,12 +457,12 @@ def test_when_a_request_was_answered_is_remembered_with_its_id() -> None:
 def test_an_id_is_answered_when_all_its_requests_are() -> None:
     table, (first, second) = CallTable(), requests(2)
     key = key_of(first)
-    table.open(Call(first), key)
-    table.open(Call(second), key)
+    table.add(Call(first), key)
+    table.add(Call(second), key)
     table.answer(key)
-    assert (table.answered_seq(key), table.state(key)) == (None, IdState.OPEN)
+    assert (table.answered_seq(key), table.id_state(key)) == (None, IdState.OPEN)
     table.answer(key)
-    assert (table.answered_seq(key), table.state(key)) == (second.seq, IdState.ANSWERED)
+    assert (table.answered_seq(key), table.id_state(key)) == (second.seq, IdState.ANSWERED)
 
 
 def test_the_first_cancellation_of_a_request_is_named(talk: Talk) -> None:
@@ -530,7 +530,7 @@ def test_clean_traces_pair_completely() -> None:
             if f["raw"] and f["dir"] != "stderr"
             for one in talk.raw(f["dir"], f["raw"].encode())
         ]
-        assert not [one for one in contexts if isinstance(one.message, Invalid)]
+        assert not [one for one in contexts if isinstance(one.message, InvalidMessage)]
         assert all(one.answered for one in contexts if isinstance(one.message, Response))
         assert all(one.outcome is Outcome.CANCELLED for one in talk.session.open_calls())
         assert talk.session.revisions == (trace["version"],)

@@ -83,7 +83,7 @@ def test_a_retry_whose_exchange_failed_is_sent_again() -> None:
         talk.http_end(number, status=503)
     assert chain is not None
     assert chain.is_waiting
-    assert talk.fold.failed == 2
+    assert talk.fold.failed_count == 2
 
 
 def test_tasks_show_in_all_messages_about_them() -> None:
@@ -142,11 +142,11 @@ def test_subscriptions_of_both_eras_show_on_one_connection() -> None:
     assert talk.tell(updated, uri="x:a").subscription is one
     assert talk.tell(updated, uri="x:a", _meta={ID: "l"}).subscription is listening
     assert talk.tell("notifications/tools/list_changed", _meta={ID: "m"}).subscription is None
-    assert talk.fold.links.subscriptions.listenings(asked.session) == [listening]
+    assert talk.fold.links.subscriptions.listen_subscriptions(asked.session) == [listening]
     cancelled = talk.say("s2c", method="notifications/cancelled", params={"requestId": "l"})
     assert cancelled.subscription is listening
     assert talk.answer("l", _meta={ID: "l"}).subscription is listening
-    assert (listening.cancelled_by_server_ns, listening.messages) == (cancelled.message.t_ns, 1)
+    assert (listening.cancelled_by_server_ns, listening.message_count) == (cancelled.message.t_ns, 1)
     assert listening.answered_ns == talk.seq * MS
 
 
@@ -178,10 +178,10 @@ def test_a_stream_that_goes_on_with_another_says_so() -> None:
     (context,) = talk.raw("s2c", answer, 2, event_id="a-1", **place)
     assert isinstance(context.message, Response)
     assert context.http is not None
-    assert context.http.resumes is talk.fold.exchanges.get_or_create(1)
+    assert context.http.resumed_exchange is talk.fold.exchanges.get_or_create(1)
     talk.http(3, "GET", mcp_session_id="s")
     talk.record("stream", exchange=3, dir="s2c", event="opened", last_event_id="zz")
-    assert (talk.fold.exchanges.get_or_create(3).resumption, talk.fold.exchanges.get_or_create(3).resumes) == (
+    assert (talk.fold.exchanges.get_or_create(3).resumption, talk.fold.exchanges.get_or_create(3).resumed_exchange) == (
         "unknown",
         None,
     )

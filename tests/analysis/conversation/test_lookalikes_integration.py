@@ -57,7 +57,7 @@ def together(clients: list[Iterator[None]], at_once: int, seed: int) -> None:
 def sessions_of(trace: HttpTrace) -> list[Session]:
     """The sessions at the end of the trace."""
     checker, _ = checked(trace.case())
-    return checker.fold.routing.open()
+    return checker.fold.routing.sessions()
 
 
 WAYS: dict[str, Callable[[int], list[int]]] = {

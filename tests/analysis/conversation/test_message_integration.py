@@ -11,15 +11,15 @@ from msgspec.structs import replace
 from analysis.conversation.message import (
     MISSING,
     Id,
-    Invalid,
+    InvalidMessage,
     Message,
     Notification,
     Request,
     Response,
-    converted,
-    count_of,
+    converted_id,
     id_of,
     id_of_token,
+    message_count,
     messages,
     number_text,
     parse_exactly,
@@ -114,11 +114,11 @@ def test_a_request_with_a_result_can_be_read_as_a_response() -> None:
 
 def test_the_elements_of_a_batch_are_messages_with_an_index() -> None:
     batch = messages(frame('[{"id":1.0,"method":"a"},{"method":"b"},{"id":"1","result":{}},7,{}]'))
-    assert [type(message) for message in batch] == [Request, Notification, Response, Invalid, Invalid]
+    assert [type(message) for message in batch] == [Request, Notification, Response, InvalidMessage, InvalidMessage]
     assert [message.index for message in batch] == [0, 1, 2, 3, 4]
     assert isinstance(batch[0], Request)
     assert batch[0].id == Id("number", "1")
-    assert [message.reason for message in batch if isinstance(message, Invalid)] == [
+    assert [message.reason for message in batch if isinstance(message, InvalidMessage)] == [
         "batch/item-not-object",
         "jsonrpc/unclassifiable",
     ]
@@ -140,14 +140,14 @@ def test_what_is_no_message_is_invalid_for_the_reason_of_the_verdict(
     raw: str, direction: Direction, reason: str
 ) -> None:
     message = one(raw, direction)
-    assert isinstance(message, Invalid)
+    assert isinstance(message, InvalidMessage)
     assert message.reason == reason
 
 
 def test_a_frame_that_nobody_judged_is_unjudged() -> None:
     unseen = replace(frame('{"jsonrpc":"2.0","id":1,"method":"ping"}'), verdict=UNJUDGED)
     (message,) = messages(unseen)
-    assert isinstance(message, Invalid)
+    assert isinstance(message, InvalidMessage)
     assert message.reason == "unjudged"
 
 
@@ -163,7 +163,7 @@ def test_ids_keep_their_type() -> None:
     assert id_of(True) != id_of(1)
     assert id_of(None) != id_of("null")
     values: list[object] = [0, "", False, None, {}, [1]]
-    assert [id_of(value).pairs for value in values] == [True, True, True, False, False, False]
+    assert [id_of(value).is_answerable for value in values] == [True, True, True, False, False, False]
     assert id_of(7).text == "7"
     assert id_of("7").text == '"7"'
 
@@ -182,10 +182,10 @@ def test_string_ids_are_compared_after_unescaping() -> None:
 
 
 def test_a_number_and_its_text_are_each_converted_into_the_other() -> None:
-    assert converted(id_of(7)) == id_of("7")
-    assert converted(id_of("7.0")) == id_of(7)
-    assert converted(id_of("a")) == Id("number", "a")  # a key that no real number has
-    assert converted(id_of(None)) == id_of(None)
+    assert converted_id(id_of(7)) == id_of("7")
+    assert converted_id(id_of("7.0")) == id_of(7)
+    assert converted_id(id_of("a")) == Id("number", "a")  # a key that no real number has
+    assert converted_id(id_of(None)) == id_of(None)
 
 
 def test_a_long_id_becomes_a_short_key() -> None:
@@ -282,7 +282,7 @@ def test_messages_are_counted_without_being_made(parts: list[str]) -> None:
     for raw in (f"[{','.join(parts)}]", ",".join(parts), f"\ufeff[{','.join(parts)}]", f"[{parts}\udc00]"):
         for is_whole in (True, False):
             one = frame(raw, whole=is_whole)
-            assert count_of(one) == len(messages(one)), raw[:80]
+            assert message_count(one) == len(messages(one)), raw[:80]
 
 
 def test_the_package_loads_nothing_until_a_name_is_asked_for() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from analysis.conversation.call import Call, MessageContext, Outcome
 from analysis.conversation.message import Request, Response, id_of
-from analysis.conversation.multi_round import PLACES, ROUNDS, Chain, Chains, Round, Turn
+from analysis.conversation.multi_round import MAX_PLACES, MAX_ROUNDS, Chain, Chains, Round, Turn
 from tests.analysis.talk import MS, Talk
 
 ASK = {"method": "elicitation/create", "params": {"message": "Name?", "requestedSchema": {"type": "object"}}}
@@ -68,11 +68,11 @@ def test_rounds_are_one_chain_by_the_state_that_is_given_back(calls: ChainTalk) 
     calls.answer(2, resultType="complete", tools=[])
     second = calls.call(3, inputResponses={"who": GIVEN}, requestState="S1")
     assert second is not None
-    assert (second.chain, second.number, second.seq, second.by) == (chain, 2, 5, "state")
+    assert (second.chain, second.number, second.seq, second.evidence) == (chain, 2, 5, "state")
     assert second.client_ns == 3 * MS  # from the interim result, not from the call
     assert not chain.is_waiting
-    assert chain.interim is not None
-    assert chain.interim.request.seq == 1  # the request that the retry continues
+    assert chain.interim_turn is not None
+    assert chain.interim_turn.request.seq == 1  # the request that the retry continues
     assert calls.interim(3, requestState="S2") is chain
     third = calls.call(4, requestState="S2")
     assert third is not None
@@ -82,7 +82,7 @@ def test_rounds_are_one_chain_by_the_state_that_is_given_back(calls: ChainTalk) 
     assert (chain.is_waiting, chain.ended_ns, chain.client_ns) == (False, 8 * MS, 4 * MS)
     assert (chain.number, chain.started_ns, chain.round_count) == (1, MS, 3)
     assert [(one.number, one.seq) for one in chain.rounds] == [(1, 1), (2, 5), (3, 7)]
-    assert (len(calls.chains), calls.chains.count, calls.chains.forgotten) == (0, 1, 0)
+    assert (len(calls.chains), calls.chains.count, calls.chains.forgotten_count) == (0, 1, 0)
 
 
 def test_exchanges_know_their_rounds(calls: ChainTalk) -> None:
@@ -94,7 +94,7 @@ def test_exchanges_know_their_rounds(calls: ChainTalk) -> None:
     assert (first.outcome, second.outcome) == (Outcome.INPUT_REQUIRED, Outcome.RESULT)
     assert first.round is not None
     assert second.round is not None
-    assert (first.round.number, first.round.client_ns, first.round.by) == (1, None, None)
+    assert (first.round.number, first.round.client_ns, first.round.evidence) == (1, None, None)
     assert (second.round.number, second.round.chain) == (2, first.round.chain)
     calls.call(3)
     assert calls.done(3).round is None
@@ -105,7 +105,7 @@ def test_without_a_state_the_keys_tell(calls: ChainTalk) -> None:
     chain = calls.interim(1, inputRequests={"who": ASK, "why": ASK})
     made = calls.call(2, inputResponses={"why": GIVEN}, arguments={"message": "changed"})
     assert made is not None
-    assert (made.chain, made.by) == (chain, "keys")
+    assert (made.chain, made.evidence) == (chain, "keys")
 
 
 def test_without_keys_in_common_equal_params_tell(calls: ChainTalk) -> None:
@@ -114,7 +114,7 @@ def test_without_keys_in_common_equal_params_tell(calls: ChainTalk) -> None:
     assert calls.call(2, inputResponses={"what": GIVEN}, arguments={"message": "other"}) is None
     made = calls.call(3, inputResponses={"what": GIVEN})
     assert made is not None
-    assert (made.chain, made.by) == (chain, "params")
+    assert (made.chain, made.evidence) == (chain, "params")
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_retries_with_mistakes_are_retries(
     chain = calls.interim(1, **interim)
     made = calls.call(2, **retry)
     assert made is not None
-    assert (made.chain, made.by) == (chain, by)
+    assert (made.chain, made.evidence) == (chain, by)
 
 
 def test_another_method_with_the_same_target_is_another_call(calls: ChainTalk) -> None:
@@ -237,7 +237,7 @@ def test_a_retry_may_end_in_an_error(calls: ChainTalk) -> None:
     chain = calls.interim(1, requestState="S")
     calls.call(2, requestState="S")
     calls.refuse(2)
-    assert (chain.is_waiting, chain.interim) == (False, None)
+    assert (chain.is_waiting, chain.interim_turn) == (False, None)
 
 
 def test_a_retry_without_an_answer_knows_its_round(calls: ChainTalk) -> None:
@@ -293,7 +293,7 @@ def test_params_that_are_hard_to_write_are_compared(calls: ChainTalk, value: str
     assert ask("5", ',"inputResponses":{}') is None
     made = ask(value, ',"inputResponses":{}')
     assert made is not None
-    assert made.by == "params"
+    assert made.evidence == "params"
 
 
 # Memory.
@@ -302,10 +302,10 @@ def test_params_that_are_hard_to_write_are_compared(calls: ChainTalk, value: str
 def test_rounds_without_end_are_counted(calls: ChainTalk) -> None:
     calls.call(0)
     chain = calls.interim(0, requestState="S")
-    for id_ in range(1, ROUNDS + 20):
+    for id_ in range(1, MAX_ROUNDS + 20):
         assert chain_of(calls.call(id_, requestState="S")) is chain
         calls.interim(id_, requestState="S")
-    assert (len(chain.rounds), chain.round_count) == (ROUNDS, ROUNDS + 20)
+    assert (len(chain.rounds), chain.round_count) == (MAX_ROUNDS, MAX_ROUNDS + 20)
 
 
 def test_the_oldest_interim_results_are_forgotten_and_counted() -> None:
@@ -314,8 +314,8 @@ def test_the_oldest_interim_results_are_forgotten_and_counted() -> None:
     for id_ in range(25):
         calls.call(id_, name=f"{id_}")
         chains.append(calls.interim(id_, requestState="S"))
-    assert (len(calls.chains), calls.chains.forgotten) == (10, 15)
-    assert chains[14].interim is None
+    assert (len(calls.chains), calls.chains.forgotten_count) == (10, 15)
+    assert chains[14].interim_turn is None
     assert calls.call("a", name="14", requestState="S") is None
     assert chain_of(calls.call("b", name="15", requestState="S")) is chains[15]
 
@@ -339,7 +339,7 @@ def test_calls_that_all_look_the_same_take_linear_time(calls: ChainTalk) -> None
     assert len(calls.chains) == 100
     for id_ in range(300):
         calls.call(id_, inputResponses={f"x{n}": 1 for n in range(200)}, arguments={})
-    assert calls.chains.forgotten == 200
+    assert calls.chains.forgotten_count == 200
 
 
 def test_retries_that_nobody_answers_are_forgotten_and_counted() -> None:
@@ -349,7 +349,7 @@ def test_retries_that_nobody_answers_are_forgotten_and_counted() -> None:
         calls.interim(id_, requestState="S")
         assert calls.call(id_, requestState="S") is not None
     assert len(calls.chains) == 10
-    assert calls.chains.forgotten == 40
+    assert calls.chains.forgotten_count == 40
 
 
 # Any conversation.
@@ -402,7 +402,7 @@ def test_what_a_state_came_for_is_remembered_when_its_chain_is_over(calls: Chain
 
 
 def test_a_state_that_came_for_many_calls_tells_none_of_them(calls: ChainTalk) -> None:
-    for number in range(PLACES + 2):
+    for number in range(MAX_PLACES + 2):
         calls.call(number, name=f"tool-{number}")
         calls.interim(number, requestState="s")
     assert calls.chains.states == {id_of("s"): set()}

@@ -61,7 +61,7 @@ def test_a_capture_whose_beginning_the_ring_has_deleted_blames_nobody_and_says_w
     cut = 16  # the response to a call whose request was deleted
     checker, findings = judged([header(whole[0], cut, 2), *(one for one in whole if one.seq > cut)])
     assert findings == []
-    assert checker.fold.begins_at == cut
+    assert checker.fold.first_seq == cut
     assert not checker.fold.observed_start
 
 
@@ -71,7 +71,7 @@ def test_a_segment_that_is_missing_in_between_counts_as_lost_records() -> None:
     later = [one._replace(seq=one.seq + 20) for one in whole if one.seq > 14]
     checker, findings = judged([*whole[:12], end, header(whole[0], 34, 3), *later])
     assert findings == []
-    assert checker.fold.lost == 34 - 12 - 1
+    assert checker.fold.lost_count == 34 - 12 - 1
 
 
 def test_a_request_whose_response_may_be_among_lost_records_is_not_called_unanswered() -> None:
@@ -99,8 +99,8 @@ def test_a_response_that_is_not_recorded_is_not_called_missing() -> None:
     trace = exchange(request(1, "tools/call", name="dig"), lacks="res")
     checker, found = checked(trace.case())
     assert not grave(found)
-    assert checker.fold.unrecorded == 1
-    assert checker.fold.failed == 0
+    assert checker.fold.unrecorded_count == 1
+    assert checker.fold.failed_count == 0
 
 
 def test_a_refusal_that_is_not_recorded_may_have_said_why() -> None:
@@ -117,7 +117,7 @@ def test_a_stream_that_cannot_be_decoded_is_told_while_it_is_open() -> None:
     trace.frames[-1]["raw"] = trace.frames[-1]["raw"].replace("\r\n\r\n", "\r\nContent-Encoding: compress\r\n\r\n")
     checker, found = checked(trace.case())
     assert not grave(found)
-    assert checker.fold.unrecorded == 2
+    assert checker.fold.unrecorded_count == 2
 
 
 def test_a_refused_get_is_no_stream_whatever_its_coding() -> None:
@@ -137,6 +137,6 @@ def test_bodies_of_unknown_sessions_cost_the_same_however_many_sessions_there_ar
         for number in range(count, 2 * count):
             talk.http(number)
             talk.record("exchange", exchange=number, stage="end", missing=["request"], ended_by="complete")
-        assert talk.fold.unrecorded == count
+        assert talk.fold.unrecorded_count == count
 
     assert_linear(judge, 300, 2_400)

@@ -37,7 +37,7 @@ def told(lines: bytes) -> list[Any]:
     for step in reading.to_end():
         found.append([(_seen(context), _session(context)) for context in step.messages])
         found.append([_call(call) for call in step.changed])
-        found.append({side: [len(table), table.forgotten] for side, table in reading.fold.tables.items()})
+        found.append({side: [len(table), table.forgotten_count] for side, table in reading.fold.tables.items()})
     return found
 
 

@@ -54,12 +54,12 @@ def test_a_stream_goes_on_with_the_one_that_sent_the_event(streams: Streams) -> 
     streams.send(first, "a-0", "a-1")
     streams.send(other, "b-0")
     second = streams.begin(3, "GET", after="a-1")
-    assert (second.resumption, second.resumes, second.resumed, second.stream) == ("known", first, 1, 1)
+    assert (second.resumption, second.resumed_exchange, second.resumed_number, second.stream) == ("known", first, 1, 1)
     assert second.last_event_id == id_of("a-1")
     streams.send(second, "a-2")
     third = streams.begin(4, "GET", after="a-2")
-    assert (third.resumes, third.stream) == (second, 1)
-    assert (first.resumption, first.resumes, first.stream) == (None, None, 1)
+    assert (third.resumed_exchange, third.stream) == (second, 1)
+    assert (first.resumption, first.resumed_exchange, first.stream) == (None, None, 1)
 
 
 def test_a_replay_makes_the_replaying_stream_the_last_one(streams: Streams) -> None:
@@ -67,15 +67,15 @@ def test_a_replay_makes_the_replaying_stream_the_last_one(streams: Streams) -> N
     streams.send(first, "a-0", "a-1", "a-2")
     second = streams.begin(2, "GET", after="a-0")
     streams.send(second, "a-1", "a-2", "a-3")
-    assert (second.replays, second.strays) == (2, ())
-    assert streams.begin(3, "GET", after="a-2").resumes is second
-    assert streams.begin(4, "GET", after="a-0").resumes is first
+    assert (second.replay_count, second.stray_events) == (2, ())
+    assert streams.begin(3, "GET", after="a-2").resumed_exchange is second
+    assert streams.begin(4, "GET", after="a-0").resumed_exchange is first
 
 
 def test_an_id_stays_in_force_and_can_be_taken_back(streams: Streams) -> None:
     first = streams.begin(1)
     streams.send(first, "a", "a", "a", "", "b", "a")
-    assert (first.replays, first.strays, first.event_id) == (0, (), id_of("a"))
+    assert (first.replay_count, first.stray_events, first.event_id) == (0, (), id_of("a"))
     assert len(streams.ids) == 2
     assert streams.begin(2, "GET", after="").resumption == "unknown"
 
@@ -83,7 +83,7 @@ def test_an_id_stays_in_force_and_can_be_taken_back(streams: Streams) -> None:
 def test_an_unknown_id_leads_nowhere(streams: Streams) -> None:
     streams.send(streams.begin(1), "a")
     second = streams.begin(2, "GET", after="b")
-    assert (second.resumption, second.resumes, second.stream) == ("unknown", None, 2)
+    assert (second.resumption, second.resumed_exchange, second.stream) == ("unknown", None, 2)
     assert streams.begin(3, "GET").resumption is None
 
 
@@ -91,8 +91,8 @@ def test_ids_are_of_their_session(streams: Streams) -> None:
     one, other = streams.begin(1, session="s"), streams.begin(2, session="t")
     streams.send(one, "1")
     streams.send(other, "1", "2")
-    assert streams.begin(3, "GET", session="t", after="1").resumes is other
-    assert streams.begin(4, "GET", session="s", after="1").resumes is one
+    assert streams.begin(3, "GET", session="t", after="1").resumed_exchange is other
+    assert streams.begin(4, "GET", session="s", after="1").resumed_exchange is one
     assert streams.begin(5, "GET", session="s", after="2").resumption == "unknown"
 
 
@@ -101,23 +101,23 @@ def test_the_session_may_be_given_out_by_the_response(streams: Streams) -> None:
     answer = {"status": 200, "headers": [["mcp-session-id", "s"]]}
     streams.exchanges.on_record({"exchange": 1, "stage": "response", "response": answer})
     streams.send(first, "a")
-    assert streams.begin(2, "GET", after="a").resumes is first
+    assert streams.begin(2, "GET", after="a").resumed_exchange is first
 
 
 def test_without_sessions_clients_are_told_apart(streams: Streams) -> None:
     one = streams.begin(1, session=None, fields={"User_Agent": "x"})
     streams.send(one, "1")
     assert streams.begin(2, "GET", session=None, fields={"User_Agent": "y"}, after="1").resumption == "unknown"
-    assert streams.begin(3, "GET", session=None, fields={"User_Agent": "x"}, after="1").resumes is one
+    assert streams.begin(3, "GET", session=None, fields={"User_Agent": "x"}, after="1").resumed_exchange is one
 
 
 def test_an_id_that_two_streams_sent_could_mean_either(streams: Streams) -> None:
     one, other = streams.begin(1), streams.begin(2)
     streams.send(one, "1")
     streams.send(other, "1")
-    assert other.strays == (CrossStreamEvent(2, 1),)
+    assert other.stray_events == (CrossStreamEvent(2, 1),)
     third = streams.begin(3, "GET", after="1")
-    assert (third.resumption, third.resumes, third.stream) == ("ambiguous", None, 3)
+    assert (third.resumption, third.resumed_exchange, third.stream) == ("ambiguous", None, 3)
 
 
 def test_an_event_of_another_stream_is_a_stray(streams: Streams) -> None:
@@ -126,7 +126,7 @@ def test_an_event_of_another_stream_is_a_stray(streams: Streams) -> None:
     streams.send(other, "b-0", "b-1")
     resumed = streams.begin(3, "GET", after="a-0")
     streams.send(resumed, "a-1", "b-1")
-    assert (resumed.replays, resumed.strays) == (1, (CrossStreamEvent(6, 2),))
+    assert (resumed.replay_count, resumed.stray_events) == (1, (CrossStreamEvent(6, 2),))
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_an_event_of_another_stream_is_a_stray(streams: Streams) -> None:
 def test_where_nothing_can_be_resumed_an_id_means_nothing(streams: Streams, method: str, more: dict[str, Any]) -> None:
     streams.send(streams.begin(1), "a")
     second = streams.begin(2, method, after="a", **more)
-    assert (second.resumption, second.resumes, second.last_event_id) == ("undefined", None, id_of("a"))
+    assert (second.resumption, second.resumed_exchange, second.last_event_id) == ("undefined", None, id_of("a"))
 
 
 def test_the_older_transport_has_no_streams_to_go_on_with(streams: Streams) -> None:
@@ -158,7 +158,7 @@ def test_only_the_beginning_of_a_stream_resumes(streams: Streams) -> None:
     assert second.resumption is None
     third = streams.begin(3, "GET", after="a")
     streams.ids.on_stream_opened(third, "b")
-    assert third.resumes is first
+    assert third.resumed_exchange is first
 
 
 def test_an_exchange_that_is_forgotten_is_resumed_by_its_number(streams: Streams) -> None:
@@ -167,20 +167,20 @@ def test_an_exchange_that_is_forgotten_is_resumed_by_its_number(streams: Streams
     second = streams.begin(2, "GET", after="a")
     for number in (1, *range(10, MAX_HTTP_EXCHANGES + 20)):
         streams.exchanges.on_record({"exchange": number, "stage": "end"})
-    assert streams.exchanges.known(1) is None
-    assert (second.resumes, second.resumed) == (None, 1)
+    assert streams.exchanges.get(1) is None
+    assert (second.resumed_exchange, second.resumed_number) == (None, 1)
     again = streams.begin(1, "GET")  # another exchange with the same number
     assert again.order > second.order
-    assert second.resumes is None
+    assert second.resumed_exchange is None
 
 
 def test_the_oldest_ids_are_forgotten_and_counted() -> None:
     streams = Streams(limit=10)
     first = streams.begin(1)
     streams.send(first, *(f"{n}" for n in range(25)))
-    assert (len(streams.ids), streams.ids.forgotten) == (10, 15)
+    assert (len(streams.ids), streams.ids.forgotten_count) == (10, 15)
     assert streams.begin(2, "GET", after="14").resumption == "unknown"
-    assert streams.begin(3, "GET", after="15").resumes is first
+    assert streams.begin(3, "GET", after="15").resumed_exchange is first
 
 
 def test_long_ids_are_short_keys(streams: Streams) -> None:
@@ -188,7 +188,7 @@ def test_long_ids_are_short_keys(streams: Streams) -> None:
     streams.send(first, "x" * 100_000)
     assert first.event_id is not None
     assert len(first.event_id.value) < 100
-    assert streams.begin(2, "GET", after="x" * 100_000).resumes is first
+    assert streams.begin(2, "GET", after="x" * 100_000).resumed_exchange is first
     assert streams.begin(3, "GET", after="x" * 99_999).resumption == "unknown"
 
 
@@ -209,24 +209,24 @@ def test_nothing_raises_and_no_stream_goes_on_with_itself(script: list[tuple[int
             streams.begin(number, act, session, after=text)
     assert len(streams.ids) <= 3
     for number in range(6):
-        found, steps_back = streams.exchanges.known(number), 0
+        found, steps_back = streams.exchanges.get(number), 0
         while found is not None:
-            found, steps_back = found.resumes, steps_back + 1
+            found, steps_back = found.resumed_exchange, steps_back + 1
             assert steps_back < 7
 
 
 def say(streams: Streams, http: HttpExchange, event_id: str, raw: bytes) -> list[str]:
     """Feed an event; returns the oddities that it adds."""
-    before = len(http.repeats)
+    before = len(http.repeated_events)
     streams.seq += 1
     streams.ids.on_event(http, event_id, streams.seq, streams.seq * 10, raw)
-    return [one.kind for one in http.repeats[before:]]
+    return [one.kind for one in http.repeated_events[before:]]
 
 
 def asking(streams: Streams, number: int, after: str | None = None) -> HttpExchange:
     """Begin the stream of a GET whose request is fully recorded."""
     http = streams.begin(number, "GET", after=after, fields={"Last_Event_ID": after} if after else {})
-    http.started = RecordRef(streams.seq, 0)
+    http.started_ref = RecordRef(streams.seq, 0)
     return http
 
 
@@ -234,7 +234,7 @@ def test_other_data_under_an_id_is_another_event(streams: Streams) -> None:
     first, second = asking(streams, 1), asking(streams, 2)
     assert say(streams, first, "1", b"a") == []
     assert say(streams, second, "1", b"b") == ["changed"]
-    assert second.repeats[0].earlier == 1
+    assert second.repeated_events[0].earlier == 1
 
 
 def test_the_same_again_is_right_where_it_was_asked_for(streams: Streams) -> None:
@@ -260,9 +260,9 @@ def test_events_without_data_and_lost_records_prove_nothing(streams: Streams) ->
     say(streams, first, "1", b"")
     assert say(streams, second, "1", b"b") == []
     say(streams, first, "2", b"a")
-    streams.exchanges.losses += 1
+    streams.exchanges.loss_count += 1
     assert say(streams, second, "2", b"b") == []
-    assert not streams.begin(3, "GET", after="x").is_surely_unknown
+    assert not streams.begin(3, "GET", after="x").is_certainly_unknown
 
 
 def test_a_stream_tells_its_last_id_and_time_to_wait_when_it_ends() -> None:

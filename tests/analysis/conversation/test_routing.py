@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from analysis.conversation.fold import Fold
-from analysis.conversation.routing import IDLE_NS
+from analysis.conversation.routing import MAX_IDLE_NS
 from analysis.conversation.session import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION
 from tests.analysis.conversation.test_crowds import INITIALIZE, SERVED, Tape
 
@@ -160,6 +160,6 @@ def test_a_probe_whose_answer_is_awaited_is_not_refused() -> None:
 def test_a_handshake_long_after_a_probe_is_another_session() -> None:
     tape = Tape("http")
     probe(tape, 1, conn=7)
-    tape.late_ns = IDLE_NS
+    tape.late_ns = MAX_IDLE_NS
     hello(tape, 2, conn=8)
     assert sessions_of(tape) == [1, 2]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.conversation.call import MessageContext
-from analysis.conversation.message import Id, Invalid, Notification, Request, Response
+from analysis.conversation.message import Id, InvalidMessage, Notification, Request, Response
 from analysis.conversation.session import Session
 from analysis.conversation.subscriptions import (
     MAX_PREFIX_URI_CHARS,
@@ -36,7 +36,7 @@ class SubscriptionTalk(Talk):
     def follow(self, context: MessageContext) -> None:
         message, session, all_ = context.message, context.session, self.subscriptions
         found: Subscription | None = None
-        if message.sender == "server" and not isinstance(message, Invalid):
+        if message.sender == "server" and not isinstance(message, InvalidMessage):
             found = all_.on_server_message(message, message.meta, session, message.frames[0].exchange)
         if isinstance(message, Request) and message.sender == "client" and message.method in REQUESTS:
             found = all_.on_request(message, session)
@@ -51,7 +51,7 @@ class SubscriptionTalk(Talk):
 
     @property
     def session(self) -> Session:
-        return self.fold.routing.begin(0)
+        return self.fold.routing.begin_pipe(0)
 
     def subscribe(self, uri: object, id_: object = 1) -> ResourceSubscription:
         found = self.of[self.ask(id_, "resources/subscribe", uri=uri).message.seq]
@@ -85,18 +85,18 @@ def ear() -> SubscriptionTalk:
 
 def test_a_subscription_lasts_from_its_request_to_the_answer_to_unsubscribe(ear: SubscriptionTalk) -> None:
     one = ear.subscribe("file:///a")
-    assert (one.is_open, one.asked_ns, one.since_ns, one.seq) == (True, 4 * MS, None, 4)
+    assert (one.is_open, one.requested_ns, one.since_ns, one.seq) == (True, 4 * MS, None, 4)
     assert ear.update("file:///a") is one
     assert ear.of[ear.answer(1).message.seq] is one
     assert one.since_ns == 6 * MS
     assert ear.update("file:///a") is one
     assert ear.unsubscribe("file:///a") is one
-    assert (one.leaving_ns, one.ended_ns) == (8 * MS, None)
+    assert (one.unsubscribed_ns, one.ended_ns) == (8 * MS, None)
     assert ear.update("file:///a") is one  # it has crossed the request to unsubscribe
     assert ear.of[ear.answer(2).message.seq] is one
     assert one.ended_ns == 10 * MS
     assert ear.update("file:///a") is one  # attributed to the ended subscription, so that a rule can report it
-    assert one.updates == 4
+    assert one.update_count == 4
     assert ear.subscriptions.resources(ear.session) == [one]
 
 
@@ -138,7 +138,7 @@ def test_an_unsubscribe_that_was_refused_changes_nothing(ear: SubscriptionTalk) 
     ear.answer(1)
     ear.unsubscribe("x:a")
     ear.refuse(2)
-    assert (one.is_open, one.leaving_ns) == (True, None)
+    assert (one.is_open, one.unsubscribed_ns) == (True, None)
 
 
 def test_subscribing_again_while_the_end_is_under_way(ear: SubscriptionTalk) -> None:
@@ -184,41 +184,41 @@ def test_a_listening_from_its_request_to_its_result() -> None:
     ear = SubscriptionTalk()
     one = ear.listen("l", toolsListChanged=True, promptsListChanged=False, resourceSubscriptions=["x:a", 5])
     assert one.id == Id("string", "l")
-    assert one.requested.types == {"toolsListChanged", "resourceSubscriptions"}
-    assert set(one.requested.uris) == {"x:a"}
+    assert one.requested_filter.types == {"toolsListChanged", "resourceSubscriptions"}
+    assert set(one.requested_filter.uris) == {"x:a"}
     ear.ask(2, "tools/list")
     assert ear.of[ear.answer(2, tools=[]).message.seq] is None
     assert ear.of[ear.tell("notifications/tools/list_changed").message.seq] is None  # it does not name its subscription
-    assert one.messages == 0
+    assert one.message_count == 0
     assert ear.hear("subscriptions/acknowledged", notifications={"toolsListChanged": True}) is one
-    assert (one.acknowledged_ns, one.acknowledgements, one.messages) == (5 * MS, 1, 1)
-    assert one.acknowledged is not None
-    assert one.acknowledged.types == {"toolsListChanged"}
+    assert (one.acknowledged_ns, one.acknowledgement_count, one.message_count) == (5 * MS, 1, 1)
+    assert one.granted_filter is not None
+    assert one.granted_filter.types == {"toolsListChanged"}
     ear.hear("subscriptions/acknowledged", notifications={})
-    assert one.acknowledged.types == {"toolsListChanged"}
-    assert one.acknowledgements == 2
+    assert one.granted_filter.types == {"toolsListChanged"}
+    assert one.acknowledgement_count == 2
     assert ear.hear("tools/list_changed") is one
     assert one.is_open
     assert ear.of[ear.answer("l", resultType="complete", _meta={ID: "l"}).message.seq] is one
-    assert (one.answered_ns, one.ended_ns, one.messages) == (8 * MS, 8 * MS, 3)
+    assert (one.answered_ns, one.ended_ns, one.message_count) == (8 * MS, 8 * MS, 3)
     assert ear.hear("tools/list_changed") is one  # after the end; still attributed, so that a rule can report it
-    assert ear.subscriptions.listenings(ear.session) == [one]
+    assert ear.subscriptions.listen_subscriptions(ear.session) == [one]
 
 
 def test_filters_say_what_they_select() -> None:
     one = SubscriptionTalk().listen("l", resourcesListChanged=True, taskIds=["t"], resourceSubscriptions=["x:a"])
-    chosen = one.requested
+    chosen = one.requested_filter
     assert chosen.task_ids == {"t"}
     methods = ["tools/list_changed", "resources/list_changed", "resources/updated", "tasks", "progress"]
     assert [chosen.selects(f"notifications/{method}") for method in methods] == [False, True, True, True, False]
-    assert (chosen.uris.covering("x:ab"), chosen.uris.covering("x:")) == ("x:a", None)
+    assert (chosen.uris.longest_prefix("x:ab"), chosen.uris.longest_prefix("x:")) == ("x:a", None)
     odd = {"toolsListChanged": 1, "taskIds": "t", "resourceSubscriptions": {"a": 1}}
     for told in (None, 5, ["toolsListChanged"], odd):
         found = SubscriptionTalk()
         context = found.say("c2s", id=1, method="subscriptions/listen", params={"notifications": told, "_meta": META})
         none = found.of[context.message.seq]
         assert isinstance(none, ListenSubscription)
-        assert not none.requested.types
+        assert not none.requested_filter.types
 
 
 def test_ids_are_equal_when_type_and_exact_value_are() -> None:
@@ -254,7 +254,7 @@ def test_an_error_refuses_it() -> None:
     ear = SubscriptionTalk()
     one = ear.listen("a")
     ear.refuse("a")
-    assert (one.is_refused, one.is_open, one.acknowledged) == (True, False, None)
+    assert (one.is_refused, one.is_open, one.granted_filter) == (True, False, None)
 
 
 def test_an_id_that_comes_again_is_another_listening() -> None:
@@ -290,11 +290,11 @@ def test_over_http_what_is_on_its_stream_belongs_to_it() -> None:
     assert ear.hear("tools/list_changed", "l", 3) is None
     http = ear.fold.exchanges.get_or_create(1)
     ear.http_end(1, by="server")
-    ear.subscriptions.stream_ended(1, ear.seq * MS, http.ended_by)
+    ear.subscriptions.on_stream_ended(1, ear.seq * MS, http.ended_by)
     assert (one.stream_ended_by, one.stream_ended_ns, one.is_open) == ("server", ear.seq * MS, False)
     assert other.is_open
     ended_ns = ear.seq * MS
-    ear.subscriptions.stream_ended(1, ended_ns + MS, http.ended_by)
+    ear.subscriptions.on_stream_ended(1, ended_ns + MS, http.ended_by)
     assert one.stream_ended_ns == ended_ns
 
 
@@ -316,15 +316,15 @@ def test_covering_agrees_with_a_plain_model(script: list[tuple[bool, str]], uri:
     for adds, one in script:
         (uris.add if adds else uris.discard)(one)
         (model.add if adds else model.discard)(one)
-    assert uris.covering(uri) == max((one for one in model if uri.startswith(one)), key=len, default=None)
+    assert uris.longest_prefix(uri) == max((one for one in model if uri.startswith(one)), key=len, default=None)
     assert (set(uris), len(uris)) == (model, len(model))
 
 
 def test_a_giant_uri_stands_for_itself_alone() -> None:
     uris = UriPrefixSet(["x" * MAX_PREFIX_URI_CHARS, "y" * (MAX_PREFIX_URI_CHARS + 1)])
-    assert uris.covering("x" * (MAX_PREFIX_URI_CHARS + 9)) == "x" * MAX_PREFIX_URI_CHARS
-    assert uris.covering("y" * (MAX_PREFIX_URI_CHARS + 1)) is not None
-    assert uris.covering("y" * (MAX_PREFIX_URI_CHARS + 9)) is None
+    assert uris.longest_prefix("x" * (MAX_PREFIX_URI_CHARS + 9)) == "x" * MAX_PREFIX_URI_CHARS
+    assert uris.longest_prefix("y" * (MAX_PREFIX_URI_CHARS + 1)) is not None
+    assert uris.longest_prefix("y" * (MAX_PREFIX_URI_CHARS + 9)) is None
     uris.discard("y" * (MAX_PREFIX_URI_CHARS + 1))
     assert len(uris) == 1
 
@@ -337,7 +337,7 @@ def test_the_oldest_subscriptions_are_forgotten_and_counted() -> None:
     for n in range(15):
         ear.subscribe(f"x:{n:02}", n)
         ear.listen(f"{n}")
-    assert (len(ear.subscriptions), ear.subscriptions.forgotten) == (10, 20)
+    assert (len(ear.subscriptions), ear.subscriptions.forgotten_count) == (10, 20)
     assert len(ear.subscriptions.resources(ear.session)) == 5
     assert ear.update("x:09") is None
     assert ear.hear("x", "9") is None
@@ -406,10 +406,10 @@ def test_nothing_raises_and_memory_is_bounded(
         elif act == 4:
             message |= {"method": method, "params": body}
         elif over_http:
-            ear.subscriptions.stream_ended(number, 0, None)
+            ear.subscriptions.on_stream_ended(number, 0, None)
             continue
         ear.raw(direction, json.dumps(message).encode(), number if over_http else None)
     assert len(ear.subscriptions) <= 3
     held = ear.subscriptions
-    sessions = ear.fold.routing.open()
-    assert sum(len(held.resources(one)) + len(held.listenings(one)) for one in sessions) == len(held)
+    sessions = ear.fold.routing.sessions()
+    assert sum(len(held.resources(one)) + len(held.listen_subscriptions(one)) for one in sessions) == len(held)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from analysis.conversation.call import MessageContext
 from analysis.conversation.message import MISSING, Notification, Request, Response
-from analysis.conversation.tasks import NOTIFICATIONS, REPORTS, REQUESTS, Task, Tasks, has_stub
+from analysis.conversation.tasks import MAX_REPORTS, NOTIFICATIONS, REQUESTS, Task, Tasks, has_stub
 from tests.analysis.talk import MS, Talk
 
 TIMES = {"createdAt": "2026-11-20T10:00:00Z", "lastUpdatedAt": "2026-11-20T10:00:00Z"}
@@ -35,11 +35,11 @@ class TaskTalk(Talk):
             found = self.tasks.on_request(message, session)
         elif isinstance(message, Response) and context.answered is not None:
             request = context.answered.request
-            found = self.tasks.on_response(request, message, session) or self.tasks.part_of(request)
+            found = self.tasks.on_response(request, message, session) or self.tasks.pop_task_of_request(request)
         elif isinstance(message, Notification) and message.method in NOTIFICATIONS:
             found = self.tasks.on_notification(message, session)
         if found is None and isinstance(message, Request | Response | Notification):
-            found = self.tasks.related(message, message.meta, session)
+            found = self.tasks.on_related_message(message, message.meta, session)
         self.of[message.seq] = found
 
     def about(self, context: MessageContext) -> Task:
@@ -69,7 +69,7 @@ def test_a_task_from_its_creation_to_its_result(work: TaskTalk) -> None:
     for status in ("working", "input_required", "working", "completed"):
         assert work.about(work.ask(2, "tasks/get", taskId="t")) is task
         assert work.about(work.answer(2, **stub(status=status, pollInterval=250))) is task
-    assert (task.poll_ms, task.changes) == (250, 4)
+    assert (task.poll_ms, task.change_count) == (250, 4)
     assert [(one.status, one.t_ns, one.seq) for one in task.reports] == [
         ("working", 5 * MS, 5),
         ("input_required", 9 * MS, 9),
@@ -109,7 +109,7 @@ def test_status_is_learned_from_lists_cancellations_and_notifications(work: Task
     assert (a.status, a.cancel_ns, a.ended_ns) == ("cancelled", 11 * MS, 12 * MS)
     for method in ("notifications/tasks/status", "tasks/status"):
         assert work.about(work.tell(method, **stub("b", "completed", ttl=None))) is b
-    assert (b.is_over, b.ended_ns, b.changes, b.ttl_ms) == (True, 13 * MS, 2, None)
+    assert (b.is_over, b.ended_ns, b.change_count, b.ttl_ms) == (True, 13 * MS, 2, None)
 
 
 def test_who_does_not_execute_a_task_cannot_tell_how_it_stands(work: TaskTalk) -> None:
@@ -131,7 +131,7 @@ def test_a_task_ends_when_it_first_says_so(work: TaskTalk) -> None:
     task = work.create()
     work.tell("notifications/tasks/status", **stub(status="completed"))
     work.tell("notifications/tasks/status", **stub(status="failed"))
-    assert (task.status, task.ended_ns, task.changes) == ("failed", 6 * MS, 3)
+    assert (task.status, task.ended_ns, task.change_count) == ("failed", 6 * MS, 3)
 
 
 def test_a_report_about_another_task_is_about_neither(work: TaskTalk) -> None:
@@ -165,13 +165,13 @@ def test_a_notification_may_overtake_the_answer_that_creates_its_task(work: Task
     assert work.about(work.answer(1, task=stub())) is early
     assert overtaken is None
     assert early.request is not None
-    assert not early.repeats
+    assert not early.has_reused_id
 
 
 def test_an_id_that_comes_again_is_another_task(work: TaskTalk) -> None:
     first, second = work.create(), work.create()
     assert first is not second
-    assert (first.repeats, second.repeats) == (False, True)
+    assert (first.has_reused_id, second.has_reused_id) == (False, True)
     assert work.about(work.ask(5, "tasks/get", taskId="t")) is second
 
 
@@ -227,7 +227,7 @@ def test_messages_say_of_which_task_they_are_part(work: TaskTalk) -> None:
     assert work.about(asked) is task
     assert work.about(work.say("c2s", id=9, result={"action": "decline"})) is task
     assert work.about(work.answer(8, _meta=meta)) is task
-    assert not work.tasks.parts
+    assert not work.tasks.requests_of_tasks
     for wrong in ({}, {RELATED: "t"}, {RELATED: {"taskId": "u"}}, {RELATED: {"taskId": ["t"]}}):
         assert work.of[work.tell("notifications/message", _meta=wrong).message.seq] is None
     assert work.tasks.count == 1
@@ -246,7 +246,7 @@ def test_a_task_outlives_its_session() -> None:
     assert work.about(work.ask(1, "tasks/get", 2, taskId="t", _meta={})) is task
     work.answer(1, 2, **stub(status="completed"))
     assert task.is_over
-    assert [one.number for one in work.fold.routing.open()] == [1, 2]
+    assert [one.number for one in work.fold.routing.sessions()] == [1, 2]
     assert task.session.number == 1
 
 
@@ -276,25 +276,25 @@ def test_a_task_of_a_client_stays_in_its_session() -> None:
 
 
 def test_which_tasks_wait_for_input_is_known_for_each_side(work: TaskTalk) -> None:
-    session = work.fold.routing.begin(0)
+    session = work.fold.routing.begin_pipe(0)
     a, b = work.create("a"), work.create("b")
-    assert work.tasks.awaiting_input(session, "server") == []
+    assert work.tasks.tasks_awaiting_input(session, "server") == []
     for id_ in ("a", "b"):
         work.tell("notifications/tasks/status", **stub(id_, "input_required"))
-    assert work.tasks.awaiting_input(session, "server") == [a, b]
-    assert work.tasks.awaiting_input(session, "client") == []
+    assert work.tasks.tasks_awaiting_input(session, "server") == [a, b]
+    assert work.tasks.tasks_awaiting_input(session, "client") == []
     work.ask(5, "tasks/get", taskId="a")
     work.answer(5, **stub("a", "working"))
-    assert work.tasks.awaiting_input(session, "server") == [b]
+    assert work.tasks.tasks_awaiting_input(session, "server") == [b]
     work.create("b")  # a new task, which is working
-    assert work.tasks.awaiting_input(session, "server") == []
+    assert work.tasks.tasks_awaiting_input(session, "server") == []
 
 
 def test_an_id_may_name_a_task_that_was_created_or_asked_for(work: TaskTalk) -> None:
-    session = work.fold.routing.begin(0)
+    session = work.fold.routing.begin_pipe(0)
     work.create("a")
     work.ask(5, "tasks/get", taskId="b")
-    assert [work.tasks.knows(session, id_) for id_ in "abc"] == [True, True, False]
+    assert [work.tasks.has_task(session, id_) for id_ in "abc"] == [True, True, False]
 
 
 # Memory.
@@ -302,9 +302,9 @@ def test_an_id_may_name_a_task_that_was_created_or_asked_for(work: TaskTalk) -> 
 
 def test_changes_without_end_are_counted(work: TaskTalk) -> None:
     task = work.create()
-    for n in range(REPORTS * 2):
+    for n in range(MAX_REPORTS * 2):
         work.tell("notifications/tasks/status", **stub(status=f"{n % 2}" + "x" * 1_000))
-    assert (len(task.reports), task.changes) == (REPORTS, REPORTS * 2 + 1)
+    assert (len(task.reports), task.change_count) == (MAX_REPORTS, MAX_REPORTS * 2 + 1)
     assert task.status is not None
     assert len(task.status) == 64
 
@@ -314,9 +314,9 @@ def test_the_oldest_tasks_are_forgotten_and_counted() -> None:
     first = work.create("0")
     for n in range(1, 25):
         work.create(f"{n}")
-    assert (len(work.tasks), work.tasks.forgotten) == (10, 15)
+    assert (len(work.tasks), work.tasks.forgotten_count) == (10, 15)
     assert (first.request, first.seq) == (None, 1)
-    session = work.fold.routing.begin(0)
+    session = work.fold.routing.begin_pipe(0)
     assert work.tasks.get(session, "server", "14") is None
     assert work.tasks.get(session, "server", "15") is not None
 
@@ -329,7 +329,7 @@ def test_tasks_are_bounded_by_the_bytes_of_their_requests_too() -> None:
     assert len(work.tasks) == 3
     work.ask(1, "tools/call", task={}, arguments={"x": "x" * 20_000})
     work.answer(1, task=stub("giant"))
-    assert (len(work.tasks), work.tasks.forgotten) == (1, 20)
+    assert (len(work.tasks), work.tasks.forgotten_count) == (1, 20)
 
 
 def test_long_ids_are_short_keys(work: TaskTalk) -> None:
@@ -379,6 +379,6 @@ def test_nothing_raises_and_memory_is_bounded(script: list[tuple[Any, int, str, 
             message |= {"method": method, "params": {"_meta": {RELATED: body}} if act % 2 else body}
         work.raw(direction, json.dumps(message).encode())
     assert len(work.tasks) <= 3
-    assert work.tasks.count >= len(work.tasks) + work.tasks.forgotten
+    assert work.tasks.count >= len(work.tasks) + work.tasks.forgotten_count
     for task in work.of.values():
-        assert task is None or task.changes >= len(task.reports)
+        assert task is None or task.change_count >= len(task.reports)

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis import child_process
-from analysis.json_schema.dialects import dialect
+from analysis.json_schema.dialects import dialect_of
 from analysis.json_schema.fast_path import certainly_fits, proof_of
 from analysis.json_schema.validator import MAX_SCHEMA_OR_VALUE_BYTES, WORKER, SchemaFault, schema_of
-from analysis.json_schema.worker import DEATHS, MAX_QUESTION_BYTES, Worker
+from analysis.json_schema.worker import MAX_DEATHS, MAX_QUESTION_BYTES, Worker
 from tests.examples import examples
 from tests.harness import DEADLINE_S, is_alive, wait_until
 
@@ -133,7 +133,7 @@ def test_a_value_that_fits_is_not_refused() -> None:
 def test_dialects() -> None:
     tuples = {"items": [{"type": "string"}]}
     draft7 = "http://json-schema.org/draft-07/schema#"
-    assert (dialect({"$schema": draft7}), dialect({"$schema": "urn:x"}), dialect(True)) == ("7", None, None)
+    assert (dialect_of({"$schema": draft7}), dialect_of({"$schema": "urn:x"}), dialect_of(True)) == ("7", None, None)
     assert refusal({"$schema": draft7, **tuples}, [1]) == ("/0", "has the wrong type")
     faults: list[Any] = [schema_of(tuples), schema_of(tuples, is_old=True), schema_of({"$schema": "urn:x", "type": 1})]
     assert [None if one is None else one.fault and one.fault.pointer for one in faults] == ["/items", None, None]
@@ -195,9 +195,9 @@ def test_what_is_no_schema_or_too_large_is_none() -> None:
 def test_a_worker_whose_child_dies_again_and_again_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
     worker = Worker()
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    for _ in range(DEATHS + 5):
+    for _ in range(MAX_DEATHS + 5):
         assert worker.ask("7", b"{}", b"1") is None
-    assert worker.deaths == DEATHS + 1
+    assert worker.deaths == MAX_DEATHS + 1
 
 
 LIES = [
@@ -214,7 +214,7 @@ def test_a_child_that_lies_or_breaks_off_is_no_answer(monkeypatch: pytest.Monkey
     worker = Worker()
     for number, lie in enumerate(LIES, 1):
         code = f"import os, sys; lie = {lie[:100]!r}; os.write(1, lie + b'x' * ({len(lie)} - len(lie)))"
-        monkeypatch.setattr(child_process, "_BOOT", f"{code}; os.close(1); os.read(0, 1)")
+        monkeypatch.setattr(child_process, "_BOOT_CODE", f"{code}; os.close(1); os.read(0, 1)")
         assert worker.ask("7", b"{}", b"1") is None, lie[:100]
         assert worker.deaths == number
 

@@ -42,9 +42,9 @@ def test_the_eras_have_codes_of_their_own() -> None:
 
 
 def test_a_code_that_is_gone_says_until_when_it_was_there() -> None:
-    assert ERROR_CODES[-32602].explained == "invalid params"
-    assert ERROR_CODES[-32002].explained == "resource not found, up to 2025-11-25"
-    assert ERROR_CODES[-32042].explained == "a URL must be visited first, in 2025-11-25 only"
+    assert ERROR_CODES[-32602].meaning_with_revisions == "invalid params"
+    assert ERROR_CODES[-32002].meaning_with_revisions == "resource not found, up to 2025-11-25"
+    assert ERROR_CODES[-32042].meaning_with_revisions == "a URL must be visited first, in 2025-11-25 only"
 
 
 def test_the_reserved_ranges_meet_without_a_gap() -> None:

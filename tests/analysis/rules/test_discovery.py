@@ -5,7 +5,7 @@ from pkgutil import iter_modules
 
 from analysis import rules as package
 from analysis.protocol.revisions import REVISIONS
-from analysis.rules.discovery import GROUPS, group_of, impact, module_of, rules
+from analysis.rules.discovery import GROUPS, group_of, impact_of, module_of, rules
 from analysis.rules.finding import Impact, Level
 from analysis.rules.old_ids import RENAMED, current_id
 
@@ -56,19 +56,19 @@ def test_a_rule_has_an_impact_of_its_own_only_if_it_differs_from_its_group() -> 
 def test_what_drops_the_connection_comes_before_what_leaks_and_that_before_a_missing_hint() -> None:
     order = ["framing/stdout-not-json", "logging/secret", "id/type-changed", "error/undefined-mcp-code"]
     order += ["cancel/unknown-request", "cache/missing-hints"]
-    assert [impact(rule, Level.ERROR) for rule in order] == sorted(Impact, reverse=True)
+    assert [impact_of(rule, Level.ERROR) for rule in order] == sorted(Impact, reverse=True)
 
 
 def test_what_is_legal_breaks_nothing_unless_its_rule_says_so() -> None:
-    assert impact("tool/unlisted", Level.WARNING) == Impact.COST, "the call is refused, and nothing is lost"
-    assert impact("auth/challenge-missing", Level.ERROR) == Impact.CONNECTION
-    assert impact("auth/challenge-missing", Level.NOTE) == Impact.HINT
-    assert impact("cache/public-with-authorization", Level.NOTE) == Impact.SECURITY
+    assert impact_of("tool/unlisted", Level.WARNING) == Impact.COST, "the call is refused, and nothing is lost"
+    assert impact_of("auth/challenge-missing", Level.ERROR) == Impact.CONNECTION
+    assert impact_of("auth/challenge-missing", Level.NOTE) == Impact.HINT
+    assert impact_of("cache/public-with-authorization", Level.NOTE) == Impact.SECURITY
 
 
 def test_an_unknown_rule_has_the_least_impact() -> None:
-    assert impact("later/rule", Level.ERROR) == Impact.HINT
-    assert impact("", Level.NOTE) == Impact.HINT
+    assert impact_of("later/rule", Level.ERROR) == Impact.HINT
+    assert impact_of("", Level.NOTE) == Impact.HINT
 
 
 def test_what_follows_from_a_cause_is_no_graver_than_the_cause() -> None:

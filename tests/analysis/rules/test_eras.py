@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.conversation.session import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION
-from analysis.protocol.methods import METHODS, UNPREFIXED
+from analysis.protocol.methods import METHODS, UNPREFIXED_NOTIFICATIONS
 from analysis.protocol.revisions import REVISIONS
 from analysis.rules.base import Rule
 from analysis.rules.discovery import group_of, rules
@@ -30,7 +30,7 @@ capabilities = st.fixed_dictionaries({}, optional={"extensions": anything, "samp
 meta = anything | st.fixed_dictionaries(
     {}, optional={PROTOCOL_VERSION: versions, CLIENT_CAPABILITIES: capabilities, CLIENT_INFO: anything}
 )
-names = st.sampled_from([*METHODS, *UNPREFIXED]) | st.text(max_size=20)
+names = st.sampled_from([*METHODS, *UNPREFIXED_NOTIFICATIONS]) | st.text(max_size=20)
 params = anything | st.fixed_dictionaries(
     {},
     optional={"_meta": meta, "protocolVersion": versions, "capabilities": capabilities, "clientInfo": anything},

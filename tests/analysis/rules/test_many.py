@@ -54,7 +54,7 @@ def test_findings_beyond_the_limit_are_counted(rule: str, count: int, counted: i
 
 def test_of_shapes_too_what_is_beyond_those_that_are_told_is_counted() -> None:
     found = found_in_list("schema/invalid-result", *[{"inputSchema": {"type": "object"}}] * 57)
-    assert (len(found), sum(one.stands_for for one in found)) == (MAX_REPORTED_FINDINGS, 57)
+    assert (len(found), sum(one.finding_count for one in found)) == (MAX_REPORTED_FINDINGS, 57)
     assert found[-1].message.endswith("name is missing")
 
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from analysis.conversation.message import Notification
 from analysis.conversation.session import CLIENT_CAPABILITIES, PROTOCOL_VERSION, SERVER_INFO
-from analysis.conversation.tasks import RELATED
+from analysis.conversation.tasks import RELATED_TASK
 from analysis.rules.discovery import group_of
-from analysis.rules.ext_tasks.keys import MAX_KEYS_PER_TASK, Keys
+from analysis.rules.ext_tasks.keys import MAX_KEYS_PER_TASK, TaskKeys
 from analysis.rules.tasks.related_tasks import MAX_UNKNOWN_TASKS
 from tests.analysis.talk import Talk
 from tests.analysis.traces import Found, check, grave, stdio
@@ -85,7 +85,7 @@ metas = st.fixed_dictionaries(
         PROTOCOL_VERSION: st.just("2026-07-28"),
         CLIENT_CAPABILITIES: st.just({}) | st.just({"extensions": {"io.modelcontextprotocol/tasks": {}}}) | anything,
         SERVER_INFO: anything,
-        RELATED: st.fixed_dictionaries({"taskId": st.sampled_from(["a", "c"])}) | anything,
+        RELATED_TASK: st.fixed_dictionaries({"taskId": st.sampled_from(["a", "c"])}) | anything,
         "progressToken": st.sampled_from([1, "a"]) | anything,
     },
 )
@@ -160,14 +160,14 @@ def rules_in(found: list[Found]) -> dict[str, int]:
 
 def test_unknown_tasks_are_reported_up_to_a_limit() -> None:
     flood = [
-        told("notifications/message", level="info", data="x", _meta={RELATED: {"taskId": f"t{n}"}})
+        told("notifications/message", level="info", data="x", _meta={RELATED_TASK: {"taskId": f"t{n}"}})
         for n in range(MAX_UNKNOWN_TASKS * 3)
     ]
     assert rules_in(check(stdio("flood", *HANDSHAKE, *flood))) == {"tasks/related-task-unknown": MAX_UNKNOWN_TASKS}
 
 
 def test_keys_are_remembered_up_to_a_bound() -> None:
-    talk, keys = Talk("stdio"), Keys()
+    talk, keys = Talk("stdio"), TaskKeys()
     question = {"method": "roots/list"}
     for n in range(MAX_KEYS_PER_TASK // 50):
         seen = talk.tell("notifications/tasks", taskId="t", status="input_required")
@@ -175,4 +175,4 @@ def test_keys_are_remembered_up_to_a_bound() -> None:
         asked = {f"{n}/{m}": question for m in range(100)}
         assert keys.add_questions(seen.message, asked, is_http=False) == []
         keys.mark_accepted(asked)
-    assert len(keys.done) == MAX_KEYS_PER_TASK
+    assert len(keys.accepted_keys) == MAX_KEYS_PER_TASK

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from analysis.conversation.message import MISSING, Number
 from analysis.conversation.session import CLIENT_CAPABILITIES, PROTOCOL_VERSION
 from analysis.protocol.methods import METHODS
-from analysis.protocol.revisions import MODERN, REVISIONS
+from analysis.protocol.revisions import FIRST_MODERN_RANK, REVISIONS
 from analysis.shapes import validation
-from analysis.shapes.body_table import TABLE, Part, body_of, shape_of
+from analysis.shapes.body_table import TABLE_FILE, Part, body_of, shape_of
 from analysis.shapes.mcp_types_adapter import table, validator
-from analysis.shapes.shape import ELEMENTS, MAX_PROBLEMS, Problem, ProblemCollector, Shape
+from analysis.shapes.shape import MAX_ELEMENTS, MAX_PROBLEMS, Problem, ProblemCollector, Shape
 from analysis.shapes.since import MEMBERS_SINCE
 from analysis.shapes.validation import problems
 from tests.analysis.traces import SHARED
@@ -148,16 +148,16 @@ STRANGE: tuple[Any, ...] = (
 def body(part: Part, method: str, rank: int) -> dict[str, Any]:
     """A body without faults."""
     made = deepcopy(BODIES[part, method])
-    if rank >= MODERN and part == "params":
+    if rank >= FIRST_MODERN_RANK and part == "params":
         made["_meta"] = deepcopy(META)
-    if rank >= MODERN and part == "result":
+    if rank >= FIRST_MODERN_RANK and part == "result":
         made["resultType"] = "complete"
     return made
 
 
 def test_no_revision_lacks_the_bodies_that_its_era_has() -> None:
     """If the bodies of a new revision were forgotten, the rules about shapes would silently be off."""
-    eras = (range(MODERN), range(MODERN, len(REVISIONS)))
+    eras = (range(FIRST_MODERN_RANK), range(FIRST_MODERN_RANK, len(REVISIONS)))
     parts: tuple[Part, ...] = ("params", "notification", "result")
     lacking = [
         (part, method, REVISIONS[rank])
@@ -189,7 +189,7 @@ def test_a_flawless_body_has_no_problems() -> None:
 
 def test_the_table_is_what_the_types_declare() -> None:
     """If it fails or is skipped, run `make body-table`, and review what changed."""
-    made, now = json.loads(TABLE.read_bytes()), table()
+    made, now = json.loads(TABLE_FILE.read_bytes()), table()
     if made["mcp-types"] != now["mcp-types"]:
         pytest.skip(f"the table is of mcp-types {made['mcp-types']}, and {now['mcp-types']} is installed")
     assert made == now
@@ -340,7 +340,7 @@ def types_of_the_handshake_era() -> set[Any]:
     known += (methods.SERVER_NOTIFICATIONS, methods.SERVER_RESULTS, methods.CLIENT_RESULTS)
     for all_ in known:
         for (_, version), model in all_.items():
-            visit(model if version not in REVISIONS[MODERN:] else None)
+            visit(model if version not in REVISIONS[FIRST_MODERN_RANK:] else None)
     return found
 
 
@@ -357,7 +357,7 @@ def declared(rank: int, name: str) -> dict[str, Any] | None:
 
 
 @pytest.mark.skipif(not SCHEMAS.is_dir(), reason="the official schemas are not on this machine")
-@pytest.mark.parametrize("rank", range(MODERN))
+@pytest.mark.parametrize("rank", range(FIRST_MODERN_RANK))
 def test_members_belong_to_the_revisions_whose_schemas_have_them(rank: int) -> None:
     compared = 0
     for model in types_of_the_handshake_era():
@@ -404,7 +404,7 @@ def test_a_body_with_anything_in_one_place_raises_nothing_and_is_not_quoted(
 
 @pytest.mark.parametrize("block", [{"type": "text"}, {"type": "x"}, {"type": "text", "text": "x"}, None, []])
 def test_a_body_without_end_is_looked_at_up_to_a_bound(block: Any) -> None:
-    found = problems("result", "tools/call", 3, {"content": [block] * (ELEMENTS * 30)})
+    found = problems("result", "tools/call", 3, {"content": [block] * (MAX_ELEMENTS * 30)})
     assert len(found) == (0 if isinstance(block, dict) and "text" in block else MAX_PROBLEMS)
 
 
@@ -412,9 +412,10 @@ def test_what_comes_after_the_bound_is_not_looked_at() -> None:
     bad = {"type": "text"}
     fine = {"type": "text", "text": "x"}
     assert problems("result", "tools/call", 3, {"content": [*[fine] * 1000, bad]}) != []
-    assert problems("result", "tools/call", 3, {"content": [*[fine] * ELEMENTS, bad]}) == []
+    assert problems("result", "tools/call", 3, {"content": [*[fine] * MAX_ELEMENTS, bad]}) == []
     assert (
-        problems("params", "prompts/get", 3, {"name": "p", "arguments": {str(n): 5 for n in range(ELEMENTS * 9)}}) != []
+        problems("params", "prompts/get", 3, {"name": "p", "arguments": {str(n): 5 for n in range(MAX_ELEMENTS * 9)}})
+        != []
     )
 
 
@@ -423,7 +424,7 @@ def test_json_of_any_depth_is_not_descended_into() -> None:
     for _ in range(900):
         deep = {"a": deep, "b": [deep] if not deep else []}
     meta = {**META, CLIENT_CAPABILITIES: {"experimental": {"x": {str(n): deep for n in range(1000)}}}}
-    assert problems("params", "tools/call", MODERN, {"name": "dig", "_meta": meta}) == []
+    assert problems("params", "tools/call", FIRST_MODERN_RANK, {"name": "dig", "_meta": meta}) == []
     assert problems("result", "tools/call", 3, {"content": [], "structuredContent": deep}) == []
 
 
@@ -439,7 +440,7 @@ def test_long_names_of_the_peer_are_cut() -> None:
 def test_absent_params_are_one_problem() -> None:
     assert [one.pointer for one in problems("params", "initialize", 3, MISSING)] == ["/params"]
     assert problems("params", "tools/list", 3, MISSING) == []
-    assert problems("params", "tools/call", MODERN, MISSING) == []
+    assert problems("params", "tools/call", FIRST_MODERN_RANK, MISSING) == []
 
 
 def test_a_method_that_the_revision_has_not_has_no_shape() -> None:
@@ -517,7 +518,7 @@ def refusals(form: Shape, validate: Callable[..., object], value: Any) -> Iterat
     try:
         validate(value, by_name=False)
     except ValueError as error:
-        yield from validation._refused(error, form, value, ProblemCollector("params"))
+        yield from validation._refusals(error, form, value, ProblemCollector("params"))
 
 
 def prove(part: Part, method: str, rank: int, first: int, every_nth: int) -> None:

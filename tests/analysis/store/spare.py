@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import duckdb
 
-from analysis.store.load import create
+from analysis.store.load import create_tables
 from analysis.store.reference import view_texts
 from analysis.store.tables import TABLE_NAMES
 
@@ -24,7 +24,7 @@ def empty() -> Iterator[duckdb.DuckDBPyConnection]:
 
 def _made() -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect()
-    create(connection)
+    create_tables(connection)
     for text in view_texts().values():
         connection.execute(text)
     return connection

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from nanoarrow.c_array_stream import c_array_stream
 
 from analysis.conversation.call import Outcome
-from analysis.store.arrow import Batch
+from analysis.store.arrow import ArrowBatch
 from analysis.store.tables import LEADING_VALUE_TYPES, PYTHON_VALUE_TYPES
 from analysis.store.values import MAX_BIGINT, text
-from captures.ambiguity import DUPLICATE
+from captures.ambiguity import DUPLICATE_MEMBER
 
 
 class Colour(StrEnum):
@@ -33,7 +33,7 @@ SMALLEST: Final = -MAX_BIGINT - 1
 INTEGERS: Final = st.integers(-(2**31), 2**31 - 1)
 BIGINTS: Final = st.integers(SMALLEST, MAX_BIGINT) | st.sampled_from([0, SMALLEST, MAX_BIGINT, Number.SEVEN])
 TEXTS: Final = st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(
-    ["", "\0", "a\0b", "é", "\U0010ffff", "x" * 13, "ü" * 300, Colour.RED, Outcome.RESULT, DUPLICATE]
+    ["", "\0", "a\0b", "é", "\U0010ffff", "x" * 13, "ü" * 300, Colour.RED, Outcome.RESULT, DUPLICATE_MEMBER]
 )
 VALUES: Final[dict[str, st.SearchStrategy[Any]]] = {
     "BIGINT": st.none() | BIGINTS,
@@ -61,7 +61,7 @@ def database() -> duckdb.DuckDBPyConnection:
 
 
 def scanned(types: dict[str, str], columns: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
-    batch = Batch()
+    batch = ArrowBatch()
     with database().cursor() as connection:
         connection.register("batch", batch)
         batch.fill(types, columns)
@@ -163,7 +163,7 @@ def test_columns_of_different_length_are_refused() -> None:
 def test_a_batch_may_have_more_rows_than_a_row_group() -> None:
     numbers = range(150_000)
     columns = [numbers, [f"{number} é" if number % 3 else None for number in numbers]]
-    batch = Batch()
+    batch = ArrowBatch()
     with duckdb.connect() as connection:
         connection.register("batch", batch)
         batch.fill({"one": "BIGINT", "two": "VARCHAR"}, columns)
@@ -173,7 +173,7 @@ def test_a_batch_may_have_more_rows_than_a_row_group() -> None:
 
 def test_offsets_of_64_bits_reach_beyond_every_batch() -> None:
     """Offsets of 32 bits would end at 2 GiB of text, so that batches would have to be split."""
-    batch = Batch()
+    batch = ArrowBatch()
     batch.fill(TYPES, [()] * len(TYPES))
     forms = {child.name: child.format for child in c_array_stream(batch).get_schema().children}
     long = {"BIGINT[]": "+L", "BLOB": "Z", "VARCHAR": "U"}
@@ -182,7 +182,7 @@ def test_offsets_of_64_bits_reach_beyond_every_batch() -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads what the kernel says of a process in /proc")
 def test_what_a_batch_held_is_let_go_without_a_look_for_cycles() -> None:
-    batch = Batch()
+    batch = ArrowBatch()
     big = bytes(16 << 20)
     gc.collect()
     gc.disable()

@@ -15,11 +15,11 @@ import duckdb
 import pytest
 
 import analysis
-from analysis.cached import CAP, size_limit
+from analysis.cached import DEFAULT_CACHE_BYTES, size_limit
 from analysis.store import cache
 from analysis.store import open as open_module
 from analysis.store.cache_files import directory
-from analysis.store.open import Source, Sources, delete_damaged, prepare, sources, with_sources
+from analysis.store.open import Source, Sources, delete_damaged, prepare, sources, use_sources
 from analysis.store.tables import TABLE_NAMES
 from captures.errors import NewerFormat
 from captures.file import CaptureFile
@@ -43,7 +43,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The cache folder of this test, which does not exist yet."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("MCPPROXY_CACHE_SIZE", raising=False)
-    monkeypatch.setattr(cache, "SMALLEST", SMALLEST)
+    monkeypatch.setattr(cache, "MIN_CAPTURE_BYTES", SMALLEST)
     return tmp_path / "cache/mcpproxy/sql"
 
 
@@ -76,7 +76,7 @@ def filled(original: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("filled") / "cache"
     with pytest.MonkeyPatch.context() as changed:
         changed.setenv("XDG_CACHE_HOME", str(place))
-        changed.setattr(cache, "SMALLEST", SMALLEST)
+        changed.setattr(cache, "MIN_CAPTURE_BYTES", SMALLEST)
         sources([original])
     return place
 
@@ -108,7 +108,7 @@ def files(folder: Path) -> list[Path]:
 
 def test_findings_come_once_however_often_they_are_made(capture: Path) -> None:
     (source,) = sources([capture]).readable
-    made = [cache.store(capture, source.id, findings=True) for _ in range(2)]
+    made = [cache.create_file(capture, source.id, findings=True) for _ in range(2)]
     assert len(set(made)) == 1
     found = Sources([source._replace(database=made[0])], [], [])
     alone = Sources([source], [], [])
@@ -192,7 +192,7 @@ def test_growing_captures_are_read_up_to_their_end(capture: Path, tmp_path: Path
 def test_large_growing_captures_have_one_file_which_the_next_replaces(
     capture: Path, tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("SMALLEST", "SMALLEST_GROWING"):
+    for name in ("MIN_CAPTURE_BYTES", "MIN_GROWING_CAPTURE_BYTES"):
         monkeypatch.setattr(cache, name, 0)
     lines = capture.read_bytes().splitlines(keepends=True)
     growing = CaptureFile(tmp_path / "growing.mcpcap")
@@ -229,7 +229,7 @@ def test_two_captures_with_one_id_are_kept_apart(capture: Path, tmp_path: Path) 
     found = sources([capture, other, tmp_path / "." / "a.mcpcap"])
     assert len({one.id for one in found.readable}) == 2
     assert counts(found) == (4 * MANY, 2 * MANY, 0)
-    assert found.doubles == [
+    assert found.duplicate_notices == [
         f"2 files hold one capture in different states, and what they share counts twice: {capture}, {other}"
     ]
 
@@ -266,7 +266,7 @@ def test_the_order_in_which_captures_are_named_changes_nothing(
             prepare(connection, found.readable)
             tables = "captures", "sessions", "frames", "exchanges"
             rows = [connection.execute(f"from {table}").fetchall() for table in tables]
-        told.append((rows, found.readable, [path for path, _ in found.refused], found.doubles))
+        told.append((rows, found.readable, [path for path, _ in found.refused], found.duplicate_notices))
     assert told.count(told[0]) == len(told)
     # A capture has the same source alone as next to its earlier states.
     assert only(sources([capture])) in told[0][1]
@@ -276,7 +276,9 @@ def test_a_copy_of_a_capture_counts_once(capture: Path, tmp_path: Path) -> None:
     copies = [Path(shutil.copy(capture, tmp_path / f"b{number}.mcpcap")) for number in range(3)]
     found = sources([capture, *copies])
     assert counts(found) == (2 * MANY, MANY, 0)
-    assert found.doubles == [f"4 files hold the same capture, and one is counted: {capture}, {copies[0]} and 2 more"]
+    assert found.duplicate_notices == [
+        f"4 files hold the same capture, and one is counted: {capture}, {copies[0]} and 2 more"
+    ]
 
 
 def test_copies_of_segments_are_copies_of_one_capture(tmp_path: Path) -> None:
@@ -284,7 +286,7 @@ def test_copies_of_segments_are_copies_of_one_capture(tmp_path: Path) -> None:
     for name in ("two-segments", "two-segments.2"):
         shutil.copy(corpus / f"{name}.mcpcap", tmp_path / f"{name.replace('two', 'x')}.mcpcap")
     found = sources([corpus / "two-segments.mcpcap", tmp_path / "x-segments.mcpcap"])
-    assert (len(found.readable), len(found.doubles)) == (1, 1)
+    assert (len(found.readable), len(found.duplicate_notices)) == (1, 1)
     (tmp_path / "x-segments.2.mcpcap").unlink()
     assert len(sources([corpus / "two-segments.mcpcap", tmp_path / "x-segments.mcpcap"]).readable) == 2
 
@@ -353,10 +355,12 @@ def spoil_block(file: Path, number: int) -> bool:
     if not whole.exists():
         shutil.copy(file, whole)
     data = bytearray(whole.read_bytes())
-    start = BLOCKS_AT + number * cache.BLOCK
+    start = BLOCKS_AT + number * cache.BLOCK_BYTES
     if start >= len(data):
         return False
-    data[start : start + cache.BLOCK] = random.Random(number).randbytes(len(data[start : start + cache.BLOCK]))
+    data[start : start + cache.BLOCK_BYTES] = random.Random(number).randbytes(
+        len(data[start : start + cache.BLOCK_BYTES])
+    )
     file.write_bytes(data)
     return True
 
@@ -368,7 +372,7 @@ def spoil_rows(file: Path, table: str = "frames") -> None:
         number += 1
         with suppress(duckdb.Error), duckdb.connect() as connection:
             connection.execute(f"attach '{file}' as made (read_only)")
-            assert cache.fits(connection, "made", file)
+            assert cache.content_matches_name(connection, "made", file)
             try:
                 connection.execute(f"from made.{table}").fetchall()
             except duckdb.Error:
@@ -387,18 +391,18 @@ def rows(found: Sources) -> tuple[object, ...]:
 
 def answers_the_same(capture: Path, first: int, every_nth: int) -> None:
     """Damage one block after another, and check that the answers stay the same."""
-    expected = with_sources([capture], rows)
+    expected = use_sources([capture], rows)
     number, damaged, found_out = first, 0, 0
     file = only(sources([capture])).database
     assert file is not None
-    blocks = (file.stat().st_size - BLOCKS_AT) // cache.BLOCK
+    blocks = (file.stat().st_size - BLOCKS_AT) // cache.BLOCK_BYTES
     while spoil_block(file, number):
         try:
             assert rows(sources([capture])) == expected
         except duckdb.Error:
             found_out += 1
         spoil_block(file, number)
-        assert with_sources([capture], rows) == expected
+        assert use_sources([capture], rows) == expected
         number += every_nth
         damaged += 1
     # Some damage is already noticed when the file is opened.
@@ -447,7 +451,7 @@ def test_a_damaged_file_is_reported_once(cached: Path) -> None:
         raise duckdb.Error("Corrupt database file")
 
     with pytest.raises(duckdb.Error, match="Corrupt"):
-        with_sources([cached], use)
+        use_sources([cached], use)
     assert len(asked) == 2
 
 
@@ -489,7 +493,7 @@ def test_what_is_no_file_is_not_waited_for_and_goes(cached: Path, spoil: Callabl
 
 def test_file_that_is_gone_when_it_is_needed_does_no_harm(cached: Path) -> None:
     found = sources([cached])
-    cache.clear()
+    cache.delete_all()
     assert counts(found) == (2 * MANY, MANY, 0)
 
 
@@ -561,7 +565,7 @@ from pathlib import Path
 from analysis.store import cache
 from analysis.store.connection import connect
 from analysis.store.open import prepare, sources
-cache.SMALLEST = int(sys.argv[2])
+cache.MIN_CAPTURE_BYTES = int(sys.argv[2])
 found = sources([Path(sys.argv[1])])
 with connect() as connection:
     prepare(connection, found.readable)
@@ -611,7 +615,7 @@ def test_what_a_killed_run_has_left_goes_when_it_is_old(capture: Path, folder: P
     for one in (left, fresh):
         one.mkdir(parents=True)
         (one / "made.duckdb").write_bytes(b"half")
-    old = time.time() - cache.LEFT_S - 1
+    old = time.time() - cache.ABANDONED_AFTER_S - 1
     os.utime(left, (old, old))
     sources([capture])
     assert (left.exists(), fresh.exists()) == (False, True)
@@ -628,8 +632,8 @@ def test_what_a_killed_run_has_left_goes_when_it_is_old(capture: Path, folder: P
         ("3K", 3 << 10),
         ("2MiB", 2 << 20),
         (" 1gb ", 1 << 30),
-        ("many", CAP),
-        ("", CAP),
+        ("many", DEFAULT_CACHE_BYTES),
+        ("", DEFAULT_CACHE_BYTES),
     ],
 )
 def test_cap_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch, given: str, bytes_: int) -> None:
@@ -658,12 +662,12 @@ def test_files_in_use_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_clear_tells_what_it_has_freed(capture: Path, folder: Path) -> None:
-    assert cache.clear() == (0, 0, 0)
+    assert cache.delete_all() == (0, 0, 0)
     file = only(sources([capture])).database
     assert file is not None
     (folder / ".making-left").mkdir()
     size = file.stat().st_size
-    assert cache.clear() == (1, size, 0)
+    assert cache.delete_all() == (1, size, 0)
     assert files(folder) == []
 
 
@@ -679,7 +683,7 @@ def test_files_of_others_stay(tmp_path: Path, folder: Path, monkeypatch: pytest.
         sources([recorded(tmp_path / f"{number}.mcpcap", number)])
     ours = {one.name for one in files(folder)} - {"mine.duckdb", "project.duckdb"}
     assert len(ours) == 1
-    assert cache.clear().files == 1
+    assert cache.delete_all().deleted_files == 1
     assert [one.name for one in files(folder)] == ["mine.duckdb", "project.duckdb"]
     assert (folder / "project.duckdb/thesis").exists()
 
@@ -714,7 +718,7 @@ def test_a_file_of_somebody_else_is_not_used(cached: Path) -> None:
     file = only(sources([cached])).database
     assert file is not None
     os.chown(file, 4711, 4711)
-    assert cache.find(cached, only(sources([cached])).id) == file
+    assert cache.find_file(cached, only(sources([cached])).id) == file
     assert file.stat().st_uid == os.getuid()
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from analysis import child_process
 from analysis.store import cache, cache_workers
-from analysis.store.cache_workers import Result, Task, duckdb_memory, fill, processes
+from analysis.store.cache_workers import Result, Task, create_files, duckdb_memory, process_count
 from analysis.store.open import sources
 from tests.analysis.store.capture_writer import CaptureWriter
 from tests.bench.check import repeated
@@ -30,7 +30,7 @@ MEMORY = 2 << 30
 def cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("MCPPROXY_CACHE_SIZE", raising=False)
-    monkeypatch.setattr(cache, "SMALLEST", WORTH)
+    monkeypatch.setattr(cache, "MIN_CAPTURE_BYTES", WORTH)
     return tmp_path / "cache"
 
 
@@ -60,20 +60,20 @@ def frames_in(file: Path | None) -> int:
 def test_each_capture_gets_a_file_with_all_its_rows(captures: list[Path]) -> None:
     told: list[int] = []
     tasks = tasks_of(captures)
-    made = list(fill(tasks, 2, findings=False, keep=[], report=told.append, memory=MEMORY))
+    made = list(create_files(tasks, 2, findings=False, keep=[], report=told.append, memory=MEMORY))
     assert {one.task for one in made} == set(tasks)
     for one in made:
-        assert frames_in(one.file) == frames_in(cache.store(one.task.path, one.task.id))
+        assert frames_in(one.file) == frames_in(cache.create_file(one.task.path, one.task.id))
     assert told[-1] == sum(task.size for task in tasks)
     assert told == sorted(told)
 
 
 def test_what_is_asked_of_many_captures_goes_this_way(captures: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache_workers, "WORTH", WORTH)
-    if processes(tasks_of(captures), MEMORY) < 2:
+    monkeypatch.setattr(cache_workers, "BYTES_PER_PROCESS", WORTH)
+    if process_count(tasks_of(captures), MEMORY) < 2:
         pytest.skip("there is one processor")
     alone = sources(captures[:1]).readable
-    assert processes(tasks_of(captures[:1]), MEMORY) == 0
+    assert process_count(tasks_of(captures[:1]), MEMORY) == 0
     found = sources(captures)
     assert (found.refused, [one.path for one in found.readable]) == ([], captures)
     assert found.readable[0] == alone[0]
@@ -81,19 +81,21 @@ def test_what_is_asked_of_many_captures_goes_this_way(captures: list[Path], monk
 
 
 def test_where_memory_is_short_one_process_has_all_of_it() -> None:
-    tasks = [Task(Path(f"{number}.mcpcap"), f"{number:032x}", 10 * cache_workers.WORTH) for number in range(64)]
+    tasks = [
+        Task(Path(f"{number}.mcpcap"), f"{number:032x}", 10 * cache_workers.BYTES_PER_PROCESS) for number in range(64)
+    ]
     for memory in (64 << 20, 256 << 20, 1 << 30, 8 << 30):
-        count = processes(tasks, memory)
+        count = process_count(tasks, memory)
         assert max(1, count) * duckdb_memory(memory, max(1, count)) <= memory // 2
-        assert count == 0 or duckdb_memory(memory, count) >= cache_workers.SHARE
-    assert processes(tasks, 256 << 20) == 0
+        assert count == 0 or duckdb_memory(memory, count) >= cache_workers.MIN_MEMORY_PER_PROCESS_BYTES
+    assert process_count(tasks, 256 << 20) == 0
 
 
 def test_what_cannot_be_read_is_told_and_holds_nobody_up(captures: list[Path], tmp_path: Path) -> None:
     gone = Task(tmp_path / "gone.mcpcap", "f" * 32, 1 << 20)
     made = {
         one.task: one
-        for one in fill([gone, *tasks_of(captures)], 2, findings=False, keep=[], report=print, memory=MEMORY)
+        for one in create_files([gone, *tasks_of(captures)], 2, findings=False, keep=[], report=print, memory=MEMORY)
     }
     assert made[gone].file is None
     assert len([one for one in made.values() if one.file is not None]) == CAPTURES
@@ -102,7 +104,7 @@ def test_what_cannot_be_read_is_told_and_holds_nobody_up(captures: list[Path], t
 def test_a_worker_that_is_killed_leaves_its_captures_to_others(captures: list[Path]) -> None:
     made: list[Result] = []
     others = children(os.getpid())
-    for one in fill(tasks_of(captures), 2, findings=False, keep=[], report=lambda _read: None, memory=MEMORY):
+    for one in create_files(tasks_of(captures), 2, findings=False, keep=[], report=lambda _read: None, memory=MEMORY):
         made.append(one)
         if len(made) == 1:
             os.kill(next(pid for pid in children(os.getpid()) if pid not in others), signal.SIGKILL)
@@ -111,8 +113,8 @@ def test_a_worker_that_is_killed_leaves_its_captures_to_others(captures: list[Pa
 
 
 def test_all_is_answered_though_every_worker_dies(captures: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache_workers, "WORTH", WORTH)
-    monkeypatch.setattr(child_process, "_BOOT", "import os; os._exit(3)")
+    monkeypatch.setattr(cache_workers, "BYTES_PER_PROCESS", WORTH)
+    monkeypatch.setattr(child_process, "_BOOT_CODE", "import os; os._exit(3)")
     found = sources(captures)
     assert [frames_in(one.database) for one in found.readable] == [2 * (CALLS + number) for number in range(CAPTURES)]
 
@@ -131,8 +133,8 @@ def noisy(*given, **named):
 cache.store = noisy
 cache_workers.main()
 """
-    monkeypatch.setattr(child_process, "_BOOT", noise)
-    made = list(fill(tasks_of(captures), 2, findings=False, keep=[], report=lambda _read: None, memory=MEMORY))
+    monkeypatch.setattr(child_process, "_BOOT_CODE", noise)
+    made = list(create_files(tasks_of(captures), 2, findings=False, keep=[], report=lambda _read: None, memory=MEMORY))
     assert sorted(frames_in(one.file) for one in made) == [2 * (CALLS + number) for number in range(CAPTURES)]
 
 

@@ -19,8 +19,8 @@ from analysis.conversation.fold import Fold
 from analysis.conversation.message import Request, Response, number_text
 from analysis.rules.finding import Finding
 from analysis.store import load as load_module
-from analysis.store.inserts import BATCHES, ROW_BYTES
-from analysis.store.load import Loader, create
+from analysis.store.inserts import BATCHES_PER_TRANSACTION, ROW_BYTES
+from analysis.store.load import Loader, create_tables
 from analysis.store.tables import TABLE_NAMES
 from analysis.store.values import MAX_JSON_DEPTH
 from captures.damage import Damage
@@ -146,8 +146,8 @@ def capture_is_accounted_for(path: Path, connection: duckdb.DuckDBPyConnection) 
     damage = [item for item in items if isinstance(item, Damage) and item.cause != "torn"]
     assert found["damage"] == sum(item.size for item in damage)
     assert found["sessions"] == fold.routing.count
-    assert found["unjudged"] == fold.unjudged
-    assert found["forgotten"] == sum(one.times for one in fold.forgotten) == 0
+    assert found["unjudged"] == fold.unjudged_count
+    assert found["forgotten"] == sum(one.times for one in fold.forgotten_entries) == 0
     assert found["ending"] == fold.ending
     assert found["is_live"] is False
     sessions = rows(connection, "select session, frames, requests from sessions order by session")
@@ -230,7 +230,7 @@ def _one_of_each() -> list[Path]:
 @pytest.mark.parametrize(("name", "error"), [("empty", NotACapture), ("newer-format", NewerFormat)])
 def test_what_is_no_capture_is_refused_and_leaves_no_rows(name: str, error: type[CaptureError]) -> None:
     with duckdb.connect() as connection:
-        create(connection)
+        create_tables(connection)
         with Loader(connection) as loader, pytest.raises(error):
             loader.load(next(path for path in CORPUS if path.stem == name))
         assert not any(everything(connection).values())
@@ -770,7 +770,7 @@ def test_a_capture_of_which_a_part_cannot_be_read_leaves_no_rows(tmp_path: Path)
     path, other = talk.close(), CaptureWriter(tmp_path / "b.mcpcap", "b", number=1)
     other.ask(0, 1, "ping")
     with duckdb.connect() as connection:
-        create(connection)
+        create_tables(connection)
         with Loader(connection) as loader:
             with pytest.raises(NotACapture):
                 loader.load(path)
@@ -782,7 +782,7 @@ def test_progress_of_a_load_ends_at_the_size_of_the_capture() -> None:
     told: list[int] = []
     path = next(path for path in CORPUS if path.stem == "two-segments")
     with duckdb.connect() as connection:
-        create(connection)
+        create_tables(connection)
         with Loader(connection) as loader:
             loader.load(path, progress=told.append)
     assert told[-1] == Capture(path).size
@@ -796,11 +796,11 @@ def test_rows_are_let_go_as_they_come(tmp_path: Path, monkeypatch: pytest.Monkey
         talk.ask(id_, id_, "ping")
     path = talk.close()
     with duckdb.connect() as connection, connection.cursor() as other:
-        create(connection)
+        create_tables(connection)
         with Loader(connection) as loader:
             loader.load(path)
             ((committed,),) = rows(other, "select count(*) from frames")
-            assert 500 - 10 * (BATCHES + 1) < committed < 500
+            assert 500 - 10 * (BATCHES_PER_TRANSACTION + 1) < committed < 500
         assert rows(other, "select count(*) from frames") == [(500,)]
 
 
@@ -811,7 +811,7 @@ def test_what_a_load_knew_goes_with_it(tmp_path: Path) -> None:
         talk.ask(id_, id_, "ping")
     path = talk.close()
     with duckdb.connect() as connection:
-        create(connection)
+        create_tables(connection)
         gc.collect()
         gc.disable()
         try:
@@ -831,7 +831,7 @@ def test_a_connection_is_fit_for_use_after_something_went_wrong(tmp_path: Path) 
         raise ZeroDivisionError
 
     with duckdb.connect() as connection:
-        create(connection)
+        create_tables(connection)
         with pytest.raises(ZeroDivisionError), Loader(connection) as loader:
             loader.load(path, progress=fail)
         with Loader(connection) as loader:

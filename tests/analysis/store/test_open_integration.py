@@ -25,7 +25,7 @@ DEMO = CORPUS / "demo.mcpcap"
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(cache, "SMALLEST", SMALLEST)
+    monkeypatch.setattr(cache, "MIN_CAPTURE_BYTES", SMALLEST)
 
 
 def test_importing_the_package_loads_no_database() -> None:

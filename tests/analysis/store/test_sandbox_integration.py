@@ -28,7 +28,7 @@ from hypothesis import strategies as st
 
 from analysis import child_process
 from analysis.store import cache
-from analysis.store.columns import RENAMED
+from analysis.store.columns import RENAMED_COLUMNS
 from analysis.store.open import Source, sources
 from analysis.store.sandbox import parent
 from analysis.store.sandbox.parent import Limits, Sandbox
@@ -92,7 +92,7 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
         changed.setenv("TMPDIR", str(root / "tmp"))
         changed.setenv("JAIL_SECRET", MARK)
         changed.chdir(root / "here")
-        changed.setattr(cache, "SMALLEST", 0)
+        changed.setattr(cache, "MIN_CAPTURE_BYTES", 0)
         yield Ground(root)
 
 
@@ -113,7 +113,7 @@ def sandbox(ground: Ground, kept: list[Sandbox]) -> Sandbox:
 
 
 def rows(sandbox: Sandbox, sql: str) -> list[tuple[Any, ...]]:
-    return list(sandbox.ask(sql))
+    return list(sandbox.run_query(sql))
 
 
 def kind_of(sandbox: Sandbox, sql: str) -> str:
@@ -373,7 +373,7 @@ def test_settings_and_kernel_hold_without_each_other(
 ) -> None:
     """No file is written, read or loaded with one protection missing; the kernel's alone lets folders be created."""
     without = f"import analysis.store.sandbox.child as c; c.{broken} = lambda *_, **__: None; c.main()"
-    monkeypatch.setattr(child_process, "_BOOT", f"import sys; sys.path[:] = sys.argv[2:]; {without}")
+    monkeypatch.setattr(child_process, "_BOOT_CODE", f"import sys; sys.path[:] = sys.argv[2:]; {without}")
     before = ground.state()
     with Sandbox(ground.found, limits=Limits(timeout_s=DEADLINE_S)) as own:
         for attack in [*WRITES, *DATABASES, *READS, *CODE]:
@@ -465,7 +465,7 @@ def test_endless_sql_is_stopped_in_time_and_the_next_is_answered(
         pid = own.pid
         for runaway in RUNAWAYS:
             with pytest.raises(QueryError, match=r"stopped after 0\.2 s") as caught:
-                for _ in own.ask(runaway, counts_reader=True):
+                for _ in own.run_query(runaway, counts_reader=True):
                     pass
             assert caught.value.kind == "timeout", runaway
         monkeypatch.setattr(own, "_limits", Limits(timeout_s=DEADLINE_S))
@@ -522,7 +522,7 @@ def test_a_large_result_takes_little_memory_on_either_side(ground: Ground, count
         before = _resident(own.pid)
         tracemalloc.start()
         try:
-            got = sum(len(str(text)) for (text,) in own.ask(f"select repeat('x', {each}) from range({count})"))
+            got = sum(len(str(text)) for (text,) in own.run_query(f"select repeat('x', {each}) from range({count})"))
             ours = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
@@ -554,7 +554,7 @@ def test_time_in_which_nobody_takes_rows_is_not_counted(ground: Ground, monkeypa
         monkeypatch.setattr(module, "time", clock)
     with Sandbox(ground.found, limits=Limits(timeout_s=DEADLINE_S)) as own:
         # More than fits into a pipe, so that the child waits, too.
-        answer = iter(own.ask("select i, repeat('x', 1000) from range(500) t(i)"))
+        answer = iter(own.run_query("select i, repeat('x', 1000) from range(500) t(i)"))
         first = next(answer)
         clock.ahead_s += 2 * DEADLINE_S
         assert (first[0], sum(1 for _ in answer)) == (0, 499)
@@ -568,19 +568,19 @@ def test_time_in_which_a_program_takes_rows_is_counted_where_it_says_so(
         monkeypatch.setattr(module, "time", clock)
     monkeypatch.setattr(parent, "GRACE_S", DEADLINE_S)
     with Sandbox(ground.found, limits=Limits(timeout_s=DEADLINE_S)) as own:
-        answer = iter(own.ask("select i, repeat('x', 1000) from range(5000) t(i)", counts_reader=True))
+        answer = iter(own.run_query("select i, repeat('x', 1000) from range(5000) t(i)", counts_reader=True))
         next(answer)
         clock.ahead_s += 2 * DEADLINE_S
         with pytest.raises(QueryError, match=f"stopped after {DEADLINE_S:g} s"):
             list(answer)
-        assert list(own.ask("select 1")) == [(1,)]
+        assert list(own.run_query("select 1")) == [(1,)]
 
 
 def test_closing_the_answer_stops_the_query(sandbox: Sandbox) -> None:
-    answer = sandbox.ask("from range(1000000000000)")
+    answer = sandbox.run_query("from range(1000000000000)")
     assert next(iter(answer)) == (0,)
     pid = sandbox.pid
-    other = sandbox.ask("from range(10000, 20000)")
+    other = sandbox.run_query("from range(10000, 20000)")
     # The rest of the first answer is discarded, and takes no rows of the second.
     assert sum(1 for _ in answer) < 10_000
     assert list(other) == [(number,) for number in range(10_000, 20_000)]
@@ -629,7 +629,7 @@ def test_a_capture_that_is_gone_is_told_and_the_others_are_asked(ground: Ground,
 
 def test_a_sandbox_that_cannot_be_set_up_says_why(monkeypatch: pytest.MonkeyPatch, ground: Ground) -> None:
     broken = "import analysis.store.sandbox.child as c; c._lock = lambda _: 1 / 0; c.main()"
-    monkeypatch.setattr(child_process, "_BOOT", f"import sys; sys.path[:] = sys.argv[2:]; {broken}")
+    monkeypatch.setattr(child_process, "_BOOT_CODE", f"import sys; sys.path[:] = sys.argv[2:]; {broken}")
     with pytest.raises(QueryError, match="division by zero"):
         Sandbox(ground.found)
 
@@ -676,7 +676,7 @@ VALUES: list[tuple[str, str, object]] = [
 
 def test_values_keep_type_and_all_digits(sandbox: Sandbox) -> None:
     for expression, type_, value in VALUES:
-        answer = sandbox.ask(f"select {expression} as a, 1 as b")
+        answer = sandbox.run_query(f"select {expression} as a, 1 as b")
         assert answer.columns == [Column("a", type_), Column("b", "INTEGER")], expression
         assert [(type(row[0]), *row) for row in answer] == [(type(value), value, 1)], expression
 
@@ -734,7 +734,7 @@ def test_statements_of_every_form(sandbox: Sandbox) -> None:
 
 def test_statements_that_are_no_select_answer_too(sandbox: Sandbox) -> None:
     for sql in ("explain select 1", "describe frames", "show tables", "summarize captures", "pragma version"):
-        answer = sandbox.ask(sql)
+        answer = sandbox.run_query(sql)
         assert answer.columns, sql
         assert list(answer), sql
 
@@ -808,7 +808,7 @@ NEVER = [
 
 
 def test_a_former_name_is_told_with_the_present_one(sandbox: Sandbox) -> None:
-    assert {(table, old): new for _, old, table, new in FORMER} == RENAMED
+    assert {(table, old): new for _, old, table, new in FORMER} == RENAMED_COLUMNS
     for sql, old, table, new in FORMER:
         with pytest.raises(QueryError) as caught:
             rows(sandbox, sql)
@@ -826,7 +826,7 @@ def test_an_error_shows_the_place_in_what_was_typed(sandbox: Sandbox) -> None:
 
 def test_an_error_in_the_middle_of_an_answer_is_raised_there(sandbox: Sandbox) -> None:
     answer = iter(
-        sandbox.ask("select case when i = 50000 then error('boom') else i::varchar end from range(100000) t(i)")
+        sandbox.run_query("select case when i = 50000 then error('boom') else i::varchar end from range(100000) t(i)")
     )
     with pytest.raises(QueryError, match="boom"):
         for _ in answer:
@@ -868,7 +868,7 @@ os.read(0, 1)
 
 def test_a_child_that_lies_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     for lie, code in LIES.items():
-        monkeypatch.setattr(child_process, "_BOOT", LIAR % code)
+        monkeypatch.setattr(child_process, "_BOOT_CODE", LIAR % code)
         with Sandbox([]) as own:
             with pytest.raises(QueryError) as caught:
                 rows(own, "select 1")
@@ -884,11 +884,11 @@ os.kill(os.getpid(), signal.SIGSTOP)
 
 
 def test_a_child_that_does_not_listen_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(child_process, "_BOOT", STOPPED)
+    monkeypatch.setattr(child_process, "_BOOT_CODE", STOPPED)
     monkeypatch.setattr(parent, "GRACE_S", 0.1)
     with Sandbox([], limits=Limits(timeout_s=0.1)) as own:
         with pytest.raises(QueryError, match=r"stopped after 0\.1 s") as caught:
-            own.ask("select '" + "x" * (1 << 20) + "'")
+            own.run_query("select '" + "x" * (1 << 20) + "'")
         assert caught.value.kind == "timeout"
         assert not own.is_alive
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.conversation.call import ENDLESS
+from analysis.conversation.call import ENDLESS_METHODS
 from captures.identity import path_id
 from tests.analysis.store.capture_writer import CaptureWriter
 from tests.analysis.store.test_views_integration import CORPUS, Base, loaded
@@ -97,7 +97,7 @@ def test_a_call_that_is_cancelled_is_open_until_then(one: CaptureWriter) -> None
     assert (found["server_ms"], found["unanswered"]) == (10 + 200, 0)
 
 
-@pytest.mark.parametrize("method", sorted(ENDLESS))
+@pytest.mark.parametrize("method", sorted(ENDLESS_METHODS))
 def test_a_request_that_only_listens_keeps_nobody_busy(one: CaptureWriter, method: str) -> None:
     one.ask(100, 1, method)
     path = one.close(1000)

@@ -117,7 +117,7 @@ class Told:
         self.calls = []
         for session, request in asked:
             call = ended.get(request) or left.get(request)
-            outcome = str(call.outcome) if call else "failed" if request.id.pairs else "unanswered"
+            outcome = str(call.outcome) if call else "failed" if request.id.is_answerable else "unanswered"
             self.calls.append(Asked(request, session, outcome, call))
 
     def _take(self, context: MessageContext, asked: list[tuple[int, Request]], ended: dict[Request, Call]) -> None:

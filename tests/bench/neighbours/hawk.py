@@ -12,7 +12,7 @@ from orjson import loads
 
 from captures.frame import Frame
 from mcpproxy.importers.case import Case
-from mcpproxy.wire.http1 import Head
+from mcpproxy.wire.http1 import RequestHead
 from mcpproxy.wire.response import ResponseHead
 from tests.bench.neighbours.shown import Found, Message, Row
 
@@ -77,7 +77,7 @@ class _Http:
 
     def __init__(self, case: Case, sessions: Any) -> None:
         self._sessions = sessions
-        self._requests = {step.exchange: step.head for step in case.steps if isinstance(step.head, Head)}
+        self._requests = {step.exchange: step.head for step in case.steps if isinstance(step.head, RequestHead)}
         self._responses = {step.exchange: step.head for step in case.steps if isinstance(step.head, ResponseHead)}
         self._known: dict[int | None, str | None] = {}
 
@@ -104,5 +104,5 @@ class _Http:
         return session, None
 
 
-def _headers(head: Head | ResponseHead | None) -> dict[str, str]:
+def _headers(head: RequestHead | ResponseHead | None) -> dict[str, str]:
     return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in (head.headers if head else ())}

@@ -12,10 +12,10 @@ from analysis.checking.baseline import Baseline
 from analysis.filter import parse
 from captures.errors import CaptureError
 from mcpproxy.check_run import examine, worker_pool
-from mcpproxy.check_run.examine import CheckOptions, examined
-from mcpproxy.check_run.parallel_rules import examined_in_shares
+from mcpproxy.check_run.examine import CheckOptions, examine_capture
+from mcpproxy.check_run.parallel_rules import examine_in_shares
 from mcpproxy.check_run.result import CheckProgress, Event, LocatedFinding
-from mcpproxy.check_run.worker_pool import examined_all
+from mcpproxy.check_run.worker_pool import examine_captures
 from tests.harness import ROOT, children
 
 DEMO = ROOT / "tests/corpus/captures/demo.mcpcap"
@@ -33,12 +33,14 @@ def all_of(events: Iterable[Event]) -> list[Event | str]:
 
 def by_capture(captures: list[Path], wanted: CheckOptions, count: int) -> list[tuple[Path, list[Event | str]]]:
     """Returns the events of each capture, examined by `count` processes."""
-    return [(path, all_of(events)) for path, events in examined_all(captures, wanted, count)]
+    return [(path, all_of(events)) for path, events in examine_captures(captures, wanted, count)]
 
 
 def baseline() -> Baseline:
     """Returns a baseline of all findings in the demo."""
-    return Baseline(found.fingerprint for found in examined(DEMO, CheckOptions()) if isinstance(found, LocatedFinding))
+    return Baseline(
+        found.fingerprint for found in examine_capture(DEMO, CheckOptions()) if isinstance(found, LocatedFinding)
+    )
 
 
 def they_find_the_same_in_the_same_order(*captures: Path) -> None:
@@ -67,7 +69,7 @@ def a_worker_that_is_killed_costs_no_finding(*captures: Path) -> None:
     """Kill some workers at the start, and some when there is nothing left to do."""
     alone, others = by_capture([*captures], CheckOptions(), 0), children(os.getpid())
     found: list[tuple[Path, list[Event | str]]] = []
-    for path, events in examined_all(captures, CheckOptions(), 3):
+    for path, events in examine_captures(captures, CheckOptions(), 3):
         workers_left = [pid for pid in children(os.getpid()) if pid not in others]
         for worker in workers_left[:1] if len(found) in (0, 1, len(captures) - 2) else ():
             os.kill(worker, signal.SIGKILL)
@@ -77,8 +79,8 @@ def a_worker_that_is_killed_costs_no_finding(*captures: Path) -> None:
 
 def no_finding_comes_twice_if_its_worker_dies_half_way(many: Path) -> None:
     """Kill all workers after the first ten findings of each of two captures."""
-    alone, others = all_of(examined(many, CheckOptions())), children(os.getpid())
-    for _, events in examined_all([many, many], CheckOptions(), 2):
+    alone, others = all_of(examine_capture(many, CheckOptions())), children(os.getpid())
+    for _, events in examine_captures([many, many], CheckOptions(), 2):
         found: list[Event | str] = [next(events) for _ in range(10)]
         for worker in children(os.getpid()):
             if worker not in others:
@@ -89,7 +91,7 @@ def no_finding_comes_twice_if_its_worker_dies_half_way(many: Path) -> None:
 def a_capture_that_grows_is_examined_up_to_its_end(growing: Path) -> None:
     """Examine a growing capture twice, with two workers."""
     first, second = by_capture([growing, growing], CheckOptions(), 2)
-    assert first == second == (growing, all_of(examined(growing, CheckOptions())))
+    assert first == second == (growing, all_of(examine_capture(growing, CheckOptions())))
 
 
 def the_places_of_findings_rise_with_the_frames(path: Path) -> None:
@@ -105,7 +107,7 @@ def the_places_of_findings_rise_with_the_frames(path: Path) -> None:
 
 def in_shares(path: Path, wanted: CheckOptions, count: int) -> list[Event | str]:
     """Returns the events of a capture whose rules are shared out to `count` processes."""
-    return all_of(examined_in_shares(path, wanted, count))
+    return all_of(examine_in_shares(path, wanted, count))
 
 
 def shares_yield_the_events_of_one_process(*captures: Path) -> None:
@@ -116,22 +118,22 @@ def shares_yield_the_events_of_one_process(*captures: Path) -> None:
             number % 3
         ]
         count = 2 + number % 2
-        assert in_shares(path, wanted, count) == all_of(examined(path, wanted)), (path, count)
+        assert in_shares(path, wanted, count) == all_of(examine_capture(path, wanted)), (path, count)
 
 
 def a_share_says_how_far_it_is(large: Path) -> None:
     """Progress is reported once, although each of the two workers reports it."""
-    examine.REACHED_EVERY = 256  # type: ignore[misc] # so do the workers, which are forks
+    examine.PROGRESS_INTERVAL_ITEMS = 256  # type: ignore[misc] # so do the workers, which are forks
     events = in_shares(large, CheckOptions(), 2)
     assert [type(event) for event in events].count(CheckProgress) == 1
-    assert events == all_of(examined(large, CheckOptions()))
+    assert events == all_of(examine_capture(large, CheckOptions()))
 
 
 def a_share_whose_worker_is_killed_costs_no_finding(many: Path) -> None:
     """Kill the worker of each share in turn."""
-    alone, others = all_of(examined(many, CheckOptions())), children(os.getpid())
+    alone, others = all_of(examine_capture(many, CheckOptions())), children(os.getpid())
     for victim in (0, 1):
-        events: Iterator[Event] = examined_in_shares(many, CheckOptions(), 2)
+        events: Iterator[Event] = examine_in_shares(many, CheckOptions(), 2)
         found: list[Event | str] = [next(events) for _ in range(10)]
         os.kill([pid for pid in children(os.getpid()) if pid not in others][victim], signal.SIGKILL)
         assert found + all_of(events) == alone

@@ -7,7 +7,7 @@ from analysis.conversation.fold import Fold
 from analysis.filter import Filter, parse
 from captures.frames import FrameAssembler
 from captures.reader import Capture
-from mcpproxy.check_run.examine import CheckOptions, examined
+from mcpproxy.check_run.examine import CheckOptions, examine_capture
 from mcpproxy.check_run.result import LocatedFinding
 from tests.analysis.talk import unanswered
 from tests.analysis.traces import CORPUS, read
@@ -25,7 +25,7 @@ def failed_requests(path: Path) -> set[int]:
 
 
 def found(path: Path, only: Filter | None) -> set[tuple[str, int]]:
-    events = examined(path, CheckOptions(only=only))
+    events = examine_capture(path, CheckOptions(only=only))
     return {(one.finding.rule, one.finding.frame) for one in events if isinstance(one, LocatedFinding)}
 
 

@@ -9,10 +9,10 @@ from hypothesis import given
 
 from analysis.checking.profile import Costs
 from mcpproxy.check_run import parallel_rules, worker_pool
-from mcpproxy.check_run.encoding import decoded, encoded, is_last
+from mcpproxy.check_run.encoding import decode_event, encode_event, is_last
 from mcpproxy.check_run.examine import CheckOptions
 from mcpproxy.check_run.result import LocatedFinding
-from mcpproxy.check_run.worker_pool import processes
+from mcpproxy.check_run.worker_pool import process_count
 from tests.harness import ROOT
 from tests.mcpproxy.report.findings import anything
 
@@ -21,8 +21,8 @@ DEMO = ROOT / "tests/corpus/captures/demo.mcpcap"
 
 @given(anything)
 def test_what_was_found_survives_the_way(found: LocatedFinding) -> None:
-    message = encoded(7, found)
-    assert (decoded(message), is_last(message)) == ((7, found), False)
+    message = encode_event(7, found)
+    assert (decode_event(message), is_last(message)) == ((7, found), False)
 
 
 def test_small_captures_and_a_single_one_are_left_to_one_process(
@@ -31,12 +31,12 @@ def test_small_captures_and_a_single_one_are_left_to_one_process(
     large = tmp_path / "large.mcpcap"
     large.write_bytes(bytes(2 * worker_pool.WORTH))
     monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: range(4), raising=False)
-    assert processes([DEMO] * 10, CheckOptions()) == 0
-    assert processes([large], CheckOptions()) == 0
-    assert processes([large, tmp_path / "missing.mcpcap"], CheckOptions()) == 2
-    assert processes([large] * 9, CheckOptions()) == 4
+    assert process_count([DEMO] * 10, CheckOptions()) == 0
+    assert process_count([large], CheckOptions()) == 0
+    assert process_count([large, tmp_path / "missing.mcpcap"], CheckOptions()) == 2
+    assert process_count([large] * 9, CheckOptions()) == 4
     monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: range(1), raising=False)
-    assert processes([large] * 9, CheckOptions()) == 0
+    assert process_count([large] * 9, CheckOptions()) == 0
 
 
 def test_a_large_closed_capture_is_shared_out_if_most_rules_run(
@@ -45,13 +45,13 @@ def test_a_large_closed_capture_is_shared_out_if_most_rules_run(
     large = tmp_path / "large.mcpcap"
     large.write_bytes(DEMO.read_bytes())
     monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: range(8), raising=False)
-    assert processes([large], CheckOptions()) == 0
+    assert process_count([large], CheckOptions()) == 0
     monkeypatch.setattr(parallel_rules, "WORTH", large.stat().st_size)
-    assert processes([large], CheckOptions()) == 4
-    assert processes([large], CheckOptions(costs=Costs())) == 0
-    assert processes([large], CheckOptions(lambda rule: rule.startswith("id/"))) == 0
+    assert process_count([large], CheckOptions()) == 4
+    assert process_count([large], CheckOptions(costs=Costs())) == 0
+    assert process_count([large], CheckOptions(lambda rule: rule.startswith("id/"))) == 0
     with large.open("rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)  # as its recorder does
-        assert processes([large], CheckOptions()) == 0
+        assert process_count([large], CheckOptions()) == 0
     monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: range(1), raising=False)
-    assert processes([large], CheckOptions()) == 0
+    assert process_count([large], CheckOptions()) == 0

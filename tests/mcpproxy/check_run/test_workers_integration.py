@@ -10,8 +10,8 @@ import pytest
 from analysis import child_process
 from captures.errors import CaptureError
 from captures.reader import Capture
-from mcpproxy.check_run.encoding import decoded, encoded, is_last
-from mcpproxy.check_run.examine import CheckOptions, examined
+from mcpproxy.check_run.encoding import decode_event, encode_event, is_last
+from mcpproxy.check_run.examine import CheckOptions, examine_capture
 from mcpproxy.check_run.result import CheckOutcome
 from tests.analysis.traces import CORPUS, read
 from tests.bench.check import repeated
@@ -60,9 +60,9 @@ def hold(check: Callable[..., None], *captures: Path) -> None:
 
 def test_every_event_survives_the_way(captures: list[Path]) -> None:
     for path in captures:
-        for event in all_of(examined(path, CheckOptions())):
-            message = encoded(7, CaptureError(event) if isinstance(event, str) else event)
-            _, back = decoded(message)
+        for event in all_of(examine_capture(path, CheckOptions())):
+            message = encode_event(7, CaptureError(event) if isinstance(event, str) else event)
+            _, back = decode_event(message)
             assert (str(back) if isinstance(back, CaptureError) else back) == event
             assert is_last(message) == isinstance(event, CheckOutcome | str)
 
@@ -85,9 +85,9 @@ def test_no_finding_comes_twice_if_its_worker_dies_half_way(many: Path) -> None:
 
 def test_all_is_found_though_no_worker_starts(captures: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     alone = by_capture(captures[:5], CheckOptions(), 0)
-    monkeypatch.setattr(child_process, "_BOOT", "import os; os._exit(3)")
+    monkeypatch.setattr(child_process, "_BOOT_CODE", "import os; os._exit(3)")
     assert by_capture(captures[:5], CheckOptions(), 2) == alone
-    assert in_shares(DEMO, CheckOptions(), 2) == all_of(examined(DEMO, CheckOptions()))
+    assert in_shares(DEMO, CheckOptions(), 2) == all_of(examine_capture(DEMO, CheckOptions()))
 
 
 def test_the_workers_end_when_their_parent_is_killed_or_has_enough(tmp_path: Path) -> None:

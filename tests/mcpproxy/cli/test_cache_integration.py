@@ -134,9 +134,9 @@ def test_a_damaged_file_changes_no_answer(capture: Path, tmp_path: Path, questio
 def test_damage_that_comes_to_light_between_two_questions(capture: Path) -> None:
     said: list[str] = []
     with SqlSession([capture], Limits(), hear=said.append) as session:
-        assert list(session.ask("select 1")) == [(1,)]
+        assert list(session.run_query("select 1")) == [(1,)]
         spoil_rows(file_of(capture))
-        assert len(list(session.ask(EVERY_ROW))) == 2 * CALLS
+        assert len(list(session.run_query(EVERY_ROW))) == 2 * CALLS
     assert said == []
 
 

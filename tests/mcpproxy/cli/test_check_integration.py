@@ -558,7 +558,7 @@ sys.exit(main())
 )
 def test_several_captures_are_reported_in_order(tmp_path: Path, forms: tuple[str, ...]) -> None:
     names = [large(tmp_path / f"{number}.mcpcap", number) for number in range(4)]
-    assert worker_pool.processes(names, CheckOptions()) in (0, min(4, os.cpu_count() or 1))
+    assert worker_pool.process_count(names, CheckOptions()) in (0, min(4, os.cpu_count() or 1))
     missing = tmp_path / "none.mcpcap"
     missing.write_bytes(b"no capture\n")
     for form in forms:
@@ -577,7 +577,7 @@ def test_one_large_capture_is_reported_as_by_one_process(
 ) -> None:
     name = large(tmp_path / "large.mcpcap", 1, -(-size // worker_pool.WORTH))
     monkeypatch.setattr(parallel_rules, "WORTH", size)
-    if not worker_pool.processes([name], CheckOptions()):
+    if not worker_pool.process_count([name], CheckOptions()):
         pytest.skip("there is one processor")
     for form in ("text", "json"):
         words = ("check", "--format", form, name)
@@ -607,7 +607,7 @@ def test_ctrl_c_ends_every_process_at_once(tmp_path: Path, count: int, monkeypat
     names = [twisted(tmp_path / f"{number}.mcpcap", 1) for number in range(count)]
     for module in (worker_pool, parallel_rules):
         monkeypatch.setattr(module, "WORTH", 1)
-    expected = worker_pool.processes(names, CheckOptions())
+    expected = worker_pool.process_count(names, CheckOptions())
     if not expected:
         pytest.skip("there is one processor")
     with started("check", "--json", *names, code=BUSY_FOR_EVER) as process:
@@ -627,7 +627,7 @@ def test_ctrl_c_ends_every_process_at_once(tmp_path: Path, count: int, monkeypat
 
 def found_in(path: Path) -> list[LocatedFinding]:
     examination = CaptureCheck(path, CheckOptions(lambda rule: rule == "id/type-changed"))
-    return [one for _, found in examination.to_end() for one in found]
+    return [one for _, found in examination.examine_to_end() for one in found]
 
 
 def line_at(one: LocatedFinding) -> Any:
@@ -862,9 +862,9 @@ def test_a_rule_that_fails_is_told_and_hides_nothing(capture: Path, monkeypatch:
 
     monkeypatch.setattr(UnknownResponse, "on_response", fail)
     examination = CaptureCheck(capture, CheckOptions(lambda rule: rule.startswith("id/")))
-    found = [one for _, several in examination.to_end() for one in several]
+    found = [one for _, several in examination.examine_to_end() for one in several]
     assert [one.finding.rule for one in found] == ["id/type-changed"] * 3
-    assert dict(examination.ended.faults) == {"id/unknown-response": "KeyError: 'a bug'"}
+    assert dict(examination.outcome.faults) == {"id/unknown-response": "KeyError: 'a bug'"}
 
 
 SESSION: list[tuple[Direction, bytes]] = [

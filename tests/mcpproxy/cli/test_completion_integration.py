@@ -147,11 +147,11 @@ def test_script_knows_every_command_and_every_option(shell: str) -> None:
 
 
 def test_grammar_of_run_is_what_run_accepts() -> None:
-    from mcpproxy.cli.run import Options
+    from mcpproxy.cli.run import RunOptions
 
     run = next(command for command in grammars() if command.name == "run")
     taking = {option.names[0] for option in run.options if option.values != "none"}
-    assert taking == {*Options(["--", "true"]).values, "--keep-path"}
+    assert taking == {*RunOptions(["--", "true"]).values, "--keep-path"}
     assert {name for option in run.options for name in option.names} - taking == {"--summary", "-h", "--help"}
 
 

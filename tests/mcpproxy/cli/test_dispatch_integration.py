@@ -16,7 +16,7 @@ from captures.paths import cache_directory
 from mcpproxy import __version__
 from mcpproxy.cli import COMMANDS
 from mcpproxy.cli.command_line import grammars
-from mcpproxy.cli.other_words import SERVED_BY
+from mcpproxy.cli.other_words import ADVICE_FOR_WORD
 from tests.captures.samples import header, lines
 from tests.harness import DEADLINE_S, ROOT
 from tests.mcpproxy.cli.typed import cold, mcpproxy, started
@@ -107,7 +107,7 @@ def test_a_word_of_another_tool_leads_to_the_command_that_serves() -> None:
 
 def test_words_of_other_tools_are_no_commands_and_lead_to_what_exists() -> None:
     known = {command.name: {name for option in command.options for name in option.names} for command in grammars()}
-    for word, advice in SERVED_BY.items():
+    for word, advice in ADVICE_FOR_WORD.items():
         assert word not in {*COMMANDS, "help"}
         named = re.findall(r"mcpproxy ((?:--)?[a-z]+)((?: --[a-z-]+)*)", advice)
         assert named, word

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from analysis.filter import parse
-from mcpproxy.cli.export import _format_of, _named_as_format, _unclear, parser
+from mcpproxy.cli.export import _ambiguous_output_error, _format_name_error, _format_of, parser
 
 MEANT = {
     "a.har": "har",
@@ -27,7 +27,7 @@ def format_of(name: str, *words: str) -> tuple[str, str | None]:
     options = parser().parse_args(words)
     options.format = _format_of(options)
     options.output = options.output or options.capture[0]
-    return options.format, _unclear(options)
+    return options.format, _ambiguous_output_error(options)
 
 
 def test_the_ending_of_the_name_chooses_the_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,9 +50,9 @@ def test_a_name_like_that_of_another_file_needs_a_format() -> None:
 def test_the_name_of_a_format_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name, form in (("har", "har"), ("perfeto", "perfetto"), ("CSV", "csv")):
-        assert f"--format {form} -o OUT" in (_named_as_format(name) or ""), name
+        assert f"--format {form} -o OUT" in (_format_name_error(name) or ""), name
     Path("otlp").mkdir()
-    assert [name for name in ("otlp", "har/", "market", "out") if _named_as_format(name)] == []
+    assert [name for name in ("otlp", "har/", "market", "out") if _format_name_error(name)] == []
 
 
 def test_the_filter_in_the_help_is_one() -> None:

@@ -15,7 +15,7 @@ import duckdb
 import pytest
 
 from mcpproxy.cli import export
-from mcpproxy.cli.diagnostics import guarded
+from mcpproxy.cli.diagnostics import run_guarded
 from tests.analysis.store.capture_writer import CaptureWriter
 from tests.harness import DEADLINE_S, Place, peer, wait_until
 from tests.mcpproxy.cli.typed import complaints, mcpproxy, on_terminal
@@ -230,7 +230,7 @@ def test_every_capture_of_the_corpus_is_exported_or_told(form: str, tmp_path: Pa
     for capture in CORPUS.glob("*.mcpcap"):
         out = tmp_path / capture.stem
         with redirect_stdout(io.StringIO()) as printed, redirect_stderr(io.StringIO()) as complained:
-            code = guarded(export.run, ["--format", form, "-o", str(out), str(capture)], "export")
+            code = run_guarded(export.run, ["--format", form, "-o", str(out), str(capture)], "export")
         assert code in (0, 2), complained.getvalue()
         assert "Traceback" not in complained.getvalue()
         assert out.exists() == bool(printed.getvalue())

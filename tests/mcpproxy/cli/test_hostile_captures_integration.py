@@ -14,7 +14,7 @@ from zlib import crc32
 
 import pytest
 
-from mcpproxy.cli.diagnostics import guarded
+from mcpproxy.cli.diagnostics import run_guarded
 from tests.captures.samples import every_type
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
 from tests.mcpproxy.tui.stage import captured
@@ -129,7 +129,7 @@ def test_commands_end_cleanly_on_any_capture(tmp_path: Path, monkeypatch: pytest
         output = io.StringIO()
         with contextlib.redirect_stdout(output):
             given = {"query": ["from frames"], "export": [str(tmp_path / f"out-{'-'.join(options)}")]}.get(name, [])
-            code = guarded(import_module(f"mcpproxy.cli.{name}").run, [*options, *given, str(capture)], name)
+            code = run_guarded(import_module(f"mcpproxy.cli.{name}").run, [*options, *given, str(capture)], name)
         assert code in (0, 2, 3), command
         printed = output.getvalue()
         assert printed.encode() or code == 2

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from mcpproxy.clients.wrapper import PASSES
+from mcpproxy.clients.wrapper import KEEP_SERVING_OPTION
 from tests.harness import DEADLINE_S, wait_until
 from tests.mcpproxy.cli.typed import mcpproxy, on_terminal, started
 
@@ -58,8 +58,8 @@ def test_what_an_earlier_install_wrote_is_brought_up_to_date(home: Path) -> None
     before = contents(home)
     run(home, "install", "--all")
     for name, old in contents(home).items():  # as it was written before that option existed
-        (home / name).write_bytes(re.sub(rb'"%b",\s*' % PASSES.encode(), b"", old))
-    assert PASSES.encode() not in contents(home)[".claude.json"]
+        (home / name).write_bytes(re.sub(rb'"%b",\s*' % KEEP_SERVING_OPTION.encode(), b"", old))
+    assert KEEP_SERVING_OPTION.encode() not in contents(home)[".claude.json"]
     by_hand = {"mine": entry("mcpproxy", "run", "--name", "mine", "--", *SERVER)}
     (home / ".cursor/mcp.json").write_text(json.dumps({"mcpServers": by_hand}))
     mine = contents(home)[".cursor/mcp.json"]
@@ -67,7 +67,7 @@ def test_what_an_earlier_install_wrote_is_brought_up_to_date(home: Path) -> None
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"routed again, with new options" in done.stdout
     words = json.loads((home / ".claude.json").read_text())["mcpServers"]["files"]
-    assert words["args"] == ["run", PASSES, "--name", "files", "--", *SERVER]
+    assert words["args"] == ["run", KEEP_SERVING_OPTION, "--name", "files", "--", *SERVER]
     assert contents(home)[".cursor/mcp.json"] == mine, "words that install did not write were changed"
     run(home, "uninstall", "--all")
     assert contents(home)[".claude.json"] == before[".claude.json"]
@@ -81,7 +81,7 @@ def test_install_and_uninstall_leave_every_file_as_it_was(home: Path) -> None:
     assert all(len(line) <= 80 for line in done.stdout.decode().splitlines())
     words = json.loads((home / ".claude.json").read_text())["mcpServers"]["files"]
     assert os.path.isabs(words["command"])
-    assert words["args"] == ["run", "--name", "files", PASSES, "--", *SERVER]
+    assert words["args"] == ["run", "--name", "files", KEEP_SERVING_OPTION, "--", *SERVER]
     assert contents(home)["project/.mcp.json"] == before["project/.mcp.json"]
     middle = contents(home)
     again = run(home, "install", "--all", "--json")

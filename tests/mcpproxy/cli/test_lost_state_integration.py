@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mcpproxy.clients.wrapper import PASSES
+from mcpproxy.clients.wrapper import KEEP_SERVING_OPTION
 from tests.mcpproxy.cli.test_install_integration import http_server
 from tests.mcpproxy.cli.typed import mcpproxy, started
 
@@ -162,8 +162,10 @@ def test_entries_of_an_earlier_version_are_recognised_by_its_records(home: Path)
             del written["routed"]
         path.write_text(json.dumps(stored))
     text = (home / ".cursor/mcp.json").read_text()
-    (home / ".cursor/mcp.json").write_text(text.replace(f'"{PASSES}", ', "").replace(f'"{PASSES}",', ""))
-    assert PASSES not in (home / ".cursor/mcp.json").read_text()
+    (home / ".cursor/mcp.json").write_text(
+        text.replace(f'"{KEEP_SERVING_OPTION}", ', "").replace(f'"{KEEP_SERVING_OPTION}",', "")
+    )
+    assert KEEP_SERVING_OPTION not in (home / ".cursor/mcp.json").read_text()
     assert run(home, "uninstall", "--all").returncode == 0
     assert servers(home)["files"] == {"command": SERVER[0], "args": SERVER[1:]}
 

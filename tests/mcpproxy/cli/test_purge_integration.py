@@ -15,8 +15,8 @@ import pytest
 from captures.file import CaptureFile, create_directory
 from captures.record import members
 from mcpproxy.history import remember_filter
-from mcpproxy.tui.copies.clipboard import write_copied
-from mcpproxy.tui.layout_state import keep_theme
+from mcpproxy.tui.copies.clipboard import write_copy
+from mcpproxy.tui.layout_state import save_theme
 from tests.captures.samples import header, lines
 from tests.harness import DEADLINE_S
 from tests.mcpproxy.cli.typed import mcpproxy, on_terminal, started
@@ -75,8 +75,8 @@ def home(used: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME"):
         monkeypatch.delenv(name, raising=False)
     remember_filter("traffic", "id:1")
-    keep_theme("nord")
-    write_copied("a secret")
+    save_theme("nord")
+    write_copy("a secret")
     yield home
     shutil.rmtree(home)
     kept.rename(home)

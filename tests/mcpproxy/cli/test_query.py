@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpproxy.cli.query import _sql, parser
+from mcpproxy.cli.query import _read_sql, parser
 from mcpproxy.history import history_path
-from mcpproxy.sql.statements import in_one_line, is_whole
+from mcpproxy.sql.statements import in_one_line, is_complete
 
 ASKED = "select count(*) as n\nfrom frames -- all of them\n;\n"
 SOURCES: list[tuple[list[str], str, list[str]]] = [
@@ -38,7 +38,7 @@ def test_sql_comes_from_an_argument_a_file_or_a_pipe(tmp_path: Path, monkeypatch
     for arguments, stdin, captures in SOURCES:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
         options = parser().parse_intermixed_args(arguments)
-        found = _sql(options)
+        found = _read_sql(options)
         assert found is not None, arguments
         assert (found.removeprefix("-- how many = all\n"), options.capture) == (ASKED, captures), arguments
 
@@ -88,7 +88,7 @@ STATEMENTS = [
 
 def test_a_statement_ends_at_its_own_semicolon() -> None:
     for text, whole in STATEMENTS:
-        assert is_whole(text) is whole, text
+        assert is_complete(text) is whole, text
 
 
 PASTED = 15_000
@@ -108,7 +108,7 @@ def test_a_hostile_paste_is_judged_at_once() -> None:
         many = piece * (PASTED // len(piece))
         began_s = time.process_time()
         for text in (f"select {many};", f"'{many};", f"/*{many};", f"$a${many};", f"E'{many};", f"$é{many};"):
-            is_whole(text)
+            is_complete(text)
             in_one_line(text)
         assert time.process_time() - began_s < MOST_S, piece
 
@@ -127,7 +127,7 @@ def test_what_is_unfinished_is_so_to_duckdb(text: str) -> None:
         said = str(error)
     # DuckDB may stop at an earlier mistake, before it reaches the end.
     if not said or "unterminated" in said:
-        assert is_whole(f"{text}\n;") == (not said)
+        assert is_complete(f"{text}\n;") == (not said)
 
 
 def test_history_lies_where_state_belongs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from captures.record import members
-from mcpproxy.cli.evidence import PROOFS, SHOWN
+from mcpproxy.cli.evidence import MAX_SHOWN_FINDINGS, MAX_SHOWN_PROOFS
 from mcpproxy.sanitise import sanitise
 from tests.captures.samples import frame, header, lines
 from tests.mcpproxy.cli.typed import mcpproxy, on_terminal
@@ -56,14 +56,14 @@ def test_of_many_messages_that_prove_a_finding_the_first_are_shown(tmp_path: Pat
     ended = ("process", members(event="ended", pid=1, status=1))
     path.write_bytes(b"".join(lines([("header", header()), *asked, ended])))
     (one,) = rows(mcpproxy("rule", "--json", "shutdown/server-died", "--in", path).stdout)[0]["findings"]
-    assert len(one["related"]) > PROOFS
+    assert len(one["related"]) > MAX_SHOWN_PROOFS
     shown = mcpproxy("rule", "shutdown/server-died", "--in", path).stdout.decode()
-    assert shown.count("\n    frame ") == PROOFS
+    assert shown.count("\n    frame ") == MAX_SHOWN_PROOFS
 
 
 def test_only_the_first_few_are_shown_and_the_rest_is_counted(tmp_path: Path) -> None:
-    text = below(mcpproxy("rule", RULE, "--in", twisted(tmp_path / "a.mcpcap", SHOWN + 1204)).stdout)
-    assert sum(line.startswith("  error ") for line in text) == SHOWN
+    text = below(mcpproxy("rule", RULE, "--in", twisted(tmp_path / "a.mcpcap", MAX_SHOWN_FINDINGS + 1204)).stdout)
+    assert sum(line.startswith("  error ") for line in text) == MAX_SHOWN_FINDINGS
     assert text[-1] == "    and 1,204 more"
 
 
@@ -111,11 +111,11 @@ def test_a_capture_comes_on_stdin_by_name_or_in_a_place_of_its_own(tmp_path: Pat
 
 
 def test_as_json_the_rule_has_its_findings(tmp_path: Path) -> None:
-    path = twisted(tmp_path / "a.mcpcap", SHOWN + 2)
+    path = twisted(tmp_path / "a.mcpcap", MAX_SHOWN_FINDINGS + 2)
     done = mcpproxy("rule", "--json", RULE, "id/null", "--in", path)
     one, none = rows(done.stdout)
-    assert (one["id"], one["found"]) == (RULE, SHOWN + 2)
-    assert one["findings"] == rows(mcpproxy("check", "--json", "--rule", RULE, path).stdout)[:SHOWN]
+    assert (one["id"], one["found"]) == (RULE, MAX_SHOWN_FINDINGS + 2)
+    assert one["findings"] == rows(mcpproxy("check", "--json", "--rule", RULE, path).stdout)[:MAX_SHOWN_FINDINGS]
     assert (none["id"], none["found"], none["findings"]) == ("id/null", 0, [])
     assert "found" not in rows(mcpproxy("rule", "--json", RULE).stdout)[0]
 

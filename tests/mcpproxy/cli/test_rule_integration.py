@@ -12,12 +12,12 @@ from analysis.rules.discovery import rules
 from mcpproxy.wording.rule_pages import (
     MARKS,
     addresses,
-    applies,
     facts,
+    is_in_revision,
     level_in,
     marks,
     page,
-    reference,
+    reference_files,
     sections,
     summary_of,
 )
@@ -72,7 +72,7 @@ def test_a_level_is_that_of_the_revision_where_one_is_asked_for() -> None:
 def test_the_level_in_a_revision_is_that_of_findings() -> None:
     for rule in rules().values():
         for rank, revision in enumerate(REVISIONS):
-            if applies(rule, revision):
+            if is_in_revision(rule, revision):
                 assert level_in(rule, revision) == str(rule().level_at(rank, era_of(rank))), rule.id
 
 
@@ -202,15 +202,15 @@ def test_marks_and_levels_of_a_page_are_those_of_the_class() -> None:
 
 def test_every_rule_applies_to_some_revision_and_has_levels_in_those_alone() -> None:
     for rule in rules().values():
-        assert any(applies(rule, revision) for revision in REVISIONS), rule.id
+        assert any(is_in_revision(rule, revision) for revision in REVISIONS), rule.id
         for span in rule.levels:
-            own = [revision for rank, revision in enumerate(REVISIONS) if span.holds(rank, None)]
-            assert any(applies(rule, revision) for revision in own), (rule.id, str(span))
+            own = [revision for rank, revision in enumerate(REVISIONS) if span.applies_to(rank, None)]
+            assert any(is_in_revision(rule, revision) for revision in own), (rule.id, str(span))
 
 
 def test_revisions_to_which_a_rule_applies() -> None:
     def ranks(rule: str) -> list[int]:
-        return [rank for rank, revision in enumerate(REVISIONS) if applies(rules()[rule], revision)]
+        return [rank for rank, revision in enumerate(REVISIONS) if is_in_revision(rules()[rule], revision)]
 
     assert ranks("framing/bom") == [0, 1, 2, 3, 4]
     assert ranks("batch/not-supported-version") == [0, 2, 3, 4]
@@ -222,10 +222,10 @@ def test_revisions_to_which_a_rule_applies() -> None:
 
 def test_the_reference_is_up_to_date() -> None:
     there = {path.name: path.read_text("utf-8") for path in (ROOT / "docs/rules").glob("*.md")}
-    assert sorted(there) == sorted(reference()), "run `make rules-docs`"
-    assert [name for name, text in reference().items() if there[name] != text] == [], "run `make rules-docs`"
+    assert sorted(there) == sorted(reference_files()), "run `make rules-docs`"
+    assert [name for name, text in reference_files().items() if there[name] != text] == [], "run `make rules-docs`"
 
 
 def test_the_reference_holds_every_page() -> None:
-    text = "".join(reference().values())
+    text = "".join(reference_files().values())
     assert [rule for rule, made in rules().items() if f"\n## {rule}\n\n{page(made)}\n" not in text] == []

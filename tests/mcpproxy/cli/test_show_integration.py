@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from analysis.filter import parse
 from analysis.reading import Reading
 from captures.record import members
-from mcpproxy.cli.show import _Json
+from mcpproxy.cli.show import _JsonPrinter
 from tests.analysis.http_trace import HttpTrace, notification
 from tests.analysis.store.capture_writer import CaptureWriter
 from tests.captures.samples import WALL_NS, conversation, every_type, frame, header, lines
@@ -239,7 +239,7 @@ def test_a_row_is_one_line_of_json_whatever_crossed(tmp_path: Path, raw: bytes) 
 def shown_here(capture: Path, text: str | None = None) -> bytes:
     """Returns what `show --json` prints, filtered or not, without starting a process for each example."""
     reading = Reading(capture, in_records=True)
-    printer = _Json(reading.fold, None if text is None else parse(text))
+    printer = _JsonPrinter(reading.fold, None if text is None else parse(text))
     return "".join(printer.text(row) for step in reading.to_end() for row in printer.on_step(step)).encode()
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from analysis.store.open import sources
-from analysis.store.stats import By, Figures, Sort, figures
+from analysis.store.stats import Figures, LatencySortKey, LatencySubject, figures
 from mcpproxy.cli import stats as command
-from mcpproxy.report.stats import as_objects, as_text, gathered
+from mcpproxy.report.stats import as_objects, as_text, query_stats
 from mcpproxy.wording.spans import Style
 from tests.analysis.store.capture_writer import DAY, OPENED, CaptureWriter
 from tests.mcpproxy.cli.typed import complaints, mcpproxy, on_terminal
@@ -65,7 +65,7 @@ def counted(*captures: Path) -> Iterator[Figures]:
 def told(*captures: Path, width: int = 80) -> tuple[list[dict[str, Any]], str]:
     """Returns what the command prints about captures, as objects and as text."""
     with counted(*captures) as answer:
-        stats = gathered(answer, "call", has_findings=False)
+        stats = query_stats(answer, "call", has_findings=False)
     return list(as_objects(stats)), "\n".join(as_text(stats, Style.for_stream(io.StringIO(), {}), width))
 
 
@@ -96,7 +96,7 @@ def test_json_has_the_same_figures(found: list[dict[str, Any]]) -> None:
     assert {row["figure"] for row in found} == kinds
 
 
-BY: dict[By, list[tuple[str | None, str | None]]] = {
+BY: dict[LatencySubject, list[tuple[str | None, str | None]]] = {
     "server": [("weather", None)],
     "client": [(None, "c")],
     "tool": [("weather", "forecast"), ("weather", "slow")],
@@ -124,7 +124,7 @@ def test_no_name_and_an_empty_one_are_one_row(tmp_path: Path) -> None:
         one.ask(30, 2, "tools/call")
         one.answer(31, 2, content=[])
         one.close()
-    wanted: dict[By, list[tuple[str | None, str | None, int]]] = {
+    wanted: dict[LatencySubject, list[tuple[str | None, str | None, int]]] = {
         "call": [(None, "tools/call", 4), (None, "initialize", 2)],
         "server": [(None, None, 6)],
         "client": [(None, None, 6)],
@@ -223,7 +223,7 @@ def test_damage_is_damage_where_nothing_was_closed(name: str, tmp_path: Path) ->
 def test_rules_are_not_asked_about_large_captures(
     capture: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(command, "QUICK", 10)
+    monkeypatch.setattr(command, "MAX_CHECKED_BYTES", 10)
     assert command.run([str(capture)]) == 0
     assert "the rules did not run" in capsys.readouterr().out
     assert command.run(["--findings", str(capture)]) == 0
@@ -232,7 +232,7 @@ def test_rules_are_not_asked_about_large_captures(
     assert "id/type-changed 1" in shown
 
 
-SORTED: dict[Sort, list[str]] = {
+SORTED: dict[LatencySortKey, list[str]] = {
     "n": ["often", "fails", "hangs", "slow"],
     "errors": ["fails", "often", "slow", "hangs"],
     "p95": ["slow", "fails", "often", "hangs"],

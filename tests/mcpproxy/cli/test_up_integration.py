@@ -348,8 +348,8 @@ def test_units_start_the_program_as_it_is(tmp_path: Path, program: tuple[str, ..
     assert words == [*program, "up"]
     mac = write_unit(Machine("macos", tmp_path), (*program, "up"))
     assert plistlib.loads(mac.path.read_bytes())["ProgramArguments"] == [*program, "up"]
-    assert subprocess.run(["bash", "-n", "-c", linux.start], check=False).returncode == 0
-    assert shlex.split(mac.start)[-1] == str(mac.path)
+    assert subprocess.run(["bash", "-n", "-c", linux.start_command], check=False).returncode == 0
+    assert shlex.split(mac.start_command)[-1] == str(mac.path)
 
 
 def test_a_second_one_says_that_one_is_running(tmp_path: Path) -> None:

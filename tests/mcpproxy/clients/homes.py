@@ -33,7 +33,7 @@ def merged(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
 
 def stdio_entry(client: Client, command: tuple[str, ...] = COMMAND, form: StdioForm | None = None) -> dict[str, Any]:
     """Returns an entry with a command, by default in the client's first form."""
-    form = form or client.stdio[0]
+    form = form or client.stdio_forms[0]
     if form.args is None:
         return merged({"type": "local", "enabled": True}, nested(form.command, list(command)))
     entry = merged(nested(form.command, command[0]), nested(form.args, list(command[1:])))
@@ -42,13 +42,13 @@ def stdio_entry(client: Client, command: tuple[str, ...] = COMMAND, form: StdioF
 
 def url_entry(client: Client, url: str = URL) -> dict[str, Any]:
     """Returns an entry with a URL."""
-    return nested(client.urls[0], url)  # type: ignore[no-any-return]
+    return nested(client.url_members[0], url)  # type: ignore[no-any-return]
 
 
 def text_of(client: Client, config: ConfigFile, servers: dict[str, dict[str, Any]]) -> str:
     """Returns the text of a file that has these servers in each of its maps."""
     data: dict[str, Any] = {"theirs": {"x": "y"}}
-    for pattern in config.maps:
+    for pattern in config.server_maps:
         place = tuple("/home/you/project" if key == "*" else key for key in pattern)
         data = merged(data, nested(place, servers))
     if config.format == "toml":
@@ -62,7 +62,7 @@ def text_of(client: Client, config: ConfigFile, servers: dict[str, dict[str, Any
 def write(client: Client, config: ConfigFile, machine: Machine, servers: dict[str, dict[str, Any]]) -> Path:
     """Write the file where the client looks first."""
     place = config.places[machine.system][0].replace("*", "x")
-    (path,) = machine.resolve(place, client.overrides)
+    (path,) = machine.paths_of(place, client.overrides)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(text_of(client, config, servers).encode())
     return path

@@ -8,15 +8,15 @@ import pytest
 from mcpproxy.clients.catalogue import CLIENTS
 from mcpproxy.clients.client import Client
 from mcpproxy.clients.machine import Machine
-from mcpproxy.clients.page import page
-from mcpproxy.clients.servers import find
+from mcpproxy.clients.page import page_text
+from mcpproxy.clients.servers import read_inventory
 from tests.mcpproxy.clients import homes
 
 ROOT = Path(__file__).parents[3]
 
 
 def test_the_page_is_made_from_the_catalogue() -> None:
-    assert (ROOT / "docs/clients.md").read_text("utf-8") == page(), "make clients-docs"
+    assert (ROOT / "docs/clients.md").read_text("utf-8") == page_text(), "make clients-docs"
 
 
 def test_names_are_words_and_unique() -> None:
@@ -28,14 +28,14 @@ def test_names_are_words_and_unique() -> None:
 @pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.id)
 def test_a_row_has_a_source_and_places_on_every_system(client: Client, tmp_path: Path) -> None:
     assert client.source
-    assert not client.after.endswith(".")
+    assert not client.step_after_edit.endswith(".")
     for system in ("linux", "macos", "windows"):
         machine = homes.machine(tmp_path, system)
         for config in client.files:
             assert config.places[system], system
             for place in config.places[system]:
-                assert all(path.is_absolute() for path in machine.resolve(place, client.overrides))
-    assert not find(client, homes.machine(tmp_path)).is_here
+                assert all(path.is_absolute() for path in machine.paths_of(place, client.overrides))
+    assert not read_inventory(client, homes.machine(tmp_path)).is_installed
 
 
 def test_variables_move_files(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_variables_move_files(tmp_path: Path) -> None:
     machine = homes.machine(tmp_path, CODEX_HOME=str(tmp_path / "other"))
     (tmp_path / "other").mkdir()
     (tmp_path / "other/config.toml").write_text('[mcp_servers.a]\ncommand = "x"\n')
-    assert [server.name for server in find(codex, machine).servers] == ["a"]
+    assert [server.name for server in read_inventory(codex, machine).servers] == ["a"]
 
 
 def test_the_project_is_the_root_of_the_repository(tmp_path: Path) -> None:
@@ -61,9 +61,9 @@ def test_the_windows_side_of_wsl_is_found(tmp_path: Path) -> None:
     file.write_text('{"mcpServers": {"a": {"command": "npx"}}}')
     machine = Machine("linux", here, {}, here, (there,))
     desktop = next(client for client in CLIENTS if client.id == "claude-desktop")
-    assert not find(desktop, machine).is_here
-    (windows,) = machine.windows_side()
-    assert find(desktop, windows).files == [file]
+    assert not read_inventory(desktop, machine).is_installed
+    (windows,) = machine.windows_machines()
+    assert read_inventory(desktop, windows).files == [file]
 
 
 @pytest.mark.parametrize(
@@ -94,9 +94,9 @@ def test_claude_desktop_of_the_store_has_its_own_file(tmp_path: Path, there: lis
             files[folder].parent.mkdir(parents=True)
             files[folder].write_text(json.dumps({"mcpServers": {folder: {"command": "npx"}}}))
     desktop = next(client for client in CLIENTS if client.id == "claude-desktop")
-    found = find(desktop, homes.machine(tmp_path, "windows"))
+    found = read_inventory(desktop, homes.machine(tmp_path, "windows"))
     if wanted is None:
-        assert "it is not clear which" in found.broken[0][1]
+        assert "it is not clear which" in found.broken_files[0][1]
     else:
         assert found.files == ([files[wanted]] if files[wanted].exists() else [])
         assert [server.name for server in found.servers] == ([wanted] if files[wanted].exists() else [])

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpproxy.clients.catalogue import CLIENTS
-from mcpproxy.clients.installer import CannotChange, apply_plan, plans, routing, unrouting
+from mcpproxy.clients.installer import CannotChange, apply_plan, file_plans, route_decision, unroute_decision
 from mcpproxy.clients.probe import Probe
-from mcpproxy.clients.servers import find
+from mcpproxy.clients.servers import read_inventory
 from mcpproxy.clients.state import InstallState
 from mcpproxy.clients.wrapper import Wrapper
 from mcpproxy.doctor import config_checks
@@ -52,13 +52,13 @@ def test_any_value_in_place_of_servers(tmp_path: Path, content: Any, client: Any
     machine, state = homes.machine(tmp_path), InstallState(tmp_path / "state")
     path = homes.write(client, config, machine, content)
     before = path.read_bytes()
-    found = find(client, machine)
+    found = read_inventory(client, machine)
     for server in found.servers:
         list(config_checks.check_entry(server, machine))
     list(config_checks.check_files(found, machine))
-    urls = {server.url[1]: Probe("open") for server in found.servers if server.url is not None}
-    for decide in (routing(Wrapper((sys.executable,)), state, urls), unrouting(state, is_named=False)):
-        for plan in plans([find(client, machine)], decide, lambda _: True):
+    urls = {server.url_member[1]: Probe("open") for server in found.servers if server.url_member is not None}
+    for decide in (route_decision(Wrapper((sys.executable,)), state, urls), unroute_decision(state, is_named=False)):
+        for plan in file_plans([read_inventory(client, machine)], decide, lambda _: True):
             try:
                 apply_plan(plan, decide, state)
             except CannotChange:

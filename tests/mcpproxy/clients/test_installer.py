@@ -8,12 +8,12 @@ import pytest
 
 from mcpproxy.clients.changes import Change
 from mcpproxy.clients.command_line import command_words
-from mcpproxy.clients.effective import effective
-from mcpproxy.clients.installer import CannotChange, apply_plan, plans, routing
+from mcpproxy.clients.effective import effective_servers
+from mcpproxy.clients.installer import CannotChange, apply_plan, file_plans, route_decision
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.probe import Probe
-from mcpproxy.clients.servers import Server, find
-from mcpproxy.clients.wrapper import PASSES, Wrapper, is_recorder, routed
+from mcpproxy.clients.servers import Server, read_inventory
+from mcpproxy.clients.wrapper import KEEP_SERVING_OPTION, Wrapper, is_recorder, wrapped_command_of
 from tests.mcpproxy.clients import homes
 from tests.mcpproxy.clients.client_home import PROGRAM, WRAPPER, ClientHome, client_of
 
@@ -70,7 +70,7 @@ def test_one_server_of_two_is_restored(tmp_path: Path) -> None:
     before = path.read_bytes()
     house.install(client)
     house.uninstall(client, lambda server: server.name == "a")
-    assert [server.routed is not None for server in house.servers(client)] == [False, True]
+    assert [server.wrapped_command is not None for server in house.servers(client)] == [False, True]
     house.uninstall(client)
     assert path.read_bytes() == before
 
@@ -79,8 +79,8 @@ def test_a_file_that_changes_while_it_is_written_is_planned_again(tmp_path: Path
     """The client saves the file between mcpproxy's read and its write; both changes must be in the file afterwards."""
     client, house = client_of("claude-code"), ClientHome(tmp_path)
     path = homes.write(client, client.files[1], house.machine, {"files": homes.stdio_entry(client)})
-    route = routing(WRAPPER, house.state, {})
-    (plan,) = plans([find(client, house.machine)], route, lambda _: True)
+    route = route_decision(WRAPPER, house.state, {})
+    (plan,) = file_plans([read_inventory(client, house.machine)], route, lambda _: True)
     saves = iter(range(3))
 
     def decide(server: Server) -> Change:
@@ -91,14 +91,14 @@ def test_a_file_that_changes_while_it_is_written_is_planned_again(tmp_path: Path
 
     apply_plan(plan, decide, house.state)
     assert json.loads(path.read_text())["numStartups"] == 2
-    assert all(server.routed is not None for server in house.servers(client))
+    assert all(server.wrapped_command is not None for server in house.servers(client))
 
 
 def test_a_file_that_never_rests_is_left_alone(tmp_path: Path) -> None:
     client, house = client_of("claude-code"), ClientHome(tmp_path)
     path = homes.write(client, client.files[1], house.machine, {"files": homes.stdio_entry(client)})
-    route = routing(WRAPPER, house.state, {})
-    (plan,) = plans([find(client, house.machine)], route, lambda _: True)
+    route = route_decision(WRAPPER, house.state, {})
+    (plan,) = file_plans([read_inventory(client, house.machine)], route, lambda _: True)
 
     def decide(server: Server) -> Change:
         path.write_bytes(path.read_bytes() + b" ")
@@ -106,7 +106,7 @@ def test_a_file_that_never_rests_is_left_alone(tmp_path: Path) -> None:
 
     with pytest.raises(CannotChange, match="kept changing it"):
         apply_plan(plan, decide, house.state)
-    assert all(server.routed is None for server in house.servers(client))
+    assert all(server.wrapped_command is None for server in house.servers(client))
 
 
 def test_our_words_are_recognised_whoever_wrote_them() -> None:
@@ -120,11 +120,11 @@ def test_our_words_are_recognised_whoever_wrote_them() -> None:
         ("uvx", "mcpproxy==9.9", "run"),
     ):
         for dashes in ((), ("--",)):
-            found = routed((*front, *dashes, *inner))
+            found = wrapped_command_of((*front, *dashes, *inner))
             assert found is not None, front
-            assert (found.inner, found.count) == (inner, len(front) + len(dashes)), front
+            assert (found.server_command, found.prefix_length) == (inner, len(front) + len(dashes)), front
     for words in (inner, ("npx", "mcpproxy-like", "run"), ("mcpproxy", "serve", "https://x"), ("run",), ()):
-        assert routed(words) is None
+        assert wrapped_command_of(words) is None
 
 
 def test_a_recorder_is_told_from_a_program_that_was_given_its_command() -> None:
@@ -233,12 +233,12 @@ def test_no_word_of_ours_is_changed_by_a_shell(tmp_path: Path) -> None:
     homes.write(client, client.files[0], house.machine, {'my "server"; rm $HOME': homes.stdio_entry(client)})
     house.install(client)
     (server,) = house.servers(client)
-    assert server.words[1:6] == ("run", "--name", "my-server-rm-HOME", PASSES, "--")
+    assert server.words[1:6] == ("run", "--name", "my-server-rm-HOME", KEEP_SERVING_OPTION, "--")
     spaced = Wrapper(("/Users/J Doe/bin/mcpproxy",))
-    change = routing(spaced, house.state, {})(ClientHome(tmp_path).servers(client)[0])
+    change = route_decision(spaced, house.state, {})(ClientHome(tmp_path).servers(client)[0])
     assert change.action == "keep"
     house.uninstall(client)
-    assert routing(spaced, house.state, {})(house.servers(client)[0]).action == "skip"
+    assert route_decision(spaced, house.state, {})(house.servers(client)[0]).action == "skip"
 
 
 def test_both_shapes_of_opencode(tmp_path: Path) -> None:
@@ -252,7 +252,7 @@ def test_both_shapes_of_opencode(tmp_path: Path) -> None:
         names = {"a"} if "command" not in config["mcp"]["servers"] else {"a", "servers"}
         assert {server.name for server in house.servers(client)} == names
         house.install(client)
-        assert all(server.routed is not None for server in house.servers(client))
+        assert all(server.wrapped_command is not None for server in house.servers(client))
         house.uninstall(client)
         assert path.read_bytes() == before
 
@@ -265,7 +265,7 @@ def test_project_files_from_the_root_of_the_repository_down(tmp_path: Path) -> N
         (folder / ".codex").mkdir()
         (folder / ".codex/config.toml").write_text(f'[mcp_servers.x]\ncommand = "{folder.name}"\n')
     machine = Machine("linux", tmp_path, {}, inner)
-    servers = find(client, machine).servers
+    servers = read_inventory(client, machine).servers
     assert [server.words for server in servers] == [("project",), ("b",)]
-    used = effective(servers, machine)
+    used = effective_servers(servers, machine)
     assert {used[id(server)].words for server in servers} == {("b",)}

@@ -54,9 +54,9 @@ def test_every_file_is_routed_once_and_restored_to_the_byte(tmp_path: Path) -> N
                 if server.name == "files":
                     assert server.words == (*WRAPPER.words("files"), *homes.COMMAND)
                 elif server.name == "far":
-                    assert server.url is not None
-                    assert server.url[1].startswith("http://127.0.0.1:")
-                    assert server.url[1].endswith("/mcp?key=zoq47")
+                    assert server.url_member is not None
+                    assert server.url_member[1].startswith("http://127.0.0.1:")
+                    assert server.url_member[1].endswith("/mcp?key=zoq47")
             middle = path.read_bytes()
             assert {change.action for change in house.install(client)} == {"keep", "skip"}
             assert path.read_bytes() == middle
@@ -70,7 +70,7 @@ def test_every_form_of_a_command_is_routed_and_restored_to_the_byte(tmp_path: Pa
     for client in CLIENTS:
         with row(client.id):
             house = ClientHome(tmp_path / client.id)
-            entries = {f"form{at}": homes.stdio_entry(client, form=form) for at, form in enumerate(client.stdio)}
+            entries = {f"form{at}": homes.stdio_entry(client, form=form) for at, form in enumerate(client.stdio_forms)}
             path = homes.write(client, client.files[0], house.machine, entries)
             before = path.read_bytes()
             assert {change.action for change in house.install(client)} == {"route"}
@@ -146,7 +146,7 @@ def test_a_bridge_is_written_and_taken_away(tmp_path: Path) -> None:
             house.install(client)
             for server in house.servers(client):
                 assert server.words == (*WRAPPER.words("far"), "npx", "-y", "mcp-remote", url)
-                assert server.url is None
+                assert server.url_member is None
                 assert server.entry["type"] == client.stdio_type
             house.state.files[str(path)].after.clear()  # so that it is undone by edits, as if the file had been edited
             house.uninstall(client)
@@ -155,8 +155,8 @@ def test_a_bridge_is_written_and_taken_away(tmp_path: Path) -> None:
 
 def test_the_lock_of_cline_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # A busy machine may do nothing for ten seconds, so the limits are longer here.
-    monkeypatch.setattr(folder_lock, "STALE_S", 10 * DEADLINE_S)
-    monkeypatch.setattr(folder_lock, "WAIT_S", 10 * DEADLINE_S)
+    monkeypatch.setattr(folder_lock, "STALE_AGE_S", 10 * DEADLINE_S)
+    monkeypatch.setattr(folder_lock, "MAX_WAIT_S", 10 * DEADLINE_S)
     client, house = client_of("cline"), ClientHome(tmp_path)
     path = homes.write(client, client.files[0], house.machine, {"files": homes.stdio_entry(client)})
     lock = path.with_name(f"{path.name}.lock")
@@ -165,13 +165,13 @@ def test_the_lock_of_cline_is_waited_for(tmp_path: Path, monkeypatch: pytest.Mon
     threads = threading.Thread(target=house.install, args=(client,))
     threads.start()
     wait_until(lambda: list(path.parent.glob("*.lock.tmp.*")))
-    assert all(server.routed is None for server in house.servers(client))
+    assert all(server.wrapped_command is None for server in house.servers(client))
     lock.rename(tmp_path / "gone")  # in one step: an emptied folder would be taken over before it is removed
     threads.join(DEADLINE_S)
-    assert all(server.routed is not None for server in house.servers(client))
+    assert all(server.wrapped_command is not None for server in house.servers(client))
     assert [one.name for one in path.parent.iterdir()] == [path.name]
     lock.mkdir()
     (lock / "owner.killed").touch()
     os.utime(lock, (0, 0))
     house.uninstall(client)
-    assert all(server.routed is None for server in house.servers(client))
+    assert all(server.wrapped_command is None for server in house.servers(client))

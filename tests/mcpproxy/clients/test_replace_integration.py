@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.clients.replace import FileChanged, NotWritable, create, replace
-from mcpproxy.clients.state import locked, state_folder
+from mcpproxy.clients.replace import FileChanged, NotWritable, replace_content, write_private
+from mcpproxy.clients.state import lock_state, state_folder
 from tests.harness import DEADLINE_S
 
 KILLED = """
@@ -52,7 +52,7 @@ def test_mode_link_and_place_stay(tmp_path: Path) -> None:
     real.write_bytes(b"old")
     real.chmod(0o640)
     link.symlink_to(real)
-    replace(link, b"old", b"new")
+    replace_content(link, b"old", b"new")
     assert (link.readlink(), real.read_bytes(), real.stat().st_mode & 0o777) == (real, b"new", 0o640)
     assert [path.name for path in real.parent.iterdir()] == ["real.json"]
 
@@ -65,7 +65,7 @@ def test_extended_attributes_stay(tmp_path: Path) -> None:
         os.setxattr(path, "user.mine", b"1")
     except OSError as error:
         pytest.skip(f"this file system takes no attributes: {error.strerror}")
-    replace(path, b"old", b"new")
+    replace_content(path, b"old", b"new")
     assert os.getxattr(path, "user.mine") == b"1"
 
 
@@ -74,7 +74,7 @@ def test_the_owner_stays(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_bytes(b"old")
     os.chown(path, 12345, 12346)
-    replace(path, b"old", b"new")
+    replace_content(path, b"old", b"new")
     assert (path.stat().st_uid, path.stat().st_gid) == (12345, 12346)
 
 
@@ -83,7 +83,7 @@ def test_what_was_left_by_a_kill_goes_with_the_next_write(tmp_path: Path) -> Non
     path.write_bytes(b"old")
     (tmp_path / ".config.json.0123abcd.mcpproxy").write_bytes(b"half")
     (tmp_path / ".config.json.mine").write_bytes(b"theirs")
-    replace(path, b"old", b"new")
+    replace_content(path, b"old", b"new")
     assert sorted(one.name for one in tmp_path.iterdir()) == [".config.json.mine", "config.json"]
 
 
@@ -91,7 +91,7 @@ def test_a_file_that_changed_is_not_written(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_bytes(b"newer")
     with pytest.raises(FileChanged):
-        replace(path, b"old", b"new")
+        replace_content(path, b"old", b"new")
     assert path.read_bytes() == b"newer"
     assert len(list(tmp_path.iterdir())) == 1
 
@@ -107,14 +107,14 @@ def test_what_cannot_be_replaced_stays_and_says_why(tmp_path: Path, spoil: str) 
     else:
         path.unlink()
     with pytest.raises(NotWritable, match={"gone": "No such file"}.get(spoil, spoil)):
-        replace(path, b"old", b"new")
+        replace_content(path, b"old", b"new")
     assert not path.exists() or path.read_bytes() == b"old"
 
 
 def test_files_of_ours_are_private(tmp_path: Path) -> None:
     path = tmp_path / "a/b/state.json"
-    create(path, b"1")
-    create(path, b"2")
+    write_private(path, b"1")
+    write_private(path, b"2")
     assert (path.read_bytes(), path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (b"2", 0o600, 0o700)
 
 
@@ -127,6 +127,6 @@ def test_what_a_kill_left_in_our_folder_goes(tmp_path: Path, monkeypatch: pytest
     kept = folder / "backups/20261124T112807Z-x-98b4-mcp.json"
     for path in (*left, kept):
         path.write_text("x")
-    with locked():
+    with lock_state():
         assert not any(path.exists() for path in left)
     assert kept.exists()

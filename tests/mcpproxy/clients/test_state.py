@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mcpproxy.clients.listeners import Listener, NotRoutable, own_url, split_origin
+from mcpproxy.clients.listeners import Listener, NotRoutable, server_url, split_origin
 from mcpproxy.clients.state import InstallState
 
 FAR = {"name": "far", "port": 16001, "upstream": "https://far.example", "users": ["[]"]}
@@ -39,7 +39,7 @@ def test_the_copy_that_was_written_last_counts(copies: tuple[Path, Path]) -> Non
         store(newer, 2, [FAR])
         for serial in (1, 0, None, -1, "3", True, 1 << 80):
             store(older, serial, [NEAR])
-            assert (names(read(copies)), read(copies).is_read) == (["far"], True), serial
+            assert (names(read(copies)), read(copies).is_complete) == (["far"], True), serial
 
 
 def test_a_copy_that_could_not_be_written_is_the_older_one(copies: tuple[Path, Path]) -> None:
@@ -69,28 +69,28 @@ def test_what_the_newer_copy_cannot_tell_comes_from_the_older_one(copies: tuple[
     store(copies[0], 2, [NEAR, {**FAR, "port": "16001"}], {"/a": 1, "/b": WRITTEN})
     store(copies[1], 1, [FAR, {**NEAR, "name": "older"}], {"/a": WRITTEN})
     state = read(copies)
-    assert (names(state), sorted(state.files), state.is_read) == (["near", "far"], ["/a", "/b"], False)
+    assert (names(state), sorted(state.files), state.is_complete) == (["near", "far"], ["/a", "/b"], False)
 
 
 def test_of_two_equal_copies_the_whole_one_counts(copies: tuple[Path, Path]) -> None:
     for whole, odd in (copies, copies[::-1]):
         store(whole, 1, [FAR])
         store(odd, 1, [FAR, None])
-        assert (names(read(copies)), read(copies).is_read) == (["far"], True)
+        assert (names(read(copies)), read(copies).is_complete) == (["far"], True)
 
 
 def test_more_listeners_than_there_are_ports_are_not_read(copies: tuple[Path, Path]) -> None:
     store(copies[0], 1, [1] * 1_000_000)
     began_s = time.process_time()
-    assert not read(copies).is_read
+    assert not read(copies).is_complete
     assert time.process_time() - began_s < 5
 
 
 def test_what_we_have_not_written_is_not_restored_by_guess() -> None:
     listener = Listener("far", 16001, "https://far.example")
-    assert own_url(listener, "http://127.0.0.1:16001/mcp?k=1") == "https://far.example/mcp?k=1"
+    assert server_url(listener, "http://127.0.0.1:16001/mcp?k=1") == "https://far.example/mcp?k=1"
     for url in ("http://u:p@127.0.0.1:16001/mcp", "http://${U}@127.0.0.1:16001/", "http://127.0.0.1:16\t001/"):
         with pytest.raises(NotRoutable, match=r"; write https://far\.example in place of http://127\.0\.0\.1:16001$"):
-            own_url(listener, url)
+            server_url(listener, url)
     with pytest.raises(NotRoutable, match="malformed"):
         split_origin("http://\ud800x/mcp")

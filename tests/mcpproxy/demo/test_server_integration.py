@@ -14,7 +14,14 @@ from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.session import LoggingFnT
 from mcp.client.stdio import stdio_client
 
-from mcpproxy.demo.call import CAPABILITIES_KEY, HANDSHAKE, LOG_LEVEL_KEY, MODERN, VERSION_KEY, encode
+from mcpproxy.demo.call import (
+    CAPABILITIES_KEY,
+    HANDSHAKE_REVISIONS,
+    LOG_LEVEL_KEY,
+    MODERN_REVISIONS,
+    VERSION_KEY,
+    encode,
+)
 from mcpproxy.demo.client import MODERN_META
 from mcpproxy.demo.notebook import NOTES, TOOLS
 from mcpproxy.demo.server import Server
@@ -94,7 +101,8 @@ async def _code(asked: Any) -> int:
 
 
 @pytest.mark.parametrize(
-    ("mode", "revision", "missing"), [("legacy", HANDSHAKE[-1], -32002), ("auto", MODERN[-1], -32602)]
+    ("mode", "revision", "missing"),
+    [("legacy", HANDSHAKE_REVISIONS[-1], -32002), ("auto", MODERN_REVISIONS[-1], -32602)],
 )
 def test_the_official_client_uses_everything_in_both_eras(mode: str, revision: str, missing: int) -> None:
     log: list[Any] = []
@@ -140,7 +148,7 @@ def test_the_official_client_can_cancel_and_go_on() -> None:
 # --- the server, revision by revision ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("revision", HANDSHAKE)
+@pytest.mark.parametrize("revision", HANDSHAKE_REVISIONS)
 def test_each_handshake_revision_gets_only_members_that_it_defines(
     revision: str, asking: Callable[[object], list[Any]]
 ) -> None:
@@ -154,13 +162,13 @@ def test_each_handshake_revision_gets_only_members_that_it_defines(
 
 
 @pytest.mark.parametrize(
-    ("revision", "expected"), [("2025-06-18", "error"), ("2025-11-25", "isError"), (MODERN[-1], "isError")]
+    ("revision", "expected"), [("2025-06-18", "error"), ("2025-11-25", "isError"), (MODERN_REVISIONS[-1], "isError")]
 )
 def test_wrong_arguments_are_refused_as_the_revision_wants(
     revision: str, expected: str, asking: Callable[[object], list[Any]]
 ) -> None:
     params: Json = {"name": "add", "arguments": {"a": 1}}
-    if revision in MODERN:
+    if revision in MODERN_REVISIONS:
         params["_meta"] = MODERN_META
     else:
         asking(initialize(revision))
@@ -171,13 +179,13 @@ def test_wrong_arguments_are_refused_as_the_revision_wants(
 def test_an_unknown_revision_is_answered_with_the_newest_handshake_revision(
     asking: Callable[[object], list[Any]],
 ) -> None:
-    assert asking(initialize("2031-01-01"))[0]["result"]["protocolVersion"] == HANDSHAKE[-1]
+    assert asking(initialize("2031-01-01"))[0]["result"]["protocolVersion"] == HANDSHAKE_REVISIONS[-1]
 
 
 REFUSED: list[tuple[str, object, int, object]] = [
     ("a bare request without a session", request("tools/list"), -32602, 1),
     ("a bare probe", request("server/discover"), -32602, 1),
-    ("no capabilities", request("tools/list", {"_meta": {VERSION_KEY: MODERN[-1]}}), -32602, 1),
+    ("no capabilities", request("tools/list", {"_meta": {VERSION_KEY: MODERN_REVISIONS[-1]}}), -32602, 1),
     ("an unknown log level", request("tools/list", {"_meta": {**MODERN_META, LOG_LEVEL_KEY: "loud"}}), -32602, 1),
     ("a removed method", request("ping", {"_meta": MODERN_META}), -32601, 1),
     ("a cursor", request("tools/list", {"cursor": "x", "_meta": MODERN_META}), -32602, 1),
@@ -208,7 +216,7 @@ def test_an_unsupported_revision_is_told_what_is_supported(asking: Callable[[obj
     meta = {VERSION_KEY: "2030-01-01", CAPABILITIES_KEY: {}}
     (answer,) = asking(request("tools/list", {"_meta": meta}))
     assert answer["error"]["code"] == -32022
-    assert answer["error"]["data"] == {"supported": list(MODERN), "requested": "2030-01-01"}
+    assert answer["error"]["data"] == {"supported": list(MODERN_REVISIONS), "requested": "2030-01-01"}
 
 
 def test_a_batch_is_answered_by_a_batch_in_its_revision(asking: Callable[[object], list[Any]]) -> None:
@@ -240,7 +248,7 @@ def test_a_lone_surrogate_comes_back_as_it_came(asking: Callable[[object], list[
 
 
 def test_log_messages_respect_the_level_of_the_session(asking: Callable[[object], list[Any]]) -> None:
-    asking(initialize(HANDSHAKE[-1]))
+    asking(initialize(HANDSHAKE_REVISIONS[-1]))
     # In a batch nothing runs concurrently, so every notification is there when receive() returns; only this revision
     # has batches.
     asking(initialize("2025-03-26"))

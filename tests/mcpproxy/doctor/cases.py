@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from mcpproxy.clients.addresses import PROXIES
+from mcpproxy.clients.addresses import PROXY_VARIABLES
 from tests.mcpproxy.cli.typed import mcpproxy
 
 GOOD = """
@@ -34,7 +34,9 @@ def configure(home: Path, servers: dict[str, Any], file: str = ".claude.json", k
     (home / file).write_text(json.dumps({key: servers}))
 
 
-UNSET = dict.fromkeys(("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", *PROXIES), "")
+UNSET = dict.fromkeys(
+    ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", *PROXY_VARIABLES), ""
+)
 """Variables that may be set on the machine of the tests, but that the tests are not about."""
 
 

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from mcpproxy.doctor.process_attempt import HELLO
+from mcpproxy.doctor.process_attempt import INITIALIZE_PARAMS
 
 RESOURCE = "/.well-known/oauth-protected-resource"
 SERVER = "/.well-known/oauth-authorization-server"
@@ -72,7 +72,7 @@ class Site:
     def _mcp(self, message: dict[str, Any]) -> Answer:
         self.bodies.append(message)
         results: dict[str, Any] = {
-            "initialize": {"protocolVersion": HELLO["protocolVersion"], "capabilities": {"tools": {}}},
+            "initialize": {"protocolVersion": INITIALIZE_PARAMS["protocolVersion"], "capabilities": {"tools": {}}},
             "tools/list": {"tools": self.tools},
         }
         if "id" not in message:

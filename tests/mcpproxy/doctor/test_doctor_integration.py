@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from mcpproxy.clients.wrapper import PASSES
+from mcpproxy.clients.wrapper import KEEP_SERVING_OPTION
 from mcpproxy.doctor.pages import pages
 from mcpproxy.doctor.verdict import HEADINGS
 from mcpproxy.doctor.verdicts import VERDICTS
@@ -164,7 +164,7 @@ def test_a_recorder_that_cannot_record_is_not_taken_for_the_server(home: Path) -
     assert list(found) == ["route/unrecorded"], "install has written that it starts all the same"
     assert f"{home}/own is not a directory" in found["route/unrecorded"]
     path = home / ".cursor/mcp.json"
-    path.write_text(path.read_text().replace(f'"{PASSES}", ', ""))
+    path.write_text(path.read_text().replace(f'"{KEEP_SERVING_OPTION}", ', ""))
     found = verdicts(doctor(home, "cursor"))
     assert list(found) == ["route/cannot-record"]
     assert f"{home}/own is not a directory" in found["route/cannot-record"]
@@ -282,12 +282,12 @@ def test_no_daemon_stays(home: Path) -> None:
 
 
 def test_a_server_that_asks_without_end_and_never_reads(home: Path) -> None:
-    from mcpproxy.doctor.process_attempt import attempt
+    from mcpproxy.doctor.process_attempt import attempt_command
 
     recorder = (sys.executable, "-P", "-m", "mcpproxy")
     ask = json.dumps({"jsonrpc": "2.0", "id": "x" * 200, "method": "roots/list"})
     code = f"while True: print({ask!r}, flush=True)"
-    seen = attempt(recorder, [sys.executable, "-c", code], dict(os.environ, HOME=str(home)), home, 1.0)
+    seen = attempt_command(recorder, [sys.executable, "-c", code], dict(os.environ, HOME=str(home)), home, 1.0)
     assert (seen.result, seen.status, seen.is_closed) == (None, None, False)
 
 
@@ -328,18 +328,18 @@ def test_what_no_process_can_be_given(home: Path, kind: str) -> None:
 
 
 def test_no_answer_in_the_time_of_the_client(home: Path) -> None:
-    from mcpproxy.doctor.process_attempt import attempt
+    from mcpproxy.doctor.process_attempt import attempt_command
 
     recorder = (sys.executable, "-P", "-m", "mcpproxy")
     words = [sys.executable, "-c", "import sys, time; print('waiting', file=sys.stderr, flush=True); sys.stdin.read()"]
-    seen = attempt(recorder, words, dict(os.environ, HOME=str(home)), home, 3.0)
+    seen = attempt_command(recorder, words, dict(os.environ, HOME=str(home)), home, 3.0)
     assert (seen.result, seen.initialize_s) == (None, None)
     assert seen.stderr[-1:] == ["waiting"] or seen.stderr == []
 
 
 def test_a_slow_start_is_measured_against_the_client(home: Path) -> None:
     from mcpproxy.clients.machine import Machine
-    from mcpproxy.doctor.examination import examine_command, slowness
+    from mcpproxy.doctor.examination import diagnose_slowness, examine_command
 
     machine = Machine("linux", home, dict(os.environ), home)
     recorder = (sys.executable, "-P", "-m", "mcpproxy")
@@ -347,7 +347,7 @@ def test_a_slow_start_is_measured_against_the_client(home: Path) -> None:
     result = examine_command("x", good(), variables, home, machine, recorder, 0.01)
     assert [one.verdict.id for one in result.diagnoses] == ["start/too-slow"]
     assert result.fails
-    slow = [slowness(seconds, 30.0) for seconds in (None, 1.0, 16.0, 31.0)]
+    slow = [diagnose_slowness(seconds, 30.0) for seconds in (None, 1.0, 16.0, 31.0)]
     assert [one and one.verdict.id for one in slow] == [None, None, "start/slow", "start/too-slow"]
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from mcpproxy.clients.hosted import HOSTED_CLIENTS, INFORMATIVE, HostedClient, hosted_named
-from mcpproxy.doctor.examination import Result
+from mcpproxy.doctor.examination import ExaminationResult
 from mcpproxy.doctor.hosted_examination import examine_hosted
 from mcpproxy.doctor.hosted_observation import MAX_PAGES
 from mcpproxy.doctor.hosted_verdicts import HOSTED_VERDICTS
@@ -56,7 +56,9 @@ def site(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
         yield running
 
 
-def examined(site: Site, client: str | HostedClient, change: Change | None = None, *, login: bool = False) -> Result:
+def examined(
+    site: Site, client: str | HostedClient, change: Change | None = None, *, login: bool = False
+) -> ExaminationResult:
     """Examine a server that was changed; it is as it was afterwards."""
     saved = {name: json.loads(json.dumps(getattr(site, name))) for name in ("resource", "metadata", "tools", "cors")}
     site.requests.clear()
@@ -78,7 +80,7 @@ def trusting(certificate: Path) -> Any:
     return {**UNSET, "SSL_CERT_FILE": str(certificate)}
 
 
-def ids(result: Result) -> list[str]:
+def ids(result: ExaminationResult) -> list[str]:
     return [diagnosis.verdict.id for diagnosis in result.diagnoses]
 
 

@@ -192,11 +192,11 @@ def test_a_certificate_that_is_not_trusted(home: Path) -> None:
 
 
 def test_a_server_that_accepts_and_says_nothing(home: Path) -> None:
-    from mcpproxy.doctor.http_attempt import attempt
+    from mcpproxy.doctor.http_attempt import attempt_url
 
     with http_server() as base:
         for path in ("hangs", "drips", "pings"):
-            seen = attempt(f"{base}/{path}", {}, is_sse=False, limit_s=0.5)
+            seen = attempt_url(f"{base}/{path}", {}, is_sse=False, limit_s=0.5)
             assert seen.diagnosis is not None, path
             assert seen.diagnosis.verdict.id == "http/no-answer", path
 

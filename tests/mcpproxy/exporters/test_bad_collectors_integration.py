@@ -17,12 +17,12 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
-from mcpproxy.exporters.otlp.capture import CaptureSpans
+from mcpproxy.exporters.otlp.capture import SpanBuilder
 from mcpproxy.exporters.otlp.conventions import CallSpan
-from mcpproxy.exporters.otlp.histograms import Histograms
+from mcpproxy.exporters.otlp.histograms import DurationHistograms
 from mcpproxy.exporters.otlp.sdk import Collector
-from mcpproxy.exporters.otlp.sender import BATCH_BYTES, Sender
-from mcpproxy.exporters.source import Source
+from mcpproxy.exporters.otlp.sender import MAX_BATCH_BYTES, SpanSender
+from mcpproxy.exporters.source import ExportSource
 from tests.harness import DEADLINE_S, Place, wait_until
 from tests.http_harness import Authority
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
@@ -149,8 +149,8 @@ def count(stdio: Path, tmp_path_factory: pytest.TempPathFactory) -> int:
 @pytest.fixture
 def spans(stdio: Path) -> list[CallSpan]:
     """Some spans."""
-    source = Source(stdio)
-    made = CaptureSpans("0" * 32, source.reading.fold, Histograms())
+    source = ExportSource(stdio)
+    made = SpanBuilder("0" * 32, source.reading.fold, DurationHistograms())
     return [span for step in source for span in made.on_step(step)]
 
 
@@ -167,14 +167,14 @@ def dropped_by(
     """
     patch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", str(timeout_s))
     heard: list[str] = []
-    sender = Sender(Collector(url), heard.append)
-    sender.put(spans)
+    sender = SpanSender(Collector(url), heard.append)
+    sender.queue_spans(spans)
     wait_until(lambda: bool(heard), "that the collector cannot be reached")
     assert re.fullmatch(f"cannot reach the collector: {problem}; spans are kept and sent again", heard[0])
     assert len(heard) == 1
     sent = sender.close(0.1)
-    assert sent.sent == 0
-    return sent.dropped
+    assert sent.sent_count == 0
+    return sent.dropped_count
 
 
 @pytest.mark.parametrize("answer", [slow_head, half_head, endless_head, closing, other_protocol, silent])
@@ -225,24 +225,24 @@ def test_closing_interrupts_the_request_under_way_and_counts_its_spans(spans: li
         slow_head(client, over)
 
     with listening(noting) as url:
-        sender = Sender(Collector(url), lambda _: None)
-        sender.put(spans)
+        sender = SpanSender(Collector(url), lambda _: None)
+        sender.queue_spans(spans)
         assert asked.wait(DEADLINE_S)
-        assert sender.waiting == 0
+        assert sender.queued_count == 0
         sent = sender.close(0.1)
-        assert (sent.sent, sent.dropped) == (0, len(spans))
+        assert (sent.sent_count, sent.dropped_count) == (0, len(spans))
     assert not any(thread.name.startswith("otlp") for thread in threading.enumerate())
 
 
 def test_a_request_stays_below_what_collectors_accept(spans: list[CallSpan]) -> None:
     wide = [span._replace(attributes={"text": "\N{SNOWMAN}" * 65_536}) for span in spans]
     with backend() as there:
-        sender = Sender(Collector(there.url), lambda _: None, queue_bytes=1 << 30)
-        sender.put(wide * 10)
+        sender = SpanSender(Collector(there.url), lambda _: None, queue_bytes=1 << 30)
+        sender.queue_spans(wide * 10)
         sent = sender.close(DEADLINE_S)
-        assert (sent.sent, sent.dropped) == (10 * len(spans), 0)
+        assert (sent.sent_count, sent.dropped_count) == (10 * len(spans), 0)
         assert len(there.bodies) > 1
-        assert all(len(body) <= BATCH_BYTES for body in there.bodies)
+        assert all(len(body) <= MAX_BATCH_BYTES for body in there.bodies)
 
 
 @pytest.mark.parametrize("answer", [slow_body, endless_body])

@@ -17,12 +17,12 @@ import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from mcpproxy.exporters.otlp.capture import CaptureSpans
+from mcpproxy.exporters.otlp.capture import SpanBuilder
 from mcpproxy.exporters.otlp.conventions import CallSpan
-from mcpproxy.exporters.otlp.histograms import Histograms
+from mcpproxy.exporters.otlp.histograms import DurationHistograms
 from mcpproxy.exporters.otlp.sdk import Collector
-from mcpproxy.exporters.otlp.sender import SPAN_COST, Sender
-from mcpproxy.exporters.source import Source
+from mcpproxy.exporters.otlp.sender import SPAN_BYTES, SpanSender
+from mcpproxy.exporters.source import ExportSource
 from tests.harness import DEADLINE_S, Place, peer, wait_until
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
 from tests.mcpproxy.exporters.recorded import counted
@@ -255,18 +255,18 @@ def test_a_collector_that_is_busy_gets_them_later(stdio: Path) -> None:
 
 
 def test_memory_is_bounded_while_a_collector_is_down(stdio: Path) -> None:
-    source = Source(stdio)
-    made = CaptureSpans("0" * 32, source.reading.fold, Histograms())
+    source = ExportSource(stdio)
+    made = SpanBuilder("0" * 32, source.reading.fold, DurationHistograms())
     spans: list[CallSpan] = [span for step in source for span in made.on_step(step)]
     heard: list[str] = []
     rounds = 50
     with nothing_listens() as (url, _):
-        sender = Sender(_slow(url), heard.append, queue_bytes=100 * SPAN_COST)
+        sender = SpanSender(_slow(url), heard.append, queue_bytes=100 * SPAN_BYTES)
         for _ in range(rounds):
-            sender.put(spans)
-            assert sender.waiting <= 100
+            sender.queue_spans(spans)
+            assert sender.queued_count <= 100
         sent = sender.close(0.1)
-    assert (sent.sent, sent.dropped) == (0, rounds * len(spans))
+    assert (sent.sent_count, sent.dropped_count) == (0, rounds * len(spans))
 
 
 def _slow(url: str) -> Collector:

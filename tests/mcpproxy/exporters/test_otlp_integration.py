@@ -16,9 +16,9 @@ from analysis.reading import Reading
 from captures.frame import Frame
 from mcpproxy.cli import dispatch
 from mcpproxy.exporters.otlp import histograms
-from mcpproxy.exporters.otlp.capture import CaptureSpans
-from mcpproxy.exporters.otlp.conventions import SCHEMA_URL, parsed_traceparent
-from mcpproxy.exporters.otlp.histograms import Histograms
+from mcpproxy.exporters.otlp.capture import SpanBuilder
+from mcpproxy.exporters.otlp.conventions import SCHEMA_URL, parse_traceparent
+from mcpproxy.exporters.otlp.histograms import DurationHistograms
 from tests.analysis.store.capture_writer import CaptureWriter
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
 from tests.mcpproxy.exporters.recorded import (
@@ -194,7 +194,7 @@ def test_a_call_joins_the_trace_that_its_request_names(http: Path, tmp_path: Pat
     ],
 )
 def test_an_invalid_trace_context_is_ignored(value: str | None, is_valid: bool) -> None:
-    assert (parsed_traceparent(value) is not None) == is_valid
+    assert (parse_traceparent(value) is not None) == is_valid
 
 
 def test_exporting_twice_gives_the_same_bytes(stdio: Path, tmp_path: Path) -> None:
@@ -261,7 +261,7 @@ def test_a_cancelled_call_ends_there_and_says_how_late_its_response_was(tmp_path
 
 def test_a_span_that_is_sent_live_does_not_wait_for_a_late_response(tmp_path: Path) -> None:
     reading = Reading(late(tmp_path / "one.mcpcap"))
-    made = CaptureSpans("0" * 32, reading.fold, Histograms(), is_live=True)
+    made = SpanBuilder("0" * 32, reading.fold, DurationHistograms(), is_live=True)
     ends = {span.name: (step.record, span) for step in reading.to_end() for span in made.on_step(step)}
     record, span = ends["tools/call late"]
     assert isinstance(record, Frame)

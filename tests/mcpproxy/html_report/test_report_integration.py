@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.store.open import with_sources
+from analysis.store.open import use_sources
 from analysis.store.report_rows import report_rows
 from mcpproxy.html_report import limits
-from mcpproxy.html_report.page import PLACE, SCRIPTS
-from mcpproxy.html_report.report import Report
+from mcpproxy.html_report.page import SCRIPTS, SOURCE_FOLDER
+from mcpproxy.html_report.report import HtmlReport
 from tests.analysis.store.capture_writer import CaptureWriter
 from tests.harness import ROOT
 from tests.mcpproxy.cli.typed import mcpproxy
@@ -56,8 +56,8 @@ def test_policy_allows_our_script_and_our_style_and_nothing_else(tmp_path: Path)
 
 
 def test_scripts_are_those_of_the_folder_and_never_make_markup() -> None:
-    assert sorted(path.name for path in PLACE.glob("*.js")) == sorted(SCRIPTS)
-    text = "".join((PLACE / name).read_text("utf-8") for name in SCRIPTS)
+    assert sorted(path.name for path in SOURCE_FOLDER.glob("*.js")) == sorted(SCRIPTS)
+    text = "".join((SOURCE_FOLDER / name).read_text("utf-8") for name in SCRIPTS)
     markup = r"innerHTML|outerHTML|insertAdjacent|document\.write|DOMParser|srcdoc|\.cssText|setAttribute\(.style"
     others = r"\beval\b|new Function|fetch\(|XMLHttp|WebSocket|import\(|localStorage"
     assert re.findall(f"{markup}|{others}", text) == []
@@ -131,12 +131,12 @@ def test_the_first_screen_tells_calls_of_tools_from_start_up(tmp_path: Path) -> 
 def test_what_a_list_leaves_out_is_counted_beside_its_figure(tmp_path: Path) -> None:
     talk = CaptureWriter(tmp_path / "a.mcpcap", "a")
     talk.handshake()
-    kinds = limits.FIRST_ROWS + 3
+    kinds = limits.MAX_FIRST_ROWS + 3
     for number in range(kinds):
         talk.call(20, number + 1, f"tool{number}")
     overview = reported(tmp_path, talk.close()).block("data-overview")
     assert {one["name"]: one["value"] for one in overview["figures"]}["unanswered"] == str(kinds)
-    assert (len(overview["unanswered"]), overview["more_unanswered"]) == (limits.FIRST_ROWS, 3)
+    assert (len(overview["unanswered"]), overview["more_unanswered"]) == (limits.MAX_FIRST_ROWS, 3)
     assert (overview["abandoned"], overview["more_abandoned"]) == ([], 0)
 
 
@@ -196,30 +196,30 @@ def test_capture_without_frames_is_not_called_faultless(tmp_path: Path) -> None:
 def test_large_payloads_are_cut_between_characters_and_counted(tmp_path: Path) -> None:
     talk = CaptureWriter(tmp_path / "large.mcpcap", "large")
     talk.handshake()
-    talk.answer(20, 7, text="ü" * limits.FRAME_BYTES)
+    talk.answer(20, 7, text="ü" * limits.MAX_BYTES_PER_PAYLOAD)
     parts = reported(tmp_path, talk.close())
     overview = parts.block("data-overview")
-    assert overview["payloads"]["cut"] == limits.FRAME_BYTES
+    assert overview["payloads"]["cut"] == limits.MAX_BYTES_PER_PAYLOAD
     (line,) = overview["left_out"]
     advice = "`mcpproxy show CAPTURE --frame N` prints all of it."
     assert line == f"1 payload is cut after 262.1 kB, leaving out {_left(parts)}; {advice}"
     longest = max(parts.payloads(), key=len)
-    assert limits.FRAME_BYTES - 4 < len(longest.encode()) <= limits.FRAME_BYTES
+    assert limits.MAX_BYTES_PER_PAYLOAD - 4 < len(longest.encode()) <= limits.MAX_BYTES_PER_PAYLOAD
 
 
 def _left(parts: Parts) -> str:
-    size = max(parts.block("data-traffic")["rows"]["size"]) - limits.FRAME_BYTES
+    size = max(parts.block("data-traffic")["rows"]["size"]) - limits.MAX_BYTES_PER_PAYLOAD
     return f"{size / 1e6:.1f} MB" if size >= 999_950 else f"{size / 1000:.1f} kB"
 
 
 def test_frames_beyond_the_limit_are_left_out_and_counted(tmp_path: Path) -> None:
     large, small = busy(tmp_path / "a.mcpcap", 400), busy(tmp_path / "b.mcpcap", 50, "weather", seed=2)
 
-    def build(sources: Any) -> Report:
+    def build(sources: Any) -> HtmlReport:
         with report_rows(sources.readable, memory=1 << 30) as rows:
-            return Report(rows, lambda *_: None, frames=200)
+            return HtmlReport(rows, lambda *_: None, frames=200)
 
-    parts = Parts("".join(with_sources([large, small], build).pieces()))
+    parts = Parts("".join(use_sources([large, small], build).pieces()))
     rows = parts.block("data-traffic")["rows"]
     counts = [
         sum(kind != "remark" for kind, capture in zip(rows["kind"], rows["capture"], strict=True) if capture == number)
@@ -245,7 +245,7 @@ def test_level_is_the_largest_cut_that_fits(things: list[tuple[int, int]], budge
     def taken(cut: int) -> int:
         return sum(min(size, cut) * count for size, count in sizes)
 
-    cut = limits.level(sizes, budget)
+    cut = limits.largest_cut(sizes, budget)
     assert taken(cut) <= budget
     assert not sizes or taken(cut + 1) > budget or cut >= sizes[-1][0]
 

@@ -11,7 +11,7 @@ from mcpproxy.wording.units import duration
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-SCRIPT = (page.PLACE / "units.js").read_text("utf-8")
+SCRIPT = (page.SOURCE_FOLDER / "units.js").read_text("utf-8")
 UNITS_NS = [10**power for power in range(3, 12)] + [60 * 10**9, 3600 * 10**9, 86_400 * 10**9]
 
 

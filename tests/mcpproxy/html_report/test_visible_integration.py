@@ -16,7 +16,7 @@ from mcpproxy.sanitise import sanitise
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, CDPSession
 
-SCRIPT = (page.PLACE / "visible.js").read_text("utf-8")
+SCRIPT = (page.SOURCE_FOLDER / "visible.js").read_text("utf-8")
 BESIDE = ("", "a", "1", "中", "☎", "\u0301", "a" + 9 * "\u0301", "\x1b")
 """What precedes a character: marks and presentations depend on it."""
 

@@ -98,7 +98,7 @@ def imported(form_name: str, data: bytes, file_name: str = "", folder_name: str 
             result.remarks.append(item.text)
         elif isinstance(item, LeftOut):
             result.left_out.append(item)
-            conversations.note(item)
+            conversations.mark_loss(item)
         elif left_out := conversations.add(item):
             result.left_out.append(left_out)
     conversations.close()

@@ -201,8 +201,8 @@ def test_what_was_left_out_blames_nobody() -> None:
         for side, raw in (("c2s", OPENING), ("s2c", OPENED), ("c2s", CALL)):
             assert conversations.add(LoggedFrame("a", "c2s" if side == "c2s" else "s2c", raw, NOW)) is None
         if place is not None:
-            conversations.note(LeftOut("line 4", "expected a message", place))
-            conversations.note(LeftOut("line 5", "expected a message", place))
+            conversations.mark_loss(LeftOut("line 4", "expected a message", place))
+            conversations.mark_loss(LeftOut("line 5", "expected a message", place))
         late = b'{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}'
         conversations.add(LoggedFrame("a", "s2c", late, NOW + 9000 * MS))
         conversations.close()

@@ -38,9 +38,14 @@ def test_a_member_that_is_no_object_or_array_is_not_found() -> None:
 
 def test_nesting_is_followed_from_line_to_line() -> None:
     nesting = Nesting()
-    assert [nesting.end(line) for line in (b"{ a: '}',", b'  "b": [ "]"', b"]", b"} trailing")] == [None, None, None, 1]
+    assert [nesting.find_end(line) for line in (b"{ a: '}',", b'  "b": [ "]"', b"]", b"} trailing")] == [
+        None,
+        None,
+        None,
+        1,
+    ]
 
 
 def test_a_string_without_an_end_ends_with_its_line() -> None:
     nesting = Nesting()
-    assert [nesting.end(line) for line in (b"{ a: 'it is } cut", b"}")] == [None, 1]
+    assert [nesting.find_end(line) for line in (b"{ a: 'it is } cut", b"}")] == [None, 1]

@@ -3,7 +3,7 @@
 import json
 from typing import Any, Final
 
-from mcpproxy.importers.partial_messages import completed
+from mcpproxy.importers.partial_messages import complete_message
 
 OMISSION = "...[9 chars truncated]..."
 WHOLE: Final = {
@@ -20,7 +20,7 @@ WHOLE: Final = {
 def test_a_cut_text_ends_in_the_omission_and_later_members_are_absent() -> None:
     message = '{"jsonrpc":"2.0","id":7,"result":{"content":[{"type":"text","text":"one two three"}],"isError":false}}'
     head = message[: message.index(" three")]
-    assert completed(head, OMISSION) == (
+    assert complete_message(head, OMISSION) == (
         b'{"jsonrpc":"2.0","id":7,"result":{"content":[{"type":"text","text":"one two' + OMISSION.encode() + b'"}]}}'
     )
 
@@ -30,7 +30,7 @@ def test_an_id_at_the_end_is_kept() -> None:
         '{"method":"tools/call","params":{"name":"add","arguments":{"a":1,"b":',
         '2}},"jsonrpc":"2.0","id":"x7"}',
     )
-    assert json.loads(completed(head, OMISSION, tail) or b"") == {
+    assert json.loads(complete_message(head, OMISSION, tail) or b"") == {
         "method": "tools/call",
         "params": {"name": "add", "arguments": {"a": 1}},
         "id": "x7",
@@ -39,19 +39,19 @@ def test_an_id_at_the_end_is_kept() -> None:
 
 def test_a_hole_within_a_text_leaves_everything_else() -> None:
     head, tail = '{"jsonrpc":"2.0","id":1,"result":{"a":"one', 'three","b":[true]}}'
-    assert completed(head, OMISSION, tail) == (head + OMISSION + tail).encode()
+    assert complete_message(head, OMISSION, tail) == (head + OMISSION + tail).encode()
 
 
 def test_too_little_is_no_message() -> None:
     for head in ("", "{", '{"jsonrpc":"2.0","id":1', "[", '{"jsonrpc":"2.0","id":1,"resul', "hello", '{"a":1}}', "]"):
-        assert completed(head, OMISSION) is None, head
+        assert complete_message(head, OMISSION) is None, head
 
 
 def test_any_beginning_of_a_message_gives_json_with_its_first_values() -> None:
     for is_ascii in (True, False):
         text = json.dumps(WHOLE, ensure_ascii=is_ascii, separators=(",", ":"))
         for end in range(len(text)):
-            raw = completed(text[:end], OMISSION)
+            raw = complete_message(text[:end], OMISSION)
             if raw is None:
                 assert end < len('{"jsonrpc":"2.0","id":7,"result":{')
             else:

@@ -12,7 +12,7 @@ from mcpproxy.importers.printed_objects import (
     json_like_members,
     printed_bytes,
     printed_object,
-    printed_token_by_token,
+    printed_object_by_tokens,
 )
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
@@ -132,7 +132,7 @@ def test_what_the_parser_of_json_reads_is_what_the_reader_reads(value: dict[str,
     for text in (as_javascript(value), repr(value)):
         members = json_like_members(text)
         if members is not None:
-            read = printed_token_by_token(text)
+            read = printed_object_by_tokens(text)
             assert read is not None
             assert (read.members, read.is_whole) == (members, True)
             assert json.dumps(read.members) == json.dumps(members), "the order, and numbers as they are"

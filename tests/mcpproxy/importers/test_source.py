@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpproxy.importers import source
-from mcpproxy.importers.source import InvalidLine, numbered, object_of, raw_of, read_lines
+from mcpproxy.importers.source import InvalidLine, numbered_lines, object_of, raw_of, read_lines
 
 
 def test_a_line_that_is_too_long_is_cut_and_the_next_one_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,7 +24,7 @@ def test_a_line_that_is_too_long_is_cut_and_the_next_one_is_whole(monkeypatch: p
 def test_lines_are_those_of_the_file_and_blank_ones_keep_their_numbers(lines: list[bytes]) -> None:
     file = io.BytesIO(b"".join(line + b"\n" for line in lines))
     wanted = [(number, line + b"\n") for number, line in enumerate(lines, 1) if line.strip(b" \t\r\v\f")]
-    assert list(numbered(read_lines(file))) == wanted
+    assert list(numbered_lines(read_lines(file))) == wanted
 
 
 @pytest.mark.parametrize("line", [b"", b"\xef\xbb\xbf{}", b"[]", b"1", b'{"a":NaN}', b'{"a":"\\ud800"}', b"[" * 5000])

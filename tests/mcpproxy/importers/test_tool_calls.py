@@ -3,7 +3,7 @@
 import json
 
 from mcpproxy.importers.log_items import LeftOut, LoggedFrame
-from mcpproxy.importers.tool_calls import MAX_UNDER_WAY, ToolCalls
+from mcpproxy.importers.tool_calls import MAX_OPEN_CALLS, ToolCalls
 
 
 def body(item: LoggedFrame | LeftOut | None) -> dict[str, object]:
@@ -53,14 +53,14 @@ def test_a_start_of_the_server_ends_its_calls() -> None:
     calls = ToolCalls()
     calls.begin("files", "read", 1, "a")
     calls.begin("files", "read", 1, "b")
-    calls.forget("files", "a")
+    calls.forget_calls("files", "a")
     assert isinstance(calls.succeed("files", "read", 2, "line 2", "a"), LeftOut)
     assert body(calls.succeed("files", "read", 2, "line 2", "b"))["id"] == "call 2"
 
 
 def test_calls_under_way_are_bounded() -> None:
     calls = ToolCalls()
-    for number in range(MAX_UNDER_WAY + 1):
+    for number in range(MAX_OPEN_CALLS + 1):
         calls.begin("files", f"tool {number}", 1)
-    assert isinstance(calls.succeed("files", f"tool {MAX_UNDER_WAY}", 2, "line 2"), LeftOut)
+    assert isinstance(calls.succeed("files", f"tool {MAX_OPEN_CALLS}", 2, "line 2"), LeftOut)
     assert body(calls.succeed("files", "tool 0", 2, "line 2"))["id"] == "call 1"

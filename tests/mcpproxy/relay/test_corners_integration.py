@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.cli.run import FILES
-from mcpproxy.clients.wrapper import PASSES
+from mcpproxy.cli.run import MAX_OPEN_FILES
+from mcpproxy.clients.wrapper import KEEP_SERVING_OPTION
 from tests.harness import Place, members_of, peer
 
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
@@ -23,7 +23,16 @@ def test_an_unwritable_stdout_is_reported_and_fails(place: Place, status: int, e
     """Without the recorder, the server would see the error; with it, only a broken pipe if it writes again."""
     if how == "unrecorded":
         place.captures.write_text("in the way")
-    command = [place.python, "-P", "-m", "mcpproxy", "run", PASSES, "--", *peer("echo", "--status", str(status))]
+    command = [
+        place.python,
+        "-P",
+        "-m",
+        "mcpproxy",
+        "run",
+        KEEP_SERVING_OPTION,
+        "--",
+        *peer("echo", "--status", str(status)),
+    ]
     with open("/dev/full", "wb") as full:
         session = place.start(command, direct=True, stdout=full)
         session.send(PING)
@@ -36,7 +45,7 @@ def test_an_unwritable_stdout_is_reported_and_fails(place: Place, status: int, e
         assert (eof["by"], eof["errno"]) == ("receiver", "ENOSPC")
 
 
-@pytest.mark.parametrize("files", [5, 8, 12, 16, FILES - 1])
+@pytest.mark.parametrize("files", [5, 8, 12, 16, MAX_OPEN_FILES - 1])
 def test_with_too_few_open_files_it_says_so_or_gives_way(place: Place, files: int) -> None:
     run = [place.python, "-P", "-m", "mcpproxy", "run"]
     session = place.start([*run, "--", *peer("echo")], direct=True, before=with_files(files, files))
@@ -45,7 +54,7 @@ def test_with_too_few_open_files_it_says_so_or_gives_way(place: Place, files: in
     assert line.startswith(f"mcpproxy: cannot record with a limit of {files} open files: ")
     assert list(place.captures.rglob("*.mcpcap")) == []
     session = place.start(
-        [*run, PASSES, "--", *peer("echo", "--status", "7")], direct=True, before=with_files(files, files)
+        [*run, KEEP_SERVING_OPTION, "--", *peer("echo", "--status", "7")], direct=True, before=with_files(files, files)
     )
     session.send(PING)
     assert session.line() == PONG
@@ -53,14 +62,14 @@ def test_with_too_few_open_files_it_says_so_or_gives_way(place: Place, files: in
     assert session.end() == 7
     (line,) = session.errors().decode().splitlines()
     assert line.endswith("the server runs unrecorded until it is restarted")
-    session = place.start([*run, PASSES, "--", "/no/such"], direct=True, before=with_files(files, files))
+    session = place.start([*run, KEEP_SERVING_OPTION, "--", "/no/such"], direct=True, before=with_files(files, files))
     assert (session.rest(), session.end()) == (b"", 127)
 
 
 def test_files_that_it_was_started_with_count_too(place: Place) -> None:
     kept = "import os; [os.set_inheritable(os.open('/dev/null', os.O_RDONLY), True) for _ in range(10)]"
-    command = [place.python, "-P", "-m", "mcpproxy", "run", PASSES, "--", *peer("echo")]
-    for limit, is_recorded in ((FILES + 9, False), (FILES + 10, True)):
+    command = [place.python, "-P", "-m", "mcpproxy", "run", KEEP_SERVING_OPTION, "--", *peer("echo")]
+    for limit, is_recorded in ((MAX_OPEN_FILES + 9, False), (MAX_OPEN_FILES + 10, True)):
         session = place.start(command, direct=True, before=f"{kept}; {with_files(limit, limit)}")
         session.send(PING)
         assert session.line() == PONG, limit

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.recorder.stderr_tap import STDERR_QUOTA, STDERR_REFILL
+from mcpproxy.recorder.stderr_tap import STDERR_QUOTA_BYTES, STDERR_REFILL_BYTES_PER_S
 from tests.harness import (
     DEADLINE_S,
     Place,
@@ -264,8 +264,8 @@ def test_a_flood_on_stderr_is_passed_on_whole_and_recorded_up_to_the_quota(place
     recorded = sum(row["size"] + len(row.get("delim", "\n")) for row in rows)
     assert close["totals"]["stderr"] == {"bytes": size, "recorded": recorded}
     # The quota refills, so if a busy machine takes long over the flood, more of it is recorded.
-    quota = STDERR_QUOTA + STDERR_REFILL * close["t_ns"] / 1e9
-    assert recorded >= STDERR_QUOTA
+    quota = STDERR_QUOTA_BYTES + STDERR_REFILL_BYTES_PER_S * close["t_ns"] / 1e9
+    assert recorded >= STDERR_QUOTA_BYTES
     assert sum(row["size"] for row in rows) <= quota
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from mcpproxy.relay.http.round_robin import TURN_S, RoundRobin
+from mcpproxy.relay.http.round_robin import MAX_TURN_S, RoundRobinQueue
 from tests.bench.http_peers import FLOODS, ZIPPED
 from tests.harness import Place, frames, wait_until
 from tests.http_harness import (
@@ -44,7 +44,7 @@ def test_long_steps_take_turns_and_yield_to_the_loop() -> None:
         left = [steps]
 
         def step() -> bool:
-            until = time.monotonic() + 2 * TURN_S
+            until = time.monotonic() + 2 * MAX_TURN_S
             while time.monotonic() < until:
                 pass
             done.append(name)
@@ -54,7 +54,7 @@ def test_long_steps_take_turns_and_yield_to_the_loop() -> None:
         return step
 
     async def main() -> None:
-        turns = RoundRobin()
+        turns = RoundRobinQueue()
         turns.schedule(work("a", 3))
         turns.schedule(work("b", 2))
         while len(done) < 5:
@@ -79,7 +79,7 @@ def test_work_that_fails_ends_alone() -> None:
 
     async def main() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, context: said.append(str(context["exception"])))
-        turns = RoundRobin()
+        turns = RoundRobinQueue()
         turns.schedule(work)
         turns.schedule(broken)
         await asyncio.wait_for(turns.finish(), 60)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.relay.http.upstream import reset_on_close
+from mcpproxy.relay.http.upstream import set_reset_on_close
 from tests.harness import DEADLINE_S, Place, members_of, wait_until
 from tests.http_harness import (
     GET,
@@ -797,7 +797,7 @@ def test_a_tls_connection_that_was_closed_twice_can_be_reset(authority: Authorit
         transport, _ = await loop.create_connection(Waiting, "127.0.0.1", port, ssl=trusted)
         transport.close()
         transport.close()
-        reset_on_close(transport)
+        set_reset_on_close(transport)
         transport.abort()
         await asyncio.wait_for(lost.wait(), DEADLINE_S)
 

@@ -185,9 +185,9 @@ def test_stamps_never_go_back_where_segments_meet(place: Place, monkeypatch: pyt
     for _ in range(400):
         before = time.monotonic_ns() - writer.origin_ns
         writer.stage([PendingRecord("process", members(event="x" * 50))])
-        writer.write()
+        writer.write_staged()
         writer.stage([PendingRecord("process", members(event="y"))], at_ns=before)
-        writer.write()
+        writer.write_staged()
     assert writer.close(lambda: PendingRecord("close", members(ending="server")))
     stamps = [one.t_ns for one in Capture(path) if isinstance(one, Record)]
     assert len(Capture(path).segments) > 3

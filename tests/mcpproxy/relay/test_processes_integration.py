@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.relay import processes
-from mcpproxy.relay.processes import Process, alive, process_table, send, start_time, terminate, tree
+from mcpproxy.relay.processes import (
+    Process,
+    live_processes,
+    process_table,
+    process_tree,
+    send_signal,
+    start_time,
+    terminate,
+)
 from tests.harness import Place, is_alive, killed_at_the_end, peer, wait_until
 
 
@@ -63,19 +71,19 @@ def test_a_tree_is_found_parents_first_and_not_by_another_start(place: Place) ->
     session = place.start(peer("three_deep"), direct=True)
     pids = session.next_report()["pids"]
     with killed_at_the_end(*pids):
-        assert [found.pid for found in tree(process(pids[0]))] == pids
-        assert tree(Process(pids[0], "another start")) == []
-        assert [found.pid for found in tree(process(pids[1]), process(pids[2]))] == pids[1:]
+        assert [found.pid for found in process_tree(process(pids[0]))] == pids
+        assert process_tree(Process(pids[0], "another start")) == []
+        assert [found.pid for found in process_tree(process(pids[1]), process(pids[2]))] == pids[1:]
 
 
 @pytest.mark.usefixtures("table")
 def test_whoever_took_over_a_pid_is_not_signalled(place: Place) -> None:
     session = place.start(["sleep", "60"], direct=True)
     stranger = Process(session.pid, "another start")
-    assert alive([stranger]) == []
-    assert send([stranger], signal.SIGKILL) == []
+    assert live_processes([stranger]) == []
+    assert send_signal([stranger], signal.SIGKILL) == []
     assert session.process.poll() is None
-    assert send([process(session.pid)], signal.SIGKILL) == [session.pid]
+    assert send_signal([process(session.pid)], signal.SIGKILL) == [session.pid]
     assert session.end() == -signal.SIGKILL
 
 
@@ -95,14 +103,14 @@ def test_processes_of_another_namespace_get_no_signal(tmp_path: Path, monkeypatc
     monkeypatch.setattr(processes, "PROC", str(tmp_path))
     assert process_table() == {}
     assert start_time(4711) is None
-    assert tree(Process(4711, "1")) == []
+    assert process_tree(Process(4711, "1")) == []
 
 
 @pytest.mark.usefixtures("table")
 def test_a_tree_that_does_not_go_is_killed_after_the_grace(place: Place) -> None:
     session = place.start(peer("three_deep"), direct=True)
     pids = session.next_report()["pids"]
-    terminate(tree(process(pids[0])), 0.1)
+    terminate(process_tree(process(pids[0])), 0.1)
     wait_until(lambda: not any(map(is_alive, pids)), "all three to be gone")
 
 
@@ -117,6 +125,6 @@ while :; do sleep 0.05; done
 def test_a_child_born_during_the_grace_is_killed_as_well(place: Place) -> None:
     session = place.start(["sh", "-c", LATE_CHILD], direct=True)
     assert session.line() == b"up\n"
-    terminate(tree(process(session.pid)), 0.5)
+    terminate(process_tree(process(session.pid)), 0.5)
     assert session.end() == -signal.SIGKILL
     wait_until(lambda: not place.leftovers(), "the child to be gone too")

@@ -162,7 +162,7 @@ def test_bytes_come_out_as_they_went_in(lines: Lines, size: int) -> None:
     assert line.hear(len(load)) == load
     sender.join(DEADLINE_S)
     assert b"".join(tap.chunks) == load
-    wait_until(lambda: line.pump.delivered == line.pump.taken == len(load))
+    wait_until(lambda: line.pump.delivered_bytes == line.pump.read_bytes == len(load))
 
 
 def test_the_sender_ends_and_the_receiver_sees_it(lines: Lines) -> None:
@@ -172,7 +172,7 @@ def test_the_sender_ends_and_the_receiver_sees_it(lines: Lines) -> None:
     assert line.hear(100) == b"last words"
     assert line.finished.wait(DEADLINE_S)
     assert line.tap.endings == [("sender", None)]
-    assert not line.pump.broken
+    assert not line.pump.is_broken
 
 
 def test_the_receiver_goes_and_the_sender_sees_it(lines: Lines) -> None:
@@ -181,7 +181,7 @@ def test_the_receiver_goes_and_the_sender_sees_it(lines: Lines) -> None:
     line.send(b"anybody?")
     assert line.finished.wait(DEADLINE_S)
     assert line.tap.endings == [("receiver", None)]
-    assert line.pump.broken
+    assert line.pump.is_broken
     with pytest.raises(BrokenPipeError):
         os.write(line.sender, b"?")
 
@@ -207,7 +207,7 @@ def test_a_receiver_that_does_not_read_is_a_stall(lines: Lines) -> None:
     looks: list[int] = []
 
     def stands_still() -> bool:
-        looks.append(line.pump.delivered if line.pump.taken > line.pump.delivered else -len(looks) - 1)
+        looks.append(line.pump.delivered_bytes if line.pump.read_bytes > line.pump.delivered_bytes else -len(looks) - 1)
         return len(looks) > 10 and len(set(looks[-10:])) == 1
 
     wait_until(stands_still, "the pump to be blocked")
@@ -295,7 +295,7 @@ def test_a_tap_that_waits_at_the_end_does_not_keep_the_end_from_the_receiver(lin
     line.hang_up()
     assert line.hear(1) == b""
     healed.set()
-    wait_until(lambda: line.rescuer.asleep, "the rescuer to sleep, as nothing of the direction is left to supervise")
+    wait_until(lambda: line.rescuer.is_asleep, "the rescuer to sleep, as nothing of the direction is left to supervise")
 
 
 def test_a_tap_that_raises_is_switched_off_and_traffic_goes_on(lines: Lines) -> None:
@@ -324,7 +324,7 @@ def test_a_tap_that_refuses_has_nothing_more_handed_on(lines: Lines) -> None:
     assert line.hear(1) == b"0"
     line.send(b"1")
     wait_until(lambda: len(line.tap.chunks) == 2 and not line.tap.running)
-    line.pump.cut("error")
+    line.pump.end_from_outside("error")
     assert line.hear(1) == b""
 
 
@@ -332,7 +332,7 @@ def test_a_direction_is_cut_while_its_thread_hangs_in_a_read(lines: Lines) -> No
     line = lines(RecordingTap())
     line.send(b"x")
     assert line.hear(1) == b"x"
-    line.pump.cut("receiver")
+    line.pump.end_from_outside("receiver")
     assert line.hear(1) == b""
     assert line.finished.wait(DEADLINE_S)
     with suppress(BrokenPipeError):  # at that moment, it was not in a read
@@ -348,7 +348,7 @@ def test_the_rescuer_sleeps_while_nothing_flows_and_wakes_again(lines: Lines) ->
     line = lines(RecordingTap(disk.write))
     line.send(b"1")
     assert line.hear(1) == b"1"
-    wait_until(lambda: line.rescuer.asleep, "the rescuer to sleep")
+    wait_until(lambda: line.rescuer.is_asleep, "the rescuer to sleep")
     line.send(b"2")
     assert line.hear(1) == b"2"
     disk.healed.set()

@@ -6,9 +6,9 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpproxy.relay.http.observer import Event, Rewritten
-from mcpproxy.relay.http.rewrite import MAX_EVENT_LINE_BYTES, Origin, Rewriter
-from mcpproxy.wire.response import Lost, ResponseBody, ResponseEnd, ResponseHead, ResponseTap
+from mcpproxy.relay.http.observer import Event, RewrittenAddress
+from mcpproxy.relay.http.rewrite import MAX_EVENT_LINE_BYTES, Origin, ResponseRewriter
+from mcpproxy.wire.response import ParsingLost, ResponseBody, ResponseEnd, ResponseHead, ResponseTap
 
 ORIGIN = Origin("http", "up.example", 8000)
 GET = (b"GET",)
@@ -21,8 +21,8 @@ class Relayed:
     def __init__(self, methods: tuple[bytes, ...] = POST, origin: Origin = ORIGIN) -> None:
         self._tap = ResponseTap()
         for method in methods:
-            self._tap.expect(method)
-        self._rewriter = Rewriter(origin, self._tap)
+            self._tap.expect_response(method)
+        self._rewriter = ResponseRewriter(origin, self._tap)
         self.out = b""
         self.told: list[Event] = []
 
@@ -43,7 +43,9 @@ class Relayed:
 
     @property
     def rewritten(self) -> list[tuple[str, bytes, bytes]]:
-        return [(event.place, event.sent, event.forwarded) for event in self.told if isinstance(event, Rewritten)]
+        return [
+            (event.place, event.sent, event.forwarded) for event in self.told if isinstance(event, RewrittenAddress)
+        ]
 
     @property
     def content(self) -> bytes:
@@ -136,7 +138,7 @@ ADDRESSES: list[tuple[Origin, bytes, bytes | None]] = [
 
 def test_only_the_upstreams_own_addresses_become_relative() -> None:
     for origin, address, after in ADDRESSES:
-        assert origin.relative(address) == after, address
+        assert origin.relative_address(address) == after, address
         for name in (b"Location", b"location", b"Content-Location"):
             out = relayed(redirect(address, name), [], origin=origin)
             assert out.out == redirect(address if after is None else after, name), address
@@ -155,7 +157,7 @@ def test_a_redirect_is_rewritten_however_it_arrives() -> None:
 
 def test_the_observer_is_told_what_the_upstream_sent() -> None:
     told = in_any_cutting(redirect(b"http://up.example:8000/mcp/"), redirect(b"/mcp/")).told
-    assert told[0] == Rewritten("location", b"http://up.example:8000/mcp/", b"/mcp/")
+    assert told[0] == RewrittenAddress("location", b"http://up.example:8000/mcp/", b"/mcp/")
     head, end = told[1:]
     assert isinstance(head, ResponseHead)
     assert (b"Location", b"http://up.example:8000/mcp/") in head.headers
@@ -220,7 +222,7 @@ def test_what_cannot_be_read_is_forwarded_as_it_is() -> None:
     ):
         assert not in_any_cutting(data, data).rewritten
     nobody_asked = redirect(b"http://up.example:8000/")
-    assert isinstance(in_any_cutting(nobody_asked, nobody_asked, ()).told[0], Lost)
+    assert isinstance(in_any_cutting(nobody_asked, nobody_asked, ()).told[0], ParsingLost)
 
 
 def test_a_head_that_never_ends_is_handed_on_in_the_end() -> None:
@@ -245,7 +247,7 @@ def event(address: bytes, end: bytes = b"\n", before: bytes = b"", colon: bytes 
 def reread(out: bytes) -> bytes:
     """Returns the content of the only response, as a client gets it."""
     tap = ResponseTap()
-    tap.expect(b"GET")
+    tap.expect_response(b"GET")
     return b"".join(event.payload for event in tap.feed(out) if isinstance(event, ResponseBody))
 
 

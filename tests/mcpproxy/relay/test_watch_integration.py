@@ -54,7 +54,7 @@ def test_a_released_watch_lets_the_end_of_file_through() -> None:
         null = os.open(os.devnull, os.O_RDWR)
         os.dup2(null, writer)
         os.close(null)
-        watch.release()
+        watch.stop()
         assert read_some(reader) == b""
         wait_until(no_watch_runs, "the watch to end")
         assert not gone.is_set()

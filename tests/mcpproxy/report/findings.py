@@ -56,7 +56,7 @@ def written(report: Reporter, founds: list[LocatedFinding], **ended: object) -> 
     for one in founds:
         totals.count_finding(one)
         pieces += report.report(one)
-    pieces += report.finish(CheckOutcome(path, {}, {}, damaged=False)._replace(**ended))  # type: ignore[arg-type]
+    pieces += report.finish(CheckOutcome(path, {}, {}, is_damaged=False)._replace(**ended))  # type: ignore[arg-type]
     return "".join([*pieces, *report.close(totals)])
 
 

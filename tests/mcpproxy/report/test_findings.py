@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from analysis.rules.finding import Level
 from mcpproxy.check_run.result import CheckOutcome, LocatedFinding, RecordLocation, Totals
-from mcpproxy.report.findings import SHOWN, SHOWN_OF_RULE, TextReporter, summary
+from mcpproxy.report.findings import MAX_SHOWN_PER_RULE, MAX_SHOWN_PER_SESSION, TextReporter, summary
 from mcpproxy.sanitise import sanitise
-from mcpproxy.wording.cells import WHOLE, cells
+from mcpproxy.wording.cells import UNLIMITED_WIDTH, cells
 from mcpproxy.wording.spans import Style
 from tests.captures.samples import frame, header, lines
 from tests.mcpproxy.report.findings import anything, found, written
@@ -72,7 +72,7 @@ def test_the_place_is_named_where_nothing_can_be_shown() -> None:
 
 
 def test_columns_of_findings_are_aligned_in_all_captures() -> None:
-    for width in (100, WHOLE):
+    for width in (100, UNLIMITED_WIDTH):
         report = TextReporter(Style(), notes=True, width=width)
         pieces = []
         for name, founds in (
@@ -82,7 +82,7 @@ def test_columns_of_findings_are_aligned_in_all_captures() -> None:
             pieces += [*report.begin(Path(name))]
             for one in founds:
                 pieces += [*report.report(one)]
-            pieces += [*report.finish(CheckOutcome(Path(name), {}, {}, damaged=False))]
+            pieces += [*report.finish(CheckOutcome(Path(name), {}, {}, is_damaged=False))]
         lines = [line for line in "".join(pieces).splitlines() if line.startswith("  error ")]
         assert len(lines) == 4
         for column in ("  (?:server|client)", "  frame ", r"  \+"):
@@ -125,12 +125,12 @@ def test_notes_are_only_counted_unless_they_are_wanted() -> None:
 
 
 def test_of_one_rule_and_session_so_many_are_told_and_the_rest_is_counted() -> None:
-    founds = [found(session=session) for session in (1, 2) for _ in range(SHOWN + 7)]
+    founds = [found(session=session) for session in (1, 2) for _ in range(MAX_SHOWN_PER_SESSION + 7)]
     shown = text(founds)
-    assert shown.count("  error    id/null") == 2 * SHOWN
+    assert shown.count("  error    id/null") == 2 * MAX_SHOWN_PER_SESSION
     assert "    and 14 more\n" in shown
     many = text([found(session=session) for session in range(1, 1001)])
-    assert many.count("  error    id/null") == SHOWN_OF_RULE
+    assert many.count("  error    id/null") == MAX_SHOWN_PER_RULE
     assert "and 800 more" in many
 
 
@@ -153,7 +153,7 @@ def test_live_each_finding_comes_at_once_and_the_rest_is_counted_at_the_end() ->
     assert list(report.begin(Path("some.mcpcap"))) == []
     assert "".join(report.report(found())).startswith("some.mcpcap\n\n  error    id/null ")
     assert "".join(report.report(found())).startswith("  error    id/null ")
-    assert "  and 3 more of id/null\n" in text([found()] * (SHOWN + 3), live=True)
+    assert "  and 3 more of id/null\n" in text([found()] * (MAX_SHOWN_PER_SESSION + 3), live=True)
 
 
 @given(st.lists(anything, max_size=6), st.booleans(), st.booleans())

@@ -16,14 +16,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.conversation.bounded_dict import Forgotten
+from analysis.conversation.bounded_dict import ForgottenEntries
 from analysis.rules.discovery import rules
 from analysis.rules.finding import Level
 from mcpproxy.check_run.result import LocatedFinding, RecordLocation
 from mcpproxy.report.findings_json import JsonReporter
-from mcpproxy.report.github import GithubReporter, relative
-from mcpproxy.report.junit import CLEAN, SHOWN, JunitReporter
-from mcpproxy.report.sarif import SarifReporter, address, plain
+from mcpproxy.report.github import GithubReporter, relative_path
+from mcpproxy.report.junit import CLEAN_CASE, MAX_LISTED_FINDINGS, JunitReporter
+from mcpproxy.report.sarif import SarifReporter, escaped_text, uri_of
 from mcpproxy.sanitise import sanitise
 from tests.mcpproxy.report.findings import FOREIGN, anything, found, written
 
@@ -37,7 +37,7 @@ FOUNDS = st.lists(anything, max_size=6)
 @given(FOUNDS)
 def test_json_is_an_object_a_line_with_all_its_members(founds: list[LocatedFinding]) -> None:
     rows = [json.loads(line) for line in written(JsonReporter(), founds).split("\n")[:-1]]
-    told = [one for one in founds if not one.accepted]
+    told = [one for one in founds if not one.is_accepted]
     assert [row["rule"] for row in rows] == [one.finding.rule for one in told]
     names = "capture rule level impact blames session frame item related more method message pointer source t_ns at"
     for row, one in zip(rows, told, strict=True):
@@ -89,19 +89,19 @@ def outcomes(root: ET.Element) -> dict[str, list[str]]:
 def test_junit_is_well_formed_whatever_was_found(founds: list[LocatedFinding], notes: bool) -> None:
     root = checked(written(JunitReporter(notes=notes), founds))
     least = Level.NOTE if notes else Level.WARNING
-    failing = {one.finding.rule for one in founds if not one.accepted and one.finding.level >= least}
+    failing = {one.finding.rule for one in founds if not one.is_accepted and one.finding.level >= least}
     assert {name for name, held in outcomes(root).items() if "failure" in held} == failing
 
 
 def test_junit_has_a_case_for_each_rule_that_found_something_and_tells_the_first_of_many() -> None:
-    founds = [found(seq=seq) for seq in range(SHOWN + 5)]
+    founds = [found(seq=seq) for seq in range(MAX_LISTED_FINDINGS + 5)]
     root = checked(written(JunitReporter(), [*founds, found("id/float-integer", Level.NOTE)]))
     assert outcomes(root) == {"id/null": ["failure"], "id/float-integer": ["system-out"]}
     failure = root.find("testsuite/testcase[@name='id/null']/failure")
     assert failure is not None
     assert failure.text is not None
     assert failure.text.splitlines()[-1] == "and 5 more"
-    assert len(failure.text.splitlines()) == SHOWN + 1
+    assert len(failure.text.splitlines()) == MAX_LISTED_FINDINGS + 1
     note = root.find("testsuite/testcase[@name='id/float-integer']/system-out")
     assert note is not None
     assert note.text is not None
@@ -110,16 +110,16 @@ def test_junit_has_a_case_for_each_rule_that_found_something_and_tells_the_first
 
 def test_junit_has_one_passing_case_for_a_clean_capture() -> None:
     accepted, note = found(accepted=True), found("id/float-integer", Level.NOTE)
-    assert outcomes(checked(written(JunitReporter(), [accepted]))) == {CLEAN: []}
-    assert outcomes(checked(written(JunitReporter(), [note]))) == {"id/float-integer": ["system-out"], CLEAN: []}
+    assert outcomes(checked(written(JunitReporter(), [accepted]))) == {CLEAN_CASE: []}
+    assert outcomes(checked(written(JunitReporter(), [note]))) == {"id/float-integer": ["system-out"], CLEAN_CASE: []}
     for asked in (JunitReporter(notes=True), JunitReporter(named={"id/float-integer"})):
         assert outcomes(checked(written(asked, [note]))) == {"id/float-integer": ["failure"]}
 
 
 def test_junit_skips_what_could_not_be_checked() -> None:
     root = checked(written(JunitReporter(), [], nothing="it holds no frames"))
-    assert outcomes(root) == {CLEAN: ["skipped"]}
-    assert outcomes(checked(written(JunitReporter(), [], damaged=True))) == {CLEAN: ["error"]}
+    assert outcomes(root) == {CLEAN_CASE: ["skipped"]}
+    assert outcomes(checked(written(JunitReporter(), [], damaged=True))) == {CLEAN_CASE: ["error"]}
 
 
 def test_junit_tells_the_place() -> None:
@@ -253,7 +253,7 @@ def test_sarif_is_valid_whatever_was_found(founds: list[LocatedFinding]) -> None
     assert len(run["results"]) == len(founds)
     for result, one in zip(run["results"], founds, strict=True):
         assert result["ruleId"] == one.finding.rule
-        assert ("suppressions" in result) == one.accepted
+        assert ("suppressions" in result) == one.is_accepted
         if "ruleIndex" in result:
             assert run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == one.finding.rule
 
@@ -288,16 +288,16 @@ def test_sarif_says_that_a_rule_failed() -> None:
 
 
 def test_foreign_text_makes_neither_links_nor_placeholders_in_sarif() -> None:
-    assert plain(r"[click](http://x) \[ {0}") == r"\[click\](http://x) \\\[ {{0}}"
+    assert escaped_text(r"[click](http://x) \[ {0}") == r"\[click\](http://x) \\\[ {{0}}"
 
 
 @pytest.mark.parametrize("name", ["a:b.mcpcap", "%41.mcpcap", "größer.mcpcap", "a?b#c.mcpcap", "a\nb.mcpcap"])
 def test_the_address_of_a_file_means_that_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.chdir(tmp_path)
-    shown = address(tmp_path / name)
+    shown = uri_of(tmp_path / name)
     assert unquote(shown) == name
     assert not re.match(r"[^/]*:", shown)
-    assert address(Path("/elsewhere") / name) == f"file:///elsewhere/{shown}"
+    assert uri_of(Path("/elsewhere") / name) == f"file:///elsewhere/{shown}"
 
 
 # ---- GitHub
@@ -309,7 +309,7 @@ COMMAND = re.compile(r"::(?:error|warning|notice) title=[^,:]+,file=[^,:]+(?:,li
 def test_github_gets_one_command_for_a_finding_and_no_other(founds: list[LocatedFinding], notes: bool) -> None:
     *commands, sums = written(GithubReporter(notes=notes), founds).split("\n")[:-1]
     least = Level.NOTE if notes else Level.WARNING
-    assert len(commands) == sum(not one.accepted and one.finding.level >= least for one in founds)
+    assert len(commands) == sum(not one.is_accepted and one.finding.level >= least for one in founds)
     for command in commands:
         assert COMMAND.fullmatch(command)
         assert sanitise(command, None) == command
@@ -342,10 +342,10 @@ def test_a_file_is_named_from_the_working_directory_where_it_lies_below(
     (tmp_path / "real/inward").symlink_to(tmp_path / "real/captures")
     monkeypatch.chdir(tmp_path / "link")
     for path in ("captures/a.mcpcap", "./captures/../captures/a.mcpcap", tmp_path / "link/captures/a.mcpcap"):
-        assert relative(Path(path)) == "captures/a.mcpcap"
-    assert relative(tmp_path / "real/captures/a.mcpcap") == "captures/a.mcpcap"
-    assert relative(Path("inward/a.mcpcap")) == "inward/a.mcpcap"
-    assert relative(tmp_path / "real2/a.mcpcap") == str(tmp_path / "real2/a.mcpcap")
+        assert relative_path(Path(path)) == "captures/a.mcpcap"
+    assert relative_path(tmp_path / "real/captures/a.mcpcap") == "captures/a.mcpcap"
+    assert relative_path(Path("inward/a.mcpcap")) == "inward/a.mcpcap"
+    assert relative_path(tmp_path / "real2/a.mcpcap") == str(tmp_path / "real2/a.mcpcap")
     assert "file=captures/a.mcpcap:" in written(GithubReporter(), [found(capture=tmp_path / "link/captures/a.mcpcap")])
 
 
@@ -356,7 +356,9 @@ def test_github_knows_file_and_line() -> None:
 
 # ---- forgotten requests
 
-REQUESTS = Forgotten("requests", 12_345, "more than 50,000, or 16 MiB, were open at once", "answers [to] it are <new>")
+REQUESTS = ForgottenEntries(
+    "requests", 12_345, "more than 50,000, or 16 MiB, were open at once", "answers [to] it are <new>"
+)
 
 
 def test_json_tells_with_each_finding_what_had_been_forgotten() -> None:
@@ -378,7 +380,7 @@ def test_sarif_tells_what_was_forgotten_and_has_not_failed() -> None:
     assert invocation["executionSuccessful"] is True
     (told,) = invocation["toolExecutionNotifications"]
     assert told["level"] == "warning"
-    assert told["message"]["text"].endswith(plain(REQUESTS.text))
+    assert told["message"]["text"].endswith(escaped_text(REQUESTS.text))
 
 
 def test_github_warns_of_what_was_forgotten() -> None:

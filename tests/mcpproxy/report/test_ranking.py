@@ -7,13 +7,13 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.rules.discovery import impact, rules
+from analysis.rules.discovery import impact_of, rules
 from analysis.rules.finding import Impact, Level
 from mcpproxy.check_run.result import CheckOutcome, LocatedFinding, Totals
 from mcpproxy.report.findings import TextReporter
-from mcpproxy.report.ranking import LINES, Ranking
+from mcpproxy.report.ranking import MAX_LISTED_RULES, RuleRanking
 from mcpproxy.sanitise import sanitise
-from mcpproxy.wording.cells import WHOLE, cells
+from mcpproxy.wording.cells import UNLIMITED_WIDTH, cells
 from mcpproxy.wording.spans import Style
 from tests.mcpproxy.report.findings import FOREIGN, anything, found, written
 
@@ -22,12 +22,12 @@ LOST, LEAK, HINT = "framing/stdout-not-json", "logging/secret", "cache/missing-h
 
 def ranked(*captures: list[LocatedFinding], width: int = 80, colour: bool = False, **ended: object) -> list[str]:
     """Returns the lines for some captures."""
-    ranking = Ranking()
+    ranking = RuleRanking()
     for founds in captures:
         ranking.begin()
         for one in founds:
             ranking.count_finding(one)
-        ranking.finish(CheckOutcome(Path("some.mcpcap"), {}, {}, damaged=False)._replace(**ended))  # type: ignore[arg-type]
+        ranking.finish(CheckOutcome(Path("some.mcpcap"), {}, {}, is_damaged=False)._replace(**ended))  # type: ignore[arg-type]
     return list(ranking.lines(Style(colour=colour), width))
 
 
@@ -46,7 +46,7 @@ def test_the_section_stands_before_the_sums() -> None:
 
 
 def test_columns_are_aligned_in_a_pipe_too() -> None:
-    for width in (100, WHOLE):
+    for width in (100, UNLIMITED_WIDTH):
         lines = ranked(
             [found(HINT, seq=9), *[found(LOST, seq=17, capture=Path("a.mcpcap"))] * 12],
             [found(LEAK, seq=123_456, capture=Path("with-a-longer-name.mcpcap"))],
@@ -76,7 +76,7 @@ def test_what_is_broken_comes_before_the_level_and_that_before_the_count() -> No
 
 
 def test_only_the_first_are_told() -> None:
-    assert len(ranked([found(rule, seq=number) for number, rule in enumerate(rules())])) == LINES == 5
+    assert len(ranked([found(rule, seq=number) for number, rule in enumerate(rules())])) == MAX_LISTED_RULES == 5
 
 
 def test_what_is_told_the_first_time_only_counts_as_often_as_it_was() -> None:
@@ -138,7 +138,7 @@ def test_every_rule_has_its_place_and_frame_in_eighty_columns() -> None:
         for line in ranked([found(rule, level, seq=99_999), other]):
             assert cells(line) <= 80
             assert "  frame " in line
-        assert impact(rule, level) in Impact
+        assert impact_of(rule, level) in Impact
 
 
 @given(st.lists(st.lists(anything, max_size=4), max_size=4), st.integers(40, 130))
@@ -166,5 +166,5 @@ def test_live_it_stands_at_the_end_as_well() -> None:
     report, totals = TextReporter(Style(), live=True), Totals()
     pieces = [*report.begin(Path("a.mcpcap")), *report.report(found(LOST)), *report.report(found(LEAK))]
     assert "First" not in "".join(pieces)
-    pieces = [*report.finish(CheckOutcome(Path("a.mcpcap"), {}, {}, damaged=False)), *report.close(totals)]
+    pieces = [*report.finish(CheckOutcome(Path("a.mcpcap"), {}, {}, is_damaged=False)), *report.close(totals)]
     assert "".join(pieces).startswith("First 1  no connection  framing/stdout-not-json ")

@@ -5,31 +5,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.store.stats import (
-    Abandoned,
+    AbandonedRequests,
     Count,
     Latency,
-    Sort,
+    LatencySortKey,
+    SessionTime,
     Startup,
-    Time,
     ToolCost,
     ToolTime,
     Totals,
-    Unanswered,
+    UnansweredRequests,
 )
-from mcpproxy.report.stats import NARROWEST, SHAPE, Stats, as_text
+from mcpproxy.report.stats import MIN_WIDTH, SHAPE_CELLS, TrafficStats, as_text
 from mcpproxy.sanitise import sanitise
-from mcpproxy.wording.blocks import BLOCKS, shape
+from mcpproxy.wording.blocks import BLOCKS, distribution_text
 from mcpproxy.wording.cells import cells
 from mcpproxy.wording.spans import Style
 
 TOTALS = Totals(3, 2, 1, 4, 4812, 1_000_000, 362_000_000_000, 0, 0, 0, 0, 0, 0)
 
 
-def stats(name: str = "search", **changes: object) -> Stats:
+def stats(name: str = "search", **changes: object) -> TrafficStats:
     """Returns one of everything, with the given name in each place for untrusted text."""
     took = 120.0, 410.0, 1920.0, 4100.0, 134_000.0
     row = Latency("server", f"tools/call {name}", 812, 800, 24, 0.03, *took, {6: 3, 7: 9, 11: 1})
-    made = Stats(
+    made = TrafficStats(
         TOTALS,
         "call",
         [row, row._replace(server=name, errors=0, error_share=0.0)],
@@ -37,21 +37,21 @@ def stats(name: str = "search", **changes: object) -> Stats:
         True,
         [Count("id/type-changed", 1, name)],
         [],
-        [Abandoned(f"tools/call {name}", 2, 1, 35_012.0, 38, name, 1500.0, 1, f"/a/{name}.mcpcap", 40, name)],
+        [AbandonedRequests(f"tools/call {name}", 2, 1, 35_012.0, 38, name, 1500.0, 1, f"/a/{name}.mcpcap", 40, name)],
         [
-            Unanswered(
+            UnansweredRequests(
                 f"tools/call {name}", 12, [411, 412, 413, 414], 1, 2, 3, 1, f"/a/{name}.mcpcap", 12_000.0, None, None
             )
         ],
         [ToolCost("server", name, 9100, 2275, 0), ToolCost("server", "b", 2200, 550, 3)],
         Startup(3, 1210.0, 880.0, 40.0, None, 290.0, 0, 3, 3, 0, 3),
-        Time(320_000.0, 12_300.0, 307_700.0, 9_000.0, 0.0, 12),
+        SessionTime(320_000.0, 12_300.0, 307_700.0, 9_000.0, 0.0, 12),
         [ToolTime("server", name, 8200.0), ToolTime("server", "b", 2100.0)],
     )
     return made._replace(**changes)  # type: ignore[arg-type]  # named as in the class
 
 
-def text(what: Stats, width: int = 80) -> str:
+def text(what: TrafficStats, width: int = 80) -> str:
     return "\n".join(as_text(what, Style(), width))
 
 
@@ -83,7 +83,7 @@ def test_everything_is_on_the_screen() -> None:
         (52, ["n", "err", "p50", "max"]),
         (44, ["n", "err", "p50"]),
         (36, ["n", "err"]),
-        (NARROWEST, ["n"]),
+        (MIN_WIDTH, ["n"]),
     ],
 )
 def test_names_stay_readable_where_there_is_little_room(width: int, columns: list[str]) -> None:
@@ -99,8 +99,8 @@ def test_names_stay_readable_where_there_is_little_room(width: int, columns: lis
 @pytest.mark.parametrize(
     ("sort", "column"), [("n", "n"), ("errors", "err"), ("p95", "p95"), ("max", "max"), ("total", "total")]
 )
-@pytest.mark.parametrize("width", [NARROWEST, 44, 60, 79])
-def test_the_column_by_which_rows_are_sorted_is_never_left_out(sort: Sort, column: str, width: int) -> None:
+@pytest.mark.parametrize("width", [MIN_WIDTH, 44, 60, 79])
+def test_the_column_by_which_rows_are_sorted_is_never_left_out(sort: LatencySortKey, column: str, width: int) -> None:
     lines = text(stats(sort=sort), width).splitlines()
     assert column in lines[lines.index("") + 1].split()
     assert max(map(cells, lines)) <= width
@@ -115,7 +115,7 @@ def test_totals_take_the_room_that_shapes_leave() -> None:
 
 
 def test_a_session_without_requests_has_no_share() -> None:
-    shown = text(stats(time=Time(0.0, 0.0, 0.0, 0.0, 0.0, 0), tool_times=[])).splitlines()
+    shown = text(stats(time=SessionTime(0.0, 0.0, 0.0, 0.0, 0.0, 0), tool_times=[])).splitlines()
     assert f"{'TIME':<22}{'0 ms':>11}   server 0 ms · client 0 ms · stalled 0 ms" in shown
     assert not [line for line in shown if line.startswith("TOOL TIME")]
 
@@ -127,7 +127,7 @@ def test_short_names_leave_room_for_columns_and_shapes() -> None:
     assert set(line) & set(BLOCKS)
 
 
-@pytest.mark.parametrize("width", [NARROWEST, 40, 60, 80, 120])
+@pytest.mark.parametrize("width", [MIN_WIDTH, 40, 60, 80, 120])
 def test_names_that_begin_alike_are_told_apart(width: int) -> None:
     row = stats().latency[0]
     rows = [row._replace(what=f"resources/read memory://library/shelf/{name}") for name in ("one", "two")]
@@ -183,15 +183,15 @@ def test_an_error_is_never_rounded_away(share: float | None, shown: str) -> None
 
 @given(st.dictionaries(st.integers(-10, 40), st.integers(1, 10**6), min_size=1, max_size=20))
 def test_a_shape_fits_and_shows_every_answer(buckets: dict[int, int]) -> None:
-    drawn = shape(buckets, SHAPE)
-    assert len(drawn) <= SHAPE
+    drawn = distribution_text(buckets, SHAPE_CELLS)
+    assert len(drawn) <= SHAPE_CELLS
     assert set(drawn) <= {*BLOCKS, " "}
     assert BLOCKS[-1] in drawn
     assert drawn[0] != " "
     assert drawn[-1] != " "
 
 
-@given(st.text(max_size=200), st.integers(NARROWEST, 200))
+@given(st.text(max_size=200), st.integers(MIN_WIDTH, 200))
 def test_foreign_text_neither_acts_nor_breaks_a_line(name: str, width: int) -> None:
     for line in text(stats(name), width).split("\n"):
         assert cells(line) <= width

@@ -87,11 +87,11 @@ def in_each_spelling(folder: Path, share: int = SHARE) -> Matrix:
     PLACES["end of a sentence"](tape, told * 5)
     groups = _everywhere(tape, lambda: [*fresh(random), *known], share)
     # Otherwise all of stderr and of lines that are not JSON would be replaced.
-    options = ShareOptions(keep_unparsed=True, compares=False)
+    options = ShareOptions(keeps_unparsed=True, compares=False)
     matrix = _shared(tape, groups, folder / "common", options)
     tape = _with_header()
     groups = _everywhere(tape, lambda: fresh(random, PERSONAL), share)
-    personal = _shared(tape, groups, folder / "personal", replace(options, personal=True))
+    personal = _shared(tape, groups, folder / "personal", replace(options, replaces_personal_numbers=True))
     return Matrix(matrix.planted + personal.planted, matrix.left + personal.left)
 
 
@@ -125,7 +125,7 @@ def hard(folder: Path) -> Matrix:
     place = "text of a resource"
     for spelling, spell in UNDECODED.items():
         groups.append(_plant(tape, place, PLACES[place], fresh(random), spelling, spell))
-    return _shared(tape, groups, folder / "hard", ShareOptions(keep_unparsed=True, compares=False))
+    return _shared(tape, groups, folder / "hard", ShareOptions(keeps_unparsed=True, compares=False))
 
 
 def in_other_places(folder: Path) -> Matrix:

@@ -1,7 +1,7 @@
 """Numbers of payment cards, as people and programs write them."""
 
 from mcpproxy.sharing.card_numbers import card_numbers, is_card_number
-from mcpproxy.sharing.pseudonyms import Pseudonyms
+from mcpproxy.sharing.pseudonyms import PseudonymGenerator
 
 VISA = "4539148803436467"
 AMEX = "378282246310005"
@@ -64,6 +64,6 @@ def test_other_numbers_stay() -> None:
 
 
 def test_a_pseudonym_is_not_a_card() -> None:
-    make = Pseudonyms(bytes(32))
+    make = PseudonymGenerator(bytes(32))
     for number in range(200):
         assert found(make.number(grouped(str(4000_0000_0000_0000 + number), " ", (4, 4, 4, 4)))) == []

@@ -23,7 +23,7 @@ from mcpproxy.sharing.choices import ShareChoices
 from mcpproxy.sharing.copying import Copier
 from mcpproxy.sharing.frames import FrameRedactor
 from mcpproxy.sharing.kingfisher import catalogue
-from mcpproxy.sharing.pseudonyms import Pseudonyms
+from mcpproxy.sharing.pseudonyms import PseudonymGenerator
 from mcpproxy.sharing.records import RecordRedactor
 from mcpproxy.sharing.redaction import Redactor
 from mcpproxy.sharing.scan import likely_secrets
@@ -60,7 +60,7 @@ def test_every_capture_of_the_corpus_is_copied_soundly(tmp_path: Path) -> None:
         before, after = inspect_file(path), inspect_file(copy)
         assert after.state in ("complete", "incomplete"), (path, after)
         assert (after.last_seq, after.is_redacted) == (before.last_seq, True), path
-        assert (account.hidden, account.created) == ({}, {}), path
+        assert (account.hidden_findings, account.created_findings) == ({}, {}), path
         assert [(frame.seq, frame.t_ns, frame.dir) for frame in frames(copy)] == [
             (frame.seq, frame.t_ns, frame.dir) for frame in frames(path)
         ], path
@@ -145,7 +145,7 @@ def test_a_frame_in_parts_keeps_its_parts_and_its_meaning(tmp_path: Path) -> Non
     assert (frame.verdict.kind, frame.verdict.id, frame.whole) == ("response", b"2", True)
     assert TOKEN.encode() not in frame.raw
     assert len(frame.raw) == len(raw) - len(TOKEN) + len("hmac:0123456789abcdef")
-    assert account.changed == []
+    assert account.changed_frames == []
     assert [json.loads(line)["seq"] for line in copy.read_bytes().splitlines()] == list(range(len(lines)))
 
 
@@ -155,14 +155,14 @@ def test_parts_that_cannot_wait_are_replaced_each_by_itself() -> None:
         lines.append(seal(number, number, "part", part_members("s2c", number, b'{"a":"' + TOKEN.encode())))
     giant = frame_members("s2c", b"", judge_exactly(b""), parts=(2, 2 * (6 + len(TOKEN))))
     lines.append(seal(3, 3, "frame", giant))
-    redactor = Redactor(Pseudonyms(), catalogue(), ShareChoices(), bodies=True, unparsed=False)
+    redactor = Redactor(PseudonymGenerator(), catalogue(), ShareChoices(), bodies=True, unparsed=False)
     account = RedactionAccount(Path("copy"))
     copier = Copier(FrameRedactor(redactor, keep_unparsed=False), RecordRedactor(redactor), account, Reading(), held=10)
     records = [record for line in lines if (record := decode(line[:-1], 0, loads)) is not None]
     copied = [line for _, line in copier.lines(records)]
     assert len(copied) == 4
     assert TOKEN.encode() not in b"".join(copied)
-    assert account.changed == [3]
+    assert account.changed_frames == [3]
 
 
 def test_if_it_cannot_be_finished_nothing_is_left(tmp_path: Path) -> None:
@@ -189,7 +189,11 @@ def check_whatever(seeds: int, tmp_path: Path) -> None:
         copy = tmp_path / f"copy-{seed}.mcpcap"
         only = parse("kind:request") if seed % 3 == 0 else None
         try:
-            redacted_copy(original, copy, ShareOptions(keep_unparsed=seed % 2 == 0, bodies=seed % 5 > 0, only=only))
+            redacted_copy(
+                original,
+                copy,
+                ShareOptions(keeps_unparsed=seed % 2 == 0, keeps_bodies=seed % 5 > 0, message_filter=only),
+            )
             assert list(likely_secrets(Capture(copy))) is not None
         except CaptureError:
             assert not copy.exists()

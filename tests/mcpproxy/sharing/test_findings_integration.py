@@ -38,9 +38,9 @@ def check_corpus(step: int, folder: Path) -> None:
     wrong = []
     for case in cases[::step]:
         account = differences([line for _, line in case.records()], folder)
-        changed = {*account.hidden, *account.created} - EXPECTED
-        if changed or account.changed:
-            wrong.append((case.name, changed, account.changed))
+        changed = {*account.hidden_findings, *account.created_findings} - EXPECTED
+        if changed or account.changed_frames:
+            wrong.append((case.name, changed, account.changed_frames))
     assert wrong == []
 
 
@@ -105,10 +105,10 @@ def test_planted_secrets_neither_create_nor_hide_a_finding_unnoticed(
             messages.append(("s2c", {"id": number, "result": result}))
     account = differences(written(messages), tmp_path)
     # What changed is in the account; nothing else may change, and by far the most may not.
-    assert account.findings_kept == account.findings_before - account.hidden.total()
+    assert account.findings_kept == account.findings_before - account.hidden_findings.total()
     known = {"schema/uri", "jsonrpc/error-message-verbose", "resource/contents-uri", *EXPECTED}
-    assert {*account.hidden, *account.created} <= known
-    assert account.changed == []
+    assert {*account.hidden_findings, *account.created_findings} <= known
+    assert account.changed_frames == []
 
 
 def test_a_finding_that_the_redaction_changes_is_in_the_account(tmp_path: Path) -> None:
@@ -127,4 +127,4 @@ def test_a_finding_that_the_redaction_changes_is_in_the_account(tmp_path: Path) 
         ),
         tmp_path,
     )
-    assert account.created == Counter({"tool/arguments-invalid": 1})
+    assert account.created_findings == Counter({"tool/arguments-invalid": 1})

@@ -7,7 +7,7 @@ import pytest
 
 from mcpproxy.sharing.choices import ShareChoices
 from mcpproxy.sharing.kingfisher import catalogue
-from mcpproxy.sharing.pseudonyms import Pseudonyms
+from mcpproxy.sharing.pseudonyms import PseudonymGenerator
 from mcpproxy.sharing.redaction import Redactor, Replacement
 
 BETWEEN = "\n%%\n"
@@ -21,13 +21,13 @@ def test_texts_without_secrets_stay(*, personal: bool) -> None:
     texts = file.read_text("utf-8").removesuffix("\n").split(BETWEEN)
     assert len(texts) >= 200
     redactor = Redactor(
-        Pseudonyms(bytes(32)), catalogue(), ShareChoices(), bodies=True, unparsed=False, personal=personal
+        PseudonymGenerator(bytes(32)), catalogue(), ShareChoices(), bodies=True, unparsed=False, personal=personal
     )
     changed: list[tuple[str, list[Replacement]]] = []
     for text in texts:
         made: list[Replacement] = []
         document = json.dumps({"text": text})
-        is_same = redactor.text(text, made) == text and redactor.document(document, made) == document
+        is_same = redactor.redact_text(text, made) == text and redactor.redact_document(document, made) == document
         if made or not is_same:
             changed.append((text, made))
     assert changed == []

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpproxy.sharing.json_places import Edit, NotJson, decoded, edited, pointer_of, tokens, within
+from mcpproxy.sharing.json_places import Edit, NotJson, apply_edits, decode_string, edits_in_json, pointer_of, tokens
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -36,7 +36,7 @@ def test_every_string_and_number_is_found_where_it_is(value: Any, indent: int | 
     ]
     assert found == leaves(value)
     for place in tokens(text):
-        assert text[place.start : place.end] == place.text or decoded(text[place.start : place.end]) == place.text
+        assert text[place.start : place.end] == place.text or decode_string(text[place.start : place.end]) == place.text
 
 
 @given(st.text(min_size=1), st.booleans(), st.data())
@@ -44,7 +44,7 @@ def test_a_part_of_a_string_is_replaced_and_its_other_escapes_stay(text: str, is
     token = json.dumps(text, ensure_ascii=is_ascii)
     start = data.draw(st.integers(0, len(text) - 1))
     end = data.draw(st.integers(start + 1, len(text)))
-    new = edited(token, within(token, [Edit(start, end, 'n"ew\n')], 0))
+    new = apply_edits(token, edits_in_json(token, [Edit(start, end, 'n"ew\n')], 0))
     assert json.loads(new) == text[:start] + 'n"ew\n' + text[end:]
     spelt = json.dumps(text[:start], ensure_ascii=is_ascii)[:-1]
     assert new.startswith(spelt)

@@ -1,10 +1,10 @@
 """Logins in the forms of programs: which passwords, users and hosts are found, and what stays."""
 
-from mcpproxy.sharing.logins import logins
+from mcpproxy.sharing.logins import login_parts
 
 
 def found(text: str, kind: str = "login") -> list[str]:
-    return [text[part.start : part.end] for part in logins(text) if part.kind == kind]
+    return [text[part.start : part.end] for part in login_parts(text) if part.kind == kind]
 
 
 def test_netrc() -> None:

@@ -1,10 +1,10 @@
 """Which texts are network addresses, and which only look like them."""
 
-from mcpproxy.sharing.network_addresses import addresses, is_address, is_public_address
+from mcpproxy.sharing.network_addresses import is_address, is_public_address, private_addresses
 
 
 def found(text: str) -> list[str]:
-    return [text[start:end] for start, end in addresses(text)]
+    return [text[start:end] for start, end in private_addresses(text)]
 
 
 def test_each_spelling_of_an_ipv6_address_is_found() -> None:

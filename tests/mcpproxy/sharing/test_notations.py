@@ -1,6 +1,6 @@
 """Secrets that a notation reveals, and texts in the same notation that hold none."""
 
-from mcpproxy.sharing.notations import noted
+from mcpproxy.sharing.notations import notation_secrets
 
 HASH = "aB3dE5gH7jK9mN1pQ3sT5u" + "vX7zB9dF1hJ3lN5pQ7rS9tU1wY3aC5e"
 
@@ -45,9 +45,9 @@ HARMLESS = (
 def test_secrets_in_each_notation_are_found() -> None:
     for text, secret in SECRETS.items():
         for given in (text, f"Look: {text}"):
-            assert [given[found.start : found.end] for found in noted(given)] == [secret], given
+            assert [given[found.start : found.end] for found in notation_secrets(given)] == [secret], given
 
 
 def test_what_holds_no_secret_stays() -> None:
     for text in HARMLESS:
-        assert list(noted(text)) == [], text
+        assert list(notation_secrets(text)) == [], text

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from mcpproxy.sharing.card_numbers import card_numbers
-from mcpproxy.sharing.logins import logins
-from mcpproxy.sharing.network_addresses import addresses
+from mcpproxy.sharing.logins import login_parts
+from mcpproxy.sharing.network_addresses import private_addresses
 from mcpproxy.sharing.patterns import credentials, personal_data
 from mcpproxy.sharing.personal_numbers import personal_numbers
-from mcpproxy.sharing.pseudonyms import Pseudonyms
+from mcpproxy.sharing.pseudonyms import PseudonymGenerator
 
 BODY = "aB3dE5gH7jK9mN1pQ3sT5vX7zB9dF1hJ3lN5pQ7rS9t"
 
@@ -62,10 +62,10 @@ def test_azure_signatures_are_found_outside_of_a_url() -> None:
 
 
 def test_an_ipv6_address_has_one_pseudonym_in_all_spellings() -> None:
-    make = Pseudonyms(bytes(32))
+    make = PseudonymGenerator(bytes(32))
     spellings = ("2a00:1450::200E", "2a00:1450:0:0:0:0:0:200e", "2A00:1450:0000:0000:0000:0000:0000:200e")
     assert len({make.ipv6(spelling) for spelling in spellings}) == 1
-    assert not list(addresses(make.ipv6(spellings[0])))
+    assert not list(private_addresses(make.ipv6(spellings[0])))
 
 
 HOSTILE = (
@@ -105,7 +105,7 @@ HOSTILE = (
     *("pwd=/", "publickeytoken=", "password=$", "a@b.", "a@b.c.", "://a:", "redis://:a@b.io"),
 )
 SEARCHES: tuple[Callable[[str], Iterable[object]], ...] = (
-    *(addresses, card_numbers, logins, personal_numbers),
+    *(private_addresses, card_numbers, login_parts, personal_numbers),
     *(credentials, personal_data),
 )
 

@@ -1,7 +1,7 @@
 """Telephone numbers, bank accounts and MAC addresses, and numbers that only look like them."""
 
 from mcpproxy.sharing.personal_numbers import is_iban, is_phone_number, personal_numbers
-from mcpproxy.sharing.pseudonyms import Pseudonyms
+from mcpproxy.sharing.pseudonyms import PseudonymGenerator
 
 PHONES = (
     *("+49 30 901820", "+4930901820", "+49 (0)30 901820", "+49-30-901820", "+49 30/901820", "+44 20 7946 0958"),
@@ -89,7 +89,7 @@ def test_other_numbers_stay() -> None:
 
 
 def test_a_pseudonym_keeps_the_form_and_is_not_found_again() -> None:
-    make = Pseudonyms(bytes(32))
+    make = PseudonymGenerator(bytes(32))
     for texts, pseudonym in ((PHONES, make.phone), (IBANS, make.iban), (MACS, make.mac)):
         for text in texts:
             new = pseudonym(text)

@@ -1,10 +1,10 @@
 """Pseudonyms have the form of what they replace."""
 
-from mcpproxy.sharing.pseudonyms import PSEUDONYM, Pseudonyms, passes_luhn
+from mcpproxy.sharing.pseudonyms import PSEUDONYM, PseudonymGenerator, passes_luhn
 
 
 def test_pseudonyms_keep_their_form() -> None:
-    make = Pseudonyms(bytes(32))
+    make = PseudonymGenerator(bytes(32))
     assert PSEUDONYM.fullmatch(make.tag("x"))
     assert make.email("Bob@Acme.io") == f"{make.user('bob')}@{make.host('acme.IO')}"
     assert make.ipv4("10.1.2.3").startswith("24")
@@ -14,4 +14,4 @@ def test_pseudonyms_keep_their_form() -> None:
         assert (len(new), [char.isdigit() for char in new]) == (len(digits), [char.isdigit() for char in digits])
         assert not passes_luhn(new) or len(digits) < 3
     assert len(make.identifier("0d3f6a5e-9b1c")) == 13
-    assert Pseudonyms().tag("x") != make.tag("x")
+    assert PseudonymGenerator().tag("x") != make.tag("x")

@@ -19,7 +19,7 @@ from mcpproxy.sharing.encodings import decoded_base64
 from mcpproxy.sharing.frames import FrameRedactor
 from mcpproxy.sharing.kingfisher import catalogue
 from mcpproxy.sharing.patterns import personal_data
-from mcpproxy.sharing.pseudonyms import Pseudonyms
+from mcpproxy.sharing.pseudonyms import PseudonymGenerator
 from mcpproxy.sharing.redaction import Redactor, Replacement
 from mcpproxy.sharing.search import SecretSearch
 
@@ -27,7 +27,7 @@ from mcpproxy.sharing.search import SecretSearch
 @pytest.fixture(scope="module")
 def redactor(secret_rules: None) -> Redactor:
     """One that replaces by default."""
-    return Redactor(Pseudonyms(bytes(32)), catalogue(), ShareChoices(), bodies=True, unparsed=False)
+    return Redactor(PseudonymGenerator(bytes(32)), catalogue(), ShareChoices(), bodies=True, unparsed=False)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def redactor(secret_rules: None) -> Redactor:
 )
 def test_prose_and_technical_words_stay(redactor: Redactor, text: str) -> None:
     made: list[Replacement] = []
-    assert (redactor.text(text, made), made) == (text, [])
+    assert (redactor.redact_text(text, made), made) == (text, [])
 
 
 @pytest.mark.parametrize(
@@ -67,15 +67,15 @@ def test_prose_and_technical_words_stay(redactor: Redactor, text: str) -> None:
 )
 def test_colour_codes_and_escapes_hide_no_secret(redactor: Redactor, front: str, text: str, secret: str) -> None:
     whole = f"{front}{text}\x1b[0m"
-    new = redactor.text(whole, [])
+    new = redactor.redact_text(whole, [])
     assert secret not in new
     assert new.startswith(front)
     assert new.endswith("\x1b[0m")
-    assert secret not in redactor.document(json.dumps({"log": whole, "more": ["é", whole]}), [])
+    assert secret not in redactor.redact_document(json.dumps({"log": whole, "more": ["é", whole]}), [])
 
 
 def test_a_folder_that_looks_like_an_escape_is_searched(redactor: Redactor) -> None:
-    assert "nina" not in redactor.text("see C:\\Users\\nina\\notes", [])
+    assert "nina" not in redactor.redact_text("see C:\\Users\\nina\\notes", [])
 
 
 def test_documentation_stays_but_for_its_examples(redactor: Redactor) -> None:
@@ -83,7 +83,7 @@ def test_documentation_stays_but_for_its_examples(redactor: Redactor) -> None:
     names = ("README.md", "captures/FORMAT.md", "docs/filter.md", "docs/architecture.md", "CONTRIBUTING.md")
     for page in [*(root / name for name in names), *(root / "docs/decisions").glob("*.md")]:
         made: list[Replacement] = []
-        redactor.text(page.read_text("utf-8"), made)
+        redactor.redact_text(page.read_text("utf-8"), made)
         assert len(made) < 5, (page, made)
 
 
@@ -98,7 +98,7 @@ def test_definitions_of_tools_stay(redactor: Redactor) -> None:
     tool = {"name": "get_api_key", "description": "Gets a key. Needs a token.", "inputSchema": schema}
     text = json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"tools": [tool], "nextCursor": "eyJhIjoxfQ=="}})
     made: list[Replacement] = []
-    assert (redactor.document(text, made), made) == (text, [])
+    assert (redactor.redact_document(text, made), made) == (text, [])
 
 
 def test_a_redacted_text_is_not_redacted_again(redactor: Redactor) -> None:
@@ -110,9 +110,9 @@ def test_a_redacted_text_is_not_redacted_again(redactor: Redactor) -> None:
             "c": {"api_key": "xyz", "blob": "iVBORw0KGgo" * 20},
         }
     )
-    once = redactor.document(text, [])
+    once = redactor.redact_document(text, [])
     made: list[Replacement] = []
-    again = redactor.document(once, made)
+    again = redactor.redact_document(once, made)
     assert [one for one in made if one.kind != "blob"] == []
     assert again == once or {one.kind for one in made} == {"blob"}
 
@@ -140,7 +140,7 @@ def wrapped(text: str, width: int, end: str = "\n") -> str:
     ],
 )
 def test_base64_next_to_punctuation_is_opened(redactor: Redactor, secret: str, front: str, back: str) -> None:
-    new = redactor.text(f"see {front}{secret}{back} there", [])
+    new = redactor.redact_text(f"see {front}{secret}{back} there", [])
     assert secret[:40] not in new
     assert new.startswith(f"see {front}")
     assert new.endswith(" there")
@@ -152,14 +152,16 @@ def test_base64_next_to_punctuation_is_opened(redactor: Redactor, secret: str, f
 )
 def test_base64_in_lines_is_opened(redactor: Redactor, secret: str, front: str, back: str) -> None:
     for lines in (wrapped(secret, 20), wrapped(secret, 76), wrapped(secret, 64, "\r\n"), wrapped(secret, 40, "\n    ")):
-        new = redactor.text(front + lines + back, [])
+        new = redactor.redact_text(front + lines + back, [])
         assert [line for line in lines.splitlines() if line.strip() in new] == []
         assert (new.startswith(front), new.endswith(back)) == (True, True)
-        assert new == redactor.text(new, [])
+        assert new == redactor.redact_text(new, [])
     # Where the lines are as long as a terminal is wide, the first is shorter.
     short = f"{front}{secret[:24]}\n{wrapped(secret[24:], 50)}{back}"
-    assert secret[24:60] not in redactor.text(short, [])
-    assert secret[24:60] not in redactor.text(f"{front}some_identifier_of_a_key\n{wrapped(secret, 60)}{back}", [])
+    assert secret[24:60] not in redactor.redact_text(short, [])
+    assert secret[24:60] not in redactor.redact_text(
+        f"{front}some_identifier_of_a_key\n{wrapped(secret, 60)}{back}", []
+    )
 
 
 def check_base64(size: int) -> None:
@@ -227,7 +229,7 @@ def redacting_s(redactor: Redactor, unit: str, size: int) -> float:
     """How long it takes to redact so long a text of this."""
     raw = json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"v": (unit * (size // len(unit) + 1))[:size]}}).encode()
     began = time.process_time()
-    FrameRedactor(redactor, keep_unparsed=False).frame(raw, "s2c", "line", whole=True)
+    FrameRedactor(redactor, keep_unparsed=False).redact_frame(raw, "s2c", "line", whole=True)
     return time.process_time() - began
 
 
@@ -252,7 +254,7 @@ def test_a_place_takes_little_memory(redactor: Redactor) -> None:
     text = json.dumps([f"{number:010}" for number in range(places)])
     tracemalloc.start()
     try:
-        assert redactor.document(text, []) == text
+        assert redactor.redact_document(text, []) == text
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -263,8 +265,8 @@ def check_list_of_secrets(redactor: Redactor, most: int) -> None:
     """A list of more secrets than that is replaced whole."""
     addresses = [f"10.{index >> 16}.{index >> 8 & 255}.{index & 255}" for index in range(most + 10)]
     raw = json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"v": addresses}}).encode()
-    redacted = FrameRedactor(redactor, keep_unparsed=False).frame(raw, "s2c", "line", whole=True)
-    assert f"more than {most:,} secrets" in redacted.unparsed
+    redacted = FrameRedactor(redactor, keep_unparsed=False).redact_frame(raw, "s2c", "line", whole=True)
+    assert f"more than {most:,} secrets" in redacted.unparsed_reason
     assert b"10.0.1." not in redacted.raw
 
 
@@ -283,11 +285,13 @@ def check_many_values(redactor: Redactor, most: int) -> None:
     """JSON in a string with more values than that is replaced whole, and what is not judged stays so."""
     frames = FrameRedactor(redactor, keep_unparsed=False)
     inner = json.dumps([1] * (most + 1))
-    redacted = frames.frame(b'{"jsonrpc":"2.0","id":1,"result":{"v":"%b"}}' % inner.encode(), "s2c", "line", whole=True)
-    assert f"more than {most:,} values" in redacted.unparsed
+    redacted = frames.redact_frame(
+        b'{"jsonrpc":"2.0","id":1,"result":{"v":"%b"}}' % inner.encode(), "s2c", "line", whole=True
+    )
+    assert f"more than {most:,} values" in redacted.unparsed_reason
     unjudged = b'{"jsonrpc":"2.0","id":1,"result":{"v":%b}}' % inner.encode()
-    redacted = frames.frame(unjudged, "s2c", "line", whole=True)
-    assert redacted.unparsed
+    redacted = frames.redact_frame(unjudged, "s2c", "line", whole=True)
+    assert redacted.unparsed_reason
     assert redacted.is_same
 
 
@@ -330,11 +334,11 @@ def test_json_in_a_string_with_a_million_values_is_replaced_whole(redactor: Reda
 )
 def test_passwords_that_are_words_go(redactor: Redactor, text: str, secret: str) -> None:
     made: list[Replacement] = []
-    new = redactor.text(text, made)
+    new = redactor.redact_text(text, made)
     assert secret not in new
     assert "hmac:" in new
-    assert redactor.text(new, []) == new
-    assert secret not in redactor.document(json.dumps({"text": text}), [])
+    assert redactor.redact_text(new, []) == new
+    assert secret not in redactor.redact_document(json.dumps({"text": text}), [])
 
 
 @pytest.mark.parametrize(
@@ -362,9 +366,9 @@ def test_passwords_that_are_words_go(redactor: Redactor, text: str, secret: str)
 )
 def test_words_about_passwords_stay(redactor: Redactor, text: str) -> None:
     made: list[Replacement] = []
-    assert (redactor.text(text, made), made) == (text, [])
+    assert (redactor.redact_text(text, made), made) == (text, [])
     whole = json.dumps({"description": text})
-    assert redactor.document(whole, []) == whole
+    assert redactor.redact_document(whole, []) == whole
 
 
 @pytest.mark.parametrize(
@@ -372,19 +376,19 @@ def test_words_about_passwords_stay(redactor: Redactor, text: str) -> None:
 )
 def test_the_working_directory_is_no_password(redactor: Redactor, name: str, value: str) -> None:
     made: list[Replacement] = []
-    assert (redactor.text(f"{name}={value}", made), made) == (f"{name}={value}", [])
-    assert "Secret1" not in redactor.text("UID=sa;PWD=Secret1", [])
+    assert (redactor.redact_text(f"{name}={value}", made), made) == (f"{name}={value}", [])
+    assert "Secret1" not in redactor.redact_text("UID=sa;PWD=Secret1", [])
 
 
 def test_the_environment_keeps_its_working_directory(redactor: Redactor) -> None:
     text = json.dumps({"env": {"PWD": "/srv/app1/x", "OLDPWD": "/opt/a1b2c3"}})
-    assert redactor.document(text, []) == text
+    assert redactor.redact_document(text, []) == text
 
 
 def test_an_ampersand_ends_a_password_only_in_a_form(redactor: Redactor) -> None:
     for text in ("password: Tr0ub4dor&3", "password: Tr0ub4dor&three words", "password=swordfish&3"):
-        assert "&" not in redactor.text(text, []), text
+        assert "&" not in redactor.redact_text(text, []), text
     for text in ("user=a&password=Tr0ub4dor3&grant=code", "PASSWORD=Tr0ub4dor3 && run", "PASSWORD=Tr0ub4dor3& run"):
-        new = redactor.text(text, [])
+        new = redactor.redact_text(text, [])
         assert "Tr0ub4dor3" not in new
         assert new.endswith(text.partition("Tr0ub4dor3")[2])

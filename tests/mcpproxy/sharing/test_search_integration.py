@@ -11,7 +11,7 @@ import pytest
 from mcpproxy.sharing.choices import ShareChoices
 from mcpproxy.sharing.kingfisher import Secret, catalogue
 from mcpproxy.sharing.known_values import KnownValues, KnownValueSearch
-from mcpproxy.sharing.pseudonyms import Pseudonyms
+from mcpproxy.sharing.pseudonyms import PseudonymGenerator
 from mcpproxy.sharing.redaction import Redactor, Replacement
 from tests.mcpproxy.sharing.secret_forms import SERVICES, fresh
 
@@ -50,7 +50,12 @@ def redactor(secret_rules: None) -> Redactor:
     values = KnownValues()
     values.add(Secret(0, 8, "user-name"), "kowalska")
     return Redactor(
-        Pseudonyms(bytes(32)), catalogue(), ShareChoices(), bodies=True, unparsed=False, known=KnownValueSearch(values)
+        PseudonymGenerator(bytes(32)),
+        catalogue(),
+        ShareChoices(),
+        bodies=True,
+        unparsed=False,
+        known=KnownValueSearch(values),
     )
 
 
@@ -64,7 +69,7 @@ def test_three_encodings_inside_each_other_are_decoded(redactor: Redactor) -> No
             for inner, spell_again in SINGLE.items():
                 for kind, text in plain.items():
                     encoded = spell(respell(spell_again(text)))
-                    if redactor.text(f"see {encoded} for more", []) == f"see {encoded} for more":
+                    if redactor.redact_text(f"see {encoded} for more", []) == f"see {encoded} for more":
                         left.append((outer, middle, inner, kind))
     assert left == []
 
@@ -72,7 +77,7 @@ def test_three_encodings_inside_each_other_are_decoded(redactor: Redactor) -> No
 def test_only_the_secret_of_a_percent_encoded_text_is_replaced(redactor: Redactor) -> None:
     token = next(secret.text for secret in fresh(Random(9), SERVICES))
     made: list[Replacement] = []
-    new = redactor.text(f"https://example.com/cb?page=a%20{token}%20b and {token}", made)
+    new = redactor.redact_text(f"https://example.com/cb?page=a%20{token}%20b and {token}", made)
     pseudonym = redactor.pseudonyms.tag(token)
     assert new == f"https://example.com/cb?page=a%20{pseudonym}%20b and {pseudonym}"
 
@@ -90,7 +95,7 @@ def test_only_the_secret_of_a_percent_encoded_text_is_replaced(redactor: Redacto
     ],
 )
 def test_encoded_prose_stays(redactor: Redactor, text: str) -> None:
-    assert redactor.text(text, []) == text
+    assert redactor.redact_text(text, []) == text
 
 
 @pytest.mark.parametrize(
@@ -109,12 +114,12 @@ def test_encoded_prose_stays(redactor: Redactor, text: str) -> None:
 )
 def test_a_secret_is_found_between_other_words(redactor: Redactor, text: str, secret: str) -> None:
     for given in (text, f"Look, {text}, and more"):
-        new = redactor.text(given, [])
+        new = redactor.redact_text(given, [])
         assert secret in given
         assert secret not in new
-        assert new == redactor.text(new, [])
+        assert new == redactor.redact_text(new, [])
 
 
 def test_a_number_that_is_spelt_in_escapes_has_a_pseudonym_without_them(redactor: Redactor) -> None:
     spelt = "".join(f"\\u{ord(char):04x}" for char in "4539148803436467")
-    assert redactor.text(f"card: {spelt}.", []) == f"card: {redactor.pseudonyms.tag(spelt)}."
+    assert redactor.redact_text(f"card: {spelt}.", []) == f"card: {redactor.pseudonyms.tag(spelt)}."

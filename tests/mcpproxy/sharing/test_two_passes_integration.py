@@ -18,7 +18,7 @@ from mcpproxy.sharing.choices import ShareChoices
 from mcpproxy.sharing.first_pass import FirstPass
 from mcpproxy.sharing.frames import FrameRedactor
 from mcpproxy.sharing.kingfisher import catalogue
-from mcpproxy.sharing.pseudonyms import Pseudonyms
+from mcpproxy.sharing.pseudonyms import PseudonymGenerator
 from mcpproxy.sharing.redaction import Redactor
 from tests.mcpproxy.sharing.matrix import with_other_places
 from tests.mcpproxy.sharing.written import written
@@ -219,14 +219,16 @@ def test_a_frame_that_is_not_parsed_again_would_have_stayed_as_it_is(tmp_path: P
     first_pass = FirstPass()
     choices = ShareChoices()
     collecting = Redactor(
-        Pseudonyms(), catalogue(), choices, bodies=True, unparsed=False, on_secret=first_pass.values.add
+        PseudonymGenerator(), catalogue(), choices, bodies=True, unparsed=False, on_secret=first_pass.values.add
     )
     first_pass.read(capture, collecting, lambda _: None)
-    redactor = Redactor(Pseudonyms(), catalogue(), choices, bodies=True, unparsed=False, known=first_pass.known)
+    redactor = Redactor(
+        PseudonymGenerator(), catalogue(), choices, bodies=True, unparsed=False, known=first_pass.known_value_search
+    )
     frames = [item for item in read_frames(capture) if isinstance(item, Frame)]
     unchanged = [frame for frame in frames if first_pass.is_unchanged(frame)]
     for frame in unchanged:
-        redacted = FrameRedactor(redactor, keep_unparsed=False).frame(
+        redacted = FrameRedactor(redactor, keep_unparsed=False).redact_frame(
             frame.raw, frame.dir, frame.unit, whole=frame.whole, is_partial=frame.is_partial
         )
         assert redacted.raw == frame.raw

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mcpproxy.shipping.bucket import PART, Bucket
+from mcpproxy.shipping.bucket import PART_BYTES, Bucket
 from mcpproxy.shipping.destination import BrokenFile
 from tests.harness import DEADLINE_S
 from tests.mcpproxy.cli.typed import complaints, mcpproxy, surroundings
@@ -70,7 +70,7 @@ def test_a_large_file_goes_in_parts_through_resets(s3: int, tmp_path: Path) -> N
     there = copied(s3, tmp_path / "there", "large")
     (raw,) = there.glob("raw/*/*")
     assert raw.read_bytes() == source.read_bytes()
-    assert raw.stat().st_size > 2 * PART
+    assert raw.stat().st_size > 2 * PART_BYTES
     assert is_tidy(there)
 
 

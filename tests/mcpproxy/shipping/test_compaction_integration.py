@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.shipping.compaction import LEAST, compact, days_to_compact, withdraw
+from mcpproxy.shipping.compaction import MIN_SINGLE_CAPTURES, compact_day, days_to_compact, withdraw_capture
 from mcpproxy.shipping.destination import StoredContent, StoredObject
 from mcpproxy.shipping.folder import Folder
-from mcpproxy.shipping.manifest import Day, day_name, day_of, manifest_at, manifest_name
-from mcpproxy.shipping.shipment import ShipOptions, ShippedListing, is_complete, ship
+from mcpproxy.shipping.manifest import DayManifest, day_name, manifest_name, parse_day_manifest, read_manifest
+from mcpproxy.shipping.shipment import ShipOptions, ShippedListing, is_complete, ship_capture
 from tests.mcpproxy.shipping.data_set import DAY, OPENED, is_tidy, rows, written
 from tests.rows import row
 
@@ -72,7 +72,7 @@ def room(tmp_path: Path) -> Path:
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     folder = tmp_path_factory.mktemp("captures")
-    return [written(folder, number, OPENED, tables=3) for number in range(LEAST)]
+    return [written(folder, number, OPENED, tables=3) for number in range(MIN_SINGLE_CAPTURES)]
 
 
 @pytest.fixture(scope="module")
@@ -101,13 +101,13 @@ def day(first: Path) -> str:
 def steps(first: Path, day: str, tmp_path_factory: pytest.TempPathFactory) -> list[Step]:
     """The steps of a compaction of that data set."""
     busy = Busy(Path(shutil.copytree(first, tmp_path_factory.mktemp("steps") / "lake")))
-    compact(day, busy, tmp_path_factory.mktemp("room"))
+    compact_day(day, busy, tmp_path_factory.mktemp("room"))
     busy.close()
     return busy.steps
 
 
 def shipped(source: Path, choices: ShipOptions, lake: Folder, room: Path) -> None:
-    result = ship(source, f"{int(source.stem):032x}", choices, lake, room)
+    result = ship_capture(source, f"{int(source.stem):032x}", choices, lake, room)
     assert result is not None
     assert is_complete(result.manifest, lake)
 
@@ -120,7 +120,7 @@ def check_a_shipment_before(step: int, choices: ShipOptions, source: Path, first
     expected = rows(first)
     lake = Folder(Path(shutil.copytree(first, folder / "lake")))
     busy = Busy(lake.root, step, partial(shipped, source, choices, lake, other))
-    compact(day, busy, room)
+    compact_day(day, busy, room)
     busy.close()
     assert len(busy.steps) >= step
     assert rows(lake.root) == expected
@@ -128,7 +128,7 @@ def check_a_shipment_before(step: int, choices: ShipOptions, source: Path, first
     assert rows(lake.root) == expected
     for path in lake.root.rglob("*.parquet"):
         os.utime(path, (0, 0))
-    compact(day, lake, room)
+    compact_day(day, lake, room)
     assert (rows(lake.root), is_tidy(lake.root)) == (expected, True)
     lake.close()
 
@@ -176,8 +176,8 @@ def test_two_compactions_at_once_give_one(
     lake = Folder(root)
     done: list[object] = []
     step = max(number for number, (kind, _) in enumerate(steps, 1) if kind == what)
-    busy = Busy(lake.root, step, lambda: done.append(compact(day, lake, room)))
-    done.append(compact(day, busy, room))
+    busy = Busy(lake.root, step, lambda: done.append(compact_day(day, lake, room)))
+    done.append(compact_day(day, busy, room))
     assert sorted(map(bool, done)) == [False, True]
     assert (rows(lake.root), is_tidy(lake.root)) == (rows(first), True)
     busy.close()
@@ -191,22 +191,22 @@ def test_only_days_with_many_files_are_compacted(root: Path, day: str, tmp_path:
     assert first == day
     assert days_to_compact("9", lake) == [first]
     assert days_to_compact(first, lake) == []
-    assert compact(second, lake, room) is None
+    assert compact_day(second, lake, room) is None
     lake.close()
 
 
 @pytest.mark.costly("it ships every capture of a day twice")
 def test_the_last_capture_of_a_day_can_leave_its_files(sources: list[Path], root: Path, day: str, room: Path) -> None:
     lake = Folder(root)
-    assert compact(day, lake, room) is not None
+    assert compact_day(day, lake, room) is not None
     for source in sources:
         shipped(source, WITH_RAW, lake, room)
     stored = lake.read(day_name(day))
     assert stored is not None
-    assert day_of(stored.data, day, "") == Day(day, {}, ())
+    assert parse_day_manifest(stored.data, day, "") == DayManifest(day, {}, ())
     assert len(rows(lake.root)["captures"]) == len(sources)
     assert is_tidy(lake.root)
-    assert not withdraw(day, "0" * 32, "x", lake, room)
+    assert not withdraw_capture(day, "0" * 32, "x", lake, room)
     lake.close()
 
 
@@ -214,8 +214,8 @@ def test_a_day_never_has_more_captures_than_its_manifest_can_hold(
     root: Path, day: str, room: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake = Folder(root)
-    monkeypatch.setattr("mcpproxy.shipping.compaction.MAX_COMPACTED_CAPTURES", LEAST - 1)
-    assert compact(day, lake, room) is None
+    monkeypatch.setattr("mcpproxy.shipping.compaction.MAX_COMPACTED_CAPTURES", MIN_SINGLE_CAPTURES - 1)
+    assert compact_day(day, lake, room) is None
     lake.close()
 
 
@@ -223,12 +223,12 @@ def test_a_listing_learns_of_deletions(sources: list[Path], root: Path, tmp_path
     lake = Folder(root)
     (earlier,) = (entry.name for entry in lake.entries("captures") if f"{0:032x}" in entry.name)
     shipped(sources[0], WITH_RAW, lake, room)
-    again = manifest_at(f"{0:032x}", lake)
+    again = read_manifest(f"{0:032x}", lake)
     assert again is not None
     (root / earlier).write_bytes(b"earlier")
     lake.write(manifest_name(again.capture), replace(again, replaced=(earlier,)).encoded())
     there = ShippedListing(lake)
     assert there.size(earlier) == 7
-    ship(sources[0], again.capture, WITH_RAW, lake, room, there)
+    ship_capture(sources[0], again.capture, WITH_RAW, lake, room, there)
     assert there.size(earlier) is None
     lake.close()

@@ -6,18 +6,25 @@ from typing import Any
 import pytest
 
 from mcpproxy.shipping.destination import BrokenFile
-from mcpproxy.shipping.manifest import Day, File, Manifest, ShippedState, day_of, manifest_of
+from mcpproxy.shipping.manifest import (
+    DayManifest,
+    Manifest,
+    ShippedFile,
+    ShippedState,
+    parse_day_manifest,
+    parse_manifest,
+)
 from tests.rows import row
 
 ID, OTHER, DAY = "ab" * 16, "cd" * 16, "2026-11-21"
-OWN = File("captures", f"captures/day={DAY}/{ID}.parquet", 5, 1, "0" * 64)
-RAW = File("raw", f"raw/day={DAY}/{ID}.2.mcpcap", 5, None, "0" * 64)
+OWN = ShippedFile("captures", f"captures/day={DAY}/{ID}.parquet", 5, 1, "0" * 64)
+RAW = ShippedFile("raw", f"raw/day={DAY}/{ID}.2.mcpcap", 5, None, "0" * 64)
 EARLIER = f"frames/day=2026-11-20/{ID}-{'9' * 16}.parquet"
 MANIFEST = Manifest(
     ID, "e" * 16, DAY, ShippedState(((1, 70),), 3, True, False, True, "here"), False, (OWN, RAW), (EARLIER,)
 ).encoded()
-COMPACTED = File("captures", f"captures/day={DAY}/compact-{ID}.parquet", 5, 1, "0" * 64)
-OF_DAY = Day(DAY, {ID: "e" * 16}, (COMPACTED,)).encoded()
+COMPACTED = ShippedFile("captures", f"captures/day={DAY}/compact-{ID}.parquet", 5, 1, "0" * 64)
+OF_DAY = DayManifest(DAY, {ID: "e" * 16}, (COMPACTED,)).encoded()
 FAR = "../../out/evil"
 TEXTS: tuple[Any, ...] = (FAR, "a\0b", "\ud800", "9" * 5000, "", 5, None, [], {})
 NUMBERS: tuple[Any, ...] = (float("inf"), float("nan"), -1, 1.5, 1 << 64, True, "1", [], {})
@@ -36,17 +43,17 @@ def changed(document: bytes, value: Any, *path: Any) -> bytes:
 def test_what_is_not_a_manifest_is_refused() -> None:
     for text in (b"", b"[]", b"{}", b'{"format": 1}', b'{"format": "1"}', b"[" * 100_000):
         with pytest.raises(BrokenFile, match="not a manifest"):
-            manifest_of(text, ID, "it")
+            parse_manifest(text, ID, "it")
         with pytest.raises(BrokenFile, match="not a manifest"):
-            day_of(text, DAY, "it")
+            parse_day_manifest(text, DAY, "it")
     with pytest.raises(BrokenFile, match="update mcpproxy"):
-        manifest_of(b'{"format": 2}', ID, "it")
+        parse_manifest(b'{"format": 2}', ID, "it")
 
 
 def test_a_manifest_says_what_ship_could_have_written() -> None:
-    assert manifest_of(MANIFEST, ID, "it").encoded() == MANIFEST
+    assert parse_manifest(MANIFEST, ID, "it").encoded() == MANIFEST
     with row("of another capture"), pytest.raises(BrokenFile, match="not a manifest"):
-        manifest_of(MANIFEST, OTHER, "it")
+        parse_manifest(MANIFEST, OTHER, "it")
     another = f"captures/day={DAY}/{OTHER}.parquet"
     wrong: list[tuple[Any, ...]] = [
         *((text, place) for text in (*TEXTS, OTHER) for place in ("capture", "day", "shipment")),
@@ -66,14 +73,14 @@ def test_a_manifest_says_what_ship_could_have_written() -> None:
     ]
     for value, *place in wrong:
         with row(value, *place), pytest.raises(BrokenFile, match="not a manifest"):
-            manifest_of(changed(MANIFEST, value, *place), ID, "it")
+            parse_manifest(changed(MANIFEST, value, *place), ID, "it")
 
 
 def test_a_manifest_of_a_day_says_what_ship_could_have_written() -> None:
-    assert day_of(OF_DAY, DAY, "it").encoded() == OF_DAY
-    assert day_of(Day(DAY, {}, ()).encoded(), DAY, "it").files == ()
+    assert parse_day_manifest(OF_DAY, DAY, "it").encoded() == OF_DAY
+    assert parse_day_manifest(DayManifest(DAY, {}, ()).encoded(), DAY, "it").files == ()
     with row("of another day"), pytest.raises(BrokenFile, match="not a manifest"):
-        day_of(OF_DAY, "2026-11-22", "it")
+        parse_day_manifest(OF_DAY, "2026-11-22", "it")
     wrong: list[tuple[Any, ...]] = [
         *((text, "day") for text in TEXTS),
         *((text, "captures", 0, member) for text in TEXTS for member in ("capture", "shipment")),
@@ -85,4 +92,4 @@ def test_a_manifest_of_a_day_says_what_ship_could_have_written() -> None:
     ]
     for value, *place in wrong:
         with row(value, *place), pytest.raises(BrokenFile, match="not a manifest"):
-            day_of(changed(OF_DAY, value, *place), DAY, "it")
+            parse_day_manifest(changed(OF_DAY, value, *place), DAY, "it")

@@ -8,9 +8,9 @@ from typing import Any
 import duckdb
 import pytest
 
-from mcpproxy.shipping.compaction import LEAST, compact
+from mcpproxy.shipping.compaction import MIN_SINGLE_CAPTURES, compact_day
 from mcpproxy.shipping.folder import Folder
-from mcpproxy.shipping.shipment import ShipOptions, ship
+from mcpproxy.shipping.shipment import ShipOptions, ship_capture
 from tests.mcpproxy.shipping.data_set import documents, is_tidy, named, present, written
 from tests.mcpproxy.shipping.shipped_before import before, data_set
 
@@ -31,8 +31,8 @@ def room(tmp_path: Path) -> Path:
 
 def shipped(lake: Folder, room: Path, tmp_path: Path) -> None:
     """Ship some captures of the same day into the data set."""
-    for number in range(LEAST):
-        assert ship(written(tmp_path / "new", number), f"{number:032x}", CHOICES, lake, room) is not None
+    for number in range(MIN_SINGLE_CAPTURES):
+        assert ship_capture(written(tmp_path / "new", number), f"{number:032x}", CHOICES, lake, room) is not None
 
 
 def contents(root: Path) -> dict[str, bytes]:
@@ -52,9 +52,9 @@ def asked(root: Path, sql: str) -> list[tuple[Any, ...]]:
 
 def test_what_is_there_counts_as_shipped_and_stays_as_it_is(lake: Folder, room: Path, tmp_path: Path) -> None:
     there = contents(lake.root)
-    result = ship(before(tmp_path / "before.mcpcap"), f"{77:032x}", CHOICES, lake, room)
+    result = ship_capture(before(tmp_path / "before.mcpcap"), f"{77:032x}", CHOICES, lake, room)
     assert result is not None
-    assert result.put == ()
+    assert result.put_files == ()
     shipped(lake, room, tmp_path)
     assert contents(lake.root).items() > there.items()
     assert is_tidy(lake.root)
@@ -64,7 +64,7 @@ def test_compaction_keeps_the_values_of_both(lake: Folder, room: Path, tmp_path:
     shipped(lake, room, tmp_path)
     (day,) = {manifest["day"] for manifest in documents(lake.root, "_manifests")}
     counts = {table: asked(lake.root, f"select count(*) from {table}") for table in ("captures", "sessions", "frames")}
-    assert compact(day, lake, room) is not None
+    assert compact_day(day, lake, room) is not None
     assert is_tidy(lake.root)
     assert {table: asked(lake.root, f"select count(*) from {table}") for table in counts} == counts
     own = "where capture = '0000000000000000000000000000004d'"
@@ -72,7 +72,7 @@ def test_compaction_keeps_the_values_of_both(lake: Folder, room: Path, tmp_path:
     assert asked(lake.root, f"select server, client, server_name from sessions {own}") == [("weather", "c", None)]
     assert asked(lake.root, f"select waited_ns, stall_ns from frames {own} and waited_ns > 0") == [(4_000_000, None)]
     names = asked(lake.root, f"select server, name from captures {own.replace('=', '<>')} order by all")
-    assert names == [(f"server-{number}", None) for number in range(LEAST)]
+    assert names == [(f"server-{number}", None) for number in range(MIN_SINGLE_CAPTURES)]
 
 
 def test_the_statement_of_the_page_reads_files_of_any_version(
@@ -88,7 +88,7 @@ def test_the_statement_of_the_page_reads_files_of_any_version(
 
     assert servers() == {"before": "editor"}
     shipped(lake, room, tmp_path)
-    new = {f"server-{number}": None for number in range(LEAST)}
+    new = {f"server-{number}": None for number in range(MIN_SINGLE_CAPTURES)}
     assert servers() == {"before": "editor", **new}
     (old,) = lake.root.glob("captures/*/*4d.parquet")
     old.unlink()

@@ -20,17 +20,17 @@ from analysis.store.parquet import write_parquet
 from analysis.store.sandbox.protocol import Column, QueryError, Value
 from mcpproxy.sanitise import sanitise
 from mcpproxy.sql.sql_results import (
-    FEW,
-    NAMED,
-    NARROWEST,
+    MAX_LISTED_ROWS,
+    MAX_NAMED_COLUMNS,
+    MIN_COLUMN_WIDTH,
     csv_lines,
     csv_text,
     json_lines,
-    markdown,
+    markdown_lines,
     markdown_text,
     names_of,
-    number,
-    table,
+    number_text,
+    table_lines,
 )
 from mcpproxy.wording.cells import cells
 from mcpproxy.wording.spans import Style
@@ -43,7 +43,7 @@ LAID_OUT_S = 1.0
 
 
 def lines(columns: Sequence[Column], rows: Sequence[Sequence[Value]], width: int = 80) -> list[str]:
-    return list(table(columns, rows, width, Style()))
+    return list(table_lines(columns, rows, width, Style()))
 
 
 # ---- for people
@@ -120,7 +120,7 @@ def test_no_line_of_numbers_is_wider_than_it_may_be(
 
 def test_of_too_many_columns_the_constant_and_the_last_go_below() -> None:
     columns = [Column(f"column_{at}", "BIGINT") for at in range(12)]
-    rows = [[row if at % 2 else 7 for at in range(12)] for row in range(FEW + 1)]
+    rows = [[row if at % 2 else 7 for at in range(12)] for row in range(MAX_LISTED_ROWS + 1)]
     shown = lines(columns, rows, 50)
     assert shown[0].split() == ["column_1", "column_3", "column_5", "column_7", "column_9"]
     below = " ".join(shown[5:])
@@ -183,12 +183,12 @@ def remaining(columns: Sequence[Column], rows: Sequence[Sequence[Value]], width:
     for at in [*times, *(at for at in sizes if are_hashes[at])]:
         if takes(None) > width:
             sizes[at] = max(len(columns[at].name), 19 if at in times else 8)
-            firm[at] = sizes[at] if sizes[at] <= 2 * NARROWEST else 0
-    if takes(NARROWEST) > width:
+            firm[at] = sizes[at] if sizes[at] <= 2 * MIN_COLUMN_WIDTH else 0
+    if takes(MIN_COLUMN_WIDTH) > width:
         same = [at for at in sizes if len({row[at] for row in texts[1:]}) == 1]
         sizes = {at: size for at, size in sizes.items() if at not in same or len(same) == len(sizes)}
     going = ("capture", "session", "at_ms", "response", "time")
-    while takes(NARROWEST) > width and len(sizes) > 1:
+    while takes(MIN_COLUMN_WIDTH) > width and len(sizes) > 1:
         names = [columns[at].name for at in sizes]
         least = next((name for name in going if name in names), None)
         others = [at for at in sizes if columns[at].name != "text"] or list(sizes)
@@ -204,7 +204,7 @@ COLUMNS = st.builds(
 )
 
 
-@given(st.data(), st.lists(COLUMNS, min_size=1, max_size=14), st.integers(FEW + 1, 5), st.integers(20, 160))
+@given(st.data(), st.lists(COLUMNS, min_size=1, max_size=14), st.integers(MAX_LISTED_ROWS + 1, 5), st.integers(20, 160))
 def test_the_columns_that_stay_are_those_that_are_missed_most(
     data: st.DataObject, wanted: list[Column], count: int, width: int
 ) -> None:
@@ -240,9 +240,12 @@ def test_twenty_thousand_columns_are_laid_out_quickly(type_: str, values: list[V
     assert time.process_time() - began_s < 10 * LAID_OUT_S
     assert shown[0].startswith("column_1 ")
     below = " ".join(shown[5:])
-    assert re.search(rf"in all rows: column_0 .*, column_{2 * NAMED - 2} [^,]* and {10_000 - NAMED:,} more ", below)
+    assert re.search(
+        rf"in all rows: column_0 .*, column_{2 * MAX_NAMED_COLUMNS - 2} [^,]* and {10_000 - MAX_NAMED_COLUMNS:,} more ",
+        below,
+    )
     assert below.endswith(" more")
-    assert len(shown) < 2 * NAMED
+    assert len(shown) < 2 * MAX_NAMED_COLUMNS
 
 
 def test_few_wide_rows_are_lists() -> None:
@@ -304,7 +307,7 @@ def test_values_for_people(name: str, type_: str, value: Value, shown: str) -> N
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_a_number_keeps_six_digits(value: float) -> None:
-    assert float(number(value)) == pytest.approx(value, rel=1e-5)
+    assert float(number_text(value)) == pytest.approx(value, rel=1e-5)
 
 
 def test_names_of_columns_are_foreign_too() -> None:
@@ -461,7 +464,7 @@ def test_markdown_holds_no_markup(text: str) -> None:
 
 def test_markdown_is_a_table() -> None:
     rows = [("a|b", 1), ("[x](http://y) <b> www.z.org @me", None)]
-    assert list(markdown([TEXT, WHOLE], rows)) == [
+    assert list(markdown_lines([TEXT, WHOLE], rows)) == [
         "| text | n |",
         "|---|---:|",
         r"| a\|b | 1 |",

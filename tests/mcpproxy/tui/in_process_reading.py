@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from analysis.child_process import from_json
-from mcpproxy.tui.data.checking import add_report
+from mcpproxy.tui.data.checking import apply_report
 from mcpproxy.tui.data.columns import batch_in
 from mcpproxy.tui.data.reading import Reading
-from mcpproxy.tui.data.worker import Task
+from mcpproxy.tui.data.worker import ReadingTask
 
 
 def pass_message(reading: Reading, message: bytes) -> None:
@@ -19,7 +19,7 @@ def pass_message(reading: Reading, message: bytes) -> None:
     if "news" in report:
         reading.on_news(report["news"])
     else:
-        add_report(report, reading.findings)
+        apply_report(report, reading.findings)
 
 
 class InProcessReading(Reading):
@@ -29,7 +29,7 @@ class InProcessReading(Reading):
         super().__init__(path)
         self.heard: list[bytes] = []
         """The messages of the worker."""
-        self.task = Task(1, path, self._hear, most=self.most, with_rules=with_rules)
+        self.task = ReadingTask(1, path, self._hear, most=self.max_rows, with_rules=with_rules)
 
     def _hear(self, message: bytes) -> None:
         self.heard.append(message)

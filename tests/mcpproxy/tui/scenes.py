@@ -212,7 +212,7 @@ def mixed_sessions(folder: Path) -> list[Path]:
 async def listed(stage: Stage) -> None:
     """Show all sessions, with everything that is known about them."""
     await stage.listed()
-    await stage.until(lambda: all(capture.is_summed for capture in stage.app.capture_list.captures))
+    await stage.until(lambda: all(capture.has_full_summary for capture in stage.app.capture_list.captures))
     # The findings of visible rows are counted without a key press.
     screen = stage.app.screen
     assert isinstance(screen, sessions.SessionsScreen)
@@ -262,12 +262,12 @@ async def sql(stage: Stage) -> None:
     """Show the answer to a query, with the focus on its rows."""
     await opened(stage)
     await stage.press("Q", *"from latency", "enter")
-    await stage.until(lambda: stage.app.sql.answer is not None)
+    await stage.until(lambda: stage.app.sql.result is not None)
     await stage.press("tab")
-    answer = stage.app.sql.answer
+    answer = stage.app.sql.result
     assert answer is not None
     # How long it took differs from run to run.
-    stage.app.sql.answer = answer._replace(took_s=0.02)
+    stage.app.sql.result = answer._replace(took_s=0.02)
     stage.app.screen.post_message(SqlReplied())
     await stage.settled()
 
@@ -287,8 +287,8 @@ async def live(stage: Stage) -> None:
     await stage.listed()
     await stage.press("enter")
     await stage.see("following", "search")
-    await stage.until(lambda: stage.traffic.reading.understood == len(stage.traffic.reading.index))
-    await stage.until(lambda: stage.traffic.reading.findings.checked == len(stage.traffic.reading.index))
+    await stage.until(lambda: stage.traffic.reading.interpreted_count == len(stage.traffic.reading.index))
+    await stage.until(lambda: stage.traffic.reading.findings.checked_count == len(stage.traffic.reading.index))
     await stage.settled()
 
 

@@ -24,7 +24,7 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets import Input, TextArea
 
-from analysis.child_process import _Incoming
+from analysis.child_process import _MessageReader
 from captures.record import members, seal, stderr_members
 from captures.verdict import Direction
 from mcpproxy.clients.overview import RoutedServer
@@ -191,7 +191,7 @@ def _rests(stack: list[FrameType], ours: list[FrameType]) -> bool:
     at = ours[0].f_code
     if at is StepThread._run.__code__:
         return inner.f_globals.get("__name__") == "threading"
-    return at is _Incoming.some.__code__ and inner is ours[0]
+    return at is _MessageReader.read_messages.__code__ and inner is ours[0]
 
 
 def _last_looks(earlier: Container[threading.Thread]) -> list[tuple[float, float]]:
@@ -243,7 +243,7 @@ class Stage:
         def is_shown() -> bool:
             known = self.app.capture_list
             lists = [screen for screen in self.app.screen_stack if isinstance(screen, SessionsScreen)]
-            return known.has_looked and any(len(screen.captures) == len(known.captures) for screen in lists)
+            return known.has_searched and any(len(screen.captures) == len(known.captures) for screen in lists)
 
         await self.until(is_shown, "the list of the sessions")
 
@@ -318,7 +318,7 @@ class Stage:
     def _busy(self) -> list[str]:
         """What is still working on the screen's contents, including waiting messages."""
         app, busy = self.app, self._undrawn() + working_threads(self.earlier)
-        if app.key_queue._typed or app.key_queue._at is not None:
+        if app.key_queue._queued_events or app.key_queue._pending_event is not None:
             busy.append("keys wait")
         if any(job.is_busy for job in list(app.checking._jobs.values())):
             busy.append("the worker that reads captures has not caught up")
@@ -341,7 +341,9 @@ class Stage:
                 self.app.post_message(_pressed(key))
             await self.drawn()
             end = time.monotonic() + DEADLINE_S
-            while (self.app.key_queue._typed or self.app.key_queue._at is not None) and not self.app._exit:
+            while (
+                self.app.key_queue._queued_events or self.app.key_queue._pending_event is not None
+            ) and not self.app._exit:
                 assert time.monotonic() < end, f"the keys {typed} wait for ever; the screen:\n{self.text()}"
                 await _pause(end)
                 await self.drawn()

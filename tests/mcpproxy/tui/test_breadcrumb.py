@@ -1,6 +1,6 @@
 """The breadcrumb shows where the user is, in any width and for any name of a capture."""
 
-from mcpproxy.tui.breadcrumb import Crumb, fitted
+from mcpproxy.tui.breadcrumb import Crumb, fitted_pieces
 from mcpproxy.wording.cells import cells
 
 CRUMBS = [
@@ -12,7 +12,7 @@ CRUMBS = [
 
 
 def text(room: int) -> str:
-    return "".join(piece.span.text for piece in fitted(CRUMBS, room))
+    return "".join(piece.span.text for piece in fitted_pieces(CRUMBS, room))
 
 
 def test_it_is_cut_from_the_left_then_in_the_name_then_in_the_middle() -> None:

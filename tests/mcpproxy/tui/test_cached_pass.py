@@ -9,8 +9,8 @@ from analysis.reading import findings
 from captures.file import CaptureFile
 from mcpproxy.tui.data import output_caches, worker
 from mcpproxy.tui.data.columns import batch_in
-from mcpproxy.tui.data.output_caches import save
-from mcpproxy.tui.data.worker import CachedPass, Pass
+from mcpproxy.tui.data.output_caches import save_pieces
+from mcpproxy.tui.data.worker import CachedPass, CapturePass
 from tests.captures.samples import lines
 from tests.mcpproxy.tui.in_process_reading import InProcessReading
 from tests.mcpproxy.tui.stage import record
@@ -48,7 +48,7 @@ def test_messages_and_findings_are_told_again(tmp_path: Path) -> None:
         again.step()
     assert worker_messages(again) == worker_messages(first)
     assert cells(again.columns) == cells(first.columns)
-    assert again.findings.kept == first.findings.kept == list(findings(path))
+    assert again.findings.kept_findings == first.findings.kept_findings == list(findings(path))
     assert (again.findings.has_ended, again.findings.tally) == (True, first.findings.tally)
     assert again.progress == 1
     look_at(again)
@@ -59,13 +59,13 @@ def test_messages_and_findings_are_told_again(tmp_path: Path) -> None:
 def test_a_part_that_is_damaged_or_gone_is_made_again(tmp_path: Path) -> None:
     path = record(tmp_path / "x.mcpcap", WORDED)
     read(path, with_rules=True).close()
-    for about, kinds in zip(files_of(path)[1:], ([Pass, CachedPass], [CachedPass, Pass]), strict=True):
+    for about, kinds in zip(files_of(path)[1:], ([CapturePass, CachedPass], [CachedPass, CapturePass]), strict=True):
         whole = about.read_bytes()
         about.write_bytes(whole[:-1])
         assert passes(path) == kinds
         reading = read(path, with_rules=True)
         assert passes(path) == [CachedPass, CachedPass]
-        assert reading.findings.kept == list(findings(path))
+        assert reading.findings.kept_findings == list(findings(path))
         look_at(reading)
         reading.close()
 
@@ -73,7 +73,7 @@ def test_a_part_that_is_damaged_or_gone_is_made_again(tmp_path: Path) -> None:
 def test_rows_that_make_no_sense_are_read_again(tmp_path: Path) -> None:
     path = record(tmp_path / "x.mcpcap", WORDED)
     first = read(path)
-    whole = [*first._saved()]
+    whole = [*first._cache_pieces()]
     count = len(first._columns)
     long = b'{"versions":[1,1],' + whole[1 + count].partition(b",")[2]
     for spoilt in (
@@ -85,12 +85,12 @@ def test_rows_that_make_no_sense_are_read_again(tmp_path: Path) -> None:
         [whole[0], b"\0\0\0", *whole[2:]],
         *([*whole[: count + 1], head, *whole[count + 2 :]] for head in (b"{}", b'{"versions":[1]}', long)),
     ):
-        save(output_caches.cache_of(path, "rows", first.most), spoilt)
+        save_pieces(output_caches.cache_of(path, "rows", first.max_rows), spoilt)
         reading = InProcessReading(path)
         assert not reading._restore(), spoilt[:2]
         while not reading.has_ended:
             reading.step()
-        assert [*reading._saved()] == whole
+        assert [*reading._cache_pieces()] == whole
         look_at(reading)
         reading.close()
     reading = InProcessReading(path)
@@ -104,7 +104,7 @@ def test_a_capture_that_changed_is_read(tmp_path: Path) -> None:
     read(path).close()
     with path.open("ab") as more:
         more.write(b"no record\n")
-    assert passes(path) == [Pass, Pass]
+    assert passes(path) == [CapturePass, CapturePass]
 
 
 def test_what_was_not_read_to_its_end_is_not_kept(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_what_was_not_read_to_its_end_is_not_kept(tmp_path: Path) -> None:
     reading = InProcessReading(path)
     assert reading.step()
     reading.close()
-    assert passes(path) == [Pass, Pass]
+    assert passes(path) == [CapturePass, CapturePass]
 
 
 def test_a_live_capture_is_read_and_not_kept(tmp_path: Path) -> None:
@@ -127,4 +127,4 @@ def test_a_live_capture_is_read_and_not_kept(tmp_path: Path) -> None:
     while not reading.has_ended:
         reading.step()
     reading.close()
-    assert passes(path) == [Pass, Pass]
+    assert passes(path) == [CapturePass, CapturePass]

@@ -25,23 +25,28 @@ def test_messages_of_a_worker_are_checked(tmp_path: Path) -> None:
         findings.add_finding(one)
     for seq in (1 << 62, -1, 10**30):
         findings.add_finding(one._replace(frame=seq))
-    assert len(findings.kept) == found_module.MAX_FINDINGS_WITH_TEXT
-    assert findings.at(3) == (Level.ERROR, found_module.COUNTED)
+    assert len(findings.kept_findings) == found_module.MAX_FINDINGS_WITH_TEXT
+    assert findings.worst_level_and_count(3) == (Level.ERROR, found_module.MAX_COUNT_PER_ROW)
     reading.close()
 
 
 def test_a_tally_of_other_rules_is_counted_anew(tmp_path: Path) -> None:
     from analysis import tally
-    from analysis.cached import JUDGING, version_of
+    from analysis.cached import JUDGING_MODULES, modules_hash
 
     path = captured(tmp_path)
     key = tally.key_of(path)
     assert key is not None
     assert tally.save(path, key, Tally(1, 2, 3))
     assert cached(path) == Tally(1, 2, 3)
-    assert Tally(1, 2, 3).wrong == 5
+    assert Tally(1, 2, 3).violations == 5
     assert not tally.save(path, "another" + key, Tally(1, 2, 3))
     (file,) = (tmp_path / "cache/mcpproxy/summaries").glob("*.tally")
-    for text in (file.read_text().replace(version_of(JUDGING), "0" * 32), '{"tally":[1]}', "[", "[" * 100_000):
+    for text in (
+        file.read_text().replace(modules_hash(JUDGING_MODULES), "0" * 32),
+        '{"tally":[1]}',
+        "[",
+        "[" * 100_000,
+    ):
         file.write_text(text)
         assert cached(path) is None

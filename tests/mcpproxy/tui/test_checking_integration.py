@@ -16,7 +16,7 @@ from captures.file import CaptureFile
 from captures.frame import Frame
 from captures.record import seal
 from mcpproxy.check_run.examine import CaptureCheck, CheckOptions
-from mcpproxy.tui.data.checking import Checking, Counting
+from mcpproxy.tui.data.checking import CaptureChecker, FindingCounter
 from mcpproxy.tui.data.findings import Findings
 from mcpproxy.tui.data.reading import Reading
 from tests.captures.samples import lines
@@ -28,8 +28,8 @@ NOISE = b"Loaded %d plugins"
 
 
 @contextmanager
-def checking() -> Iterator[Checking]:
-    made = Checking(lambda: None)
+def checking() -> Iterator[CaptureChecker]:
+    made = CaptureChecker(lambda: None)
     try:
         yield made
     finally:
@@ -39,7 +39,7 @@ def checking() -> Iterator[Checking]:
 def examined(path: Path) -> list[Finding]:
     """What `check` finds."""
     examination = CaptureCheck(path, CheckOptions())
-    return [located.finding for _, found in examination.to_end() for located in found]
+    return [located.finding for _, found in examination.examine_to_end() for located in found]
 
 
 def noisy(folder: Path, count: int) -> Path:
@@ -55,16 +55,16 @@ def test_it_finds_what_check_finds(tmp_path: Path) -> None:
         made.check(path, reading.findings)
         wait_until(lambda: reading.findings.has_ended)
     findings = reading.findings
-    assert findings.kept == examined(path)
-    assert len(findings) == sum(findings.counts.values()) == len(findings.kept)
-    assert findings.checked == len(reading.index)
-    for finding in findings.kept:
+    assert findings.kept_findings == examined(path)
+    assert len(findings) == sum(findings.counts.values()) == len(findings.kept_findings)
+    assert findings.checked_count == len(reading.index)
+    for finding in findings.kept_findings:
         row = findings.row(finding)
         assert row is not None
-        assert finding in findings.kept_at(row)
+        assert finding in findings.findings_at(row)
         assert finding.rule in findings.rules_at(row)
-        assert (findings.at(row)[0] or 0) >= finding.level
-    assert sum(findings.at(row)[1] for row in range(len(reading.index))) == len(findings)
+        assert (findings.worst_level_and_count(row)[0] or 0) >= finding.level
+    assert sum(findings.worst_level_and_count(row)[1] for row in range(len(reading.index))) == len(findings)
     assert cached(path) == findings.tally
     reading.close()
 
@@ -76,17 +76,17 @@ def test_wrong_rows_are_found_forwards_and_backwards(tmp_path: Path) -> None:
         made.check(path, reading.findings)
         wait_until(lambda: reading.findings.has_ended)
     findings = reading.findings
-    wrong = [row for row in range(len(reading.index)) if (findings.at(row)[0] or 0) >= Level.WARNING]
+    wrong = [row for row in range(len(reading.index)) if (findings.worst_level_and_count(row)[0] or 0) >= Level.WARNING]
     assert wrong
-    seen, row = [], findings.next_wrong(-1, 1)
+    seen, row = [], findings.next_serious_row(-1, 1)
     while row is not None:
         seen.append(row)
-        row = findings.next_wrong(row, 1)
+        row = findings.next_serious_row(row, 1)
     assert seen == wrong
-    seen, row = [], findings.next_wrong(len(reading.index), -1)
+    seen, row = [], findings.next_serious_row(len(reading.index), -1)
     while row is not None:
         seen.append(row)
-        row = findings.next_wrong(row, -1)
+        row = findings.next_serious_row(row, -1)
     assert seen == wrong[::-1]
     reading.close()
 
@@ -104,12 +104,12 @@ def test_twelve_thousand_findings_are_counted_and_not_kept(tmp_path: Path) -> No
     findings = reading.findings
     assert len(findings) >= 12_000
     assert sum(findings.counts.values()) == len(findings)
-    assert len(findings.kept) < 11_000
-    assert "framing/stdout-not-json" in {finding.rule for finding in findings.kept}
+    assert len(findings.kept_findings) < 11_000
+    assert "framing/stdout-not-json" in {finding.rule for finding in findings.kept_findings}
     row = len(reading.index) - 2
     assert "framing/stdout-not-json" in findings.rules_at(row)
-    assert findings.at(row) == (Level.ERROR, 1)
-    marked = sum(findings.at(row)[1] for row in range(len(reading.index)))
+    assert findings.worst_level_and_count(row) == (Level.ERROR, 1)
+    marked = sum(findings.worst_level_and_count(row)[1] for row in range(len(reading.index)))
     assert marked == len(findings)
     reading.close()
 
@@ -124,15 +124,15 @@ def test_a_live_capture_is_followed_and_what_is_found_late_stands_where_it_happe
     findings = reading.findings
     with checking() as made:
         made.check(path, findings)
-        wait_until(lambda: findings.has_caught_up and findings.checked == len(known))
+        wait_until(lambda: findings.has_caught_up and findings.checked_count == len(known))
         before = len(findings)
         assert not findings.has_ended
         live.append(seal(len(known), 10**9, *frame_record("s2c", b"noise")))
         while reading.step():
             pass
-        wait_until(lambda: findings.checked == len(known) + 1)
+        wait_until(lambda: findings.checked_count == len(known) + 1)
         assert len(findings) > before
-        assert findings.at(len(known))[0] is Level.ERROR
+        assert findings.worst_level_and_count(len(known))[0] is Level.ERROR
         live.append(seal(len(known) + 1, 10 * 10**9, *END))
         live.close()
         while not reading.has_ended:
@@ -141,7 +141,7 @@ def test_a_live_capture_is_followed_and_what_is_found_late_stands_where_it_happe
     # The last request was not answered: this is known only at the end, and reported for its row.
     asked = len(known) - 1
     assert "timeout/unanswered" in findings.rules_at(asked)
-    assert asked in findings.late
+    assert asked in findings.late_rows
     assert cached(path) == findings.tally
     reading.close()
 
@@ -153,7 +153,7 @@ def test_a_killed_worker_is_reported_and_the_next_check_has_another(tmp_path: Pa
         live.append(line)
     reading = read(path)
     told: list[None] = []
-    made = Checking(lambda: told.append(None))
+    made = CaptureChecker(lambda: told.append(None))
     try:
         made.check(path, reading.findings)
         wait_until(lambda: reading.findings.has_caught_up)
@@ -166,7 +166,7 @@ def test_a_killed_worker_is_reported_and_the_next_check_has_another(tmp_path: Pa
         again = Findings(reading.index)
         made.check(path, again)
         wait_until(lambda: again.has_caught_up)
-        assert again.kept == reading.findings.kept
+        assert again.kept_findings == reading.findings.kept_findings
         assert made.pid != first
     finally:
         made.close()
@@ -185,7 +185,7 @@ def test_rows_stay_readable_without_a_worker_and_the_next_one_goes_on(tmp_path: 
 
         def is_understood() -> bool:
             reading.step()
-            return reading.understood == len(reading.index) > 0
+            return reading.interpreted_count == len(reading.index) > 0
 
         wait_until(is_understood)
         first = made.pid
@@ -197,7 +197,7 @@ def test_rows_stay_readable_without_a_worker_and_the_next_one_goes_on(tmp_path: 
         while not reading.index.has_ended:
             reading.step()
         assert isinstance(reading.index.read_item(len(reading.index) - 1), Frame)
-        assert reading.understood == len(reading.index) - 1
+        assert reading.interpreted_count == len(reading.index) - 1
         assert not reading.has_ended
         reading.findings = Findings(reading.index)
         made.read(reading)
@@ -259,11 +259,11 @@ def test_the_list_counts_one_at_a_time_and_remembers(tmp_path: Path) -> None:
     for line in lines(conversation(3)):
         live.append(line)
     with checking() as made:
-        counting = Counting(made)
+        counting = FindingCounter(made)
 
         def wait(chosen: Path, wanted: Path) -> Tally:
             def known() -> bool:
-                counting.want([tmp_path / "live.mcpcap"], chosen)
+                counting.count_findings([tmp_path / "live.mcpcap"], chosen)
                 found = counting.findings(wanted)
                 return found is not None and found.has_caught_up
 

@@ -19,10 +19,10 @@ from mcpproxy.tui.data import output_caches, worker
 from mcpproxy.tui.data import reading as reading_module
 from mcpproxy.tui.data.columns import (
     CALLS,
+    MAX_ROWS,
     NONE,
-    OF_ROWS,
     OPEN,
-    ROWS,
+    ROW_CELLS,
     UNUSUAL_WORDS,
     Batch,
     Columns,
@@ -98,9 +98,15 @@ def cells(columns: Columns) -> list[bytes]:
 
 def look_at(reading: Reading) -> None:
     """Query everything that a screen queries of every row and every call."""
-    for row in range(min(reading.understood, len(reading.index))):
+    for row in range(min(reading.interpreted_count, len(reading.index))):
         assert reading.partner(row) != NONE
-        for ask in (reading.misfit, reading.session_at, reading.session_of, reading.lines_of, reading.columns.unusual):
+        for ask in (
+            reading.misfit,
+            reading.starting_session,
+            reading.session_of,
+            reading.continued_rows,
+            reading.columns.unusual_messages,
+        ):
             ask(row)
         number = reading.call(row)
         assert number is None or reading.index.t_ns(reading.calls.request[number]) >= 0
@@ -110,8 +116,8 @@ def look_at(reading: Reading) -> None:
         assert reading.kinds.all[reading.calls.kind[number]].text
         assert reading.calls.end[number] == NONE or reading.index.t_ns(reading.calls.end[number]) >= 0
         assert reading.outcome(number) or reading.calls.outcome[number] == OPEN
-    reading.next_wrong(-1, 1)
-    reading.next_wrong(len(reading.index), -1)
+    reading.next_bad_row(-1, 1)
+    reading.next_bad_row(len(reading.index), -1)
 
 
 def test_cells_that_come_again_change_nothing(tmp_path: Path) -> None:
@@ -158,9 +164,9 @@ def test_what_makes_no_sense_is_refused_and_harms_nothing(odd: InProcessReading,
     [
         b"\x01",
         b"\xff\xff\x01\x00\x00\x00\x00\x00",
-        bytes([OF_ROWS, 0, 1, 0, 5, 0, 0, 0, *bytes(9)]),
-        bytes([OF_ROWS, 0, 1, 0, 0, 0, 0, 0, *bytes(8)]),
-        bytes([OF_ROWS, 0, 1, 0, 0, 0, 0, 0, *bytes(9)]),
+        bytes([ROW_CELLS, 0, 1, 0, 5, 0, 0, 0, *bytes(9)]),
+        bytes([ROW_CELLS, 0, 1, 0, 0, 0, 0, 0, *bytes(8)]),
+        bytes([ROW_CELLS, 0, 1, 0, 0, 0, 0, 0, *bytes(9)]),
         bytes([CALLS, 0, 1, 0, 0, 0, 0, 0, *bytes(35)]),
     ],
     ids=["cut", "no such column", "a hole", "too short", "a call that is not there", "a kind that is not there"],
@@ -170,7 +176,7 @@ def test_a_cell_that_refers_to_nothing_is_refused(tmp_path: Path, parts: bytes) 
     with pytest.raises(ValueError, match="cells"):
         reading.on_batch(Batch(1, 3, 2, 0, has_ended=False, parts=parts))
     assert reading.findings.trouble
-    assert not reading.understood
+    assert not reading.interpreted_count
     assert not len(reading.calls)
     reading.close()
 
@@ -205,9 +211,9 @@ def test_a_worker_that_tells_without_end_is_refused(tmp_path: Path, monkeypatch:
     reading, waiting = indexed(captured(tmp_path)), Reading(tmp_path / "library/20261121T101502Z-4f2a.mcpcap")
     count = len(reading.index)
     last_seq = reading.index.entry(count - 1).seq
-    monkeypatch.setattr(conversation_module, "NOTED", 10)
+    monkeypatch.setattr(conversation_module, "MAX_NOTES_PER_SORT", 10)
     monkeypatch.setattr(columns_module, "MAX_COLUMN_WORDS", 10)
-    monkeypatch.setattr(reading_module, "MAX_WAITING_BATCH_BYTES", 10 * reading_module.OF_BATCH)
+    monkeypatch.setattr(reading_module, "MAX_WAITING_BATCH_BYTES", 10 * reading_module.BATCH_OVERHEAD_BYTES)
     for number in range(10):
         reading.on_news({"note": ["cancelled", number, 1]})
         reading.on_batch(Batch(1, count, last_seq, 0, has_ended=False, parts=word(number)))
@@ -255,15 +261,15 @@ def test_cells_wait_for_their_rows(tmp_path: Path) -> None:
     reading = Reading(made.path)
     for message in made.heard:
         pass_message(reading, message)
-    assert (reading.understood, reading.has_ended) == (0, False)
+    assert (reading.interpreted_count, reading.has_ended) == (0, False)
     while reading.step():
         pass
-    assert (reading.understood, reading.has_ended) == (made.understood, True)
+    assert (reading.interpreted_count, reading.has_ended) == (made.interpreted_count, True)
     assert cells(reading.columns) == cells(made.columns)
     reading.close()
     made.close()
     with pytest.raises(ValueError, match="rows that are not shown"):
-        batch_in(Batch(1, ROWS + 1, 0, 0, has_ended=False).message)
+        batch_in(Batch(1, MAX_ROWS + 1, 0, 0, has_ended=False).message)
 
 
 def test_cells_of_other_rows_are_refused(tmp_path: Path) -> None:
@@ -310,14 +316,14 @@ def test_over_a_large_capture_the_rules_come_last(tmp_path: Path, monkeypatch: p
     assert "cells" not in message_kinds(apart).partition("finding")[2]
     while apart.step():
         pass
-    assert apart.findings.kept == together.findings.kept == list(findings(path))
+    assert apart.findings.kept_findings == together.findings.kept_findings == list(findings(path))
     assert (apart.findings.has_ended, apart.findings.tally) == (True, together.findings.tally)
     together.close()
     apart.close()
 
 
 def test_rules_that_fall_behind_a_live_capture_go_on_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "LAG_S", -1.0)
+    monkeypatch.setattr(worker, "MAX_LAG_S", -1.0)
     monkeypatch.setattr(worker, "STEP", 1 << 9)
     made, known = CaptureFile(tmp_path / "x.mcpcap"), lines(ODD)
     for line in known[:-8]:
@@ -325,16 +331,16 @@ def test_rules_that_fall_behind_a_live_capture_go_on_alone(tmp_path: Path, monke
     reading = InProcessReading(tmp_path / "x.mcpcap", with_rules=True)
     while len(reading.task._passes) == 1:
         assert reading.step()
-    while reading.understood < len(known) - 8:
+    while reading.interpreted_count < len(known) - 8:
         reading.task.step(is_urgent=True)
         Reading.step(reading)
-    assert reading.findings.checked < reading.understood, "the rules had no turn"
+    assert reading.findings.checked_count < reading.interpreted_count, "the rules had no turn"
     for line in known[-8:]:
         made.append(line)
     made.close()
     while not (reading.has_ended and reading.task.has_ended):
         reading.step()
-    assert reading.findings.kept == list(findings(reading.path))
+    assert reading.findings.kept_findings == list(findings(reading.path))
     assert reading.findings.has_ended
-    assert sum(reading.findings.tally) == len(reading.findings.kept)
+    assert sum(reading.findings.tally) == len(reading.findings.kept_findings)
     reading.close()

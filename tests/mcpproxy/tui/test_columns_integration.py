@@ -123,8 +123,15 @@ def known(reading: Reading) -> list[object]:
         name: value for name, value in vars(reading.conversation).items() if name not in ("_index", "_http")
     }
     index, columns = reading.index, [bytes(column) for column in (*reading.index._columns, *reading._columns)]
-    rows = [index._segments, index._parts, index._unfinished, index.frames, index.left_out, index.tail.segments]
-    end = [reading.end, reading.bad_end, reading.http.has_any, reading.progress, len(reading.folded)]
+    rows = [
+        index._segments,
+        index._parts,
+        index._unfinished_entries,
+        index.frame_count,
+        index.left_out_count,
+        index.tail.segments,
+    ]
+    end = [reading.end, reading.bad_end, reading.http.has_any, reading.progress, len(reading.folded_rows)]
     return [cells(reading.columns), conversation, reading.kinds.all, reading.forgotten, columns, rows, end]
 
 

@@ -14,7 +14,7 @@ def test_an_upstream_that_is_no_url_takes_away_the_command_alone(upstream: str) 
     reading = Reading(HTTP)
     while reading.step():
         pass
-    row = next(row for row in range(len(reading.index)) if reading.index.entry(row).sort == "request")
+    row = next(row for row in range(len(reading.index)) if reading.index.entry(row).kind == "request")
     assert [form.key for form in forms(reading, row)] == ["j", "r", "l", "c"]
     reading.index.header.members["upstream"] = upstream
     found = forms(reading, row)

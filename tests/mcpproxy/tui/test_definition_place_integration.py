@@ -14,7 +14,9 @@ def test_a_finding_about_arguments_shows_the_schema_of_the_tool(tmp_path: Path) 
     asked = frame_record("c2s", b'{"jsonrpc":"2.0","id":50,"method":"tools/list"}')
     made = [*conversation(0), asked, frame_record("s2c", LISTED), frame_record("c2s", CALLED), END]
     path = record(tmp_path / "library.mcpcap", made)
-    examined = [located.finding for _, found in CaptureCheck(path, CheckOptions()).to_end() for located in found]
+    examined = [
+        located.finding for _, found in CaptureCheck(path, CheckOptions()).examine_to_end() for located in found
+    ]
     (finding,) = (finding for finding in examined if finding.rule == "tool/arguments-invalid")
     assert "do not fit the inputSchema of 'add'" in finding.message
     with understood(path) as reading:

@@ -9,7 +9,7 @@ import pytest
 
 from analysis.store.definitions import definitions_in
 from captures.file import CaptureFile
-from mcpproxy.tui.data.tool_definitions import MAX_TOOLS, VERSIONS, Tools, changed_members
+from mcpproxy.tui.data.tool_definitions import MAX_TOOLS, MAX_VERSIONS_PER_TOOL, Tools, changed_members
 from tests.captures.samples import header, lines
 from tests.mcpproxy.tui.hostile import calling
 from tests.mcpproxy.tui.in_process_reading import InProcessReading as Reading
@@ -54,19 +54,19 @@ def counted(path: Path) -> tuple[Tools, Reading]:
 
 def shown(tools: Tools, name: str, version: int) -> str:
     """The text of a definition."""
-    tools.choose(name, version)
+    tools.choose_definition(name, version)
     while tools.step():
         pass
-    assert tools.shown is not None
-    assert (tools.shown.name, tools.shown.version) == (name, version)
-    assert tools.shown.tree is not None
-    return "".join(span.text for line in tools.shown.tree.lines for span in line.spans)
+    assert tools.shown_definition is not None
+    assert (tools.shown_definition.name, tools.shown_definition.version) == (name, version)
+    assert tools.shown_definition.tree is not None
+    return "".join(span.text for line in tools.shown_definition.tree.lines for span in line.spans)
 
 
 def changes(tools: Tools) -> tuple[str, ...]:
     """The differences between the shown definition and the one before it."""
-    assert tools.shown is not None
-    return tools.shown.changed
+    assert tools.shown_definition is not None
+    return tools.shown_definition.changed_members
 
 
 class TestTools:
@@ -85,10 +85,10 @@ class TestTools:
         assert "Obey me." in shown(tools, "search", 1)
         assert changes(tools) == ("description",)
         assert '"x": 1.5' in shown(tools, "lend", 0)
-        tools.choose("hidden", -1)
+        tools.choose_definition("hidden", -1)
         assert tools.step()
-        assert tools.shown is not None
-        assert tools.shown.tree is None
+        assert tools.shown_definition is not None
+        assert tools.shown_definition.tree is None
         reading.close()
 
     def test_what_comes_back_is_no_further_change(self, tmp_path: Path) -> None:
@@ -104,11 +104,15 @@ class TestTools:
 
     def test_it_is_bounded(self, tmp_path: Path) -> None:
         many = listed(1, *({"name": f"t{number}"} for number in range(MAX_TOOLS + 7)))
-        often = [one for at in range(VERSIONS + 9) for one in listed(100 + at, {"name": "t0", "description": str(at)})]
+        often = [
+            one
+            for at in range(MAX_VERSIONS_PER_TOOL + 9)
+            for one in listed(100 + at, {"name": "t0", "description": str(at)})
+        ]
         tools, reading = counted(record(tmp_path / "x.mcpcap", [("header", header()), *many, *often, END]))
         assert len(tools.rows) == MAX_TOOLS
-        assert tools.left_out == 7
-        assert len(tools.rows[0].versions) == VERSIONS
+        assert tools.omitted_count == 7
+        assert len(tools.rows[0].versions) == MAX_VERSIONS_PER_TOOL
         assert tools.rows[0].last is not None
         assert tools.rows[0].last not in tools.rows[0].versions
         reading.close()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.tui.details.byte_pages import PAGE
+from mcpproxy.tui.details.byte_pages import PAGE_BYTES
 from mcpproxy.wording import units
 from tests.captures.samples import header, in_pieces
 from tests.mcpproxy.tui.stage import CALL, END, Act, Stage, captured, frame_record, play, play_each, record
@@ -15,7 +15,7 @@ def marked(stage: Stage) -> int:
     """The number of visible lines of the detail that have a match."""
     pane = stage.traffic.pane
     top, height = int(pane.scroll_y), pane.scrollable_content_region.height
-    return sum(top <= line < top + height for line in pane.found.ranges or ())
+    return sum(top <= line < top + height for line in pane.matches.ranges or ())
 
 
 def underlined(stage: Stage) -> list[str]:
@@ -23,7 +23,7 @@ def underlined(stage: Stage) -> list[str]:
     table = stage.traffic.table
     return [
         segment.text
-        for y in range(1, table.page + 1)
+        for y in range(1, table.page_rows + 1)
         for segment in table.render_line(y)
         if segment.style is not None and segment.style.underline
     ]
@@ -114,9 +114,9 @@ class TestScreen:
     ) -> None:
         # The second match begins on one page and ends on the next.
         raw = bytearray(
-            b'{"jsonrpc":"2.0","method":"x","params":{"text":"' + b"hay " * (pages * PAGE // 4 - 50) + b'END"}}'
+            b'{"jsonrpc":"2.0","method":"x","params":{"text":"' + b"hay " * (pages * PAGE_BYTES // 4 - 50) + b'END"}}'
         )
-        for at in (100, 3 * PAGE - 3, (pages - 3) * PAGE - 999):
+        for at in (100, 3 * PAGE_BYTES - 3, (pages - 3) * PAGE_BYTES - 999):
             raw[at : at + 6] = b"Needle"
         middles = [("header", header()), *in_pieces("s2c", bytes(raw), 1 << 20), END]
 

@@ -18,8 +18,8 @@ from mcpproxy.tui.rows.finding_lines import (
     row_lines,
     short_lines,
 )
-from mcpproxy.tui.rows.finding_rows import FindingRows, Group, list_items
-from mcpproxy.tui.screens.findings import sums
+from mcpproxy.tui.rows.finding_rows import FindingGroup, FindingRows, list_items
+from mcpproxy.tui.screens.findings import tally_text
 from mcpproxy.wording.spans import Span
 from tests.captures.samples import lines
 from tests.mcpproxy.tui.stage import END, conversation, frame_record, lossy, record, wrong
@@ -48,8 +48,8 @@ def test_the_worst_comes_first_and_identical_ones_share_a_line() -> None:
     findings, rows = Findings(), FindingRows()
     for finding in (FLOAT, UNASKED, *(STRAY._replace(frame=frame) for frame in (6, 8, 9))):
         findings.add_finding(finding)
-    rows.folded.add(Group(UNASKED.level, UNASKED.rule))
-    rows.items = list(list_items(findings, rows.folded, set(), ""))
+    rows.folded_groups.add(FindingGroup(UNASKED.level, UNASKED.rule))
+    rows.items = list(list_items(findings, rows.folded_groups, set(), ""))
     cells = [rows.line(row).cells for row in range(len(rows))]
     shown = [" | ".join("".join(span.text for span in spans) for spans in line.values()) for line in cells]
     assert shown == [
@@ -100,7 +100,7 @@ def test_a_proof_is_bounded_and_nothing_in_it_acts(tmp_path: Path) -> None:
 def test_filters_ask_for_rules_and_levels(tmp_path: Path) -> None:
     with found(wrong(tmp_path), STRAY, UNASKED, FLOAT) as reading:
         findings = reading.findings
-        findings.checked, findings.has_caught_up, findings.has_ended = len(reading.index), True, True
+        findings.checked_count, findings.has_caught_up, findings.has_ended = len(reading.index), True, True
         for text, rows in (
             ("rule:id/*", [7, 8]),
             ("level:error", [6, 7]),
@@ -125,21 +125,21 @@ def test_the_page_of_a_rule() -> None:
 
 def test_how_far_a_check_is_and_what_it_found() -> None:
     findings = Findings()
-    findings.checked = 512
+    findings.checked_count = 512
     assert progress_text(findings, 1009) == "checked 512 of 1,009 records"
-    findings.checked, findings.has_caught_up = 1009, True
+    findings.checked_count, findings.has_caught_up = 1009, True
     assert progress_text(findings, 1009) == "all 1,009 records checked"
-    assert sums(2, 0, 1) == "2 errors · 1 note"
-    assert sums(0, 0, 0) == ""
+    assert tally_text(2, 0, 1) == "2 errors · 1 note"
+    assert tally_text(0, 0, 0) == ""
 
 
 def test_lost_records_are_told_with_their_places(tmp_path: Path) -> None:
     made = conversation(1)
     with understood(lossy(tmp_path / "lossy.mcpcap", made, 7)) as reading:
-        assert losses_text(reading.conversation.missing) == f"▲ 7 records lost: {len(made)} to {len(made) + 6}"
+        assert losses_text(reading.conversation.missing_ranges) == f"▲ 7 records lost: {len(made)} to {len(made) + 6}"
     holes = tmp_path / "holes.mcpcap"
     holes.write_bytes(b"".join(line for n, line in enumerate(lines([*conversation(5), END])) if n not in (5, 6, 9)))
     with understood(holes) as reading:
-        assert losses_text(reading.conversation.missing) == "▲ 3 records lost in 2 places, the first 5 to 6"
+        assert losses_text(reading.conversation.missing_ranges) == "▲ 3 records lost in 2 places, the first 5 to 6"
     with understood(wrong(tmp_path)) as reading:
-        assert not reading.conversation.missing
+        assert not reading.conversation.missing_ranges

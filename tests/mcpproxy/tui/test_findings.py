@@ -11,7 +11,7 @@ from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.findings import Findings
 from mcpproxy.tui.details.tree_place import line_of
 from mcpproxy.tui.rows.finding_rows import has_all_words, list_items
-from mcpproxy.tui.widgets.tree import Tree, branches
+from mcpproxy.tui.widgets.tree import Tree, tree_lines
 from mcpproxy.wording.exact_json import parse
 from tests.mcpproxy.tui.in_process_reading import InProcessReading as Reading
 from tests.mcpproxy.tui.stage import captured
@@ -31,7 +31,7 @@ class TestScreen:
         st.data(),
     )
     def test_the_line_of_any_place_is_that_of_its_value(self, value: object, data: st.DataObject) -> None:
-        tree = Tree(branches(parse(json.dumps(value))))
+        tree = Tree(tree_lines(parse(json.dumps(value))))
         steps: list[str] = []
         while isinstance(value, list | dict) and value and data.draw(st.booleans()):
             key = data.draw(st.sampled_from(sorted(value) if isinstance(value, dict) else range(len(value))))
@@ -81,9 +81,9 @@ class TestPlaces:
         early = Finding("id/x", Level.ERROR, "server", 1, 5, "x")
         reading.findings.add_finding(early)
         reading.findings.add_count("id/x", Level.WARNING, 9)
-        assert reading.findings.kept_at(5) == []
+        assert reading.findings.findings_at(5) == []
         while not reading.has_ended:
             reading.step()
-        assert reading.findings.kept_at(5) == [early]
-        assert reading.findings.at(9) == (Level.WARNING, 1)
+        assert reading.findings.findings_at(5) == [early]
+        assert reading.findings.worst_level_and_count(9) == (Level.WARNING, 1)
         reading.close()

@@ -14,7 +14,7 @@ from captures.record import seal
 from mcpproxy.tui import app as app_module
 from mcpproxy.tui.data import checking
 from mcpproxy.tui.data.capture_list import ListedCapture
-from mcpproxy.tui.rows.finding_rows import AT_FIRST
+from mcpproxy.tui.rows.finding_rows import MAX_LISTED_AT_FIRST
 from mcpproxy.tui.screens import sessions
 from mcpproxy.tui.screens.findings import FindingsScreen
 from mcpproxy.tui.screens.rule import RuleScreen
@@ -139,7 +139,7 @@ async def enter_goes_to_the_frame_escape_back_and_the_way_back_does_not_grow_wit
     pane = stage.traffic.pane
     await stage.until(lambda: pane.cursor == 2)
     await stage.press("up", "tab", "up", "down", "tab")
-    await stage.until(lambda: pane.branching is not None and pane.cursor == 0)
+    await stage.until(lambda: pane.folding_tree is not None and pane.cursor == 0)
     await stage.press("7")
     await stage.see('  {"jsonrpc":"2.0","id":7.0,"method":"ping"}', "^^^")
     await stage.press("r")
@@ -184,7 +184,7 @@ async def what_is_folded_stays_folded_when_the_check_comes_by(stage: Stage) -> N
     os.kill(pid, signal.SIGSTOP)
     try:
         await stage.until(lambda: stage.traffic.reading.index.has_ended)
-        stage.traffic.reach(8)
+        stage.traffic.go_to_entry(8)
         await stage.press("enter", "2")
         await stage.see('"method": "ping"')
         await stage.press("left")
@@ -212,8 +212,8 @@ def test_the_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 async def of_many_the_first_are_listed_and_the_rest_on_demand(stage: Stage) -> None:
     await stage.choose("strays")
     screen = await opened(stage)
-    assert sum(item.finding is not None for item in screen._rows.items) == AT_FIRST
-    await stage.press(*["down"] * AT_FIRST)
+    assert sum(item.finding is not None for item in screen._rows.items) == MAX_LISTED_AT_FIRST
+    await stage.press(*["down"] * MAX_LISTED_AT_FIRST)
     await stage.see("… 30 more")
     await stage.press("enter")
     assert sum(item.finding is not None for item in screen._rows.items) == 50
@@ -222,7 +222,7 @@ async def of_many_the_first_are_listed_and_the_rest_on_demand(stage: Stage) -> N
     await stage.back()
     await stage.open("strays")
     await stage.until(lambda: stage.traffic.reading.findings.has_ended)
-    stage.traffic.reach(50)
+    stage.traffic.go_to_entry(50)
     await stage.press("F")
     await stage.see("frame 50")
 
@@ -250,7 +250,7 @@ async def identical_ones_share_a_line_until_they_are_spread(stage: Stage) -> Non
 async def those_whose_text_is_not_kept_are_shown_in_the_traffic(stage: Stage) -> None:
     await stage.choose("wrong")
     screen = await opened(stage)
-    del screen.findings.kept[1:]
+    del screen.findings.kept_findings[1:]
     screen.box.words = ""
     screen._arrange()
     await stage.see("… 4 more")
@@ -320,7 +320,7 @@ def test_a_live_capture_is_checked_as_it_comes_and_again_after_its_worker_was_ki
         live.append(seal(len(known), 10**9, *frame_record("s2c", NOISE)))
         await stage.see("✗ 1", "1 finding")
         findings = stage.traffic.reading.findings
-        await stage.until(lambda: findings.has_caught_up and findings.checked == len(known) + 1)
+        await stage.until(lambda: findings.has_caught_up and findings.checked_count == len(known) + 1)
         await stage.press("F")
         await stage.see("stdout-not-json")
         os.kill(await stage.worker(), signal.SIGKILL)
@@ -333,7 +333,7 @@ def test_a_live_capture_is_checked_as_it_comes_and_again_after_its_worker_was_ki
         await stage.press("escape", "slash", *"rule:timeout/* method:tools/call", "enter")
         scan = stage.traffic.filter.scan
         assert scan is not None
-        await stage.until(lambda: scan.scanned == len(known) + 1)
+        await stage.until(lambda: scan.scanned_count == len(known) + 1)
         assert list(scan.rows) == []
         live.append(seal(len(known) + 1, 10**10, *END))
         live.close()
@@ -354,7 +354,7 @@ def test_what_is_folded_stays_folded_when_the_answer_comes(tmp_path: Path) -> No
         await stage.listed()
         await stage.press("enter")
         await stage.see("waiting")
-        stage.traffic.reach(len(known) - 1)
+        stage.traffic.go_to_entry(len(known) - 1)
         await stage.press("enter", "2")
         await stage.see('"method": "tools/call"')
         await stage.press("left")

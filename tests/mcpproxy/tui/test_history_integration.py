@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.history import LENGTH, filters_of, remember_filter, remembered
+from mcpproxy.history import MAX_LINES, filters_of, past_statements, remember_filter
 from mcpproxy.tui.app import LIGHT
-from mcpproxy.tui.widgets.filter_box import REMEMBERED, FilterBox
+from mcpproxy.tui.widgets.filter_box import MAX_HISTORY_ENTRIES, FilterBox
 from tests.mcpproxy.tui.stage import Stage, captured, play
 from tests.mcpproxy.tui.test_history import hinder, kept
 from tests.mcpproxy.tui.test_layout_state import state
@@ -25,10 +25,10 @@ async def typed(stage: Stage, text: str) -> None:
 
 @pytest.mark.costly("six filters are typed on two screens")
 def test_a_filter_of_an_earlier_run_is_there_on_its_own_screen_and_what_is_typed_is_kept(tmp_path: Path) -> None:
-    for number in range(LENGTH + 5):
+    for number in range(MAX_LINES + 5):
         remember_filter("traffic", f"id:{number}")
     remember_filter("sessions", "library")
-    assert len(kept().read_text().splitlines()) == LENGTH
+    assert len(kept().read_text().splitlines()) == MAX_LINES
 
     async def act(stage: Stage) -> None:
         await stage.listed()
@@ -38,11 +38,11 @@ def test_a_filter_of_an_earlier_run_is_there_on_its_own_screen_and_what_is_typed
         assert box(stage).value == "library", "the only one of the sessions"
         await stage.press("escape", "escape")
         await stage.open()
-        assert len(box(stage).history) == REMEMBERED
+        assert len(box(stage).history) == MAX_HISTORY_ENTRIES
         await stage.press("slash", "up")
-        assert box(stage).value == f"id:{LENGTH + 4}"
+        assert box(stage).value == f"id:{MAX_LINES + 4}"
         await stage.press("up")
-        assert box(stage).value == f"id:{LENGTH + 3}"
+        assert box(stage).value == f"id:{MAX_LINES + 3}"
         await stage.press("escape")
         for text in ("has:error", "kind:request", "has:error"):
             await typed(stage, text)
@@ -57,12 +57,12 @@ def test_a_filter_of_an_earlier_run_is_there_on_its_own_screen_and_what_is_typed
         await stage.see("filter: curs")
 
     play(act, captured(tmp_path), size=(80, 24))
-    assert filters_of("traffic")[-3:] == [f"id:{LENGTH + 4}", "kind:request", "has:error"]
+    assert filters_of("traffic")[-3:] == [f"id:{MAX_LINES + 4}", "kind:request", "has:error"]
     assert filters_of("sessions") == ["library", "curs"]
     assert not {"mine", "method:"} & set(kept().read_text().split())
     assert kept().stat().st_mode & 0o777 == 0o600
     assert kept().parent.stat().st_mode & 0o077 == 0
-    assert remembered() == []
+    assert past_statements() == []
 
 
 @pytest.mark.costly("a capture is opened and filtered beside each of four hindrances")

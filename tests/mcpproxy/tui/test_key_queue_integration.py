@@ -82,8 +82,8 @@ def test_keys_for_the_detail_wait_until_it_is_there(tmp_path: Path) -> None:
         for key in ("down", "enter", "2", "G"):
             stage.app.post_message(_pressed(key))
         # Not at the first line, where the cursor would be if the tree had come after the keys.
-        await stage.until(lambda: stage.traffic.pane.branching is not None)
-        tree = stage.traffic.pane.branching
+        await stage.until(lambda: stage.traffic.pane.folding_tree is not None)
+        tree = stage.traffic.pane.folding_tree
         assert tree is not None
         await stage.until(lambda: stage.traffic.pane.cursor == len(tree) - 1)
 

@@ -6,9 +6,9 @@ import pytest
 from textual.binding import Binding
 from textual.keys import format_key
 
-from mcpproxy.tui.keys.bindings import _bindings, keys_path, names, read
+from mcpproxy.tui.keys.bindings import _bindings, default_keys, keys_path, read_keys
 from mcpproxy.tui.screen_entries import entries
-from mcpproxy.tui.screens.help import ROWS, help_of
+from mcpproxy.tui.screens.help import ROWS, help_text
 from tests.harness import ROOT
 
 FIXED = {"submit", "leave", "earlier(1)", "earlier(-1)", "run", "new_line", "turn"}
@@ -29,12 +29,12 @@ def test_every_binding_has_a_name_that_says_the_same_everywhere() -> None:
         if binding.action not in FIXED:
             assert binding.id, binding
             actions.setdefault(binding.id, set()).add(binding.key)
-    assert {"pair", "mark", "quit", "findings", "sql"} <= set(names())
+    assert {"pair", "mark", "quit", "findings", "sql"} <= set(default_keys())
 
 
 def test_the_page_lists_every_name() -> None:
     page = (ROOT / "docs/commands/tui.md").read_text()
-    assert [name for name in names() if f"`{name}`" not in page] == []
+    assert [name for name in default_keys() if f"`{name}`" not in page] == []
 
 
 def test_help_lists_every_key() -> None:
@@ -55,7 +55,7 @@ def test_a_pipe_in_place_of_the_file_is_told_and_not_waited_for() -> None:
     assert path is not None
     path.parent.mkdir(parents=True, exist_ok=True)
     os.mkfifo(path)
-    assert read().wrong == f"{path} is not a regular file"
+    assert read_keys().errors == f"{path} is not a regular file"
 
 
 @pytest.mark.parametrize(
@@ -73,46 +73,46 @@ def test_a_pipe_in_place_of_the_file_is_told_and_not_waited_for() -> None:
 )
 def test_invalid_entries_are_reported_in_a_line_and_the_rest_applies(text: str, wrong: str) -> None:
     write(text)
-    found = read()
-    assert wrong in found.wrong
-    assert "\n" not in found.wrong
+    found = read_keys()
+    assert wrong in found.errors
+    assert "\n" not in found.errors
     assert found.keymap == ({"pair": "P"} if "fly" in text else {})
 
 
 def test_what_every_screen_needs_keeps_its_key() -> None:
     write('[keys]\nquit = "j"\npair = "q"\nmark = "P"')
-    found = read()
+    found = read_keys()
     assert found.keymap == {"mark": "P"}
-    assert found.wrong == (
+    assert found.errors == (
         "keys.toml: quit keeps q, because j belongs to down; pair keeps p, because q belongs to quit"
     )
     write('[keys]\nquit = "Q"\npair = "q"')
-    assert read() == ({"quit": "Q", "pair": "q"}, "")
+    assert read_keys() == ({"quit": "Q", "pair": "q"}, "")
     write("[keys]\nquit = 'escape'")
-    assert "escape belongs to back" in read().wrong
+    assert "escape belongs to back" in read_keys().errors
     write('[keys]\ndown = "x"\nquit = "x"')
-    assert len(read().keymap) == 1
+    assert len(read_keys().keymap) == 1
 
 
 def test_a_missing_file_changes_no_key() -> None:
-    assert read() == ({}, "")
+    assert read_keys() == ({}, "")
     path = keys_path()
     assert path is not None
     os.makedirs(path)
-    assert "cannot read" in read().wrong
+    assert "cannot read" in read_keys().errors
 
 
 def test_help_of_an_action_is_that_of_its_own_key() -> None:
     # Several screens use o, s, n and z for different actions.
-    assert help_of("fold-server") == "fold or unfold a server; or click its row"
-    assert help_of("save").startswith("save an image")
-    assert help_of("fit").startswith("fit the item")
-    assert help_of("copy", "traffic", "c").startswith("copy as JSON")
-    assert help_of("again", "findings", "c").startswith("check again")
-    assert help_of("calls", "tools", "c") == "in tools: previous and next version; show the calls"
-    assert help_of("unknown", "traffic", "Q") == ""
+    assert help_text("fold-server") == "fold or unfold a server; or click its row"
+    assert help_text("save").startswith("save an image")
+    assert help_text("fit").startswith("fit the item")
+    assert help_text("copy", "traffic", "c").startswith("copy as JSON")
+    assert help_text("again", "findings", "c").startswith("check again")
+    assert help_text("calls", "tools", "c") == "in tools: previous and next version; show the calls"
+    assert help_text("unknown", "traffic", "Q") == ""
     named = [name for row in ROWS for name in row.names.split()]
     assert sorted(set(named)) == sorted(named)
-    assert set(named) <= set(names())
+    assert set(named) <= set(default_keys())
     for row in ROWS:
         assert not row.names or len(row.names.split()) == len(row.keys.split()), row

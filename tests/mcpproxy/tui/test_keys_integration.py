@@ -95,7 +95,7 @@ async def keys_are_drawn_anew_only_when_they_change(stage: Stage) -> None:
     for selector, place in ((Foot, (len(before[0]) + 2, 0)), ("#traffic", (5, 5)), (Foot, (len(before[0]) + 2, 0))):
         await stage.pilot.hover(selector, offset=place)
         await stage.drawn()
-        below_mouse.append(line._pointed)
+        below_mouse.append(line._hovered_key)
     assert below_mouse == [line._keys[1], None, line._keys[1]]
     pointed, other = (line.render_line(0).crop(x, x + 1)._segments[0].style for x in (len(before[0]) + 2, 0))
     assert pointed is not None

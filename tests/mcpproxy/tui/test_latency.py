@@ -20,8 +20,8 @@ from mcpproxy.tui.data.durations_over_time import SLICES, DurationsOverTime
 from mcpproxy.tui.data.latencies import Latencies
 from mcpproxy.tui.data.scan import Scan
 from mcpproxy.tui.rows.latency_lines import Bucket, bucket_filter
-from mcpproxy.wording.blocks import blocks, shape, stretched
-from mcpproxy.wording.units import brief
+from mcpproxy.wording.blocks import blocks, compress, distribution_text
+from mcpproxy.wording.units import brief_duration
 from tests.captures.samples import header, lines
 from tests.mcpproxy.tui.hostile import HOSTILE_NAMES, hostile_calls
 from tests.mcpproxy.tui.in_process_reading import InProcessReading as Reading
@@ -65,10 +65,10 @@ class TestDurations:
     def test_every_count_is_drawn(self) -> None:
         assert blocks([1, 0, None, 1000, 500]) == "▁  █▄"
         assert blocks([0, None]) == "  "
-        assert stretched([1, None, 3, None, None, 2], 3) == [1, 3, 2]
-        assert stretched([1, 2], 10) == [1, 2]
-        assert shape({}, 10) == ""
-        assert shape({3: 1, 4: 0, 30: 9}, 10) == "▁        █"
+        assert compress([1, None, 3, None, None, 2], 3) == [1, 3, 2]
+        assert compress([1, 2], 10) == [1, 2]
+        assert distribution_text({}, 10) == ""
+        assert distribution_text({3: 1, 4: 0, 30: 9}, 10) == "▁        █"
 
     @pytest.mark.parametrize(
         ("ns", "text"),
@@ -76,7 +76,7 @@ class TestDurations:
          (1_940_000_000, "1.9s"), (999_400_000_000, "16m39s"), (3_600_000_000_000, "1h00m")],
     )  # fmt: skip
     def test_durations_are_short(self, ns: int | None, text: str) -> None:
-        assert brief(ns) == text
+        assert brief_duration(ns) == text
         assert len(text) <= 6
 
 
@@ -85,14 +85,14 @@ class TestCounts:
 
     def test_counts_are_those_of_the_exchanges(self, tmp_path: Path) -> None:
         latencies, reading = counted(captured(tmp_path, calls=30))
-        (tool,) = (one for one in latencies.rows if one.call.name == "search")
-        assert (tool.call.method, tool.call.side) == ("tools/call", "client")
-        assert (tool.asked, tool.answered, tool.errors) == (31, 30, 10)
+        (tool,) = (one for one in latencies.rows if one.kind.name == "search")
+        assert (tool.kind.method, tool.kind.side) == ("tools/call", "client")
+        assert (tool.requests, tool.answered, tool.errors) == (31, 30, 10)
         assert tool.p50_ns == pytest.approx(1_000_000, rel=0.03)
-        assert tool.most_ns == 1_000_000
-        (first,) = (one for one in latencies.rows if one.call.method == "initialize")
-        assert (first.asked, first.answered, first.call.name) == (1, 1, None)
-        assert sum(one.asked for one in latencies.rows) == len(reading.calls)
+        assert tool.max_ns == 1_000_000
+        (first,) = (one for one in latencies.rows if one.kind.method == "initialize")
+        assert (first.requests, first.answered, first.kind.name) == (1, 1, None)
+        assert sum(one.requests for one in latencies.rows) == len(reading.calls)
         reading.close()
 
     def test_a_cancelled_request_counts_as_no_answer(self, tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ class TestCounts:
         middles += [frame_record("c2s", CALL % (3, 3)), frame_record("s2c", WRONG % 3), END]
         latencies, reading = counted(record(tmp_path / "x.mcpcap", middles))
         (only,) = latencies.rows
-        assert (only.asked, only.answered, only.late, only.errors) == (3, 1, 1, 1)
+        assert (only.requests, only.answered, only.late, only.errors) == (3, 1, 1, 1)
         assert [OUTCOMES[code] for code in reading.calls.outcome] == [
             Outcome.RESULT, Outcome.CANCELLED, Outcome.ERROR,
         ]  # fmt: skip
@@ -122,7 +122,7 @@ class TestCounts:
             frame_record("c2s", pong),
         ]
         latencies, reading = counted(record(tmp_path / "x.mcpcap", [("header", header()), *middles, END]))
-        assert [one.call.text for one in latencies.rows] == ["ping", "← ping"]
+        assert [one.kind.text for one in latencies.rows] == ["ping", "← ping"]
         assert [one.answered for one in latencies.rows] == [1, 1]
         reading.close()
 
@@ -132,7 +132,7 @@ class TestCounts:
         made.append(known[0])
         reading = Reading(tmp_path / "x.mcpcap")
         latencies = Latencies(reading)
-        latencies.choose(1)
+        latencies.choose_kind(1)
         for line in known[1:]:
             made.append(line)
             for _ in range(rng.randrange(3)):
@@ -143,7 +143,7 @@ class TestCounts:
             reading.step()
             latencies.step()
         again, other = counted(tmp_path / "x.mcpcap")
-        again.choose(1)
+        again.choose_kind(1)
         while again.step():
             pass
         assert latencies.rows == again.rows
@@ -165,11 +165,11 @@ class TestCounts:
             return call
 
         kinds = CallKinds()
-        numbers = [kinds.number(named(number)) for number in range(MAX_CALL_KINDS + 50)]
+        numbers = [kinds.register(named(number)) for number in range(MAX_CALL_KINDS + 50)]
         assert len(kinds.all) == MAX_CALL_KINDS + 1
         assert set(numbers[MAX_CALL_KINDS:]) == {MAX_CALL_KINDS}
-        assert kinds.number(named(3)) == 3
-        assert kinds.all[MAX_CALL_KINDS].filter is None
+        assert kinds.register(named(3)) == 3
+        assert kinds.all[MAX_CALL_KINDS].filter_expression is None
 
     def test_its_filter_selects_a_kind(self, tmp_path: Path) -> None:
         path = record(
@@ -178,8 +178,8 @@ class TestCounts:
         )
         _, reading = counted(path)
         for number, call in enumerate(reading.kinds.all[: len(HOSTILE_NAMES)]):
-            assert call.filter is not None
-            scan = Scan(reading, parse(call.filter))
+            assert call.filter_expression is not None
+            scan = Scan(reading, parse(call.filter_expression))
             while not scan.has_ended:
                 scan.step()
             assert list(scan.rows) == [1 + 2 * number, 2 + 2 * number], call
@@ -189,8 +189,8 @@ class TestCounts:
     @pytest.mark.parametrize("method", ["and", "a(b", "tools/*", "x" * 300, 'q"', "\x00"])
     def test_any_method_has_a_filter(self, method: str) -> None:
         call = CallKind("client", method[:256], None)
-        assert call.filter is not None
-        assert parse(call.filter).text
+        assert call.filter_expression is not None
+        assert parse(call.filter_expression).text
 
 
 class TestScreen:

@@ -59,7 +59,7 @@ class TestCounts:
                 """
             ).fetchall()
         figures = [
-            (*one.call[:3], one.asked, one.errors, one.answered, None if one.most_ns is None else one.most_ns / 1e6)
+            (*one.kind[:3], one.requests, one.errors, one.answered, None if one.max_ns is None else one.max_ns / 1e6)
             for one in latencies.rows
         ]
         assert sorted(figures, key=str) == sorted(rows, key=str)
@@ -113,14 +113,14 @@ async def sorting_keeps_the_cursor_on_its_row(stage: Stage) -> None:
     await stage.see("tools/call often")
 
     def names() -> list[str | None]:
-        return [one.call.name for one in screen._rows.items]
+        return [one.kind.name for one in screen._rows.items]
 
     assert names() == ["often", "failing", None]
     await stage.press("down", "s")
     await stage.see("by err")
     assert names() == ["failing", "often", None] or names()[0] == "failing"
     assert screen.selected is not None
-    assert screen.selected.call.name == "failing"
+    assert screen.selected.kind.name == "failing"
     for word in ("by p50", "by p90", "by p95", "by p99", "by max", "by name", "by n"):
         await stage.press("s")
         await stage.see(word)

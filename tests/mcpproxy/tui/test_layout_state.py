@@ -7,7 +7,7 @@ import pytest
 
 from mcpproxy.history import history_path
 from mcpproxy.tui.details.detail import detail
-from mcpproxy.tui.layout_state import Layout, keep_layout, keep_theme, kept_layout, kept_theme
+from mcpproxy.tui.layout_state import Layout, save_layout, save_theme, saved_layout, saved_theme
 from tests.mcpproxy.tui.in_process_reading import InProcessReading as Reading
 from tests.mcpproxy.tui.stage import captured
 
@@ -22,9 +22,9 @@ class TestState:
     """What is kept for the next start."""
 
     def test_it_is_kept_for_the_user_alone(self) -> None:
-        assert kept_layout() == Layout(45, 50, is_full=False)
-        keep_layout(Layout(60, 35, is_full=True))
-        assert kept_layout() == Layout(60, 35, is_full=True)
+        assert saved_layout() == Layout(45, 50, is_full=False)
+        save_layout(Layout(60, 35, is_full=True))
+        assert saved_layout() == Layout(60, 35, is_full=True)
         assert stat.S_IMODE(state().stat().st_mode) == 0o600
 
     @pytest.mark.parametrize(
@@ -41,20 +41,20 @@ class TestState:
     def test_what_is_damaged_is_ignored(self, text: bytes) -> None:
         state().parent.mkdir(parents=True)
         state().write_bytes(text)
-        assert kept_layout() == Layout()
+        assert saved_layout() == Layout()
 
     def test_the_theme_is_kept_beside_the_sizes(self) -> None:
-        assert kept_theme() == ""
-        keep_theme("mcpproxy-light")
-        keep_layout(Layout(60, 35, is_full=True))
-        assert kept_theme() == "mcpproxy-light"
-        keep_theme("mcpproxy-dark")
-        assert (kept_theme(), kept_layout()) == ("mcpproxy-dark", Layout(60, 35, is_full=True))
+        assert saved_theme() == ""
+        save_theme("mcpproxy-light")
+        save_layout(Layout(60, 35, is_full=True))
+        assert saved_theme() == "mcpproxy-light"
+        save_theme("mcpproxy-dark")
+        assert (saved_theme(), saved_layout()) == ("mcpproxy-dark", Layout(60, 35, is_full=True))
 
     def test_sizes_out_of_range_come_back_into_it(self) -> None:
         state().parent.mkdir(parents=True)
         state().write_bytes(b"below 1\nbeside 100\n")
-        assert kept_layout() == Layout(20, 80)
+        assert saved_layout() == Layout(20, 80)
 
 
 class TestScreen:
@@ -64,7 +64,7 @@ class TestScreen:
         reading = Reading(captured(tmp_path))
         while reading.step():
             pass
-        row = reading.stderr[0]
+        row = reading.stderr_rows[0]
         lines = ["".join(span.text for span in line) for line in detail(reading, row, "exchange", width=120).lines]
         assert lines[1] == "not part of an exchange"
         reading.close()

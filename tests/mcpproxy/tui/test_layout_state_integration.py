@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.tui.app import DARK, LIGHT, TuiApp
-from mcpproxy.tui.layout_state import Layout, kept_layout
+from mcpproxy.tui.layout_state import Layout, saved_layout
 from tests.captures.samples import header
 from tests.mcpproxy.tui.stage import CALL, END, FINE, Stage, captured, frame_record, play, play_each, record
 from tests.mcpproxy.tui.test_layout_state import state
@@ -80,7 +80,7 @@ async def it_can_be_resized_and_stays_so(stage: Stage) -> None:
     await stage.press("z", "tab")
     await stage.until(lambda: table.has_focus)
     await stage.press("z")
-    await stage.until(lambda: kept_layout() == Layout(20, 50, is_full=True))
+    await stage.until(lambda: saved_layout() == Layout(20, 50, is_full=True))
     await stage.press("escape")
     await stage.until(lambda: table.has_focus and is_listed(stage))
     # A traffic screen that is opened later reads the kept layout.

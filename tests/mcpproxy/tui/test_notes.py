@@ -15,17 +15,17 @@ def test_a_note_is_told_once_and_again_if_it_has_changed() -> None:
     for _ in range(2):
         notes.add("carried", 1, 5, None)
         notes.add("cancelled", 1, 5)
-    assert notes.news() == [{"note": ["carried", 1, 5, None]}, {"note": ["cancelled", 1, 5]}]
+    assert notes.take_news() == [{"note": ["carried", 1, 5, None]}, {"note": ["cancelled", 1, 5]}]
     notes.add("carried", 1, 5, None)
     notes.add("carried", 1, 6, 9)
-    assert notes.news() == [{"note": ["carried", 1, 6, 9]}]
-    assert (notes.has("carried", 1), notes.has("cancels", 1), notes.news()) == (True, False, [])
+    assert notes.take_news() == [{"note": ["carried", 1, 6, 9]}]
+    assert (notes.has("carried", 1), notes.has("cancels", 1), notes.take_news()) == (True, False, [])
 
 
 def test_notes_of_each_sort_are_bounded_and_what_is_left_out_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(notes_module, "NOTED", 2)
+    monkeypatch.setattr(notes_module, "MAX_NOTES_PER_SORT", 2)
     asked = [frame_record("c2s", b'{"jsonrpc":"2.0","id":%d,"method":"tools/list"}' % n) for n in range(100, 105)]
     given_up = [frame_record("c2s", CANCEL % n) for n in range(100, 105)]
     reading = read(record(tmp_path / "x.mcpcap", [*conversation(2), *asked, *given_up, END]))

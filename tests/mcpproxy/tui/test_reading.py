@@ -112,7 +112,7 @@ def test_exchanges_are_those_of_the_fold(
     path = record(tmp_path_factory.mktemp("any") / "x.mcpcap", [("header", header()), *middles, END])
     reading = read(path)
     items = list(read_frames(Capture(path)))
-    assert reading.understood == len(reading.index) == len(items)
+    assert reading.interpreted_count == len(reading.index) == len(items)
     assert pairs_in(reading) == pairs_of(path)
     for row in range(len(items)):
         other = reading.partner(row)
@@ -139,8 +139,8 @@ def test_it_says_the_same_of_a_file_that_grows(tmp_path: Path) -> None:
         reading.step()
     again = read(tmp_path / "x.mcpcap")
     assert pairs_in(reading) == pairs_in(again) == pairs_of(tmp_path / "x.mcpcap")
-    assert (reading.shown, reading.columns.marks, reading.columns.call_of) == (
-        again.shown,
+    assert (reading.shown_rows, reading.columns.marks, reading.columns.call_of) == (
+        again.shown_rows,
         again.columns.marks,
         again.columns.call_of,
     )
@@ -163,7 +163,7 @@ def test_a_call_that_is_refused_after_its_cancellation_has_failed(tmp_path: Path
     latencies = Latencies(reading)
     while latencies.step():
         pass
-    assert [row.errors for row in latencies.rows if row.call.method == "tools/call"] == [1]
+    assert [row.errors for row in latencies.rows if row.kind.method == "tools/call"] == [1]
     reading.close()
 
 
@@ -189,10 +189,10 @@ def test_rows_are_all_frames_and_events_worth_a_line(tmp_path: Path) -> None:
     path = tmp_path / "x.mcpcap"
     path.write_bytes(b"".join(every_type()))
     reading = read(path)
-    sorts = [reading.index.kind(row) for row in reading.shown]
+    sorts = [reading.index.kind(row) for row in reading.shown_rows]
     assert {"header", "stall"}.isdisjoint(sorts)
     assert {"stderr", "gap", "signal", "close", "process", "eof"} <= set(sorts)
-    assert sum(reading.index.is_frame(row) for row in reading.shown) == reading.index.frames
+    assert sum(reading.index.is_frame(row) for row in reading.shown_rows) == reading.index.frame_count
     reading.close()
 
 
@@ -256,7 +256,7 @@ def test_a_filter_selects_what_the_facts_say(tmp_path: Path) -> None:
         scan = Scan(reading, parse(text))
         while not scan.has_ended:
             scan.step()
-        assert selected(reading, scan) == selected_by(path, scan.only), text
+        assert selected(reading, scan) == selected_by(path, scan.row_filter), text
         scan.close()
     reading.close()
 
@@ -292,7 +292,7 @@ def agree_on_the_corpus(tmp_path: Path, each: int, filters: int) -> None:
             scan = Scan(reading, parse(text))
             while not scan.has_ended:
                 scan.step()
-            assert selected(reading, scan) == selected_by(path, scan.only), (case.name, text)
+            assert selected(reading, scan) == selected_by(path, scan.row_filter), (case.name, text)
             scan.close()
         reading.close()
 
@@ -331,7 +331,7 @@ def scanned(reading: Reading, text: str, marks: Container[int]) -> list[int]:
 def test_any_row_that_is_marked_is_found(name: str) -> None:
     reading = read(CORPUS / f"{name}.mcpcap")
     for part in range(3):
-        rows = [row for row in reading.shown[part::3] if reading.index.kind(row) != "damage"]
+        rows = [row for row in reading.shown_rows[part::3] if reading.index.kind(row) != "damage"]
         marks = {reading.index.entry(row).seq for row in rows}
         assert scanned(reading, "has:mark", marks) == rows
         # `not` does not select a row that is neither a message nor marked.
@@ -345,7 +345,7 @@ def test_any_row_that_is_marked_is_found(name: str) -> None:
 def test_a_marked_row_that_is_no_message_has_its_text(tmp_path: Path) -> None:
     middles = [*conversation(), *PRETTY, END]
     reading = read(record(tmp_path / "x.mcpcap", middles))
-    [log] = reading.stderr
+    [log] = reading.stderr_rows
     last = len(reading.index) - 2
     marks = {reading.index.entry(row).seq for row in (log, last, last + 1)}
     assert scanned(reading, "has:mark", marks) == [log, last, last + 1]
@@ -384,7 +384,7 @@ def test_a_filter_selects_no_row_that_the_list_does_not_know_yet(tmp_path: Path)
 def test_an_index_and_its_columns_fit_the_memory(tmp_path: Path) -> None:
     reading = read(captured(tmp_path, calls=1_000))
     calls, rows = reading.calls, reading.columns
-    arrays = (reading.shown, rows.call_of, rows.sessions, *vars(calls).values())
+    arrays = (reading.shown_rows, rows.call_of, rows.sessions, *vars(calls).values())
     columns = [column for column in arrays if isinstance(column, array)]
     assert len(columns) == 13
     size = reading.index.nbytes + len(rows.marks) + sum(len(column) * column.itemsize for column in columns)
@@ -399,7 +399,7 @@ def test_rows_behind_the_last_that_is_kept_are_counted_and_nothing_is_said_of_th
     path = captured(tmp_path, calls=200)
     count = sum(1 for _ in read_frames(Capture(path)))
     reading = read(path)
-    assert (len(reading.index), reading.understood, reading.index.left_out) == (100, 100, count - 100)
+    assert (len(reading.index), reading.interpreted_count, reading.index.left_out_count) == (100, 100, count - 100)
     (told,) = reading.forgotten
     assert told.startswith(f"{count - 100} records after the first 100 are not shown here")
     assert not reading.is_killed
@@ -407,7 +407,7 @@ def test_rows_behind_the_last_that_is_kept_are_counted_and_nothing_is_said_of_th
     scan = Scan(reading, parse("method:tools/call"))
     while not scan.has_ended:
         scan.step()
-    assert scan.scanned == 100
+    assert scan.scanned_count == 100
     assert max(scan.rows) < 100
     scan.close()
     reading.close()
@@ -429,7 +429,9 @@ def test_requests_behind_the_last_that_is_kept_are_counted(tmp_path: Path, monke
     monkeypatch.setattr(reading_module, "ROWS", 1_000)
     reading = read(path)
     assert len(reading.calls) == 1_000
-    assert any(one.startswith(f"{reading.conversation.unknown[0]:,} requests after") for one in reading.forgotten)
+    assert any(
+        one.startswith(f"{reading.conversation.omitted_counts[0]:,} requests after") for one in reading.forgotten
+    )
     reading.close()
 
 
@@ -444,11 +446,11 @@ def test_a_request_that_was_forgotten_has_not_failed(tmp_path: Path, monkeypatch
 
 
 def test_rare_notes_about_requests_are_bounded_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(column_filler, "SPANNING", 2)
-    monkeypatch.setattr(reading_module, "SPANNING", 2)
+    monkeypatch.setattr(column_filler, "MAX_SPANNING_MESSAGES", 2)
+    monkeypatch.setattr(reading_module, "MAX_SPANNING_MESSAGES", 2)
     parts = [frame_record("c2s", line) for line in (b"{", b'"jsonrpc": "2.0", "method": "notifications/x"', b"}")]
     path = record(tmp_path / "a.mcpcap", [*conversation(1, "spanning"), *parts * 5, END])
     reading = read(path)
-    assert sum(reading.joined_to(row) is not None for row in reading.shown) == 2
+    assert sum(reading.last_joined_row(row) is not None for row in reading.shown_rows) == 2
     assert reading.forgotten == ["3 messages that span lines are shown as lines: there are more than 2"]
     reading.close()

@@ -20,11 +20,13 @@ def test_it_is_known_where_each_session_over_http_begins(tmp_path: Path) -> None
             first.setdefault(context.message.seq, context.session.number)
     wanted = {number: seq for seq, number in reversed(first.items())}
     assert sorted(wanted) == [1, 3]
-    found = {number: reading.index.entry(row).seq for row in reading.shown if (number := reading.session_at(row))}
+    found = {
+        number: reading.index.entry(row).seq for row in reading.shown_rows if (number := reading.starting_session(row))
+    }
     assert found == wanted
     reading.close()
     pipe = read(captured(tmp_path))
-    assert not any(map(pipe.session_at, pipe.shown))
+    assert not any(map(pipe.starting_session, pipe.shown_rows))
     pipe.close()
 
     async def act(stage: Stage) -> None:

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from analysis.filter import KEYS, parse
-from mcpproxy.marks import CannotMark, Marks, marks_path
+from mcpproxy.marks import MarkError, Marks, marks_path
 from mcpproxy.tui.completion import filter_completion
 from mcpproxy.tui.copies import copy_forms
 from mcpproxy.tui.copies.export_thread import Export
 from mcpproxy.tui.data.call_kinds import CallKind
-from mcpproxy.wording.resending import pretty, with_placeholders
+from mcpproxy.wording.resending import insert_placeholders, pretty_json
 from tests.captures.samples import CAPTURE
 from tests.harness import ROOT
 from tests.mcpproxy.tui.in_process_reading import InProcessReading as Reading
@@ -27,7 +27,7 @@ class TestMarks:
     def test_a_directory_that_is_read_only(self, tmp_path: Path) -> None:
         path = captured(tmp_path)
         path.parent.chmod(0o500)
-        with pytest.raises(CannotMark, match="Permission denied"):
+        with pytest.raises(MarkError, match="Permission denied"):
             Marks(path, CAPTURE).toggle(1)
 
     @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ class TestMarks:
         path = tmp_path / "a.mcpcap"
         marks_path(path).write_bytes(content)
         marks = Marks(path, "x")
-        with pytest.raises(CannotMark):
+        with pytest.raises(MarkError):
             marks.toggle(1)
         assert marks_path(path).read_bytes() == content
         assert marks.notes == {}
@@ -61,15 +61,15 @@ class TestMarks:
         path, other = tmp_path / "a.mcpcap", tmp_path / "other.json"
         other.write_text('{"marks": 1, "capture": "x", "rows": []}')
         marks_path(path).symlink_to(other)
-        with pytest.raises(CannotMark, match="symbolic link"):
+        with pytest.raises(MarkError, match="symbolic link"):
             Marks(path, "x").load()
         marks_path(path).unlink()
         os.mkfifo(marks_path(path))
-        with pytest.raises(CannotMark, match="is not a regular file"):
+        with pytest.raises(MarkError, match="is not a regular file"):
             Marks(path, "x").load()
         marks_path(path).unlink()
         marks_path(path).mkdir()
-        with pytest.raises(CannotMark, match="is not a regular file"):
+        with pytest.raises(MarkError, match="is not a regular file"):
             Marks(path, "x").load()
 
     def test_two_windows_keep_each_others_marks_and_segments_share_one_file(self, tmp_path: Path) -> None:
@@ -79,8 +79,8 @@ class TestMarks:
         assert one.toggle(3)
         assert one.notes == {1: "", 2: "from\x1b the other", 3: ""}
         assert not other.toggle(1)
-        assert [one.next(seq) for seq in (0, 1, 2, 3)] == [1, 2, 3, 1]
-        with pytest.raises(CannotMark, match="Unicode"):
+        assert [one.next_after(seq) for seq in (0, 1, 2, 3)] == [1, 2, 3, 1]
+        with pytest.raises(MarkError, match="Unicode"):
             one.set_note(4, "\ud800")
 
     def test_a_note_goes_only_where_it_is_meant(self, tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ class TestCopying:
         reading = Reading(HTTP)
         while reading.step():
             pass
-        answer = next(row for row in range(len(reading.index)) if reading.index.entry(row).sort == "response")
+        answer = next(row for row in range(len(reading.index)) if reading.index.entry(row).kind == "response")
         found = {form.key: form.text for form in copy_forms.forms(reading, answer)}
         assert found["c"].startswith("curl --globoff --no-buffer --request POST --url https://example.com/mcp ")
         assert "--header 'authorization: <AUTHORIZATION>'" in found["c"]
@@ -111,13 +111,13 @@ class TestCopying:
         reading.close()
 
     def test_placeholders(self) -> None:
-        assert with_placeholders("https://h/?key=hmac:8f3b0c7de1a2946b&x=1") == "https://h/?key=<KEY>&x=1"
-        assert with_placeholders("hmac:8f3b0c7de1a2946b") == "<HIDDEN>"
-        assert with_placeholders("Bearer hmac:8f3b0c7de1a2946b", "authorization") == "Bearer <AUTHORIZATION>"
+        assert insert_placeholders("https://h/?key=hmac:8f3b0c7de1a2946b&x=1") == "https://h/?key=<KEY>&x=1"
+        assert insert_placeholders("hmac:8f3b0c7de1a2946b") == "<HIDDEN>"
+        assert insert_placeholders("Bearer hmac:8f3b0c7de1a2946b", "authorization") == "Bearer <AUTHORIZATION>"
 
     def test_pretty_keeps_every_token_and_nothing_acts(self) -> None:
         raw = '{"a":1.0,"a":[],"b":[1e5,{"c":"x\x7f\u202e {:,}[]\\u001b"}],"d":{}}'.encode()
-        assert pretty(raw).splitlines() == [
+        assert pretty_json(raw).splitlines() == [
             "{",
             '  "a": 1.0,',
             '  "a": [],',
@@ -130,8 +130,8 @@ class TestCopying:
             '  "d": {}',
             "}",
         ]
-        assert pretty(b'"x"') == '"x"'
-        assert pretty(b"{") == pretty(b"\xff") == ""
+        assert pretty_json(b'"x"') == '"x"'
+        assert pretty_json(b"{") == pretty_json(b"\xff") == ""
 
 
 class TestCompletion:

@@ -16,7 +16,7 @@ from mcpproxy.marks import marks_path
 from mcpproxy.tui.screens.prompts import ChoiceScreen, LineScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
 from mcpproxy.tui.widgets.filter_box import FilterBox
-from mcpproxy.wording.resending import Posted, curl, to_stdin
+from mcpproxy.wording.resending import PostedMessage, curl_command, stdin_command
 from tests.captures.samples import CAPTURE, header
 from tests.examples import examples
 from tests.mcpproxy.cli.typed import mcpproxy
@@ -191,7 +191,7 @@ class TestCopying:
         ],
     )
     def test_a_shell_line_says_exactly_the_message_and_does_nothing_else(self, tmp_path: Path, raw: bytes) -> None:
-        line = to_stdin([raw], ["cat"])
+        line = stdin_command([raw], ["cat"])
         assert line.isprintable()
         done = subprocess.run(["sh", "-c", line], capture_output=True, cwd=tmp_path, check=True)
         assert done.stdout == raw + b"\n"
@@ -203,19 +203,19 @@ class TestCopying:
         # The shell drops line feeds at the end of what it substitutes, and nothing else.
         words = [word.rstrip("\n") for word in words]
         script = 'cat; for one in "$@"; do printf "%s|" "$one"; done'
-        line = to_stdin([raw], ["sh", "-c", script, "x", *words])
+        line = stdin_command([raw], ["sh", "-c", script, "x", *words])
         assert line.isprintable()
         done = subprocess.run(["sh", "-c", line], capture_output=True, check=True)
         assert done.stdout == raw + b"\n" + "".join(f"{word}|" for word in words).encode()
 
     def test_words_of_the_command_line_and_of_http_are_quoted(self, tmp_path: Path) -> None:
         words = ["sh", "-c", 'for one in "$@"; do printf "<%s>" "$one"; done', "x", EVIL.rstrip(), "A=b"]
-        line = to_stdin([b"x"], words)
+        line = stdin_command([b"x"], words)
         done = subprocess.run(["sh", "-c", line], capture_output=True, cwd=tmp_path, check=True)
         assert done.stdout.decode() == f"<{EVIL}><A=b>"
         fields = {"x-evil": EVIL, "@file": "x", "bad name": "x", "Cookie": "a=hmac:0011223344556677", "host": "h"}
-        posted = Posted("POST", f"/m?a='{EVIL}&k=hmac:0011223344556677", fields, EVIL.encode())
-        made = curl(f"https://h/{EVIL}", posted)
+        posted = PostedMessage("POST", f"/m?a='{EVIL}&k=hmac:0011223344556677", fields, EVIL.encode())
+        made = curl_command(f"https://h/{EVIL}", posted)
         fake = tmp_path / "bin" / "curl"
         fake.parent.mkdir()
         fake.write_text('#!/bin/sh\nfor one in "$@"; do printf "%s\\0" "$one"; done; cat\n')

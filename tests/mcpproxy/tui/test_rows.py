@@ -18,16 +18,16 @@ from mcpproxy.report.conversation import Conversation
 from mcpproxy.tui.data import reading as reading_module
 from mcpproxy.tui.data import sorting as sorting_module
 from mcpproxy.tui.data import worker
-from mcpproxy.tui.data.call_cells import LEAST
+from mcpproxy.tui.data.call_cells import MIN_RESPONSES
 from mcpproxy.tui.data.columns import BAD, NONE
 from mcpproxy.tui.data.http_exchanges import HttpExchanges
 from mcpproxy.tui.data.row_views import ExcludedRows, FilteredRows
-from mcpproxy.tui.data.sorting import Sorting
+from mcpproxy.tui.data.sorting import RowSorter
 from mcpproxy.tui.details.detail import detail, exchange_lines
 from mcpproxy.tui.rows.row_calls import call_at
 from mcpproxy.tui.rows.row_text import text_of
 from mcpproxy.tui.safe_text import segments
-from mcpproxy.tui.screens.sessions import COLUMNS, age
+from mcpproxy.tui.screens.sessions import COLUMNS, age_text
 from mcpproxy.wording.facts import facts, status_of
 from mcpproxy.wording.lines import Line, line_of
 from mcpproxy.wording.records import Remark
@@ -118,9 +118,11 @@ def test_the_end_of_a_stream_has_a_line_where_show_has_one(tmp_path: Path, by: s
     path = record(tmp_path / "x.mcpcap", [("header", header(transport="http")), *talk, END])
     whole = Whole(path)
     told = Conversation(whole.fold)
-    remarks = [thing.what for step in whole.to_end() for thing in told.items_of(step) if isinstance(thing.what, Remark)]
+    remarks = [
+        thing.content for step in whole.to_end() for thing in told.items_of(step) if isinstance(thing.content, Remark)
+    ]
     with understood(path) as reading:
-        texts = ["".join(span.text for span in text_of(reading, row).what) for row in reading.folded]
+        texts = ["".join(span.text for span in text_of(reading, row).subject) for row in reading.folded_rows]
     ended = [text for text in texts if text.startswith("stream ended")]
     assert ended == [remark.text for remark in remarks if remark.text.startswith("stream ended")]
     assert bool(ended) is (by == "error" or not answered)
@@ -128,14 +130,14 @@ def test_the_end_of_a_stream_has_a_line_where_show_has_one(tmp_path: Path, by: s
 
 class TestOrder:
     def test_many_rows(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(sorting_module, "RUN", RUN)
+        monkeypatch.setattr(sorting_module, "MAX_ROWS_PER_STEP", RUN)
         with understood(captured(tmp_path, calls=RUN)) as reading:
             for column, is_down, is_exchanges in product(
                 ("latency", "size", "status", "time"), (True, False), (True, False)
             ):
                 case = f"{column}, is_down={is_down}, is_exchanges={is_exchanges}"
-                view = reading.calls.request if is_exchanges else reading.shown
-                sorting = Sorting(reading, view, column, is_down=is_down, is_exchanges=is_exchanges)
+                view = reading.calls.request if is_exchanges else reading.shown_rows
+                sorting = RowSorter(reading, view, column, is_down=is_down, is_exchanges=is_exchanges)
                 steps = 0
                 while sorting.step():
                     steps += 1
@@ -154,13 +156,13 @@ class TestOrder:
 
 class TestUsual:
     def test_a_response_is_slow_above_the_p95_of_its_kind(self, tmp_path: Path) -> None:
-        middles, stamps = conversation(2 * LEAST), [0, 1, 2, 3]
-        for number in range(2 * LEAST):
+        middles, stamps = conversation(2 * MIN_RESPONSES), [0, 1, 2, 3]
+        for number in range(2 * MIN_RESPONSES):
             stamps += [10_000 * (number + 1), 10_000 * (number + 1) + 10 + number % 2 + 500 * (number == 30)]
         path = timed(tmp_path / "x.mcpcap", middles, [*stamps, stamps[-1], stamps[-1]])
         with understood(path) as reading:
             slow = [number for number in range(len(reading.calls)) if reading.is_slow(number)]
-            few = timed(tmp_path / "few.mcpcap", conversation(LEAST - 1), [*range(2 * LEAST + 4)])
+            few = timed(tmp_path / "few.mcpcap", conversation(MIN_RESPONSES - 1), [*range(2 * MIN_RESPONSES + 4)])
             with understood(few) as other:
                 assert not any(map(other.is_slow, range(len(other.calls))))
         assert slow == [31]
@@ -173,7 +175,7 @@ class TestSessions:
     )
     def test_ages_fit_their_column(self, monkeypatch: pytest.MonkeyPatch, days: int, text: str) -> None:
         monkeypatch.setattr(clock, "since_ns", lambda _: days * 86_400 * 10**9)
-        assert age(Summary(wall_ns=1), live=False) == text
+        assert age_text(Summary(wall_ns=1), live=False) == text
         assert len(text) <= next(column.width for column in COLUMNS if column.name == "age")
 
 
@@ -203,8 +205,12 @@ def test_a_body_where_no_message_is_due_is_not_called_a_message(tmp_path: Path) 
     path = tmp_path / "x.mcpcap"
     path.write_bytes(b"".join(line for _, line in trace.case().records()))
     with understood(path) as reading:
-        bad = [reading.index.read_item(row) for row in range(reading.understood) if reading.columns.marks[row] & BAD]
-        texts = ["".join(span.text for span in text_of(reading, row).what) for row in range(reading.understood)]
+        bad = [
+            reading.index.read_item(row) for row in range(reading.interpreted_count) if reading.columns.marks[row] & BAD
+        ]
+        texts = [
+            "".join(span.text for span in text_of(reading, row).subject) for row in range(reading.interpreted_count)
+        ]
     assert not [item for item in bad if isinstance(item, Frame)]
     assert [text for text in texts if "body" in text] == ['body  {"status": "accepted"}', "body  {}"]
 
@@ -264,7 +270,7 @@ def test_a_detail_says_of_other_messages_what_show_says(tmp_path: Path, name: st
     seen = {seen.message.seq: seen for step in Whole(path).to_end() for seen in step.messages}
     found = 0
     with understood(path) as reading:
-        for row in range(reading.understood):
+        for row in range(reading.interpreted_count):
             one = seen.get(reading.index.entry(row).seq)
             if one is None or isinstance(one.message, Request) or one.answered or one.message.index is not None:
                 continue
@@ -301,13 +307,13 @@ def says_what_show_says(path: Path, rows: range) -> int:
     """Compare rows with the output of `show`; returns how many messages were compared."""
     lines, compared = lines_of(path), 0
     with understood(path) as reading:
-        for row in range(rows.start, min(rows.stop, reading.understood)):
+        for row in range(rows.start, min(rows.stop, reading.interpreted_count)):
             line, text = lines.get(reading.index.entry(row).seq), text_of(reading, row)
             if line is None or reading.index.kind(row) == "batch" or line.kind in ("aside", "invalid"):
                 continue
-            assert (text.way, text.status, text.id) == (line.way, line.status, line.id[1:])
-            words = "".join(span.text for span in text.what).split()
-            assert text.more == (line.gist if line.status is None else line.status).text
+            assert (text.direction, text.status, text.id) == (line.direction, line.status, line.id[1:])
+            words = "".join(span.text for span in text.subject).split()
+            assert text.details == (line.gist if line.status is None else line.status).text
             assert words == [*filter(None, (line.subject.text, line.name, line.problem))]
             compared += 1
     return compared

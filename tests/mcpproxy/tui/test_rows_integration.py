@@ -7,7 +7,7 @@ import pytest
 
 from captures.file import CaptureFile
 from captures.record import members, seal
-from mcpproxy.tui.data.call_cells import LEAST
+from mcpproxy.tui.data.call_cells import MIN_RESPONSES
 from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.widgets.filter_box import FilterBox
 from tests.captures.samples import header, in_pieces, lines
@@ -49,7 +49,7 @@ def seven(folder: Path) -> list[Path]:
         frame_record("s2c", failure),
     ]
     large = b'{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"%b"}]}}' % (b"x" * (3 << 20))
-    made = conversation(3 * LEAST)
+    made = conversation(3 * MIN_RESPONSES)
     # The last call takes 300 ms; all others take 1 ms.
     stamps_ms = [*range(len(made) - 3), len(made) + 300, len(made) + 301, len(made) + 302]
     crash = ("close", members(ending="server", status=3, totals={}))

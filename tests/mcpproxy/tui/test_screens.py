@@ -12,7 +12,7 @@ from mcpproxy.tui.data.capture_list import CaptureList, ListedCapture
 from mcpproxy.tui.details.detail import detail
 from mcpproxy.tui.rows.row_text import text_of
 from mcpproxy.tui.screens.sessions import SessionRows
-from mcpproxy.tui.screens.traffic_title import TitleState, peers, title
+from mcpproxy.tui.screens.traffic_title import TitleState, peer_spans, title_spans
 from tests.captures.samples import header, lines
 from tests.mcpproxy.tui.in_process_reading import InProcessReading as Reading
 from tests.mcpproxy.tui.stage import CALL, END, captured, conversation, frame_record, lossy, record
@@ -26,13 +26,13 @@ class TestShelf:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         # As if every search for captures took longer than the time between two searches.
-        monkeypatch.setattr(list_module, "FIND_S", 0.0)
+        monkeypatch.setattr(list_module, "SEARCH_INTERVAL_S", 0.0)
         for number in range(40):
             captured(tmp_path, calls=1, stamp=f"20261121T1015{number:02}Z-0000")
         capture_list = CaptureList(lambda: find_captures(tmp_path))
         for _ in range(1000):
             capture_list.step()
-        assert [capture.is_summed for capture in capture_list.captures] == [True] * 40
+        assert [capture.has_full_summary for capture in capture_list.captures] == [True] * 40
         capture_list.close()
 
     def test_the_open_capture_is_read_first(self, tmp_path: Path) -> None:
@@ -41,13 +41,13 @@ class TestShelf:
         capture_list = CaptureList(lambda: find_captures(tmp_path))
         capture_list.step()
         capture_list.in_view = capture_list.captures[12:14]
-        while not capture_list.captures[13].is_summed:
+        while not capture_list.captures[13].has_full_summary:
             capture_list.step()
         assert [capture.has_begun for capture in capture_list.captures] == [12 <= at <= 13 for at in range(20)]
         capture_list.close()
 
     def test_a_large_capture_holds_up_no_other(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(list_module, "PATIENCE", 5)
+        monkeypatch.setattr(list_module, "VISIBLE_ONLY_STEPS", 5)
         monkeypatch.setattr(list_module, "STEP", 1 << 10)
         captured(tmp_path, "large", calls=500, stamp="20261122T101500Z-0000")
         for number in range(5):
@@ -56,10 +56,12 @@ class TestShelf:
         capture_list.step()
         large, *small = sorted(capture_list.captures, key=lambda capture: capture.path.parent.name)
         capture_list.in_view = [large, *small[:2]]
-        while not all(capture.is_summed for capture in small[:2]) or not all(capture.has_begun for capture in small):
+        while not all(capture.has_full_summary for capture in small[:2]) or not all(
+            capture.has_begun for capture in small
+        ):
             capture_list.step()
         assert large.has_begun
-        assert not large.is_summed
+        assert not large.has_full_summary
         capture_list.close()
 
 
@@ -110,7 +112,7 @@ class TestSessions:
         assert len(list((tmp_path / "cache/mcpproxy/summaries").glob("*.json"))) == 1
         capture = ListedCapture(path)
         capture.begin()
-        assert capture.is_summed, "nothing is left to read"
+        assert capture.has_full_summary, "nothing is left to read"
         assert session_row(path) == row
 
 
@@ -118,12 +120,12 @@ class TestTraffic:
     """The messages of one capture."""
 
     def test_the_title_says_how_it_ended_and_who_talks(self, tmp_path: Path) -> None:
-        place = TitleState(None, None, is_searching=False, beside="", order="", exporting="")
+        place = TitleState(None, None, is_searching=False, record_choice="", order="", export_progress="")
         killed, ended = record(tmp_path / "a.mcpcap", conversation()), captured(tmp_path)
         for path, words in ((killed, "  ✝ killed  16 frames"), (ended, "  ○ exited 0  16 frames")):
             with understood(path) as reading:
-                assert "".join(span.text for span in title(reading, place)) == words
-                sides = "".join(span.text for span in peers(reading, None, 60))
+                assert "".join(span.text for span in title_spans(reading, place)) == words
+                sides = "".join(span.text for span in peer_spans(reading, None, 60))
                 assert sides == "  Cursor 2.1 → library 0.6 · 2025-06-18"
 
     def test_rows_say_what_show_says(self, tmp_path: Path) -> None:
@@ -131,11 +133,11 @@ class TestTraffic:
             rows = [text_of(reading, row) for row in range(len(reading.index))]
             shown = [
                 (
-                    row.way.text,
-                    "".join(span.text for span in row.what).strip(),
+                    row.direction.text,
+                    "".join(span.text for span in row.subject).strip(),
                     row.id,
                     row.status.word if row.status else "",
-                    row.more,
+                    row.details,
                 )
                 for row in rows
             ]

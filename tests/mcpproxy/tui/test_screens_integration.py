@@ -104,7 +104,7 @@ class TestSessions:
 
             screen, known = stage.app.screen, stage.app.capture_list
             assert isinstance(screen, SessionsScreen)
-            await stage.until(lambda: all(capture.is_summed for capture in known.captures) and servers())
+            await stage.until(lambda: all(capture.has_full_summary for capture in known.captures) and servers())
             await stage.see("0 live · 3 recorded", "routed, no traffic yet: weather\\x1b[2J (Claude Code)")
             assert "alpha (Cursor)" not in stage.text()
             assert servers() == ["beta", "alpha", "gamma"]
@@ -310,8 +310,8 @@ class TestTraffic:
             for keys, row in (
                 (("down",), 1), (("j",), 2), (("k",), 1), (("up", "up"), 0), (("G",), last), (("g",), 0),
                 (("end",), last),
-                (("home",), 0), (("pagedown",), table.page), (("pageup",), 0), (("space",), table.page),
-                (("ctrl+u",), 0), (("ctrl+d",), table.page), (("ctrl+b",), 0),
+                (("home",), 0), (("pagedown",), table.page_rows), (("pageup",), 0), (("space",), table.page_rows),
+                (("ctrl+u",), 0), (("ctrl+d",), table.page_rows), (("ctrl+b",), 0),
             ):  # fmt: skip
                 await stage.press(*keys)
                 assert table.cursor == row, keys
@@ -346,7 +346,7 @@ class TestTraffic:
             await stage.see(" 500 ", "5.0ms")
             await stage.press("up")
             more(501)
-            await stage.until(lambda: stage.traffic.reading.understood == count)
+            await stage.until(lambda: stage.traffic.reading.interpreted_count == count)
             assert " 501 " not in stage.text()
             assert "following" not in stage.text()
             await stage.press("f")
@@ -440,7 +440,7 @@ class TestEverywhere:
 
         async def all_that_is_asked_for(stage: Stage) -> None:
             await stage.press("Q", "ctrl+u", *"from latency", "ctrl+j", "enter")
-            await stage.until(lambda: stage.app.sql.answer is not None)
+            await stage.until(lambda: stage.app.sql.result is not None)
             await stage.press("tab", "right", "enter", "escape", "escape", "escape", "enter")
             await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
             await stage.press("M", "x", "escape", "c")

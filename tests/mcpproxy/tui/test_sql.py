@@ -2,15 +2,15 @@
 
 import pytest
 
-from mcpproxy.history import history_path, remember, remembered
+from mcpproxy.history import history_path, past_statements, remember_statement
 from mcpproxy.tui.completion import completion_of
 
 
 def test_history_is_one_line_a_statement_and_for_us_alone() -> None:
-    remember("select 1 -- why\nfrom  latency")
-    remember("select '--  x'")
-    remember("select '--  x'")
-    assert remembered() == ["select 1 from  latency", "select '--  x'"]
+    remember_statement("select 1 -- why\nfrom  latency")
+    remember_statement("select '--  x'")
+    remember_statement("select '--  x'")
+    assert past_statements() == ["select 1 from  latency", "select '--  x'"]
     path = history_path()
     assert path is not None
     assert path.stat().st_mode & 0o777 == 0o600
@@ -31,18 +31,18 @@ def test_history_is_one_line_a_statement_and_for_us_alone() -> None:
     ],
 )
 def test_a_statement_is_remembered_whole(statement: str, line: str) -> None:
-    assert remember(statement) == line
-    assert remembered() == [line]
+    assert remember_statement(statement) == line
+    assert past_statements() == [line]
 
 
 def test_a_statement_with_a_nul_is_refused() -> None:
-    remember("select 1")
-    assert remember("select '\0'") is None
+    remember_statement("select 1")
+    assert remember_statement("select '\0'") is None
     path = history_path()
     assert path is not None
     path.write_bytes(path.read_bytes() + b"\0\0\nselect 2\n")
-    assert remembered() == ["select 1", "select 2"]
-    remember("select 3")
+    assert past_statements() == ["select 1", "select 2"]
+    remember_statement("select 3")
     assert path.read_bytes() == b"select 1\nselect 2\nselect 3\n"
 
 
@@ -50,9 +50,9 @@ def test_a_statement_with_a_nul_is_refused() -> None:
     "statement", ["select 'a\nb'", 'select 1 as "a\r\nb"', "select $$a\nb$$", "select 'a' -- x\n 'b'"]
 )
 def test_what_is_another_statement_in_one_line_is_not_remembered(statement: str) -> None:
-    remember("select 1")
-    assert remember(statement) is None
-    assert remembered() == ["select 1"]
+    remember_statement("select 1")
+    assert remember_statement(statement) is None
+    assert past_statements() == ["select 1"]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 
 from captures.file import CaptureFile
 from captures.record import seal
-from mcpproxy.history import remember, remembered
+from mcpproxy.history import past_statements, remember_statement
 from mcpproxy.sql.client import SqlClient
 from mcpproxy.tui.screens.sql import SqlScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
@@ -34,7 +34,7 @@ def screen_of(stage: Stage) -> SqlScreen:
 
 async def ask(stage: Stage, sql: str) -> None:
     """Type a statement and run it."""
-    screen_of(stage).query_one(Editor).put(sql)
+    screen_of(stage).query_one(Editor).set_text(sql)
     screen_of(stage).query_one(Editor).focus()
     await stage.press("enter")
     await stage.until(lambda: not stage.app.sql.is_busy)
@@ -53,7 +53,7 @@ async def it_shows_what_there_is_to_ask_and_takes_an_example(stage: Stage) -> No
     await stage.press("tab", "enter")
     assert "from calls" in screen_of(stage).query_one(Editor).text
     await stage.press("enter")
-    await stage.until(lambda: stage.app.sql.answer is not None)
+    await stage.until(lambda: stage.app.sql.result is not None)
     await stage.see("library", "1 row")
 
 
@@ -96,7 +96,7 @@ async def what_is_wrong_is_told_below_with_the_answer_before_and_a_query_can_be_
     await stage.see("better", "1 row")
     assert "previous result" not in stage.text()
     for key in ("escape", "ctrl+c"):
-        screen_of(stage).query_one(Editor).put(RUNAWAY)
+        screen_of(stage).query_one(Editor).set_text(RUNAWAY)
         await stage.press("enter")
         await stage.until(lambda: stage.app.sql.is_busy)
         await stage.press(key)
@@ -207,9 +207,9 @@ async def an_answer_of_thousands_of_columns_takes_a_moment(stage: Stage) -> None
     await stage.press("tab", *["right"] * 3, "down", "left")
     await stage.see("columns 3–22 of 8001", "1021")
     assert " 1001 " not in stage.text()
-    answer = screen_of(stage).answer
+    answer = screen_of(stage).answer_rows
     assert answer is not None
-    answer.first = 7990
+    answer.first_column = 7990
     await stage.press("right")
     await stage.see("columns 7992–8001 of 8001", "8999")
     await stage.press("enter")
@@ -329,7 +329,7 @@ async def tab_completes_and_up_goes_back(stage: Stage) -> None:
 @pytest.mark.costly("some forty statements, one of them with 8,000 columns and one that fills the memory")
 def test_questions_and_their_answers_in_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    remember("select 'of yesterday'")
+    remember_statement("select 'of yesterday'")
     acts: tuple[Act, ...] = (
         tab_completes_and_up_goes_back,  # first, so that yesterday's query is the latest one
         it_shows_what_there_is_to_ask_and_takes_an_example,
@@ -345,7 +345,7 @@ def test_questions_and_their_answers_in_one_run(tmp_path: Path, monkeypatch: pyt
         an_answer_is_bounded_and_says_so,  # last, as the memory that it takes is not available to later ones
     )
     play_each(acts, captured(tmp_path))
-    assert remembered()[0] == "select 'of yesterday'"
+    assert past_statements()[0] == "select 'of yesterday'"
     head, first, *_ = (tmp_path / "query.csv").read_text().split("\n")
     assert head == "formula,nothing,took_ns,escape"
     assert first == '"\'=1+1",,1500000,"\x1bx"'
@@ -369,7 +369,7 @@ def test_a_killed_process_is_told_of_and_the_next_question_starts_another(tmp_pa
     before = children_before()
     client = SqlClient()
     try:
-        client.ask([captured(tmp_path)], RUNAWAY)
+        client.run_query([captured(tmp_path)], RUNAWAY)
         wait_until(lambda: client.relations)
         (pid,) = set(children(os.getpid())) - before
         wait_until(lambda: children(pid))
@@ -378,10 +378,10 @@ def test_a_killed_process_is_told_of_and_the_next_question_starts_another(tmp_pa
         wait_until(lambda: not client.is_busy)
         assert "has ended" in client.error[0]
         wait_until(lambda: not any(map(is_alive, jails)))
-        client.ask([captured(tmp_path)], "select 42 as x")
+        client.run_query([captured(tmp_path)], "select 42 as x")
         wait_until(lambda: not client.is_busy)
-        assert client.answer is not None
-        assert client.answer.rows == [["42"]]
+        assert client.result is not None
+        assert client.result.rows == [["42"]]
     finally:
         client.close()
     wait_until(lambda: not set(children(os.getpid())) - before)
@@ -393,17 +393,17 @@ def test_a_question_is_stopped_however_early_and_its_process_stays(tmp_path: Pat
     try:
         pids = set()
         for number in range(10):
-            client.ask([capture], RUNAWAY)
+            client.run_query([capture], RUNAWAY)
             if number % 2:
-                client.ask([capture], RUNAWAY)  # this stops the one before
+                client.run_query([capture], RUNAWAY)  # this stops the one before
             assert client.stop()
             wait_until(lambda: not client.is_busy, "the question to be stopped")
             assert list(client.error) == ["stopped"]
             pids |= set(children(os.getpid())) - before
-            client.ask([capture], f"select {number} as x")
+            client.run_query([capture], f"select {number} as x")
             wait_until(lambda: not client.is_busy, "the next question to be answered")
-            assert client.answer is not None
-            assert client.answer.rows == [[f"{number}"]]
+            assert client.result is not None
+            assert client.result.rows == [[f"{number}"]]
         assert len(pids) == 1
     finally:
         client.close()

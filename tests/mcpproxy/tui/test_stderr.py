@@ -4,7 +4,7 @@ from pathlib import Path
 
 from captures.file import CaptureFile
 from captures.record import stderr_members
-from mcpproxy.tui.data.stderr_lines import NEIGHBOUR_MS, LogSearch, rows_at_the_time, text_of
+from mcpproxy.tui.data.stderr_lines import MAX_NEIGHBOURS, LogSearch, line_text_of, rows_around
 from tests.captures.samples import header, lines
 from tests.mcpproxy.tui.in_process_reading import InProcessReading as Reading
 from tests.mcpproxy.tui.stage import CALL, END, FINE, Middles, frame_record, record
@@ -38,13 +38,13 @@ class TestLog:
 
     def test_lines_are_all_lines(self, tmp_path: Path) -> None:
         reading = read(record(tmp_path / "x.mcpcap", [*talkative(), wrote(b"\xff\x1b[1mbold", skipped=1234), END]))
-        texts = [text_of(reading, row) for row in reading.stderr]
+        texts = [line_text_of(reading, row) for row in reading.stderr_rows]
         assert len(texts) == 22
         assert texts[0] == ("Ready to lend", 0)
         assert texts[5] == ("WARNING low on shelves call 5", 0)
         assert texts[-1] == ("\\xff\\x1b[1mbold", 1234)
-        assert text_of(reading, reading.stderr[0], 5) == ("Read…", 0)
-        assert text_of(reading, 0) is None
+        assert line_text_of(reading, reading.stderr_rows[0], 5) == ("Read…", 0)
+        assert line_text_of(reading, 0) is None
         reading.close()
 
     def test_words_are_found_while_it_grows(self, tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ class TestLog:
         search = LogSearch(reading, "SHELVES  warning")
         while reading.step() or search.step():
             pass
-        assert 0 < search.looked < 21
+        assert 0 < search.searched_count < 21
         for line in known[30:]:
             made.append(line)
         made.close()
@@ -63,19 +63,19 @@ class TestLog:
             reading.step()
         while search.step():
             pass
-        assert search.looked == 21
-        found = [text_of(reading, row) for row in search.rows]
+        assert search.searched_count == 21
+        found = [line_text_of(reading, row) for row in search.rows]
         assert found == [(f"WARNING low on shelves call {n}", 0) for n in (5, 10, 15, 20)]
         reading.close()
 
     def test_frames_at_the_time_of_a_line(self, tmp_path: Path) -> None:
         reading = read(record(tmp_path / "x.mcpcap", [*talkative(200), END]))
-        row = reading.stderr[100]
-        rows, at = rows_at_the_time(reading, row)
-        assert len(rows) == 2 * NEIGHBOUR_MS
+        row = reading.stderr_rows[100]
+        rows, at = rows_around(reading, row)
+        assert len(rows) == 2 * MAX_NEIGHBOURS
         assert list(rows) == sorted(rows)
         assert rows[at - 1] < row < rows[at]
         assert all(reading.index.kind(one) != "stderr" for one in rows)
-        first, at = rows_at_the_time(reading, reading.stderr[0])
-        assert (at, len(first)) == (0, NEIGHBOUR_MS)
+        first, at = rows_around(reading, reading.stderr_rows[0])
+        assert (at, len(first)) == (0, MAX_NEIGHBOURS)
         reading.close()

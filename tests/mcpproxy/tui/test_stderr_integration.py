@@ -32,7 +32,7 @@ async def alone_when_narrow_and_beside_frames_when_wide(stage: Stage) -> None:
     screen = of(stage)
     # If there is room for all frames, none is hidden.
     await stage.press(*["down"] * 13)
-    page, at = screen.frames.page, screen.frames.cursor
+    page, at = screen.frames.page_rows, screen.frames.cursor
     assert page // 2 < at < page * 3 // 4
     assert screen.frames.scroll_y == 0
     # Further down, the frame at the time of the line is in the middle.
@@ -62,10 +62,10 @@ async def words_and_the_way_to_the_traffic_at_that_time(stage: Stage) -> None:
     await stage.see("low WARN  8 of 41", "shelves call 20")
     assert "info call" not in stage.text()
     await stage.press("down")
-    assert screen.entry == screen.reading.stderr[10]
+    assert screen.entry == screen.reading.stderr_rows[10]
     await stage.press("escape")
     await stage.see("41 lines", "info call")
-    assert screen.entry == screen.reading.stderr[10]
+    assert screen.entry == screen.reading.stderr_rows[10]
     await stage.press("slash", *"zzz", "enter")
     await stage.see("zzz  0 of 41", "no line contains all of these words")
     await stage.press("slash", "escape")

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from mcpproxy.tui.data import step_thread as step_thread_module
-from mcpproxy.tui.data.step_thread import BUSY_REPORT_S, REPORT_S, StepThread
+from mcpproxy.tui.data.step_thread import BUSY_REPORT_INTERVAL_S, REPORT_INTERVAL_S, StepThread
 from tests.harness import DEADLINE_S
 
 STEP_S = 0.01
@@ -49,12 +49,12 @@ def test_what_is_new_is_told_at_once_when_there_is_no_more(monkeypatch: pytest.M
 def test_the_end_is_reported_even_without_other_news(monkeypatch: pytest.MonkeyPatch) -> None:
     """Until then, the screen says that there is more to come."""
     monkeypatch.setattr(step_thread_module, "POLL_S", 0)
-    steps = [False, *[False] * int(REPORT_S / STEP_S), True, False]
+    steps = [False, *[False] * int(REPORT_INTERVAL_S / STEP_S), True, False]
     assert len(pulse_of(monkeypatch, steps, 3)) == 3
 
 
 def test_it_is_told_seldom_while_there_is_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
     told = pulse_of(monkeypatch, [True], 9)
     gaps = [after - before for before, after in itertools.pairwise(told)]
-    assert min(gaps) > REPORT_S - STEP_S / 2
-    assert min(gaps[-2:]) > BUSY_REPORT_S - STEP_S / 2
+    assert min(gaps) > REPORT_INTERVAL_S - STEP_S / 2
+    assert min(gaps[-2:]) > BUSY_REPORT_INTERVAL_S - STEP_S / 2

@@ -215,14 +215,15 @@ class TestSafety:
     @given(st.text(max_size=300), st.integers(8, 40))
     def test_a_wrapped_text_is_the_text(self, value: str, width: int) -> None:
         lines = TextLines(width)
-        lines.foreign(value)
+        lines.write_foreign(value)
         for number in range(len(lines)):
             assert len(drawn(lines)[number]) <= 12 * width
         joined = "".join(
-            ("" if lines.continues(number) or not number else "\n") + lines.text(number) for number in range(len(lines))
+            ("" if lines.is_continuation(number) or not number else "\n") + lines.text(number)
+            for number in range(len(lines))
         )
         whole = TextLines(1 << 20)
-        whole.foreign(value)
+        whole.write_foreign(value)
         assert joined == "\n".join(whole.text(number) for number in range(len(whole)))
 
     @given(st.text("ab é漢 ", max_size=200), st.integers(2, 30))
@@ -271,7 +272,7 @@ class TestSaving:
         done = save(
             Attachment("image/png", base64.urlsafe_b64encode(bytes(range(256))).decode().rstrip("=")), str(place)
         )
-        assert done.words == f"saved 256 B to {place}"
+        assert done.message == f"saved 256 B to {place}"
         assert not done.is_bad
         assert place.read_bytes() == bytes(range(256))
         assert stat.S_IMODE(place.stat().st_mode) == 0o600
@@ -280,7 +281,7 @@ class TestSaving:
         place = tmp_path / "x.png"
         place.write_bytes(b"mine")
         (tmp_path / "link").symlink_to(tmp_path / "target")
-        assert "already exists" in save(Attachment("a/b", "aGk="), str(place)).words
+        assert "already exists" in save(Attachment("a/b", "aGk="), str(place)).message
         assert save(Attachment("a/b", "aGk="), str(tmp_path / "link")).is_bad
         assert place.read_bytes() == b"mine"
         assert not (tmp_path / "target").exists()

@@ -104,7 +104,7 @@ def test_texts_images_and_definitions(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_the_text_of_a_line_of_stderr_is_the_line(tmp_path: Path) -> None:
     with understood(captured(tmp_path)) as reading:
-        row = reading.stderr[0]
+        row = reading.stderr_rows[0]
         assert entry_name(reading.index.entry(row)) == "record 16"
         shown = ["".join(span.text for span in line) for line in detail(reading, row, "text").lines]
     assert [line.strip() for line in shown] == ["warning: low on shelves"]

@@ -12,10 +12,10 @@ from analysis.reading import Reading as Whole
 from captures.file import CaptureFile
 from captures.record import members, seal, stderr_members
 from mcpproxy.tui.data.call_kinds import CallKind
-from mcpproxy.tui.data.client_captures import ClientCaptures, apart_ns, client_of, header_of
+from mcpproxy.tui.data.client_captures import ClientCaptures, client_of, header_of, start_difference_ns
 from mcpproxy.tui.data.columns import NONE
-from mcpproxy.tui.data.heat import ABANDONED, OUTLIERS
-from mcpproxy.tui.data.timelines import BLOCK, Bar, Startup, Timeline, cells_of
+from mcpproxy.tui.data.heat import ABANDONED, MAX_OUTLIERS
+from mcpproxy.tui.data.timelines import CALLS_PER_BLOCK, CallBar, Startup, Timeline, cells_of
 from mcpproxy.tui.rows.timeline_rows import duration_span
 from mcpproxy.tui.rows.waterfall import (
     HEAT_LEGEND,
@@ -24,8 +24,8 @@ from mcpproxy.tui.rows.waterfall import (
     bar_cells,
     heat_cells,
     legend,
-    moment,
     server_cells,
+    time_text,
 )
 from tests.analysis.http_trace import HttpTrace, request, result
 from tests.captures.samples import frame, header, lines
@@ -132,12 +132,12 @@ class TestKin:
 
     def test_clocks(self) -> None:
         one = {"boot_id": "b", "mono_ns": 10, "wall_ns": 500}
-        assert apart_ns(one, {"boot_id": "b", "mono_ns": 17, "wall_ns": 9000}) == 7
-        assert apart_ns(one, {"boot_id": "c", "mono_ns": 17, "wall_ns": 480}) == -20
-        assert apart_ns(one, {"boot_id": "b", "mono_ns": None, "wall_ns": 480}) == -20
-        assert apart_ns(one, {"boot_id": "c", "wall_ns": 2**80}) is None
-        assert apart_ns(one, {"wall_ns": True}) is None
-        assert apart_ns({}, {}) is None
+        assert start_difference_ns(one, {"boot_id": "b", "mono_ns": 17, "wall_ns": 9000}) == 7
+        assert start_difference_ns(one, {"boot_id": "c", "mono_ns": 17, "wall_ns": 480}) == -20
+        assert start_difference_ns(one, {"boot_id": "b", "mono_ns": None, "wall_ns": 480}) == -20
+        assert start_difference_ns(one, {"boot_id": "c", "wall_ns": 2**80}) is None
+        assert start_difference_ns(one, {"wall_ns": True}) is None
+        assert start_difference_ns({}, {}) is None
 
     def test_those_of_one_process_are_found(self, tmp_path: Path) -> None:
         own = session(tmp_path, "one", capture="a")
@@ -174,17 +174,17 @@ class TestLanes:
         assert timeline.startup() == Startup(51 * MS, 350 * MS, 450 * MS)
         assert timeline.startup().total_ns == 399 * MS
         bars = [timeline.bar(number) for number in range(len(reading.calls))]
-        assert [(one.call.method, one.start_ns // MS, one.end_ns and one.end_ns // MS) for one in bars] == [
+        assert [(one.kind.method, one.start_ns // MS, one.end_ns and one.end_ns // MS) for one in bars] == [
             ("initialize", 52, 390), ("tools/list", 391, 450), ("tools/call", 1050, 1250), ("tools/call", 1150, 1550),
             ("sampling/createMessage", 1300, 1500), ("tools/call", 1950, None),
         ]  # fmt: skip
         assert bars[3].waits == ((1300 * MS, 1500 * MS),)
         assert bars[4].waits == ()
-        assert timeline.within(1260 * MS, 1400 * MS, 10) == [3, 4]
-        assert timeline.within(0, 10**12, 3) is None
-        assert timeline.count(0, 400 * MS) == 2
-        assert timeline.within(10**12, 2 * 10**12, 10) == [5]
-        assert timeline.counts(0, 2000 * MS, 4) == [2, 0, 3, 1]
+        assert timeline.calls_within(1260 * MS, 1400 * MS, 10) == [3, 4]
+        assert timeline.calls_within(0, 10**12, 3) is None
+        assert timeline.call_count(0, 400 * MS) == 2
+        assert timeline.calls_within(10**12, 2 * 10**12, 10) == [5]
+        assert timeline.call_counts(0, 2000 * MS, 4) == [2, 0, 3, 1]
         reading.close()
 
     @given(st.integers(0, 2**32))
@@ -194,7 +194,7 @@ class TestLanes:
     ) -> None:
         rng = random.Random(seed)
         made: list[Timed] = []
-        for number in range(BLOCK + 90):
+        for number in range(CALLS_PER_BLOCK + 90):
             start = rng.randrange(10_000)
             made.append(at(start, "c2s", CALL % (number, number)))
             if rng.random() < 0.97:
@@ -206,14 +206,14 @@ class TestLanes:
         for _ in range(30):
             low = rng.randrange(11_000) * MS
             high = low + rng.randrange(1, 500) * MS
-            found = timeline.within(low, high, 10**6)
+            found = timeline.calls_within(low, high, 10**6)
             wanted = [
                 number for number, bar in enumerate(bars)
                 if bar.start_ns < high and (bar.start_ns >= low or bar.end_ns is None or bar.end_ns >= low)
             ]  # fmt: skip
             assert found == wanted
-            counts = timeline.counts(low, high, 7)
-            assert sum(counts) == timeline.count(low, high) == sum(low <= bar.start_ns < high for bar in bars)
+            counts = timeline.call_counts(low, high, 7)
+            assert sum(counts) == timeline.call_count(low, high) == sum(low <= bar.start_ns < high for bar in bars)
         reading.close()
 
     def test_a_lane_that_grows(self, tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ class TestLanes:
         bars = [[one.bar(number) for number in range(6)] for one in (timeline, again)]
         assert bars[0] == bars[1]
         assert timeline._ends == again._ends
-        assert list(timeline._open) == list(again._open) == [1]
+        assert list(timeline._open_counts) == list(again._open_counts) == [1]
         reading.close()
         again.reading.close()
 
@@ -247,7 +247,7 @@ class TestLanes:
         assert timeline.bar(0)[1] == 40 * MS
         assert timeline.bar(0).outcome is Outcome.CANCELLED
         assert reading.calls.end[1] == NONE
-        assert list(timeline._open) == [1]
+        assert list(timeline._open_counts) == [1]
         reading.close()
 
 
@@ -267,12 +267,12 @@ class TestDrawing:
 
     def test_a_bar_with_a_wait(self) -> None:
         call = CallKind("client", "tools/call", "x")
-        bar = Bar(0, 100, call, Outcome.RESULT, ((20, 60),))
+        bar = CallBar(0, 100, call, Outcome.RESULT, ((20, 60),))
         assert [span.text for span in bar_cells(bar, (0, 100), 10, 100)] == ["██░░░░████"]
         assert "".join(span.text for span in bar_cells(bar._replace(waits=()), (-100, 300), 8, 0)) == "  ██    "
         (opened,) = bar_cells(bar._replace(end_ns=None, outcome=Outcome.UNANSWERED, waits=()), (0, 100), 4, 100)
         assert opened == ("████", "bad")
-        init = bar._replace(call=CallKind("client", "initialize", None), waits=())
+        init = bar._replace(kind=CallKind("client", "initialize", None), waits=())
         assert bar_cells(init, (0, 100), 3, 100)[0].text == "▓▓▓"
 
     def test_a_start(self) -> None:
@@ -290,9 +290,9 @@ class TestDrawing:
         assert axis(window, 0, cells) == line
 
     def test_moments(self) -> None:
-        assert moment(1_500_000_000, 10_000_000) == "1.50s"
-        assert moment(125 * 10**9, 10**9) == "2m05s"
-        assert moment(-2 * 10**9, 10**9) == "-2s"
+        assert time_text(1_500_000_000, 10_000_000) == "1.50s"
+        assert time_text(125 * 10**9, 10**9) == "2m05s"
+        assert time_text(-2 * 10**9, 10**9) == "-2s"
 
     def test_a_legend_has_all_signs_in_eighty_columns(self) -> None:
         for signs in (LEGEND, HEAT_LEGEND):
@@ -322,13 +322,13 @@ def test_a_call_lasts_until_its_cancellation_and_a_late_response_says_so(tmp_pat
     assert [reading.calls.latency_ns[number] for number in (0, 1, 2)] == [1008 * MS, 999 * MS, 498 * MS]
     words = [duration_span(bar, is_live=False).text for bar in bars]
     assert words == ["✗ 403ms, late", "299ms, late", "498ms", "✗ 300ms"]
-    timeline.heat_map(0, 2000 * MS, 1)
+    timeline.request_heat_map(0, 2000 * MS, 1)
     while timeline.step():
         pass
-    heat_map = timeline.heat_map(0, 2000 * MS, 1)
+    heat_map = timeline.request_heat_map(0, 2000 * MS, 1)
     assert heat_map is not None
     assert heat_map.outliers == [0, 1, 2, 3]
-    assert [(row.most_ns, row.worst_ns) for row in heat_map.rows.values()] == [(498 * MS, [ABANDONED])]
+    assert [(row.max_ns, row.worst_ns) for row in heat_map.rows.values()] == [(498 * MS, [ABANDONED])]
     reading.close()
 
 
@@ -351,10 +351,10 @@ def test_a_cancelled_call_is_no_error_and_says_how_long_it_had_waited(tmp_path: 
     assert [span.text for span in words] == ["cancelled 300ms", "cancelled 301ms", "! 318ms", "unanswered 400ms"]
     assert [span.role for span in words] == ["dim", "dim", "bad", "bad"]
     assert [bar_cells(bar, (0, 500 * MS), 1, 0)[0].role for bar in bars] == ["dim", "dim", "bad", "bad"]
-    timeline.heat_map(0, 2 * MS, 2)
+    timeline.request_heat_map(0, 2 * MS, 2)
     while timeline.step():
         pass
-    heat_map = timeline.heat_map(0, 2 * MS, 2)
+    heat_map = timeline.request_heat_map(0, 2 * MS, 2)
     assert heat_map is not None
     assert [row.worst_ns for row in heat_map.rows.values()] == [[300 * MS, 301 * MS]]
     reading.close()
@@ -392,14 +392,14 @@ class TestScreen:
         made.sort(key=lambda one: one[0])
         reading = read(timed(tmp_path_factory.mktemp("any") / "x.mcpcap", served("x"), made, is_closed=False))
         timeline = settled(Timeline(reading, 7 * MS))
-        timeline.heat_map(7 * MS, 5007 * MS, cells)
+        timeline.request_heat_map(7 * MS, 5007 * MS, cells)
         while timeline.step():
             pass
-        heat_map = timeline.heat_map(7 * MS, 5007 * MS, cells)
+        heat_map = timeline.request_heat_map(7 * MS, 5007 * MS, cells)
         assert heat_map is not None
         begun = [number for number in range(len(reading.calls)) if timeline.bar(number).start_ns < 5007 * MS]
         assert sum(row.count for row in heat_map.rows.values()) == len(begun)
-        slowest = sorted((reading.calls.latency_ns[number] for number in begun), reverse=True)[:OUTLIERS]
+        slowest = sorted((reading.calls.latency_ns[number] for number in begun), reverse=True)[:MAX_OUTLIERS]
         found = sorted((reading.calls.latency_ns[number] for number in heat_map.outliers), reverse=True)
         assert found == [latency for latency in slowest if latency >= 0]
         for row in heat_map.rows.values():
@@ -417,8 +417,8 @@ def test_stamps_that_make_no_sense(tmp_path: Path) -> None:
     reading = read(tmp_path / "x.mcpcap")
     timeline = settled(Timeline(reading, 0))
     for low, high in ((0, 10), (0, 2**63), (2**62, 2**62 + 1)):
-        assert len(timeline.counts(low, high, 9)) == 9
-        assert all(count >= 0 for count in timeline.counts(low, high, 9))
-        for number in timeline.within(low, high, 50) or ():
+        assert len(timeline.call_counts(low, high, 9)) == 9
+        assert all(count >= 0 for count in timeline.call_counts(low, high, 9))
+        for number in timeline.calls_within(low, high, 50) or ():
             assert len("".join(span.text for span in bar_cells(timeline.bar(number), (low, high), 20, high))) == 20
     reading.close()

@@ -7,11 +7,11 @@ import pytest
 
 from captures.file import CaptureFile
 from captures.record import members, seal, stderr_members
-from mcpproxy.tui.data.checking import Checking
-from mcpproxy.tui.data.heat import OUTLIERS
+from mcpproxy.tui.data.checking import CaptureChecker
+from mcpproxy.tui.data.heat import MAX_OUTLIERS
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.timelines import MAX_TIMELINES, Timelines
-from mcpproxy.tui.rows.timeline_rows import HEAD, KINDS, MAX_BARS
+from mcpproxy.tui.rows.timeline_rows import FIRST_KIND_NUMBER, HEAD_NUMBER, MAX_BARS
 from mcpproxy.tui.screens.timeline import TimelineScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
 from mcpproxy.tui.widgets.table import layout
@@ -64,30 +64,30 @@ async def servers_fold(stage: Stage) -> None:
     # When a server is folded, the cursor goes from its exchange to its row.
     await stage.press("g", "down", "down", "o")
     await stage.see("▸ library (this)", "▾ second")
-    assert screen.selected == (library, HEAD)
-    assert screen._rows.items == [(library, HEAD), *(place for place in whole if place[0] is second)]
+    assert screen.selected == (library, HEAD_NUMBER)
+    assert screen._rows.items == [(library, HEAD_NUMBER), *(place for place in whole if place[0] is second)]
     await stage.press("n", "o")
     await stage.see("▸ library (this)", "▸ second")
-    assert screen._rows.items == [(library, HEAD), (second, HEAD)]
+    assert screen._rows.items == [(library, HEAD_NUMBER), (second, HEAD_NUMBER)]
     # New records and another time range leave them folded.
     await stage.press("plus", "0")
-    assert screen._rows.items == [(library, HEAD), (second, HEAD)]
+    assert screen._rows.items == [(library, HEAD_NUMBER), (second, HEAD_NUMBER)]
     await stage.press("o")
-    assert screen.selected == (second, HEAD)
+    assert screen.selected == (second, HEAD_NUMBER)
     await stage.press("g", "o")
     assert screen._rows.items == whole
     await stage.pilot.click("#timeline", offset=(5, 1))
     await stage.see("▸ library (this)", "▾ second")
     await stage.pilot.click("#timeline", offset=(5, 3))
     assert screen._rows.items[2] == screen.selected
-    assert library in screen._rows.folded
+    assert library in screen._rows.folded_timelines
     await stage.pilot.click("#timeline", offset=(5, 0))
     await stage.pilot.click("#timeline", offset=(5, 1))
     await stage.until(lambda: screen._rows.items == whole)
     # A double click opens it like any row, and folds nothing.
     await stage.pilot.click("#timeline", offset=(5, 1), times=2)
     await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
-    assert not screen._rows.folded
+    assert not screen._rows.folded_timelines
 
 
 async def enter_opens_another_capture(stage: Stage) -> None:
@@ -100,13 +100,13 @@ async def enter_opens_another_capture(stage: Stage) -> None:
     screen = stage.app.screen
     assert isinstance(screen, TimelineScreen)
     await stage.press("g", "n")
-    assert screen.selected == (screen.timelines.all[1], HEAD)
+    assert screen.selected == (screen.timelines.all[1], HEAD_NUMBER)
     await stage.press("N")
-    assert screen.selected == (screen.timelines.own, HEAD)
+    assert screen.selected == (screen.timelines.own_timeline, HEAD_NUMBER)
     await stage.press("G", "up")
     assert screen.selected is not None
     timeline, number = screen.selected
-    assert timeline is not screen.timelines.own
+    assert timeline is not screen.timelines.own_timeline
     row = timeline.reading.calls.request[number]
     await stage.press("enter")
     await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen) and stage.traffic.entry == row)
@@ -166,11 +166,11 @@ async def every_key(stage: Stage) -> None:
 
 async def it_opens_at_a_frame_nearby(stage: Stage) -> None:
     await stage.open("library")
-    stage.traffic.reach(stage.traffic.reading.calls.request[3])
+    stage.traffic.go_to_entry(stage.traffic.reading.calls.request[3])
     await stage.press("T")
     screen = stage.app.screen
     assert isinstance(screen, TimelineScreen)
-    await stage.until(lambda: screen.selected == (screen.timelines.own, 3))
+    await stage.until(lambda: screen.selected == (screen.timelines.own_timeline, 3))
 
 
 async def the_chart_makes_room_for_a_scroll_bar(stage: Stage) -> None:
@@ -198,25 +198,25 @@ async def too_many_are_a_map_of_latencies_with_the_slowest_on_top(stage: Stage) 
     screen = stage.app.screen
     assert isinstance(screen, TimelineScreen)
     numbers = [number for _, number in screen._rows.items]
-    assert numbers[0] == HEAD
-    assert numbers[-1] == KINDS
+    assert numbers[0] == HEAD_NUMBER
+    assert numbers[-1] == FIRST_KIND_NUMBER
     assert {40, 170} <= set(numbers[1:-1])
-    assert len(numbers) == 2 + OUTLIERS
+    assert len(numbers) == 2 + MAX_OUTLIERS
     await stage.press("G", "enter")
     await stage.see("method:tools/call name:search")
     await stage.press("escape", "plus", "plus")
     await stage.see("  tools/call search", "5.0ms", "waits for")
     assert len(screen.table.rows) <= MAX_BARS + 1
-    assert KINDS not in [number for _, number in screen._rows.items]
+    assert FIRST_KIND_NUMBER not in [number for _, number in screen._rows.items]
 
 
 async def it_opens_at_the_frame_it_was_opened_from(stage: Stage) -> None:
     await stage.open("many")
-    stage.traffic.reach(1 + 2 * 400 + 1)
+    stage.traffic.go_to_entry(1 + 2 * 400 + 1)
     await stage.press("T")
     screen = stage.app.screen
     assert isinstance(screen, TimelineScreen)
-    await stage.until(lambda: screen.selected == (screen.timelines.own, 400))
+    await stage.until(lambda: screen.selected == (screen.timelines.own_timeline, 400))
     assert screen.window[0] > 3000 * MS
     await stage.press("enter")
     await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen) and stage.traffic.entry == 801)
@@ -305,18 +305,18 @@ def test_lanes_are_bounded_and_a_worker_reads_them(tmp_path: Path) -> None:
     for number in range(MAX_TIMELINES + 5):
         path = tmp_path / "own" / f"{number}.mcpcap"
         timed(path, served(str(number), mono_ms=number, capture=f"{number:032}"), startup(5))
-    reading, checking = Reading(own), Checking(lambda: None)
+    reading, checking = Reading(own), CaptureChecker(lambda: None)
     checking.read(reading)
     timelines = Timelines(reading, list, checking)
 
     def is_read() -> bool:
         reading.step()
         timelines.step()
-        return timelines.has_looked and all(timeline.reading.has_ended for timeline in timelines.all)
+        return timelines.has_searched and all(timeline.reading.has_ended for timeline in timelines.all)
 
     wait_until(is_read)
     assert len(timelines.all) == MAX_TIMELINES
-    assert timelines.left_out == 6
+    assert timelines.omitted_count == 6
     assert max(timeline.offset_ns for timeline in timelines.all) == (MAX_TIMELINES - 2) * MS
     assert all(timeline.startup().listed_ns is not None for timeline in timelines.all)
     timelines.close()

@@ -1,14 +1,16 @@
 """The cells of the traffic's rows."""
 
-from mcpproxy.tui.rows.traffic_columns import Needs, traffic_columns
-from mcpproxy.tui.rows.traffic_table import question_in
+from mcpproxy.tui.rows.traffic_columns import ColumnNeeds, traffic_columns
+from mcpproxy.tui.rows.traffic_table import request_excerpt
 from mcpproxy.wording.cells import cells
-from mcpproxy.wording.units import brief
+from mcpproxy.wording.units import brief_duration
 
 
 def test_a_latency_has_one_format_however_long_it_is() -> None:
-    room = next(column.width for column in traffic_columns(80, Needs()) if column.name == "latency")
-    told = {ns: brief(ns) for ns in (410_000, 1_920_000_000, 9_999_000_000, 14_023_000_000, 134 * 10**9, 10**15)}
+    room = next(column.width for column in traffic_columns(80, ColumnNeeds()) if column.name == "latency")
+    told = {
+        ns: brief_duration(ns) for ns in (410_000, 1_920_000_000, 9_999_000_000, 14_023_000_000, 134 * 10**9, 10**15)
+    }
     assert list(told.values()) == ["410µs", "1.9s", "10.0s", "14.0s", "2m14s", "11d14h"]
     assert all(cells(text) <= room for text in told.values())
 
@@ -21,4 +23,4 @@ def test_a_question_leaves_room_for_its_answer() -> None:
         ("a" * 30, "b" * 30, 23, "a" * 9 + "…"),
         ("a" * 30, "bb", 23, "a" * 17 + "…"),
     ):
-        assert question_in(asked, answered, room) == shown
+        assert request_excerpt(asked, answered, room) == shown

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpproxy.sanitise import sanitise
-from mcpproxy.tui.widgets.tree import MAX_TREE_LINES, Tree, branches
+from mcpproxy.tui.widgets.tree import MAX_TREE_LINES, Tree, tree_lines
 from mcpproxy.wording.exact_json import parse
 
 VALUES = st.recursive(
@@ -20,8 +20,8 @@ VALUES = st.recursive(
 
 def written(text: str) -> str:
     """All lines of a JSON text."""
-    tree = Tree(branches(parse(text)))
-    return "".join("".join(span.text for span in tree.spans(line)) + "\n" for line in range(len(tree.visible)))
+    tree = Tree(tree_lines(parse(text)))
+    return "".join("".join(span.text for span in tree.spans(line)) + "\n" for line in range(len(tree.visible_lines)))
 
 
 @given(VALUES)
@@ -45,7 +45,7 @@ def test_nothing_in_a_text_acts() -> None:
 
 @pytest.mark.parametrize("text", ["[" + "[]," * 100_000 + "1]", "[" * 400 + "]" * 400, '{"a":' * 400 + "1" + "}" * 400])
 def test_large_and_deep_values_are_bounded(text: str) -> None:
-    lines = branches(parse(text))
+    lines = tree_lines(parse(text))
     assert len(lines) <= MAX_TREE_LINES + 1000
     assert all(line.end < len(lines) for line in lines)
 
@@ -60,16 +60,16 @@ class TestFolding:
     TEXT = '{"a":{"b":[1,2],"c":3},"d":4}'
 
     def test_a_folded_object_tells_its_names(self) -> None:
-        tree = Tree(branches(parse(self.TEXT)))
-        assert len(tree.visible) == 10
+        tree = Tree(tree_lines(parse(self.TEXT)))
+        assert len(tree.visible_lines) == 10
         assert tree.toggle(1) == 1
         assert "".join(span.text for span in tree.spans(1)) == '  ▸ "a": { b, c },'
-        assert len(tree.visible) == 4
+        assert len(tree.visible_lines) == 4
         tree.toggle(1)
-        assert len(tree.visible) == 10
+        assert len(tree.visible_lines) == 10
 
     def test_a_line_inside_folds_what_is_around_it(self) -> None:
-        tree = Tree(branches(parse(self.TEXT)))
+        tree = Tree(tree_lines(parse(self.TEXT)))
         assert tree.toggle(3, fold=True) == 2
         assert tree.toggle(2, fold=True) == 2
         assert tree.toggle(2, fold=False) == 2
@@ -77,12 +77,12 @@ class TestFolding:
 
     @given(VALUES, st.lists(st.tuples(st.integers(0, 40), st.sampled_from([True, False, None])), max_size=12))
     def test_any_folding_keeps_the_lines_in_order(self, value: Any, steps: list[tuple[int, bool | None]]) -> None:
-        tree = Tree(branches(parse(json.dumps(value))))
+        tree = Tree(tree_lines(parse(json.dumps(value))))
         for place, fold in steps:
             found = tree.toggle(place, fold=fold)
-            assert tree.visible == sorted(set(tree.visible))
-            assert found == place or found < len(tree.visible)
-        for place in range(len(tree.visible)):
+            assert tree.visible_lines == sorted(set(tree.visible_lines))
+            assert found == place or found < len(tree.visible_lines)
+        for place in range(len(tree.visible_lines)):
             assert tree.spans(place)
 
 
@@ -95,7 +95,7 @@ class TestUnfolding:
         return ["".join(span.text for span in tree.spans(line)) for line in range(len(tree))]
 
     def test_a_string_unfolds_and_folds(self) -> None:
-        tree = Tree(branches(parse(self.TREE)))
+        tree = Tree(tree_lines(parse(self.TREE)))
         tree.fit(30)
         assert [line[2:4] for line in self.lines(tree)[1:4]] == ["▸ ", "  ", "▸ "]
         assert tree.toggle(1) == 1
@@ -105,7 +105,7 @@ class TestUnfolding:
         assert tree.toggle(2, fold=False) == 2, "a short string has nothing to unfold"
 
     def test_it_is_wrapped_again_at_another_width(self) -> None:
-        tree = Tree(branches(parse(self.TREE)))
+        tree = Tree(tree_lines(parse(self.TREE)))
         tree.fit(30)
         tree.toggle(3)
         narrow = len(tree)
@@ -114,16 +114,16 @@ class TestUnfolding:
         assert self.lines(tree)[4].strip() == " ".join("x" * 20)
 
     def test_what_is_inside_of_something_folded_is_revealed(self) -> None:
-        tree = Tree(branches(parse('{"a":[["b"]]}')))
+        tree = Tree(tree_lines(parse('{"a":[["b"]]}')))
         tree.toggle(2)
         tree.toggle(1)
         tree.reveal(3)
         assert '"b"' in self.lines(tree)[3]
-        assert tree.place(3) == 3
+        assert tree.visible_index(3) == 3
 
     @given(st.text(max_size=200), st.integers(10, 50))
     def test_nothing_in_it_acts(self, text: str, width: int) -> None:
-        tree = Tree(branches(parse(json.dumps([text]))))
+        tree = Tree(tree_lines(parse(json.dumps([text]))))
         tree.fit(width)
         tree.toggle(1)
         assert [line for line in self.lines(tree) if sanitise(line, None) != line] == []

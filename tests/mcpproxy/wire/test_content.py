@@ -20,16 +20,16 @@ from hypothesis import strategies as st
 
 from mcpproxy.wire import content
 from mcpproxy.wire.content import (
-    FLOOR,
     MAX_CODINGS,
     MAX_DECODED_BYTES,
     MAX_RATIO,
-    MEMBER_COST,
+    MEMBER_COST_BYTES,
+    MIN_OUTPUT_LIMIT_BYTES,
     Corrupt,
     Decoder,
     OutputLimitReached,
     Undecodable,
-    decoder,
+    new_decoder,
 )
 from tests.mcpproxy.wire.growth import check_linear
 
@@ -72,7 +72,7 @@ def cut(data: bytes, at: Iterable[int]) -> list[bytes]:
 
 def made(*codings: bytes, max_total: int = MAX_DECODED_BYTES) -> Decoder:
     """Returns the decoder for some codings, which must exist."""
-    found = decoder(codings, max_total)
+    found = new_decoder(codings, max_total)
     assert found is not None
     return found
 
@@ -161,25 +161,25 @@ def test_without_a_coding_the_body_stays_as_it_is_and_nothing_is_capped(codings:
 
 @pytest.mark.parametrize("coding", [b"compress", b"gzip;q=1", b"gzip deflate", b"\xff", b"gzip, rot13", b"aes128gcm"])
 def test_an_unknown_coding_leaves_the_body_encoded(coding: bytes) -> None:
-    assert decoder([coding]) is None
+    assert new_decoder([coding]) is None
 
 
 def test_more_codings_than_make_sense_leave_the_body_encoded() -> None:
-    assert decoder([b"gzip"] * MAX_CODINGS) is not None
-    assert decoder([b"gzip"] * (MAX_CODINGS + 1)) is None
-    assert decoder([b"gzip, identity"] * MAX_CODINGS) is not None
+    assert new_decoder([b"gzip"] * MAX_CODINGS) is not None
+    assert new_decoder([b"gzip"] * (MAX_CODINGS + 1)) is None
+    assert new_decoder([b"gzip, identity"] * MAX_CODINGS) is not None
 
 
 def test_a_library_that_is_missing_leaves_the_body_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(content, "_installed", lambda _name: None)
-    content._br.cache_clear()
-    content._zstd.cache_clear()
+    monkeypatch.setattr(content, "_import_library", lambda _name: None)
+    content._brotli_coding.cache_clear()
+    content._zstd_coding.cache_clear()
     try:
-        assert decoder([b"br"]) is None
-        assert decoder([b"zstd"]) is None
+        assert new_decoder([b"br"]) is None
+        assert new_decoder([b"zstd"]) is None
     finally:
-        content._br.cache_clear()
-        content._zstd.cache_clear()
+        content._brotli_coding.cache_clear()
+        content._zstd_coding.cache_clear()
 
 
 # ---- members
@@ -262,7 +262,7 @@ def test_after_a_failure_each_call_fails_and_the_error_does_not_grow() -> None:
 @example(b"x", b"deflate", [])
 @example(b"\x78\x9c", b"deflate", [1])
 def test_nothing_but_undecodable_is_raised(data: bytes, codings: bytes, at: list[int]) -> None:
-    body = decoder([codings])
+    body = new_decoder([codings])
     if body is None:
         return
     try:
@@ -313,7 +313,7 @@ def test_a_gigabyte_of_zeros_is_given_up_early() -> None:
     for chunks in ([bomb], cut(bomb, range(0, len(bomb), 4096))):
         body = made(b"gzip")
         with cheap(4 * MIB):
-            assert feed_all(body, chunks) <= FLOOR
+            assert feed_all(body, chunks) <= MIN_OUTPUT_LIMIT_BYTES
         with pytest.raises(OutputLimitReached):
             body.feed(b"")
 
@@ -340,10 +340,15 @@ def test_empty_members_count_and_end_a_step_each(empty: bytes) -> None:
     """A hundred bytes once blocked the event loop for seconds."""
     steps = list[bytes]()
     with pytest.raises(OutputLimitReached):
-        steps.extend(made(b"zstd, zstd").slices(zstd(empty * (MIB >> 3))))
-    assert steps == [b""] * (FLOOR // MEMBER_COST)
+        steps.extend(made(b"zstd, zstd").decode_slices(zstd(empty * (MIB >> 3))))
+    assert steps == [b""] * (MIN_OUTPUT_LIMIT_BYTES // MEMBER_COST_BYTES)
     several = made(b"zstd")
-    assert [bool(slice_) for slice_ in several.slices(zstd(b"a") + empty + zstd(b"b"))] == [True, False, True, False]
+    assert [bool(slice_) for slice_ in several.decode_slices(zstd(b"a") + empty + zstd(b"b"))] == [
+        True,
+        False,
+        True,
+        False,
+    ]
 
 
 @every_coding
@@ -359,9 +364,9 @@ def test_the_floor_is_free_and_beyond_it_the_ratio_counts() -> None:
         body = made(b"gzip")
         return body.feed(gzip.compress(bytes(size)))
 
-    assert taken(FLOOR) == bytes(FLOOR)
+    assert taken(MIN_OUTPUT_LIMIT_BYTES) == bytes(MIN_OUTPUT_LIMIT_BYTES)
     with pytest.raises(OutputLimitReached):
-        taken(FLOOR + 1)
+        taken(MIN_OUTPUT_LIMIT_BYTES + 1)
 
 
 def test_nearly_a_hundredfold_is_fine_and_more_is_not() -> None:

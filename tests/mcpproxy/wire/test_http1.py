@@ -18,23 +18,23 @@ from mcpproxy.wire.framing import (
     MAX_FIELDS,
     MAX_TRAILER_BYTES,
     Body,
-    End,
     Fields,
+    MessageEnd,
 )
 from mcpproxy.wire.http1 import (
     MAX_REQUEST_HEAD_BYTES,
     MAX_TARGET_BYTES,
-    Event,
-    Head,
     Refusal,
+    RequestEvent,
+    RequestHead,
     RequestSplitter,
-    forwarded,
+    forwarded_head,
 )
 
 GOOD = b"GET /good HTTP/1.1\r\nHost: a\r\n\r\n"
 CHUNKED = b"POST /mcp HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
 
-Message = tuple[bytes, list[Event]]
+Message = tuple[bytes, list[RequestEvent]]
 """The bytes of a request, and the events that they encode."""
 
 
@@ -48,14 +48,14 @@ def bytewise(data: bytes) -> list[bytes]:
     return [data[i : i + 1] for i in range(len(data))]
 
 
-def fed(chunks: Iterable[bytes]) -> list[Event]:
+def fed(chunks: Iterable[bytes]) -> list[RequestEvent]:
     """Returns all events of a stream, with the pieces of a body joined."""
     splitter = RequestSplitter()
     return joined(event for chunk in chunks for event in splitter.feed(chunk))
 
 
-def joined(events: Iterable[Event]) -> list[Event]:
-    found: list[Event] = []
+def joined(events: Iterable[RequestEvent]) -> list[RequestEvent]:
+    found: list[RequestEvent] = []
     for event in events:
         if isinstance(event, Body):
             assert event.wire
@@ -66,13 +66,13 @@ def joined(events: Iterable[Event]) -> list[Event]:
     return found
 
 
-def wire(events: Iterable[Event]) -> bytes:
+def wire(events: Iterable[RequestEvent]) -> bytes:
     return b"".join(event.wire for event in events if not isinstance(event, Refusal))
 
 
-def head_of(data: bytes) -> Head:
+def head_of(data: bytes) -> RequestHead:
     head = fed([data])[0]
-    assert isinstance(head, Head), head
+    assert isinstance(head, RequestHead), head
     return head
 
 
@@ -83,8 +83,8 @@ def refusal_of(data: bytes) -> Refusal:
     splitter = RequestSplitter()
     splitter.feed(data)
     assert splitter.feed(GOOD) == []
-    assert not splitter.under_way
-    assert not splitter.in_head
+    assert not splitter.is_in_message
+    assert not splitter.is_in_head
     refusal = events[-1]
     assert isinstance(refusal, Refusal), refusal
     return refusal
@@ -154,20 +154,20 @@ def messages(draw: st.DrawFn) -> Message:
     if draw(st.booleans()):
         insert(b"Proxy-Connection", b"keep-alive")
     length: int | None = 0
-    body: list[Event] = [End(b"")]
+    body: list[RequestEvent] = [MessageEnd(b"")]
     kind = draw(st.sampled_from(["none", "length", "chunked"]))
     if kind == "length":
         content = draw(st.binary(max_size=60))
         length = len(content)
         insert(draw(st.sampled_from([b"Content-Length", b"content-length"])), b"%d" % length)
-        body = [*([Body(content, content)] if content else []), End(b"")]
+        body = [*([Body(content, content)] if content else []), MessageEnd(b"")]
     elif kind == "chunked" and version == b"HTTP/1.1":
         framing, payload, end, trailers = draw(chunked())
         length = None
         insert(b"Transfer-Encoding", draw(st.sampled_from([b"chunked", b"Chunked"])))
-        body = [*([Body(framing, payload)] if framing else []), End(end, trailers)]
+        body = [*([Body(framing, payload)] if framing else []), MessageEnd(end, trailers)]
     raw = b"%b %b %b\r\n" % (method, target, version) + b"".join(line for *_, line in headers) + b"\r\n"
-    head = Head(method, target, version, Fields((name, value) for name, value, _ in headers), length, raw)
+    head = RequestHead(method, target, version, Fields((name, value) for name, value, _ in headers), length, raw)
     return raw + wire(body), [head, *body]
 
 
@@ -185,14 +185,14 @@ def test_any_cutting_of_pipelined_requests_gives_what_was_sent(stream: list[Mess
 @given(messages(), hosts)
 def test_a_forwarded_head_differs_in_host_and_fields_of_one_hop_alone(message: Message, host: bytes) -> None:
     head = message[1][0]
-    assert isinstance(head, Head)
-    sent = head_of(forwarded(head, host))
+    assert isinstance(head, RequestHead)
+    sent = head_of(forwarded_head(head, host))
     assert sent.headers == tuple(
         (name, host if name.lower() == b"host" else value)
         for name, value in head.headers
         if name.lower() not in (b"proxy-connection", b"upgrade")
     )
-    assert (sent.method, sent.target, sent.version, sent.length) == (*head[:3], head.length)
+    assert (sent.method, sent.target, sent.version, sent.content_length) == (*head[:3], head.content_length)
     lines = head.wire.split(b"\r\n")
     kept = [line for line in lines if not line.lower().startswith((b"proxy-connection", b"upgrade"))]
     changed = [(a, b) for a, b in zip(kept, sent.wire.split(b"\r\n"), strict=True) if a != b]
@@ -201,7 +201,7 @@ def test_a_forwarded_head_differs_in_host_and_fields_of_one_hop_alone(message: M
 
 def test_white_space_around_host_stays_as_it_was() -> None:
     head = head_of(b"GET / HTTP/1.1\r\nhOsT:  o:1  \r\nx-a:  o:1\r\nX-A:\xe9\r\n\r\n")
-    assert forwarded(head, b"up") == b"GET / HTTP/1.1\r\nhOsT:  up  \r\nx-a:  o:1\r\nX-A:\xe9\r\n\r\n"
+    assert forwarded_head(head, b"up") == b"GET / HTTP/1.1\r\nhOsT:  up  \r\nx-a:  o:1\r\nX-A:\xe9\r\n\r\n"
 
 
 def test_an_offer_of_h2c_is_passed_over() -> None:
@@ -209,12 +209,12 @@ def test_an_offer_of_h2c_is_passed_over() -> None:
     offer = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAA\r\n"
     head = head_of(b"GET / HTTP/1.1\r\nHost: o:1\r\n" + offer + b"Accept: */*\r\n\r\n")
     kept = b"Connection: Upgrade, HTTP2-Settings\r\nAccept: */*\r\n\r\n"
-    assert forwarded(head, b"up") == b"GET / HTTP/1.1\r\nHost: up\r\n" + kept
+    assert forwarded_head(head, b"up") == b"GET / HTTP/1.1\r\nHost: up\r\n" + kept
 
 
 def test_a_head_without_host_gets_none() -> None:
     raw = b"GET / HTTP/1.0\r\nAccept: */*\r\n\r\n"
-    assert forwarded(head_of(raw), b"up") == raw
+    assert forwarded_head(head_of(raw), b"up") == raw
 
 
 class Reading:
@@ -238,18 +238,18 @@ class Reading:
         self.ends += 1
 
 
-def read_by_another(events: list[Event]) -> Reading:
+def read_by_another(events: list[RequestEvent]) -> Reading:
     """Returns what llhttp reads in the bytes of one message."""
     reading = Reading()
     HttpRequestParser(reading).feed_data(wire(events))
     return reading
 
 
-def agrees(reading: Reading, events: list[Event]) -> bool:
+def agrees(reading: Reading, events: list[RequestEvent]) -> bool:
     """Check what llhttp read against the events of one message; returns whether it read exactly one."""
     head, *_, end = events
-    assert isinstance(head, Head)
-    assert isinstance(end, End)
+    assert isinstance(head, RequestHead)
+    assert isinstance(end, MessageEnd)
     assert (reading.target, reading.headers) == (head.target, [*head.headers, *end.trailers])
     assert reading.body == b"".join(event.payload for event in events if isinstance(event, Body))
     return reading.ends == 1
@@ -291,7 +291,7 @@ def test_damage_is_judged_alike_in_any_cutting_and_only_what_was_sent_is_forward
         if isinstance(event, Refusal):
             assert event is events[-1]
             break
-        if isinstance(event, Head):
+        if isinstance(event, RequestHead):
             rest = rest.removeprefix(b"\r\n")
         assert rest.startswith(event.wire)
         rest = rest[len(event.wire) :]
@@ -299,10 +299,10 @@ def test_damage_is_judged_alike_in_any_cutting_and_only_what_was_sent_is_forward
 
 @given(damaged())
 def test_another_parser_reads_nothing_else_in_what_was_accepted_of_damage(data: bytes) -> None:
-    group: list[Event] = []
+    group: list[RequestEvent] = []
     for event in fed([data]):
         group.append(event)
-        if isinstance(event, End):
+        if isinstance(event, MessageEnd):
             try:
                 reading = read_by_another(group)
             except HttpParserUpgrade:
@@ -459,9 +459,9 @@ def test_a_head_that_two_readers_could_take_differently_is_refused(data: bytes, 
 def test_a_refusal_behind_a_good_request_leaves_that_request_whole(data: bytes) -> None:
     if data.startswith(b"\r\n"):
         data = data.removeprefix(b"\r\n")
-        assert [type(event) for event in fed([GOOD + data])] == [Head, End, Head, End]
+        assert [type(event) for event in fed([GOOD + data])] == [RequestHead, MessageEnd, RequestHead, MessageEnd]
     else:
-        assert [type(event) for event in fed([GOOD + data])] == [Head, End, Refusal]
+        assert [type(event) for event in fed([GOOD + data])] == [RequestHead, MessageEnd, Refusal]
 
 
 @pytest.mark.parametrize(
@@ -538,7 +538,7 @@ REFUSED_CHUNKS = {
 def test_a_chunk_that_two_readers_could_take_differently_is_refused(body: bytes) -> None:
     assert refusal_of(CHUNKED + body).status == 400
     events = fed([CHUNKED + body])
-    assert not [event for event in events if isinstance(event, End)]
+    assert not [event for event in events if isinstance(event, MessageEnd)]
 
 
 def test_what_was_good_before_a_bad_chunk_has_gone_on_and_nothing_of_the_bad_one() -> None:
@@ -585,7 +585,7 @@ def test_a_quoted_chunk_extension_may_hold_quoted_pairs(value: bytes) -> None:
     """RFC 9112, 7.1.1: a value is a token or a quoted string, and that holds quoted pairs (RFC 9110, 5.6.4)."""
     wire = b"1;n=" + value + b";m\r\na\r\n"
     body = fed([CHUNKED + wire + b"0\r\n\r\n"])[1:]
-    assert body == [Body(wire, b"a"), End(b"0\r\n\r\n")]
+    assert body == [Body(wire, b"a"), MessageEnd(b"0\r\n\r\n")]
     by_byte = fed([bytes([byte]) for byte in CHUNKED + wire])
     assert b"".join(one.wire for one in by_byte if isinstance(one, Body)) == wire
 
@@ -599,7 +599,7 @@ def test_chunk_extensions_may_not_be_most_of_the_message() -> None:
     chunk = b"1;" + b"x" * 99 + b"\r\na\r\n"
     refusal_of(CHUNKED + chunk * (MAX_EXTENSION_BYTES // 99 + 1))
     fair = b"64;" + b"x" * 99 + b"\r\n" + b"a" * 100 + b"\r\n"
-    assert isinstance(fed([CHUNKED + fair * 1000 + b"0\r\n\r\n"])[-1], End)
+    assert isinstance(fed([CHUNKED + fair * 1000 + b"0\r\n\r\n"])[-1], MessageEnd)
 
 
 def test_trailers_have_at_most_their_maximum() -> None:
@@ -609,7 +609,7 @@ def test_trailers_have_at_most_their_maximum() -> None:
     assert len(fed([trailers(MAX_TRAILER_BYTES)])[-1][0]) == MAX_TRAILER_BYTES  # type: ignore[arg-type]
     for more in range(1, 5):
         assert refusal_of(trailers(MAX_TRAILER_BYTES + more)).status == 431
-    assert isinstance(fed([CHUNKED + b"0\r\n" + b"x:\r\n" * MAX_FIELDS + b"\r\n"])[-1], End)
+    assert isinstance(fed([CHUNKED + b"0\r\n" + b"x:\r\n" * MAX_FIELDS + b"\r\n"])[-1], MessageEnd)
     assert refusal_of(CHUNKED + b"0\r\n" + b"x:\r\n" * (MAX_FIELDS + 1) + b"\r\n").status == 431
 
 
@@ -659,10 +659,10 @@ def test_many_small_chunks_take_linear_time_and_few_events(cut_at: int) -> None:
 def test_a_head_comes_before_its_body_and_expect_is_the_upstreams_business() -> None:
     splitter = RequestSplitter()
     (head,) = splitter.feed(post(b"Expect: 100-continue", b"Content-Length: 2"))
-    assert isinstance(head, Head)
-    assert forwarded(head, b"a") == head.wire
+    assert isinstance(head, RequestHead)
+    assert forwarded_head(head, b"a") == head.wire
     assert splitter.feed(b"o") == [Body(b"o", b"o")]
-    assert splitter.feed(b"k" + GOOD)[:2] == [Body(b"k", b"k"), End(b"")]
+    assert splitter.feed(b"k" + GOOD)[:2] == [Body(b"k", b"k"), MessageEnd(b"")]
 
 
 def test_one_empty_line_may_stand_before_each_request_and_is_not_passed_on() -> None:
@@ -676,10 +676,10 @@ def test_it_tells_whether_a_head_or_a_message_is_under_way() -> None:
         found = []
         for chunk in chunks:
             splitter.feed(chunk)
-            found.append((splitter.in_head, splitter.under_way))
+            found.append((splitter.is_in_head, splitter.is_in_message))
         return found
 
-    assert (splitter.in_head, splitter.under_way) == (False, False)
+    assert (splitter.is_in_head, splitter.is_in_message) == (False, False)
     assert states(b"\r\n") == [(False, False)]
     assert states(b"G", b"ET / HTTP/1.1\r\n", b"Host: a\r\n", b"\r", b"\n") == [(True, True)] * 4 + [(False, False)]
     assert states(post(b"Content-Length: 2"), b"o", b"k") == [(False, True)] * 2 + [(False, False)]
@@ -688,9 +688,9 @@ def test_it_tells_whether_a_head_or_a_message_is_under_way() -> None:
 
 def test_after_a_refusal_nothing_is_read_any_more() -> None:
     splitter = RequestSplitter()
-    assert [type(event) for event in splitter.feed(GOOD + b"\n" + GOOD)] == [Head, End, Refusal]
+    assert [type(event) for event in splitter.feed(GOOD + b"\n" + GOOD)] == [RequestHead, MessageEnd, Refusal]
     assert splitter.feed(GOOD) == []
-    assert not splitter.under_way
+    assert not splitter.is_in_message
 
 
 # --- upgrades ---
@@ -704,14 +704,14 @@ def test_an_offer_to_upgrade_is_the_last_that_is_read_before_the_answer() -> Non
             splitter = RequestSplitter(accepts_upgrades=True)
             events = [event for piece in (offer[:cut], offer[cut:] + GOOD) for event in splitter.feed(piece)]
             assert wire(events) == offer
-            assert isinstance(events[0], Head)
+            assert isinstance(events[0], RequestHead)
             assert events[0].offers_upgrade
-            assert splitter.awaits_answer
+            assert splitter.awaits_response
             assert splitter.unread_bytes == len(GOOD)
-            assert not splitter.in_head
+            assert not splitter.is_in_head
             assert splitter.feed(GOOD) == []
             assert wire(splitter.decline_upgrade()) == GOOD + GOOD
-            assert not splitter.awaits_answer
+            assert not splitter.awaits_response
 
 
 def test_an_offer_with_a_body_is_read_to_its_end() -> None:
@@ -730,4 +730,4 @@ def test_what_is_no_offer_holds_nothing_up() -> None:
     for request in (old, silent):
         splitter = RequestSplitter(accepts_upgrades=True)
         assert wire(splitter.feed(request + GOOD)) == request + GOOD
-        assert not splitter.awaits_answer
+        assert not splitter.awaits_response

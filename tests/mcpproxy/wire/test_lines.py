@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mcpproxy.wire.lines import MAX_PENDING_BYTES, LineSplitter, Piece
+from mcpproxy.wire.lines import MAX_PENDING_BYTES, LinePiece, LineSplitter
 
 SMALL = 8
 """A line of up to this many bytes is not giant here."""
@@ -27,25 +27,25 @@ def cut(data: bytes, at: Iterable[int]) -> list[bytes]:
     return [data[start:stop] for start, stop in pairwise(places)]
 
 
-def fed(chunks: Iterable[bytes], size: int = SMALL) -> list[Piece]:
+def fed(chunks: Iterable[bytes], size: int = SMALL) -> list[LinePiece]:
     """Returns all pieces of a stream, split as in the recorder: each chunk by the fast way where it applies."""
     lines = LineSplitter(size)
-    pieces: list[Piece] = []
+    pieces: list[LinePiece] = []
     for chunk in chunks:
         plain = lines.feed_complete(chunk)
-        pieces += lines.feed(chunk) if plain is None else [Piece(line, b"\n") for line in plain]
+        pieces += lines.feed(chunk) if plain is None else [LinePiece(line, b"\n") for line in plain]
     return [*pieces, *lines.finish()]
 
 
-def joined(pieces: Iterable[Piece]) -> list[Line]:
+def joined(pieces: Iterable[LinePiece]) -> list[Line]:
     """Returns the lines that the pieces make up, after checking the numbers of their parts."""
     found: list[Line] = []
     parts: list[bytes] = []
     for piece in pieces:
         parts.append(piece.raw)
-        assert piece.part == (len(parts) if len(parts) > 1 or not piece.last or piece.part else 0)
-        assert piece.last or not piece.delim
-        if piece.last:
+        assert piece.part_number == (len(parts) if len(parts) > 1 or not piece.is_last or piece.part_number else 0)
+        assert piece.is_last or not piece.delim
+        if piece.is_last:
             found.append((b"".join(parts), piece.delim))
             parts = []
     assert not parts
@@ -99,39 +99,39 @@ def test_what_waits_is_never_more_than_the_maximum(data: bytes, at: list[int]) -
         taken += len(chunk)
         given_out += sum(len(piece.raw + piece.delim) for piece in lines.feed(chunk))
         assert taken - given_out <= SMALL
-        assert lines.pending or taken == given_out
+        assert lines.is_pending or taken == given_out
     rest = lines.finish()
     assert taken == given_out + sum(len(piece.raw + piece.delim) for piece in rest)
-    assert not lines.pending
+    assert not lines.is_pending
 
 
 @pytest.mark.parametrize("separator", ["\r", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029"])
 def test_nothing_but_a_newline_ends_a_line(separator: str) -> None:
     line = f'{{"a":"x{separator}y"}}'.encode()
-    assert fed([line + b"\n"], MAX_PENDING_BYTES) == [Piece(line, b"\n")]
+    assert fed([line + b"\n"], MAX_PENDING_BYTES) == [LinePiece(line, b"\n")]
 
 
 def test_a_giant_line_comes_out_while_it_comes_in() -> None:
     lines = LineSplitter()
     chunk = "€".encode() * 21845
     pieces = [piece for _ in range(64) for piece in lines.feed(chunk)]
-    assert [(piece.part, piece.last) for piece in pieces] == [(1, False), (2, False), (3, False)]
+    assert [(piece.part_number, piece.is_last) for piece in pieces] == [(1, False), (2, False), (3, False)]
     assert all(len(piece.raw) <= MAX_PENDING_BYTES for piece in pieces)
     assert len(pieces[0].raw) > MAX_PENDING_BYTES - 4
     (last,) = lines.feed(b"\n")
-    assert (last.part, last.last, last.delim) == (4, True, b"\n")
+    assert (last.part_number, last.is_last, last.delim) == (4, True, b"\n")
 
 
 def test_a_line_of_exactly_the_maximum_is_whole_and_one_byte_more_is_not() -> None:
-    assert fed([b"x" * SMALL + b"\n"]) == [Piece(b"x" * SMALL, b"\n")]
-    assert [piece.part for piece in fed([b"x" * (SMALL + 1) + b"\n"])] == [1, 2]
+    assert fed([b"x" * SMALL + b"\n"]) == [LinePiece(b"x" * SMALL, b"\n")]
+    assert [piece.part_number for piece in fed([b"x" * (SMALL + 1) + b"\n"])] == [1, 2]
 
 
 def test_the_plain_way_takes_nothing_when_it_does_not_serve() -> None:
     lines = LineSplitter(SMALL)
     assert lines.feed_complete(b"a\r\nb") is None
     assert lines.feed_complete(b"x" * (SMALL + 1)) is None
-    assert lines.feed(b"y\n") == [Piece(b"y", b"\n")]
+    assert lines.feed(b"y\n") == [LinePiece(b"y", b"\n")]
     assert lines.feed(b"half\r") == []
     assert lines.feed_complete(b"\nz\n") is None
-    assert lines.feed(b"\nz\n") == [Piece(b"half", b"\r\n"), Piece(b"z", b"\n")]
+    assert lines.feed(b"\nz\n") == [LinePiece(b"half", b"\r\n"), LinePiece(b"z", b"\n")]

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from mcpproxy.wire.framing import MAX_TRAILER_BYTES, Fields
 from mcpproxy.wire.response import (
-    MAX_AWAITED,
+    MAX_AWAITED_RESPONSES,
     MAX_RESPONSE_HEAD_BYTES,
     Event,
-    Lost,
+    ParsingLost,
     ResponseAborted,
     ResponseBody,
     ResponseEnd,
@@ -53,9 +53,9 @@ def heard(asked: Iterable[bytes], chunks: Iterable[bytes]) -> list[Event]:
     """Returns all events of a stream and of its end, with the pieces of a body joined."""
     tap = ResponseTap()
     for method in asked:
-        tap.expect(method)
+        tap.expect_response(method)
     found: list[Event] = []
-    for event in [*(event for chunk in chunks for event in tap.feed(chunk)), *tap.close()]:
+    for event in [*(event for chunk in chunks for event in tap.feed(chunk)), *tap.finish()]:
         if isinstance(event, ResponseBody):
             assert event.payload
             if found and isinstance(found[-1], ResponseBody):
@@ -63,8 +63,8 @@ def heard(asked: Iterable[bytes], chunks: Iterable[bytes]) -> list[Event]:
                 continue
         found.append(event)
     assert tap.feed(OK) == []
-    assert tap.close() == []
-    assert not tap.under_way
+    assert tap.finish() == []
+    assert not tap.is_in_response
     return found
 
 
@@ -139,7 +139,7 @@ def answers(draw: st.DrawFn, *, last: bool = False) -> Answer:
             wire = b"".join(b"%x;x\r\n%b\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n" + lines + b"\r\n"
             body = [*content(payload), ResponseEnd(trailers)]
         case "close":
-            body = [*content(payload), ResponseEnd(by_close=True)]
+            body = [*content(payload), ResponseEnd(is_by_close=True)]
         case _:
             statuses = st.sampled_from([204, 304])
             framing = draw(st.sampled_from([None, (b"Content-Length", b"7"), (b"Transfer-Encoding", b"chunked")]))
@@ -177,7 +177,7 @@ def test_a_response_cut_short_is_never_called_complete(sent: list[Answer], stop:
     events = heard([answer.method for answer in sent], [b"".join(answer.raw for answer in sent)[:stop]])
     ends = [event for event in events if isinstance(event, ResponseEnd)]
     assert len(ends) == len([length for length in lengths if length <= stop])
-    assert not any(end.by_close for end in ends)
+    assert not any(end.is_by_close for end in ends)
 
 
 def test_headers_are_reported_as_sent() -> None:
@@ -213,30 +213,30 @@ def test_what_has_no_content_ends_at_its_head_whatever_the_head_says(method: byt
 
 def test_interim_heads_come_before_the_final_one_and_answer_nothing() -> None:
     events = events_of(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + OK)
-    assert [event.informational for event in events if isinstance(event, ResponseHead)] == [True, True, False]
+    assert [event.is_informational for event in events if isinstance(event, ResponseHead)] == [True, True, False]
     assert events[2:] == OK_EVENTS
 
 
 def test_only_the_end_of_the_connection_ends_content_without_length() -> None:
     tap = ResponseTap()
-    tap.expect(b"GET")
+    tap.expect_response(b"GET")
     (head,) = tap.feed(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")
     assert isinstance(head, ResponseHead)
     assert tap.feed(b"data: 1\r\n\r\n" + OK) == [ResponseBody(b"data: 1\r\n\r\n" + OK)]
-    assert tap.under_way
-    assert tap.close() == [ResponseEnd(by_close=True)]
+    assert tap.is_in_response
+    assert tap.finish() == [ResponseEnd(is_by_close=True)]
 
 
 def test_a_coding_that_does_not_end_in_chunked_goes_on_until_the_end() -> None:
     head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked, gzip\r\n\r\n"
-    assert events_of(head + b"0\r\n\r\n")[1:] == [ResponseBody(b"0\r\n\r\n"), ResponseEnd(by_close=True)]
+    assert events_of(head + b"0\r\n\r\n")[1:] == [ResponseBody(b"0\r\n\r\n"), ResponseEnd(is_by_close=True)]
 
 
 def test_a_response_may_come_before_its_request_is_asked_in_full_but_not_before_it_is_known() -> None:
     tap = ResponseTap()
-    tap.expect(b"POST")
+    tap.expect_response(b"POST")
     assert tap.feed(OK) == OK_EVENTS
-    assert tap.close() == []
+    assert tap.finish() == []
 
 
 # --- what ends early ---
@@ -293,7 +293,7 @@ LOST = {
 @pytest.mark.parametrize("data", LOST.values(), ids=LOST)
 def test_a_head_that_cannot_be_read_loses_the_tap(data: bytes) -> None:
     (lost,) = events_of(data)
-    assert isinstance(lost, Lost)
+    assert isinstance(lost, ParsingLost)
 
 
 @pytest.mark.parametrize(
@@ -304,18 +304,18 @@ def test_a_bad_chunk_loses_the_tap_with_what_was_good_before_it_told(rest: bytes
     head, body, lost = events_of(CHUNKED + b"1\r\na\r\n2\r\nbc\r\n" + rest)
     assert isinstance(head, ResponseHead)
     assert body.payload.startswith(b"abc")  # type: ignore[union-attr]
-    assert isinstance(lost, Lost)
+    assert isinstance(lost, ParsingLost)
 
 
 @pytest.mark.parametrize("fields", [b"", b"Upgrade: websocket\r\nConnection: Upgrade\r\n"])
 def test_a_switch_of_protocols_is_told_and_ends_the_watch(fields: bytes) -> None:
     head, lost = events_of(b"HTTP/1.1 101 Switching Protocols\r\n" + fields + b"\r\n\x81\x05hello")
     assert isinstance(head, ResponseHead)
-    assert (head.status, lost) == (101, Lost("the upstream switched protocols"))
+    assert (head.status, lost) == (101, ParsingLost("the upstream switched protocols"))
 
 
 def test_a_response_that_nobody_asked_for_loses_the_tap() -> None:
-    lost = Lost("the upstream sent what no request asked for")
+    lost = ParsingLost("the upstream sent what no request asked for")
     assert heard([], [OK]) == heard([], bytewise(OK)) == [lost]
     assert heard([b"GET"], [OK + OK]) == [*OK_EVENTS, lost]
     assert heard([b"HEAD"], [OK])[1:] == [ResponseEnd(), lost]
@@ -332,29 +332,31 @@ def test_a_head_has_at_most_its_maximum() -> None:
             cut(data, range(0, len(data), 1000)),
             cut(data, [MAX_RESPONSE_HEAD_BYTES - 1, MAX_RESPONSE_HEAD_BYTES, MAX_RESPONSE_HEAD_BYTES + 1]),
         ):
-            assert heard([b"GET"], chunks) == [Lost(f"a response head is longer than {MAX_RESPONSE_HEAD_BYTES} bytes")]
+            assert heard([b"GET"], chunks) == [
+                ParsingLost(f"a response head is longer than {MAX_RESPONSE_HEAD_BYTES} bytes")
+            ]
 
 
 @pytest.mark.parametrize("start", [b"HTTP/1.1 200 OK\r\nA: ", CHUNKED, CHUNKED + b"1\r\na", CHUNKED + b"0\r\n"])
 def test_what_waits_without_end_loses_the_tap(start: bytes) -> None:
     tap = ResponseTap()
-    tap.expect(b"GET")
+    tap.expect_response(b"GET")
     tap.feed(start)
     for _ in range(0, MAX_RESPONSE_HEAD_BYTES + 2048, 1024):
         if events := tap.feed(b"1" * 1024):
-            assert [type(event) for event in events] == [Lost]
+            assert [type(event) for event in events] == [ParsingLost]
             return
     pytest.fail("it still waits")
 
 
 def test_requests_that_wait_without_end_lose_the_tap() -> None:
     tap = ResponseTap()
-    for _ in range(MAX_AWAITED):
-        tap.expect(b"GET")
+    for _ in range(MAX_AWAITED_RESPONSES):
+        tap.expect_response(b"GET")
     assert tap.feed(OK) == OK_EVENTS
-    tap.expect(b"GET")
-    tap.expect(b"GET")
-    assert [type(event) for event in tap.feed(OK)] == [Lost]
+    tap.expect_response(b"GET")
+    tap.expect_response(b"GET")
+    assert [type(event) for event in tap.feed(OK)] == [ParsingLost]
 
 
 NASTY = [b"\r", b"\n", b"\r\n", b" ", b"\0", b":", b"0", b"HTTP/1.1", b"Content-Length: 5\r\n", b"\r\n\r\n", b"1;", OK]
@@ -378,4 +380,4 @@ def test_damage_is_taken_alike_in_any_cutting_and_nothing_escapes(
 ) -> None:
     events = heard(asked, [data] if data else [])
     assert heard(asked, cut(data, at)) == heard(asked, bytewise(data)) == events
-    assert not [event for event in events[:-1] if isinstance(event, Lost | ResponseAborted)]
+    assert not [event for event in events[:-1] if isinstance(event, ParsingLost | ResponseAborted)]

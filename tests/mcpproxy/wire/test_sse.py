@@ -43,17 +43,17 @@ def joined(events: Iterable[Event]) -> list[Event]:
     found: list[Event] = []
     parts: list[bytes] = []
     for event in events:
-        if event.part:
+        if event.part_number:
             assert event.data
             parts.append(event.data)
-            assert event.part == len(parts)
+            assert event.part_number == len(parts)
         else:
             assert not parts
-        if not event.last:
-            assert event == Event(event.data, last=False, part=len(parts))
+        if not event.is_last:
+            assert event == Event(event.data, is_last=False, part_number=len(parts))
         elif parts:
             assert len(parts) > 1
-            found.append(event._replace(data=b"".join(parts), part=0))
+            found.append(event._replace(data=b"".join(parts), part_number=0))
             parts = []
         else:
             found.append(event)
@@ -209,7 +209,7 @@ CASES: dict[str, tuple[bytes, list[Event]]] = {
     "bom before a comment": (BOM + b": hi\ndata: a\n\n", [Event(b"a", comments=1)]),
     "bom before a blank line": (BOM + b"\ndata: a\n\n", [Event(b"a")]),
     "bom alone": (BOM, []),
-    "half a bom": (BOM[:2], [Event(whole=False)]),
+    "half a bom": (BOM[:2], [Event(is_whole=False)]),
     "half a bom and data": (BOM[:2] + b"data: a\n\n", []),
     # Data.
     "no space": (b"data:a\n\n", [Event(b"a")]),
@@ -273,17 +273,17 @@ CASES: dict[str, tuple[bytes, list[Event]]] = {
     "comment within an event": (b"data: a\n:\ndata: b\n\ndata: c\n\n", [Event(b"a\nb", comments=1), Event(b"c")]),
     # The end of the stream.
     "nothing": (b"", []),
-    "no blank line": (b"data: a\n", [Event(b"a", whole=False)]),
-    "no line end": (b"data: a", [Event(b"a", whole=False)]),
-    "ends after the name": (b"data: a\ndata", [Event(b"a", whole=False)]),
-    "ends after the colon": (b"data: a\ndata:", [Event(b"a\n", whole=False)]),
-    "ends after the space": (b"data: ", [Event(b"", whole=False)]),
-    "ends in the name": (b"da", [Event(whole=False)]),
+    "no blank line": (b"data: a\n", [Event(b"a", is_whole=False)]),
+    "no line end": (b"data: a", [Event(b"a", is_whole=False)]),
+    "ends after the name": (b"data: a\ndata", [Event(b"a", is_whole=False)]),
+    "ends after the colon": (b"data: a\ndata:", [Event(b"a\n", is_whole=False)]),
+    "ends after the space": (b"data: ", [Event(b"", is_whole=False)]),
+    "ends in the name": (b"da", [Event(is_whole=False)]),
     "ends in a comment": (b"data: a\n\n: pin", [Event(b"a")]),
-    "ends in a comment within an event": (b"data: a\n: pin", [Event(b"a", whole=False)]),
-    "an id that no blank line put in force": (b"id: 1\ndata: a\n", [Event(b"a", has_id=True, whole=False)]),
-    "half an id is none": (b"data: a\nid: 1", [Event(b"a", whole=False)]),
-    "half a retry is none": (b"retry: 30", [Event(whole=False)]),
+    "ends in a comment within an event": (b"data: a\n: pin", [Event(b"a", is_whole=False)]),
+    "an id that no blank line put in force": (b"id: 1\ndata: a\n", [Event(b"a", has_id=True, is_whole=False)]),
+    "half an id is none": (b"data: a\nid: 1", [Event(b"a", is_whole=False)]),
+    "half a retry is none": (b"retry: 30", [Event(is_whole=False)]),
     "ends within cr lf": (b"data: a\r\n\r", [Event(b"a")]),
 }
 
@@ -322,7 +322,7 @@ def test_comments_that_no_event_followed_are_counted() -> None:
 def test_an_end_is_told_once() -> None:
     splitter = EventSplitter()
     splitter.feed(b"data: a")
-    assert splitter.finish() == [Event(b"a", whole=False)]
+    assert splitter.finish() == [Event(b"a", is_whole=False)]
     assert splitter.finish() == []
 
 
@@ -334,24 +334,24 @@ def test_a_giant_event_comes_out_while_it_comes_in() -> None:
     chunk = "€".encode() * 21845
     events = splitter.feed(b"id: 9\nevent: big\ndata: ")
     events += [event for _ in range(64) for event in splitter.feed(chunk)]
-    assert [(event.part, event.last) for event in events] == [(1, False), (2, False), (3, False)]
+    assert [(event.part_number, event.is_last) for event in events] == [(1, False), (2, False), (3, False)]
     assert all(MIB - 4 < len(event.data or b"") <= MIB for event in events)
     (last,) = splitter.feed(b"\r\r")
-    assert last == Event(last.data, b"big", b"9", has_id=True, part=4)
+    assert last == Event(last.data, b"big", b"9", has_id=True, part_number=4)
     assert b"".join(event.data or b"" for event in [*events, last]) == chunk * 64
 
 
 def test_an_event_of_many_small_lines_is_giant_as_well() -> None:
     splitter = EventSplitter()
     events = splitter.feed(b"data: 0123456789\n" * 200_000)
-    assert [event.part for event in events] == [1, 2]
-    assert joined([*events, *splitter.finish()]) == [Event(b"\n".join([b"0123456789"] * 200_000), whole=False)]
+    assert [event.part_number for event in events] == [1, 2]
+    assert joined([*events, *splitter.finish()]) == [Event(b"\n".join([b"0123456789"] * 200_000), is_whole=False)]
 
 
 def test_data_of_exactly_the_maximum_is_whole_and_one_byte_more_is_not() -> None:
     assert fed([b"data:" + b"x" * SMALL + b"\n\n"], EventSplitter(SMALL, SHORT)) == [Event(b"x" * SMALL)]
     longer = fed([b"data:" + b"x" * (SMALL + 1) + b"\n\n"], EventSplitter(SMALL, SHORT))
-    assert longer == [Event(b"x" * SMALL, last=False, part=1), Event(b"x", part=2)]
+    assert longer == [Event(b"x" * SMALL, is_last=False, part_number=1), Event(b"x", part_number=2)]
 
 
 @pytest.mark.parametrize("name", [b"event", b"id"])
@@ -364,7 +364,7 @@ def test_of_a_long_value_the_beginning_is_kept_and_the_event_says_so(name: bytes
         first, second = fed(chunks)
         kept = first.event or first.id
         assert kept == line[len(name) + 2 : MAX_FIELD_BYTES]
-        assert (first.data, first.cut, second.data, second.cut) == (b"a", True, b"b", False)
+        assert (first.data, first.is_cut, second.data, second.is_cut) == (b"a", True, b"b", False)
 
 
 def test_a_nul_far_behind_still_voids_an_id() -> None:
@@ -441,7 +441,7 @@ def test_twice_as_many_data_lines_take_about_twice_the_time() -> None:
         parts = [event for _ in range(size // len(chunk)) for event in splitter.feed(chunk)]
         parts += splitter.feed(b"\n")
         took = time.process_time() - began
-        assert parts[-1].part == len(parts)
+        assert parts[-1].part_number == len(parts)
         return took
 
     assert seconds(10 * MIB) < 5 * max(seconds(5 * MIB), 0.01)

@@ -91,7 +91,7 @@ def test_what_has_no_answer_says_its_outcome_and_by_what_it_was_cancelled() -> N
 def test_a_call_cancelled_by_closing_its_exchange_says_so_once_and_after_how_long() -> None:
     http = HttpExchanges().on_record({"exchange": 1, "stage": "end", "ended_by": "client"})
     assert http is not None
-    http.over = RecordRef(9, 2 * S)
+    http.end_ref = RecordRef(9, 2 * S)
     call = a_call(cancelled_s=2, http=http)
     assert [*outcome_facts(call)] == [
         Fact("outcome", "cancelled after 1.0 s"),

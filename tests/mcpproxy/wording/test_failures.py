@@ -6,7 +6,7 @@ import pytest
 
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.http_exchanges import HttpExchanges
-from mcpproxy.wording.failures import failure
+from mcpproxy.wording.failures import failure_text
 
 
 def ended(**members: Any) -> HttpExchange:
@@ -37,6 +37,6 @@ def response(status: int, **fields: str) -> dict[str, Any]:
     ],
 )
 def test_a_failure_says_how_and_why(http: HttpExchange | None, lasted_ns: int | None, text: str) -> None:
-    told = failure(http, lasted_ns)
+    told = failure_text(http, lasted_ns)
     assert told.startswith(text)
     assert "\x1b" not in told

@@ -1,6 +1,6 @@
 """The gist of a payload, in a few words."""
 
-from mcpproxy.wording.gists import asked_and_answered
+from mcpproxy.wording.gists import call_gist
 
 
 def test_a_question_comes_with_its_answer() -> None:
@@ -10,4 +10,4 @@ def test_a_question_comes_with_its_answer() -> None:
         ("7", "", "7"),
         ("", "", ""),
     ):
-        assert asked_and_answered(asked, answered) == shown
+        assert call_gist(asked, answered) == shown

@@ -13,7 +13,7 @@ from captures.frame import Frame
 from captures.verdict import Direction
 from mcpproxy.wording import lines
 from mcpproxy.wording.lines import Line, line
-from mcpproxy.wording.meaning import UNKNOWN, Meaning
+from mcpproxy.wording.meaning import UNKNOWN_MEANING, Meaning
 from mcpproxy.wording.statuses import Status
 
 MS = 1_000_000
@@ -28,7 +28,7 @@ def packed(body: dict[str, Any]) -> bytes:
     return orjson.dumps({"jsonrpc": "2.0", **body})
 
 
-def said(body: dict[str, Any], way: Direction = "c2s", meaning: Meaning = UNKNOWN) -> Line:
+def said(body: dict[str, Any], way: Direction = "c2s", meaning: Meaning = UNKNOWN_MEANING) -> Line:
     (message,) = messages(frame(packed(body), way))
     return line(message, meaning)
 
@@ -54,7 +54,7 @@ def of_response(call: Call, **meaning: Any) -> Line:
 
 def test_a_request_says_its_method_id_name_and_arguments() -> None:
     it = said(CALL)
-    assert (it.kind, it.way.text, it.subject.text, it.id, it.name, it.gist.text) == (
+    assert (it.kind, it.direction.text, it.subject.text, it.id, it.name, it.gist.text) == (
         *("request", "→", "tools/call", "#7", "add"),
         '{"a":1}',
     )
@@ -64,7 +64,7 @@ def test_a_request_says_its_method_id_name_and_arguments() -> None:
 
 def test_a_response_says_what_was_asked_and_what_came() -> None:
     it = of_response(answered({"id": 7, "result": {"content": [{"type": "text", "text": "It is\n3"}]}}))
-    assert (it.kind, it.way.text, it.subject.text, it.id, it.name) == ("response", "←", "tools/call", "#7", "add")
+    assert (it.kind, it.direction.text, it.subject.text, it.id, it.name) == ("response", "←", "tools/call", "#7", "add")
     assert it.status == Status("ok", "It is 3")
     assert it.subject.role == it.role == "dim"
 
@@ -86,7 +86,7 @@ def test_a_response_without_a_call_says_why(state: IdState | None, word: str) ->
 
 def test_a_converted_id_is_marked_as_a_broken_rule() -> None:
     it = of_response(answered({"id": "7", "result": {}}), is_converted=True)
-    assert (it.way.text, it.way.role, it.problem, it.id) == ("←!", "bad", "id/type-changed", "#7")
+    assert (it.direction.text, it.direction.role, it.problem, it.id) == ("←!", "bad", "id/type-changed", "#7")
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a_converted_id_is_marked_as_a_broken_rule() -> None:
             "#7 cancelled after 300 ms: tools/call add: no longer needed",
         ),
         (Meaning(id_state=IdState.ANSWERED), "#7, answered before: no longer needed"),
-        (UNKNOWN, "#7, no request seen: no longer needed"),
+        (UNKNOWN_MEANING, "#7, no request seen: no longer needed"),
     ],
 )
 def test_a_cancellation_says_what_it_cancels(meaning: Meaning, text: str) -> None:
@@ -118,8 +118,8 @@ def test_what_is_repeated_after_a_redirect_says_nothing_else() -> None:
 
 def test_a_frame_that_is_no_message_is_quoted_and_breaks_a_rule() -> None:
     (message,) = messages(frame(b"Loaded\x1b[31m 3 plugins", "s2c"))
-    it = line(message, UNKNOWN)
-    assert (it.kind, it.way.text, it.subject.text, it.problem) == (
+    it = line(message, UNKNOWN_MEANING)
+    assert (it.kind, it.direction.text, it.subject.text, it.problem) == (
         *("invalid", "←✗", "not a message"),
         "framing/stdout-not-json",
     )
@@ -129,26 +129,32 @@ def test_a_frame_that_is_no_message_is_quoted_and_breaks_a_rule() -> None:
 def test_a_body_where_no_message_is_due_breaks_none() -> None:
     (message,) = messages(frame(b"<html>", "s2c"))
     it = line(message, Meaning(is_stray_body=True))
-    assert (it.kind, it.way.text, it.subject.text, it.gist.text, it.problem) == ("aside", "←", "body", "<html>", "")
+    assert (it.kind, it.direction.text, it.subject.text, it.gist.text, it.problem) == (
+        "aside",
+        "←",
+        "body",
+        "<html>",
+        "",
+    )
 
 
 def test_a_batch_says_how_many_and_its_messages_do_not_repeat_its_problem() -> None:
     raw = b"[" + packed(CALL) + b"," + packed({"method": "notifications/initialized"}) + b"]"
     whole = frame(raw)
-    it = lines.batch(whole, 2)
+    it = lines.line_of_batch(whole, 2)
     assert (it.kind, it.subject.text, it.problem) == ("batch", "batch of 2", whole.verdict.problem or "")
-    inside = [line(message, UNKNOWN) for message in messages(whole)]
+    inside = [line(message, UNKNOWN_MEANING) for message in messages(whole)]
     assert [(one.kind, one.problem) for one in inside] == [("request", ""), ("notification", "")]
 
 
 def test_a_message_that_spans_lines_says_what_is_wrong_with_its_first() -> None:
     first = frame(b'{"jsonrpc":"2.0","id":7,')
     whole = message_of(first, None, parse_exactly(packed(CALL)))
-    assert line(whole, UNKNOWN).problem == "framing/stdin-not-json"
+    assert line(whole, UNKNOWN_MEANING).problem == "framing/stdin-not-json"
 
 
 def test_a_request_is_told_once_more_with_what_became_of_it() -> None:
-    it = lines.ended(asked(), Status("unanswered", is_bad=True))
+    it = lines.line_of_ended_request(asked(), Status("unanswered", is_bad=True))
     assert (it.subject.role, it.status, it.gist.text) == ("dim", Status("unanswered", is_bad=True), '{"a":1}')
 
 
@@ -159,7 +165,7 @@ def test_a_message_of_which_a_log_has_only_a_part_says_so() -> None:
     assert isinstance(answering, Response)
     call = answered({"id": 7, "result": {"content": []}})
     call.response = answering
-    assert line(asking, UNKNOWN).gist.text == '[partial] {"a":1}'
+    assert line(asking, UNKNOWN_MEANING).gist.text == '[partial] {"a":1}'
     status = line(answering, Meaning(call)).status
     assert status is not None
     assert (status.verdict, status.text) == ("ok", "[partial]")

@@ -13,7 +13,7 @@ from analysis.conversation.record_ref import RecordRef
 from captures.envelope import judge
 from captures.frame import Frame
 from mcpproxy.wording.meaning import Meaning
-from mcpproxy.wording.statuses import Status, answer, fate, verdict, waiting
+from mcpproxy.wording.statuses import Status, answer_status, fate_status, outcome_status, waiting_status
 
 S = 1_000_000_000
 
@@ -35,7 +35,7 @@ def refused() -> HttpExchange:
 def left() -> HttpExchange:
     http = HttpExchanges().on_record({"exchange": 1, "stage": "end", "ended_by": "client"})
     assert http is not None
-    http.over = RecordRef(9, 2 * S)
+    http.end_ref = RecordRef(9, 2 * S)
     return http
 
 
@@ -84,7 +84,7 @@ LEFT: dict[str, Any] = {"exchange_end": RecordRef(9, 2 * S), "client_closed": Tr
     ],
 )
 def test_a_call_without_an_answer_says_what_became_of_it(what: dict[str, Any], text: str, is_bad: bool) -> None:
-    status = fate(call(**what))
+    status = fate_status(call(**what))
     assert status.word + status.text == text
     assert status.is_bad == is_bad
 
@@ -98,16 +98,16 @@ def test_a_late_error_says_so_in_twelve_cells() -> None:
 
 
 def test_every_outcome_has_a_word() -> None:
-    words = [verdict(outcome).word for outcome in Outcome]
+    words = [outcome_status(outcome).word for outcome in Outcome]
     assert all(words)
     assert len({*words}) == len(words)
-    assert verdict(Outcome.CANCELLED, is_abandoned=True) == Status("abandoned", is_bad=True)
-    assert verdict(Outcome.RESULT, is_abandoned=True) == verdict(Outcome.RESULT) == Status("ok")
+    assert outcome_status(Outcome.CANCELLED, is_abandoned=True) == Status("abandoned", is_bad=True)
+    assert outcome_status(Outcome.RESULT, is_abandoned=True) == outcome_status(Outcome.RESULT) == Status("ok")
 
 
 def test_what_waits_says_for_how_long_if_that_is_known() -> None:
-    assert waiting().word + waiting().text == "waiting"
-    assert waiting(3 * S).text == " for 3.0 s"
+    assert waiting_status().word + waiting_status().text == "waiting"
+    assert waiting_status(3 * S).text == " for 3.0 s"
 
 
 @pytest.mark.parametrize(
@@ -119,5 +119,5 @@ def test_an_error_that_acknowledges_a_cancellation_is_no_error(code: int, word: 
     assert isinstance(response, Response)
     cancelled = call(cancellation=RecordRef(9, 2 * S))
     cancelled.answer(response)
-    status = answer(response, Meaning(cancelled))
+    status = answer_status(response, Meaning(cancelled))
     assert (status.word, status.text, status.is_bad) == (word, "Request cancelled", is_bad)

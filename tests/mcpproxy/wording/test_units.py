@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpproxy.wording.units import brief, duration, ms_figure, ms_text, nanoseconds, short_count
+from mcpproxy.wording.units import brief_duration, duration, ms_figure, ms_text, nanoseconds, short_count
 
 S = 1_000_000_000
 DURATIONS = {
@@ -43,8 +43,8 @@ def test_counts_take_four_characters() -> None:
 
 
 def test_durations_are_rounded_once_and_halves_up() -> None:
-    assert {ns: (duration(ns), brief(ns)) for ns in DURATIONS} == DURATIONS
-    assert brief(None) == "–"
+    assert {ns: (duration(ns), brief_duration(ns)) for ns in DURATIONS} == DURATIONS
+    assert brief_duration(None) == "–"
 
 
 def test_a_column_of_milliseconds_keeps_its_unit() -> None:
@@ -57,7 +57,7 @@ def test_a_column_of_milliseconds_keeps_its_unit() -> None:
 def test_durations_have_three_digits_and_fit_their_cells(ns: int) -> None:
     text = duration(ns)
     assert len(text) <= len("23 h 59 min")
-    assert len(brief(ns)) <= 6
+    assert len(brief_duration(ns)) <= 6
     if ns < 59_950_000_000:
         figure, unit = text.split(" ")
         assert len(figure.replace(".", "").lstrip("0")) <= 3

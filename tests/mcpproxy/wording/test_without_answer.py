@@ -1,17 +1,17 @@
 """What is said about requests without a response."""
 
-from analysis.store.stats import Abandoned, Unanswered
+from analysis.store.stats import AbandonedRequests, UnansweredRequests
 from mcpproxy.wording.without_answer import (
     abandoned_kind,
-    doubts,
+    doubt_texts,
     first_abandoned,
     late_count_text,
     late_text,
     unanswered_kind,
 )
 
-LONGEST = Abandoned("ping", 2, 1, 35_000.0, 8, "tired\x1b", 1_500.0, 1, "/a.mcpcap", None, None)
-OPEN = Unanswered("tools/call dig", 5, [4, 5, 6, 7, 9], 1, 0, 0, 1, "/a.mcpcap", 12_000.0, 40, "4")
+LONGEST = AbandonedRequests("ping", 2, 1, 35_000.0, 8, "tired\x1b", 1_500.0, 1, "/a.mcpcap", None, None)
+OPEN = UnansweredRequests("tools/call dig", 5, [4, 5, 6, 7, 9], 1, 0, 0, 1, "/a.mcpcap", 12_000.0, 40, "4")
 
 
 def test_abandoned_requests_name_the_one_that_waited_longest() -> None:
@@ -30,7 +30,7 @@ def test_unanswered_requests_name_their_first_frames() -> None:
     assert unanswered_kind(OPEN._replace(captures=3)) == "tools/call dig 5 in 3 captures"
     alone = OPEN._replace(times=1, requests=[4], live=0, probable_answer=None)
     assert unanswered_kind(alone, "a") == "tools/call dig (frame 4 of a)"
-    assert list(doubts(1, 0, 2)) == [
+    assert list(doubt_texts(1, 0, 2)) == [
         "1 may still be answered",
         "responses to 2 may be in frames that could not be parsed",
     ]

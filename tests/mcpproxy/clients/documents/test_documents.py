@@ -13,11 +13,11 @@ from mcpproxy.clients.documents.document import Document, Format
 from mcpproxy.clients.documents.edits import (
     AddMember,
     ConfigError,
-    DropHead,
+    DropFirstItems,
     Edit,
-    Moved,
+    MovedValue,
     Path,
-    Prepend,
+    PrependItems,
     RemoveMember,
     SetValue,
 )
@@ -29,18 +29,18 @@ OURS = ("run", "--name", "x y", "--")
 def wrap(entry: Path, args: bool) -> list[Edit]:
     """Puts mcpproxy's words in front of a command and its arguments."""
     command = (*entry, "command")
-    words = (*OURS, Moved(command))
+    words = (*OURS, MovedValue(command))
     return [
         SetValue(command, "/opt/mcpproxy"),
-        Prepend((*entry, "args"), words) if args else AddMember(command, "args", words),
+        PrependItems((*entry, "args"), words) if args else AddMember(command, "args", words),
     ]
 
 
 def unwrap(entry: Path, args: bool) -> list[Edit]:
     """Removes mcpproxy's words again."""
     command, words = (*entry, "command"), (*entry, "args")
-    back = SetValue(command, Moved((*words, len(OURS))))
-    return [back, DropHead(words, len(OURS) + 1) if args else RemoveMember(words)]
+    back = SetValue(command, MovedValue((*words, len(OURS))))
+    return [back, DropFirstItems(words, len(OURS) + 1) if args else RemoveMember(words)]
 
 
 CASES: dict[str, tuple[Format, Path, bool, str]] = {
@@ -128,7 +128,7 @@ def test_edits_change_their_own_bytes_only_and_can_be_taken_back(name: str) -> N
     form, entry, args, text = CASES[name]
     before = text.encode()
     plain = Document(before, form)
-    after = plain.edited(wrap(entry, args))
+    after = plain.edited_bytes(wrap(entry, args))
     document = Document(after, form)
     there: Any = document.data
     was: Any = plain.data
@@ -140,12 +140,12 @@ def test_edits_change_their_own_bytes_only_and_can_be_taken_back(name: str) -> N
         key: value for key, value in was.items() if key not in ("command", "args")
     }
     assert after.count(b"\r") == before.count(b"\r") or b"\r\n" in before
-    assert document.edited(unwrap(entry, args)) == before
+    assert document.edited_bytes(unwrap(entry, args)) == before
 
 
 def test_a_layout_of_one_word_a_line_is_kept() -> None:
     text = '{"m": {"a": {"command": "npx",\n  "args": [\n    "-y"\n  ]}}}'
-    after = Document(text.encode(), "json").edited(wrap(("m", "a"), True)).decode()
+    after = Document(text.encode(), "json").edited_bytes(wrap(("m", "a"), True)).decode()
     assert after == (
         '{"m": {"a": {"command": "/opt/mcpproxy",\n  "args": [\n    "run",\n    "--name",\n    "x y",\n    "--",\n'
         '    "npx",\n    "-y"\n  ]}}}'
@@ -201,7 +201,7 @@ def test_what_is_no_text_is_refused_with_its_line() -> None:
 )
 def test_yaml_that_an_edit_would_change_elsewhere_is_refused(text: str) -> None:
     with pytest.raises(ConfigError):
-        Document(text.encode(), "yaml").edited(wrap(("m", "a"), True))
+        Document(text.encode(), "yaml").edited_bytes(wrap(("m", "a"), True))
 
 
 words = st.text(st.characters(codec="utf-8", exclude_characters="\x7f", exclude_categories=("Cs", "Cc")), max_size=12)
@@ -270,8 +270,8 @@ def test_any_file_is_edited_exactly_or_refused(form: Format, servers: Any, data:
     if document.data != config:
         return  # the library did not write what it was given
     try:
-        after = document.edited(wrap(entry, args))
-        back = Document(after, form).edited(unwrap(entry, args))
+        after = document.edited_bytes(wrap(entry, args))
+        back = Document(after, form).edited_bytes(unwrap(entry, args))
     except ConfigError:
         assert form in ("yaml", "toml"), "JSON can always be edited"
         return
@@ -299,11 +299,11 @@ def test_any_file_is_edited_exactly_or_refused(form: Format, servers: Any, data:
     ],
 )
 def test_a_list_that_its_client_has_laid_out_anew_leaves_no_blank_line(form: Format, before: str, after: str) -> None:
-    edited = Document(before.encode(), form).edited([DropHead(("a", "args"), 2)])
+    edited = Document(before.encode(), form).edited_bytes([DropFirstItems(("a", "args"), 2)])
     assert edited.decode() == after
 
 
 def test_a_block_of_yaml_ends_before_the_next_member() -> None:
     before = "a:\n  cmd: x\n  args:\n  - run\n  - cat\n  # theirs\n  type: stdio\n"
-    edited = Document(before.encode(), "yaml").edited([RemoveMember(("a", "args"))])
+    edited = Document(before.encode(), "yaml").edited_bytes([RemoveMember(("a", "args"))])
     assert edited.decode() == "a:\n  cmd: x\n  # theirs\n  type: stdio\n"

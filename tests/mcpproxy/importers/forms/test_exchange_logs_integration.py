@@ -195,7 +195,7 @@ def test_the_largest_heads_make_a_sound_capture(value: str, tmp_path: Path) -> N
 
 def test_a_record_that_no_reader_accepts_is_never_written() -> None:
     with pytest.raises(InvalidLine, match=r"record 0 has 8,\d{3},\d{3} bytes; the limit is 8,388,608"):
-        CaptureLines().header("har", "http", "x" * (MAX_LINE_BYTES - 100))
+        CaptureLines().header_line("har", "http", "x" * (MAX_LINE_BYTES - 100))
 
 
 @pytest.mark.parametrize("by", ["client", "server", "error", "proxy"])

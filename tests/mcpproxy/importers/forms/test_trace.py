@@ -437,7 +437,7 @@ def test_what_cannot_happen_over_http_is_refused(frames: list[object], expected:
 def test_blank_lines_count_and_mean_nothing() -> None:
     (found,) = cases([b"\n", b" \r\n", b'{"name":"x","transport":"stdio","frames":[]}\n'])
     assert isinstance(found, Case)
-    assert found.line == 3
+    assert found.line_number == 3
 
 
 _LETTERS = " :/\r\n{}\x00aé\u2028"
