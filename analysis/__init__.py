@@ -60,7 +60,7 @@ _NAMES_BY_MODULE = {
     "analysis.conversation.message": (
         "MISSING",
         "Id",
-        "Invalid",
+        "InvalidMessage",
         "Message",
         "Notification",
         "Request",
@@ -80,6 +80,9 @@ def __getattr__(name: str) -> Any:
     if name == "Seen":
         warn("analysis.Seen will go in the next version; it is analysis.MessageContext now", DeprecationWarning, 2)
         name = "MessageContext"
+    if name == "Invalid":
+        warn("analysis.Invalid will go in the next version; it is analysis.InvalidMessage now", DeprecationWarning, 2)
+        name = "InvalidMessage"
     for module, names in _NAMES_BY_MODULE.items():
         if name in names:
             return getattr(import_module(module), name)

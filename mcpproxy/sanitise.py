@@ -73,7 +73,7 @@ def escape(char: str) -> str:
 
 
 def _clipped(pieces: Sequence[str], limit: int | None) -> str:
-    """Joins all pieces, or as many whole ones as leave room for a `…`: an escape is never cut in two."""
+    """Join all pieces, or as many whole ones as leave room for a `…`: an escape is never cut in two."""
     full_text = "".join(pieces)
     if limit is None or len(full_text) <= limit:
         return full_text

@@ -2,7 +2,7 @@
 
 
 def encode_step(name: str, max_chars: int | None = None) -> str:
-    """Encodes a name as one step of a pointer.
+    """Encode a name as one step of a pointer.
 
     Args:
         name: any text; it may come from the traffic.

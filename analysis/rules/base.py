@@ -132,7 +132,7 @@ class Rule:
     """The source of the requirement: a page of the specification, or an RFC."""
 
     def __init__(self) -> None:
-        """Creates a rule; the checker that runs it replaces these attributes before it calls a hook."""
+        """Create a rule; the checker that runs it replaces these attributes before it calls a hook."""
         self.fold: Fold
         """The state of the capture so far: the requests of both sides, links, and used ids."""
         self.check_later: Callable[[int, DeferredCheck], None] = lambda _t_ns, _ask: None
@@ -282,7 +282,7 @@ class Rule:
         level: Level | None = None,
         session: Session | None = None,
     ) -> Finding:
-        """Creates a finding.
+        """Create a finding.
 
         Args:
             at: the message or record that shows it; for an exchange, its last message. A `RecordRef` stands for its

@@ -44,11 +44,11 @@ class ArrayRule(Rule):
     oddities = MessageOddity.SEVERAL
 
     def on_anomaly(self, context: MessageContext) -> Iterator[Finding]:
-        """Checks an array that begins with a message."""
+        """Check an array that begins with a message."""
         return self.check_array(context) if context.message.index == 0 and is_item(context.message) else iter(())
 
     def on_invalid(self, context: MessageContext) -> Iterator[Finding]:
-        """Checks an array that begins with something else, or is empty."""
+        """Check an array that begins with something else, or is empty."""
         is_start = context.message.index == 0 and is_item(context.message)
         return self.check_array(context) if is_start or reason(context.message) == "batch/empty" else iter(())
 
@@ -198,7 +198,7 @@ class RefusalRule(ArrayRule):
     text = ""
 
     def on_message(self, context: MessageContext) -> Iterable[Finding]:
-        """Forgets the array if a later message is hard to read as well: a refusal could be about either."""
+        """Forget the array if a later message is hard to read as well: a refusal could be about either."""
         last_arrays: dict[Side, int] = self.state_for(context.session, dict)
         if not is_item(context.message) and is_hard_to_read(context):
             last_arrays.pop(context.message.sender, None)
@@ -207,20 +207,20 @@ class RefusalRule(ArrayRule):
         return ()
 
     def remember_array(self, context: MessageContext) -> None:
-        """Remembers an array whose response is to be checked."""
+        """Remember an array whose response is to be checked."""
         last_arrays: dict[Side, int] = self.state_for(context.session, dict)
         last_arrays[context.message.sender] = context.message.seq
         self.set_watching(context.session, True)
 
     def report_refusal(self, context: MessageContext) -> Iterator[Finding]:
-        """Reports a refusal of the other side's array, if one is remembered."""
+        """Report a refusal of the other side's array, if one is remembered."""
         last_arrays: dict[Side, int] = self.state_for(context.session, dict)
         array_seq = last_arrays.pop(other_side(context.message.sender), None)
         if array_seq is not None:
             yield self.array_finding(context, array_seq)
 
     def forget_answered_array(self, context: MessageContext) -> None:
-        """Forgets an array once its receiver has answered an item of it, or a later request."""
+        """Forget an array once its receiver has answered an item of it, or a later request."""
         last_arrays: dict[Side, int] | None = context.session.memory.get(self.id)
         array_sender = other_side(context.message.sender)
         if (

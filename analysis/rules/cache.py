@@ -296,7 +296,7 @@ class _FreshResults:
         return self._last[1]
 
     def forget_results(self, methods: tuple[str, ...]) -> None:
-        """Forgets the results of some methods."""
+        """Forget the results of some methods."""
         if self._results and methods:
             for key in [key for key in self._results if key[0] in methods]:
                 del self._results[key]

@@ -533,14 +533,14 @@ def _is_modern(request: Request) -> bool:
 
 
 def _postpone(rule: Rule, context: MessageContext, finding: Finding) -> None:
-    """Keeps a finding that is valid only in the handshake era until the client shows its era."""
+    """Keep a finding that is valid only in the handshake era until the client shows its era."""
     postponed: list[Finding] = rule.state_for(context.session, list)
     if len(postponed) < _MAX_POSTPONED_FINDINGS:
         postponed.append(finding)
 
 
 def _take_postponed(rule: Rule, context: MessageContext) -> list[Finding]:
-    """Removes and returns the postponed findings if the client has shown that it uses the handshake era."""
+    """Remove and return the postponed findings if the client has shown that it uses the handshake era."""
     postponed: list[Finding] | None = context.session.memory.get(rule.id)
     if not postponed or context.message.sender != "client" or context.era != "handshake":
         return []

@@ -329,7 +329,7 @@ def _with_cache_files(
 def _create_in_parallel(
     tasks: list[cache_workers.Task], keep: set[Path], *, findings: bool, progress: Progress | None, memory: int
 ) -> dict[str, cache_workers.Result]:
-    """Creates missing files with several processes; returns the results by id, or none if one process is as quick."""
+    """Create missing files with several processes; returns the results by id, or none if one process is as quick."""
     count, total = cache_workers.process_count(tasks, memory), sum(task.size for task in tasks)
     if not count or not size_limit():
         return {}

@@ -35,7 +35,7 @@ _MAX_FACTS_BYTES: Final = 8 << 20
 
 
 def select_all(_rule: str) -> bool:
-    """Selects every rule."""
+    """Select every rule."""
     return True
 
 

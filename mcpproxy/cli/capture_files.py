@@ -78,7 +78,7 @@ class CaptureFiles:
             fail(f"cannot create {count_text(self._failure_count - MAX_REPORTED_FAILURES, 'more capture')}")
 
     def check_report(self) -> None:
-        """Raises the error that prevented captures from being listed on stdout, if any.
+        """Raise the error that prevented captures from being listed on stdout, if any.
 
         Raises:
             BrokenPipeError: the reader of stdout has closed it.
@@ -97,7 +97,7 @@ class CaptureFiles:
         return new_capture(path, sweeps=sweeps)
 
     def report(self, line: str) -> None:
-        """Writes a line to stdout; if that fails, the import goes on, and `check_report` raises the error."""
+        """Write a line to stdout; if that fails, the import goes on, and `check_report` raises the error."""
         if self._report_error is not None:
             return
         try:
@@ -107,7 +107,7 @@ class CaptureFiles:
             self._report_error = error
 
     def create(self, name: str, wall_ns: int | None) -> Output:
-        """Creates a capture. If that fails, reports it and returns an output that drops its lines.
+        """Create a capture. If that fails, report it and return an output that drops its lines.
 
         Args:
             name: the name of the conversation.
@@ -128,7 +128,7 @@ class CaptureFiles:
         return file
 
     def close(self, file: "_CaptureFile") -> None:
-        """Publishes a capture. If the output is a single file, that waits for the end of the import."""
+        """Publish a capture. If the output is a single file, that waits for the end of the import."""
         if self._is_file:
             self._unpublished_file = file
         else:
@@ -139,7 +139,7 @@ class CaptureFiles:
         return "mcpproxy tui" if self._output is None else f"mcpproxy show {sanitise(shlex.quote(str(path)))}"
 
     def forget(self, file: "_CaptureFile") -> None:
-        """Removes a capture that was published or deleted from the list of open captures."""
+        """Remove a capture that was published or deleted from the list of open captures."""
         self._open_files.remove(file)
 
     @property
@@ -184,7 +184,7 @@ class CaptureFiles:
             self.count += 1
 
     def _report_failure(self, error: CannotCreate) -> None:
-        """Counts a capture that cannot be created; reports the first few."""
+        """Count a capture that cannot be created; reports the first few."""
         self._failure_count += 1
         self.exit_code = int(Exit.CANNOT_CREATE)
         if self._failure_count <= MAX_REPORTED_FAILURES:
@@ -195,7 +195,7 @@ class _NullOutput:
     """The output in place of a capture that could not be created; it drops every line."""
 
     def append(self, line: bytes) -> None:
-        """Drops a line."""
+        """Drop a line."""
 
     def close(self) -> None:
         """Does nothing."""
@@ -215,7 +215,7 @@ class _CaptureFile:
         self._batch_bytes = self._line_count = 0
 
     def append(self, line: bytes) -> None:
-        """Adds a line.
+        """Add a line.
 
         Raises:
             CannotCreate: it cannot be written.
@@ -227,17 +227,17 @@ class _CaptureFile:
             self._flush()
 
     def close(self) -> None:
-        """Completes the capture."""
+        """Complete the capture."""
         self._files.close(self)
 
     def discard(self) -> None:
-        """Deletes the capture."""
+        """Delete the capture."""
         self._files.forget(self)
         with suppress(_DiscardedCapture):
             self._stack.__exit__(_DiscardedCapture, _DiscardedCapture(), None)
 
     def publish(self) -> None:
-        """Writes the remaining lines, and gives the capture its final name.
+        """Write the remaining lines, and give the capture its final name.
 
         Raises:
             CannotCreate: it cannot be written, or its name is in use by now.

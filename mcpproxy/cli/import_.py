@@ -152,7 +152,7 @@ def _report(
     remarks: list[str],
     options: argparse.Namespace,
 ) -> int:
-    """Reports what was left out and what the captures lack; returns the exit code."""
+    """Report what was left out and what the captures lack; returns the exit code."""
     mistakes.finish("" if files.count or files.exit_code else f"; is it in another format than {form_name}?")
     if files.count:
         for remark in [*remarks, *([form.limitation] if form.limitation else [])]:
@@ -178,12 +178,12 @@ class _Omissions:
         self.count = 0
 
     def report_or_count(self, left_out: LeftOut) -> None:
-        """Counts a part that was left out; reports it if it is among the first few."""
+        """Count a part that was left out; reports it if it is among the first few."""
         self.count += 1
         if self.count <= MAX_REPORTED_OMISSIONS:
             say(f"left out of {self._file}: {left_out.place}: {left_out.reason}")
 
     def finish(self, hint: str) -> None:
-        """Reports how many more parts were left out, with a hint."""
+        """Report how many more parts were left out, with a hint."""
         if self.count > MAX_REPORTED_OMISSIONS:
             say(f"left out of {self._file}: {self.count - MAX_REPORTED_OMISSIONS:,} more{hint}")

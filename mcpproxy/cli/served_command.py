@@ -32,10 +32,10 @@ class TrafficRelay(Protocol):
     """Relays the HTTP traffic of a server while it runs."""
 
     async def begin(self) -> None:
-        """Starts accepting clients."""
+        """Start accepting clients."""
 
     async def end(self, ending: str, process: ServedProcessEvents, how: ServerExit) -> None:
-        """Ends all connections, and the recording."""
+        """End all connections, and the recording."""
 
 
 class ServedCommand:
@@ -51,7 +51,7 @@ class ServedCommand:
         closed: frozenset[int],
         files: int,
     ) -> None:
-        """Prepares the command without starting it; no thread may be running yet.
+        """Prepare the command without starting it; no thread may be running yet.
 
         Args:
             traffic: the traffic to relay.
@@ -77,7 +77,7 @@ class ServedCommand:
         self._server_exit: ServerExit | None = None
 
     def run(self, command: list[bytes]) -> int:
-        """Runs the server until it ends; returns the exit status of `serve`.
+        """Run the server until it ends; returns the exit status of `serve`.
 
         Raises:
             SpawnError: the server could not be run; the capture is closed.
@@ -103,7 +103,7 @@ class ServedCommand:
         return server_exit.status or (0 if self._has_listened else 1)
 
     def die_by_its_signal(self) -> None:
-        """Ends this process by the signal that ended the server, unless mcpproxy itself stopped it."""
+        """End this process by the signal that ended the server, unless mcpproxy itself stopped it."""
         if self._server_exit is not None and self._server_exit.signum is not None and self._relay.stop_reason is None:
             self._signal_wait.die_by(self._server_exit.signum)
 

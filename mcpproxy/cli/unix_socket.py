@@ -19,7 +19,7 @@ class UnixListener:
     """A listening Unix socket with a path."""
 
     def __init__(self, path: str) -> None:
-        """Listens on a path; an existing socket is replaced if no process listens on it.
+        """Listen on a path; an existing socket is replaced if no process listens on it.
 
         Raises:
             UsageError: listening on the path is not possible; the text says why, and what to do.
@@ -70,7 +70,7 @@ class UnixListener:
         raise UsageError(f"cannot listen on unix:{self.path}: a process listens there already; choose another path")
 
     def remove_path(self) -> None:
-        """Removes the path if it still leads to this socket."""
+        """Remove the path if it still leads to this socket."""
         with suppress(OSError):
             if _identity(self.path) == self._identity:
                 os.unlink(self.path)

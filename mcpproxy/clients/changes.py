@@ -85,7 +85,7 @@ def route_change(server: Server, wrapper: Wrapper, *, is_known: bool) -> Change:
 def _reroute_change(
     server: Server, form: StdioForm, wrapped_command: WrappedCommand, wrapper: Wrapper, *, is_known: bool
 ) -> Change:
-    """Keeps a server that is already routed; replaces the program if its installation of mcpproxy no longer exists."""
+    """Keep a server that is already routed; replaces the program if its installation of mcpproxy no longer exists."""
     if wrapped_command.program_exists:
         edits = _upgrade_edits(server, form, wrapped_command, wrapper) if is_known else []
         if edits:

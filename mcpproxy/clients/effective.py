@@ -13,7 +13,7 @@ _ORDER = {"local": 0, "project": 1, "user": 2}
 
 
 def effective_servers(servers: Iterable[Server], machine: Machine) -> dict[int, Server]:
-    """Maps the `id()` of every server to the server that the client uses: the same one, or another with its name."""
+    """Map the `id()` of every server to the server that the client uses: the same one, or another with its name."""
     servers_by_name: dict[tuple[str, str], list[Server]] = {}
     all_servers = list(servers)
     for server in all_servers:

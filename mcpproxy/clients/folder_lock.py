@@ -34,7 +34,7 @@ class Held(Exception):
 
 @contextmanager
 def hold_lock(path: Path) -> Iterator[None]:
-    """Holds the lock of a file.
+    """Hold the lock of a file.
 
     Raises:
         Held: another process has held the lock for too long.
@@ -73,7 +73,7 @@ def _try_lock(own_folder: Path, lock: Path) -> bool:
 
 
 def _remove_abandoned(path: Path) -> None:
-    """Removes old folders that killed mcpproxy processes left next to a file, unless they contain other files."""
+    """Remove old folders that killed mcpproxy processes left next to a file, unless they contain other files."""
     prefix = f"{path.name}.lock.tmp."
     with suppress(OSError), os.scandir(path.parent) as entries:
         for entry in entries:

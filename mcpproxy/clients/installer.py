@@ -201,7 +201,7 @@ def is_routed(server: Server, state: InstallState) -> bool:
 
 
 def remove_stale_users(state: InstallState) -> bool:
-    """Removes from each listener the users that no longer lead to it; returns whether any were removed.
+    """Remove from each listener the users that no longer lead to it; returns whether any were removed.
 
     Users whose file is unreadable, missing or empty are kept, because its old content may be back in a moment.
     """
@@ -225,7 +225,7 @@ def _is_stale_user(user: str, listener: Listener) -> bool:
 
 
 def apply_plan(plan: FilePlan, decide: Decide, state: InstallState) -> list[Change]:
-    """Writes one file.
+    """Write one file.
 
     Args:
         plan: the plan for the file, which names the chosen servers.
@@ -297,7 +297,7 @@ def _record_changes(record: FileRecord, changes: list[Change]) -> None:
 
 
 def _remove_user(change: Change) -> bool:
-    """Removes an entry from its listener if the change stops it from using it; returns whether it was removed."""
+    """Remove an entry from its listener if the change stops it from using it; returns whether it was removed."""
     if change.listener is None or change.action != "unroute":
         return False
     change.listener.users = [user for user in change.listener.users if not _is_user(user, change.server)]

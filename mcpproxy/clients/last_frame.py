@@ -96,7 +96,7 @@ class ServerCaptures:
         self._redactor: Redactor | None = None
 
     def rescan(self, locations: Iterable[CaptureLocation | None]) -> None:
-        """Makes the next search list the folders again.
+        """Make the next search list the folders again.
 
         Args:
             locations: the locations of all servers. Servers with the same name share a folder, so a capture with the

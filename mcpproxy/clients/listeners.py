@@ -77,7 +77,7 @@ def parsed_listener(stored_data: Any) -> Listener | None:
 
 
 def split_origin(url: str) -> tuple[str, str]:
-    """Splits a URL into its origin and the rest.
+    """Split a URL into its origin and the rest.
 
     Raises:
         NotRoutable: it is not a plain http or https address.

@@ -47,7 +47,7 @@ class NoRedirectHandler(urllib.request.HTTPRedirectHandler):
 
 
 def probe(url: str) -> Probe:
-    """Probes one server."""
+    """Probe one server."""
     try:
         return run_with_timeout(2 * PROBE_TIMEOUT_S, lambda: _send_probe(url))
     except TimeoutError as error:
@@ -117,7 +117,7 @@ def _failure_text(reason: object) -> str:
 
 
 def probe_all(urls: Iterable[str]) -> dict[str, Probe]:
-    """Probes several servers at the same time; returns the probe of each URL."""
+    """Probe several servers at the same time; returns the probe of each URL."""
     unique_urls = list(dict.fromkeys(urls))
     if not unique_urls:
         return {}

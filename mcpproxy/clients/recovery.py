@@ -42,7 +42,7 @@ _MAX_PORT_DISTANCE: Final = 64
 
 
 def recover_records(state: InstallState, machine: Machine, *, is_sure: bool = False) -> list[Server]:
-    """Recovers lost records as far as possible, and adds the entries that lead to mcpproxy's ports, such as copies.
+    """Recover lost records as far as possible, and add the entries that lead to mcpproxy's ports, such as copies.
 
     Args:
         state: the records.

@@ -26,7 +26,7 @@ class NotWritable(Exception):
 
 
 def replace_content(path: Path, old: bytes, new: bytes) -> None:
-    """Replaces the content of a file.
+    """Replace the content of a file.
 
     Args:
         path: the file; a link is followed.
@@ -62,13 +62,13 @@ def replace_content(path: Path, old: bytes, new: bytes) -> None:
 
 
 def remove_leftovers(path: Path) -> None:
-    """Removes temporary files that a killed process left next to a file; the caller must have locked the records."""
+    """Remove temporary files that a killed process left next to a file; the caller must have locked the records."""
     for leftover in path.parent.glob(f".{glob.escape(path.name)}.{'[0-9a-f]' * 8}.mcpproxy"):
         leftover.unlink(missing_ok=True)
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """Writes one of mcpproxy's private files atomically; an existing file is replaced.
+    """Write one of mcpproxy's private files atomically; an existing file is replaced.
 
     Raises:
         OSError: the system refuses.

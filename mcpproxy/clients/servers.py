@@ -128,7 +128,7 @@ class ClientInventory:
 
 
 def read_inventory(client: Client, machine: Machine) -> ClientInventory:
-    """Reads all files of a client; returns what they contain."""
+    """Read all files of a client; returns what they contain."""
     inventory = ClientInventory(client)
     for config in client.files:
         for template in config.places.get(machine.system, ()):

@@ -32,7 +32,7 @@ class Unit(NamedTuple):
 
 
 def write_unit(machine: Machine, command: Sequence[str]) -> Unit:
-    """Writes the unit that runs a command such as `mcpproxy up`; an existing unit is replaced.
+    """Write the unit that runs a command such as `mcpproxy up`; an existing unit is replaced.
 
     Raises:
         NoService: the system has neither systemd nor launchd.

@@ -120,7 +120,7 @@ class _RecordsCopy:
     """Whether the whole copy could be read."""
 
     def merge(self, other: _RecordsCopy) -> None:
-        """Adds the records that only the other copy contains."""
+        """Add the records that only the other copy contains."""
         self.files = other.files | self.files
         known_ports = {listener.port for listener in self.listeners}
         self.listeners += [listener for listener in other.listeners if listener.port not in known_ports]
@@ -165,7 +165,7 @@ class InstallState:
     """The records of all files, while this process holds their lock."""
 
     def __init__(self, folder: Path, copy: Path | None = None) -> None:
-        """Reads the newer copy of the records; an unreadable file counts as missing.
+        """Read the newer copy of the records; an unreadable file counts as missing.
 
         Args:
             folder: the folder of the records.
@@ -227,7 +227,7 @@ class InstallState:
             return None
 
     def back_up(self, path: Path, client: str, old: bytes, new: bytes) -> FileRecord:
-        """Backs up a file that is about to change, and records its new content; `save` writes the record to disk.
+        """Back up a file that is about to change, and record its new content; `save` writes the record to disk.
 
         Args:
             path: the file.
@@ -265,7 +265,7 @@ class InstallState:
         return backup if digest(backup) == record.base else None
 
     def save(self) -> None:
-        """Writes the records to disk; drops listeners that no entry uses.
+        """Write the records to disk; drops listeners that no entry uses.
 
         Raises:
             OSError: neither copy of the records can be written.
@@ -303,7 +303,7 @@ def state_folder() -> Path:
 
 
 def read_state() -> InstallState:
-    """Reads the records of this user, without a lock.
+    """Read the records of this user, without a lock.
 
     Raises:
         OSError: no home directory is known, or a later version of mcpproxy wrote the records.
@@ -323,7 +323,7 @@ def open_state(*, is_dry: bool) -> AbstractContextManager[InstallState]:
 
 @contextmanager
 def lock_state() -> Iterator[InstallState]:
-    """Reads the records and locks them, so a second `install` waits.
+    """Read the records and lock them, so a second `install` waits.
 
     Raises:
         OSError: the folder cannot be created, or a later version of mcpproxy wrote the records.

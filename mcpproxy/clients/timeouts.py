@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def run_with_timeout(limit_s: float, work: Callable[[], T], abort_event: threading.Event | None = None) -> T:
-    """Runs a function in a separate thread, and abandons it if it takes too long; returns its result.
+    """Run a function in a separate thread, and abandon it if it takes too long; returns its result.
 
     Args:
         limit_s: how long the function may take, in seconds.

@@ -48,7 +48,7 @@ class WrittenTimer(NamedTuple):
 
 
 def write_timer(machine: Machine, job: TimerJob, command: Sequence[str], variables: Mapping[str, str]) -> WrittenTimer:
-    """Writes the units; existing ones are replaced.
+    """Write the units; existing ones are replaced.
 
     Args:
         machine: the machine, whose user runs the units.

@@ -29,7 +29,7 @@ class UpLock:
     """The lock of this process."""
 
     def __init__(self, folder: Path) -> None:
-        """Acquires the lock.
+        """Acquire the lock.
 
         Raises:
             AlreadyRunning: another process holds it.
@@ -51,7 +51,7 @@ class UpLock:
         self.publish_ports(())
 
     def publish_ports(self, ports: Iterable[int]) -> None:
-        """Writes the ports on which this process listens into the file."""
+        """Write the ports on which this process listens into the file."""
         data = json.dumps({"pid": os.getpid(), "ports": sorted(ports)}).encode()
         with suppress(OSError):  # on a full disk, for example, other commands do not see the ports; nothing else fails
             os.pwrite(self._fd, data, 0)
@@ -88,7 +88,7 @@ def running_up(folder: Path) -> RunningUp | None:
 
 
 def wait_until_listening(folder: Path, ports: Collection[int], within_s: float) -> RunningUp | None:
-    """Waits until the running `mcpproxy up` listens on these ports, or until time is up; returns it, or None."""
+    """Wait until the running `mcpproxy up` listens on these ports, or until time is up; returns it, or None."""
     deadline_s = time.monotonic() + within_s
     while True:
         up = running_up(folder)

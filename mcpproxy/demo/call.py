@@ -31,7 +31,7 @@ def encode(message: object) -> bytes:
 
 
 def decode(line: bytes) -> Any:
-    """Parses a line as JSON.
+    """Parse a line as JSON.
 
     Raises:
         ValueError: it is not JSON in UTF-8, or nested too deeply.

@@ -48,13 +48,13 @@ class Output(Protocol):
     """Receives the lines of one capture."""
 
     def append(self, line: bytes) -> None:
-        """Adds a line."""
+        """Add a line."""
 
     def close(self) -> None:
-        """Completes the capture."""
+        """Complete the capture."""
 
     def discard(self) -> None:
-        """Deletes the capture."""
+        """Delete the capture."""
 
 
 class Conversations:
@@ -73,7 +73,7 @@ class Conversations:
         self._has_client = self._has_server = False
 
     def add(self, item: Event | Case) -> LeftOut | None:
-        """Adds the next event, or a whole conversation; returns the reason if it is left out."""
+        """Add the next event, or a whole conversation; returns the reason if it is left out."""
         return self._add_case(item) if isinstance(item, Case) else self._add_event(item)
 
     def _add_case(self, case: Case) -> LeftOut | None:
@@ -124,7 +124,7 @@ class Conversations:
         return remarks
 
     def mark_loss(self, left_out: LeftOut) -> None:
-        """Marks the place of a message that was left out, in each conversation to which it may belong."""
+        """Mark the place of a message that was left out, in each conversation to which it may belong."""
         if self._form.is_strict or not left_out.is_message:
             return
         for (name, _), conversation in self._open_conversations.items():
@@ -132,7 +132,7 @@ class Conversations:
                 conversation.add(Loss(name))
 
     def close(self) -> None:
-        """Completes all captures."""
+        """Complete all captures."""
         for conversation in self._open_conversations.values():
             conversation.close()
         self._open_conversations.clear()
@@ -173,7 +173,7 @@ class _Conversation:
         return splits and self.has_client and event.side in ("c2s", None) and is_initialize(event.raw)
 
     def add(self, event: Event) -> None:
-        """Writes the next event, or holds it back until the header can be written."""
+        """Write the next event, or hold it back until the header can be written."""
         is_loss = isinstance(event, Loss)
         if is_loss and (self._has_loss or not self._is_used):
             return
@@ -203,7 +203,7 @@ class _Conversation:
             self._write_held_events()
 
     def close(self) -> None:
-        """Completes the capture. If the server only started, there is no capture."""
+        """Complete the capture. If the server only started, there is no capture."""
         if not self._is_used:
             return
         self._write_held_events()
@@ -214,7 +214,7 @@ class _Conversation:
         self._output.close()
 
     def _write_held_events(self) -> None:
-        """Writes the header and the events that were held back, unless they are already written."""
+        """Write the header and the events that were held back, unless they are already written."""
         held_events, self._held_events = self._held_events, None
         if held_events is None:
             return
@@ -252,7 +252,7 @@ class _Conversation:
             self._output.append(self._lines.next_line(self._t_ns, record.rec, middle))
 
     def _advance(self, stamp_ns: int | None) -> bool:
-        """Sets the time of the next records; returns False if the log has no usable time, or goes backwards."""
+        """Set the time of the next records; returns False if the log has no usable time, or goes backwards."""
         if stamp_ns is None or not _is_valid_stamp(stamp_ns):
             return False
         if self._start_ns is None:
@@ -288,6 +288,6 @@ def _is_valid_stamp(stamp_ns: int | None) -> bool:
 
 
 def _on_one_line(raw: bytes) -> bytes:
-    """Puts a message on one line. In JSON, a line feed is never part of a value."""
+    """Put a message on one line. In JSON, a line feed is never part of a value."""
     text = raw.strip()
     return b" ".join(text.splitlines()) if b"\n" in text or b"\r" in text else text

@@ -312,7 +312,7 @@ def _end_step(exchange: LoggedExchange, at_ns: int, number: int) -> Step:
 
 
 def _split_events(body: bytes) -> list[StreamEvent]:
-    """Splits a stream into its events, each with the empty line that ends it."""
+    """Split a stream into its events, each with the empty line that ends it."""
     events, start = [], 0
     for match in _EVENT_END.finditer(body):
         events.append(StreamEvent(None, body[start : match.end()]))

@@ -27,7 +27,7 @@ class SideGuesser:
         """The sides that have sent a message that only they can send."""
 
     def observe(self, raw: bytes, side: Direction | None) -> Direction:
-        """Adds the next message; returns its direction, which is `side` if that is known."""
+        """Add the next message; returns its direction, which is `side` if that is known."""
         message = first_message(raw)
         message_side = side or self._guess(message)
         if "method" in message and "id" in message:

@@ -34,7 +34,7 @@ _UNLOGGED_STREAM_HEAD: Final = ResponseHead(200, b"", b"HTTP/1.1", Fields([(b"co
 
 
 def request_of(raw: bytes) -> tuple[RequestHead, bytes]:
-    """Parses a request; returns its head and content.
+    """Parse a request; returns its head and content.
 
     Raises:
         InvalidLine: the request has no valid head.
@@ -47,7 +47,7 @@ def request_of(raw: bytes) -> tuple[RequestHead, bytes]:
 
 
 def response_of(raw: bytes) -> tuple[ResponseHead, bytes]:
-    """Parses a response; returns its head and content.
+    """Parse a response; returns its head and content.
 
     Raises:
         InvalidLine: the response has no valid head.
@@ -109,7 +109,7 @@ class Exchanges:
     def add_request(
         self, number: int, head: RequestHead, body: bytes, peer: str, *, lacks_body: bool = False
     ) -> list[PendingRecord]:
-        """Adds a whole request; returns its records.
+        """Add a whole request; returns its records.
 
         Args:
             number: the number of the exchange.
@@ -130,7 +130,7 @@ class Exchanges:
     def add_response(
         self, number: int, head: ResponseHead, body: bytes, *, complete: bool, lacks_body: bool = False
     ) -> list[PendingRecord]:
-        """Adds a whole response, or, unless `complete`, the beginning of one; returns its records.
+        """Add a whole response, or, unless `complete`, the beginning of one; returns its records.
 
         `lacks_body` has the same meaning as for a request.
         """
@@ -148,13 +148,13 @@ class Exchanges:
         return exchange.log_connection.take_records()
 
     def add_piece(self, number: int, data: bytes) -> list[PendingRecord]:
-        """Adds the next piece of a response; returns its records."""
+        """Add the next piece of a response; returns its records."""
         exchange = self._exchange(number)
         exchange.add_piece(data)
         return exchange.log_connection.take_records()
 
     def end_exchange(self, number: int, by: str, *, is_cut: bool = False) -> list[PendingRecord]:
-        """Ends an exchange whose connection or stream `client` or `server` closed; returns the records.
+        """End an exchange whose connection or stream `client` or `server` closed; returns the records.
 
         A response whose length was not announced is complete when the server closes the connection, unless `is_cut` is
         true because the transfer showed that the end was missing.
@@ -167,7 +167,7 @@ class Exchanges:
         return exchange.log_connection.take_records()
 
     def finish(self) -> list[tuple[int, PendingRecord]]:
-        """Ends all unfinished bodies; returns their records, each with the number of its exchange."""
+        """End all unfinished bodies; returns their records, each with the number of its exchange."""
         records = []
         for number, exchange in self._exchanges.items():
             exchange.log_connection.at_ns = self.at_ns
@@ -206,11 +206,11 @@ class _PlainRecorder:
         self.is_public = False
         self.on_exchange_end = None
 
-    def redacted(self, fields: Fields) -> bytes:
+    def redacted_fields(self, fields: Fields) -> bytes:
         """Returns a header list as JSON, in plain text."""
         return dumps([[_text(name), _text(value)] for name, value in fields])
 
-    def clean(self, target: bytes) -> str:
+    def clean_address(self, target: bytes) -> str:
         """Returns a target, in plain text."""
         return _text(target)
 
@@ -240,7 +240,7 @@ class _Connection:
         self.recorder = exchanges.counts
         self.number = number
         self.peer = peer
-        self.believes_proxies = False
+        self.trusts_peer = False
         self.at_ns = 0
         self.entries: list[PendingRecord] = []
 
@@ -282,12 +282,12 @@ class _Exchange(ExchangeRecorder):
         )
 
     def begin_request(self, head: RequestHead) -> None:
-        """Begins the exchange with the head of its request."""
+        """Begin the exchange with the head of its request."""
         self._times["request_head"] = self.connection.at_ns
         super().begin_request(head)
 
     def add_piece(self, data: bytes) -> None:
-        """Adds the next piece of the response, which is a stream if its head was not logged."""
+        """Add the next piece of the response, which is a stream if its head was not logged."""
         if self._response_body is None:
             # The stream is read as if this head had arrived, but the head is not recorded.
             self.begin_response(_UNLOGGED_STREAM_HEAD)
@@ -297,12 +297,12 @@ class _Exchange(ExchangeRecorder):
         _decode_now(self.add_to_response(data))
 
     def end_body(self) -> None:
-        """Ends a body at the end of the log. A stream may have continued, so its end is not recorded."""
+        """End a body at the end of the log. A stream may have continued, so its end is not recorded."""
         if self._response_body is not None and not self._response_body.is_stream:
             self._response_body.end_body(whole=False)
 
     def end(self, by: str, error: str | None) -> None:
-        """Ends the exchange. If the log has neither of its heads, only the end of its stream is recorded."""
+        """End the exchange. If the log has neither of its heads, only the end of its stream is recorded."""
         self.is_over = True
         if self._request_body is not None or self._response_members:
             super().end(by, error)
@@ -315,7 +315,7 @@ class _Exchange(ExchangeRecorder):
         return not endpoints or not self._target or self._target.partition(b"?")[0] in endpoints
 
     def store_first_address(self, text: str) -> bool:
-        """Stores an address as for live traffic, but never for a POST, whose key is that of its own target."""
+        """Store an address as for live traffic, but never for a POST, whose key is that of its own target."""
         return self.uri_key is None and super().store_first_address(text)
 
     def flag(self, name: str, where: str) -> None:
@@ -323,7 +323,7 @@ class _Exchange(ExchangeRecorder):
 
 
 def _decode_now(decoder: Iterator[None] | None) -> None:
-    """Runs a decoder to its end at once, because no live traffic waits for it."""
+    """Run a decoder to its end at once, because no live traffic waits for it."""
     deque(decoder or (), maxlen=0)
 
 

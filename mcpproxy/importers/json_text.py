@@ -20,7 +20,7 @@ class Nesting:
         self._depth = 0
 
     def find_end(self, line: bytes, start: int = 0) -> int | None:
-        """Adds a line from `start` on; returns the offset after the bracket that closes all, or None without one."""
+        """Add a line from `start` on; returns the offset after the bracket that closes all, or None without one."""
         for match in _TOKEN.finditer(line, start):
             if match.lastgroup == "open":
                 self._depth += 1

@@ -21,7 +21,7 @@ _CLOSERS: Final = {"{": "}", "[": "]"}
 
 
 def complete_message(head: str, omission: str, tail: str = "") -> bytes | None:
-    """Completes a message with a missing part; returns None if too little is left to show its kind.
+    """Complete a message with a missing part; returns None if too little is left to show its kind.
 
     A text that was cut ends in `omission`. Values that begin in the missing part are absent. An id at the very end is
     used, because many programs write it there.
@@ -76,7 +76,7 @@ def _message(raw: bytes) -> dict[str, Any]:
 
 
 def _close_json(head: str, omission: str) -> str:
-    """Closes a JSON text that was cut. It ends in the string that was cut, or else after the last complete value."""
+    """Close a JSON text that was cut. It ends in the string that was cut, or else after the last complete value."""
     open_brackets: list[str] = []
     end, is_name = 0, False
     for match in _TOKEN.finditer(head):

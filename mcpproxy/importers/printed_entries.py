@@ -85,7 +85,7 @@ class _EntryBuilder:
         self._has_version = _VERSION in body
 
     def try_append(self, text: bytes, find: Callable[[bytes], int | None]) -> bool:
-        """Adds the next line if it continues the object; returns whether it does."""
+        """Add the next line if it continues the object; returns whether it does."""
         if not _CONTINUATION(text):
             return False
         if self._nesting is None:

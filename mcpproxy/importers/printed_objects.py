@@ -189,7 +189,7 @@ class _Reader:
         return _UNDEFINED if word == "undefined" else _HIDDEN
 
     def _read_arguments(self, depth: int) -> Any:
-        """Reads the arguments of a constructor; returns its names and values, or its only value."""
+        """Read the arguments of a constructor; returns its names and values, or its only value."""
         if self._names_argument:
             return self._read_pairs("=", ")", depth)
         items = self._read_items(")", depth)
@@ -203,7 +203,7 @@ class _Reader:
         return _HIDDEN
 
     def _read_pairs(self, separator: str, end: str, depth: int) -> dict[str, Any]:
-        """Reads names and values up to `end`, or, if that is empty, up to anything else."""
+        """Read names and values up to `end`, or, if that is empty, up to anything else."""
         pairs: dict[str, Any] = {}
         while not (end and self._skip_mark(end)):
             if self._kind == "more":
@@ -252,7 +252,7 @@ class _Reader:
         return items
 
     def _read_string(self) -> str:
-        """Reads a string, which JavaScript may have split: `'a\\n' + 'b'`."""
+        """Read a string, which JavaScript may have split: `'a\\n' + 'b'`."""
         parts = [_unescaped(self._word.removeprefix("b")[1:-1])]
         self._advance()
         while self._skip_mark("+") and not self._check_cut():

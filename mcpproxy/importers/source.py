@@ -126,7 +126,7 @@ def first_element(head: bytes) -> dict[str, Any]:
 
 
 def whole_json(log: Log, advice: str, max_bytes: int = MAX_EXPORT_BYTES) -> Any:
-    """Parses a log as one JSON text.
+    """Parse a log as one JSON text.
 
     Args:
         log: the log.
@@ -184,7 +184,7 @@ def is_json(text: bytes) -> bool:
 
 
 def object_of(line: bytes) -> dict[str, Any]:
-    """Parses a line as a JSON object.
+    """Parse a line as a JSON object.
 
     Raises:
         InvalidLine: the line is too long, or is not a JSON object.

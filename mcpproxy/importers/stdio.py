@@ -27,12 +27,12 @@ class Pipes:
         self._parts_size = {"c2s": 0, "s2c": 0}
 
     def feed(self, pipe: Pipe, data: bytes) -> list[PendingRecord]:
-        """Adds bytes; returns the records of all lines that they complete."""
+        """Add bytes; returns the records of all lines that they complete."""
         self._bytes[pipe] += len(data)
         return [record for piece in self._lines[pipe].feed(data) for record in self._piece_records(pipe, piece)]
 
     def finish_line(self, pipe: Pipe, *, is_partial: bool = False) -> list[PendingRecord]:
-        """Ends an unfinished line; returns its records. `is_partial` says that the sender may have finished it."""
+        """End an unfinished line; returns its records. `is_partial` says that the sender may have finished it."""
         return [
             record
             for piece in self._lines[pipe].finish()
@@ -40,20 +40,20 @@ class Pipes:
         ]
 
     def add_line(self, pipe: Pipe, raw: bytes, *, is_whole: bool) -> list[PendingRecord]:
-        """Adds a line without its LF, or, unless `is_whole`, the beginning of one; returns its records."""
+        """Add a line without its LF, or, unless `is_whole`, the beginning of one; returns its records."""
         if is_whole:
             return self.feed(pipe, raw + b"\n")
         return self.feed(pipe, raw) + self.finish_line(pipe, is_partial=True)
 
     def end_pipe(self, pipe: Pipe) -> list[PendingRecord]:
-        """Ends a pipe that its sender closed; returns the records."""
+        """End a pipe that its sender closed; returns the records."""
         records = self.finish_line(pipe)
         if pipe != "stderr":
             records.append(PendingRecord("eof", members(dir=pipe, by="sender", bytes=self._bytes[pipe])))
         return records
 
     def end_server(self, code: int) -> list[PendingRecord]:
-        """Ends the server; returns the record. A negative code is that of a signal, as in Python's `subprocess`."""
+        """End the server; returns the record. A negative code is that of a signal, as in Python's `subprocess`."""
         if code < 0:
             self.signal = _signal_name(-code)
         else:

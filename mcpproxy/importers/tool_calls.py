@@ -26,7 +26,7 @@ class ToolCalls:
         self._count = self._open_count = 0
 
     def begin(self, server: str, tool: str, stamp_ns: int | None, session: str = "") -> LoggedFrame:
-        """Begins a call; returns its request."""
+        """Begin a call; returns its request."""
         self._count += 1
         request_id = f"call {self._count}"
         if self._open_count < MAX_OPEN_CALLS:
@@ -38,7 +38,7 @@ class ToolCalls:
     def succeed(
         self, server: str, tool: str, stamp_ns: int | None, place: str, session: str = ""
     ) -> LoggedFrame | LeftOut:
-        """Ends a call that succeeded; returns its response."""
+        """End a call that succeeded; returns its response."""
         request_id = self._end_call(server, tool, session)
         if request_id is None:
             return _unknown_call(server, place)
@@ -47,7 +47,7 @@ class ToolCalls:
     def fail(
         self, server: str, tool: str, text: str, stamp_ns: int | None, place: str, session: str = "", *, is_result: bool
     ) -> LoggedFrame | LeftOut | None:
-        """Ends a call that failed; returns its response, or None if there was none.
+        """End a call that failed; returns its response, or None if there was none.
 
         Args:
             server: the name of the server.
@@ -73,7 +73,7 @@ class ToolCalls:
         return LoggedFrame(server, "s2c", raw, stamp_ns, is_whole=False, session=session)
 
     def forget_calls(self, server: str, session: str = "") -> None:
-        """Ends the calls of a server that is started again."""
+        """End the calls of a server that is started again."""
         calls_by_tool = self._open_calls.pop((server, session), {})
         self._open_count -= sum(map(len, calls_by_tool.values()))
 

@@ -29,7 +29,7 @@ class CaptureHeader:
         machine: MachineName | None,
         **fields: object,
     ) -> None:
-        """Composes the members: `fields`, which depend on the transport, and those common to all captures."""
+        """Compose the members: `fields`, which depend on the transport, and those common to all captures."""
         name, is_chosen = machine or (None, False)
         self._capture_id = os.urandom(16).hex()
         self._transport = transport

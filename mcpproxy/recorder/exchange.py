@@ -136,7 +136,7 @@ class ExchangeRecorder:
         self._record_stage("request")
 
     def add_to_request(self, payload: bytes) -> Iterator[None] | None:
-        """Processes a piece of the request's content, which was forwarded; returns the remaining work, if any."""
+        """Process a piece of the request's content, which was forwarded; returns the remaining work, if any."""
         return self._request_body.feed(payload) if self._request_body is not None else None
 
     def end_request(self) -> None:
@@ -154,7 +154,7 @@ class ExchangeRecorder:
         self._rewritten_addresses.setdefault(rewritten.place, self.recorder.clean_address(rewritten.forwarded))
 
     def begin_response(self, head: response.ResponseHead) -> None:
-        """Processes the head of the response, which was forwarded; for an event stream, records it."""
+        """Process the head of the response, which was forwarded; for an event stream, records it."""
         self._times["response_head"] = self.connection.at_ns
         self._response_members = b',"response":{"status":%d,"reason":%b,"version":%b,"headers":%b}' % (
             head.status,
@@ -178,7 +178,7 @@ class ExchangeRecorder:
         self.recorder.report_upgrade()
 
     def count_tunnelled(self, direction: Direction, size: int) -> None:
-        """Counts bytes that were forwarded on the upgraded connection."""
+        """Count bytes that were forwarded on the upgraded connection."""
         if self._tunnelled_bytes is not None:
             self._tunnelled_bytes[direction] += size
             self.recorder.bytes[direction] += size
@@ -190,7 +190,7 @@ class ExchangeRecorder:
             self._record_stage("response")
 
     def add_to_response(self, payload: bytes) -> Iterator[None] | None:
-        """Processes a piece of the response's content, which was forwarded; returns the remaining work, if any."""
+        """Process a piece of the response's content, which was forwarded; returns the remaining work, if any."""
         self._times.setdefault("first_byte", self.connection.at_ns)
         return self._response_body.feed(payload) if self._response_body is not None else None
 
@@ -276,7 +276,7 @@ class ExchangeRecorder:
             self.recorder.mcp_places.add(place)
 
     def keep_text(self, body: bytes, *, is_cut: bool) -> None:
-        """Keeps the text of a response that is not a message; of an error where none is expected, the OAuth members."""
+        """Keep the text of a response that is not a message; of an error where none is expected, the OAuth members."""
         request, head = self._request_head, self._response_head
         if (
             request is None
@@ -304,7 +304,7 @@ class ExchangeRecorder:
         return self._target.startswith(_WELL_KNOWN)
 
     def flag(self, name: str, detail: str) -> None:
-        """Flags something in the response that could lead the client around the recorder."""
+        """Flag something in the response that could lead the client around the recorder."""
         if name not in self.flags:
             self.flags.append(name)
         self.recorder.report_bypass(name, detail)
@@ -320,7 +320,7 @@ class ExchangeRecorder:
             self._record_stage("response")
 
     def store_first_address(self, text: str) -> bool:
-        """Stores the key of the first announced address, which the client uses; returns whether it was the first."""
+        """Store the key of the first announced address, which the client uses; returns whether it was the first."""
         if self._has_announced_address:
             return False
         try:
@@ -360,7 +360,7 @@ class ExchangeRecorder:
                 self.flag("bypass/challenge", _origin(metadata_url[1].decode("latin-1")))
 
     def keep_metadata(self, body: bytes) -> None:
-        """Keeps a `.well-known` document, and flags it if it names another host than the client's URL."""
+        """Keep a `.well-known` document, and flag it if it names another host than the client's URL."""
         from orjson import JSONDecodeError, loads
 
         try:
@@ -466,7 +466,7 @@ class BodyRecorder:
         self._add_record("stream", event="opened", last_event_id=self.last_event_id)
 
     def feed(self, payload: bytes) -> Iterator[None] | None:
-        """Processes a piece of the body, as transferred.
+        """Process a piece of the body, as transferred.
 
         Returns:
             The remaining work on the piece, in small steps, for a body with a content coding; otherwise None.
@@ -481,7 +481,7 @@ class BodyRecorder:
         return None
 
     def _decode(self, coding: Decoder, payload: bytes) -> Iterator[None]:
-        """Decodes a piece and processes its content, one portion per step of the iterator.
+        """Decode a piece and process its content, one portion per step of the iterator.
 
         If a piece is damaged or expands out of proportion, the part of it that can be decoded is processed only for a
         stream, not for other bodies.
@@ -507,7 +507,7 @@ class BodyRecorder:
             yield
 
     def _process_content(self, payload: bytes) -> None:
-        """Processes a piece of the decoded content."""
+        """Process a piece of the decoded content."""
         if self._is_opaque or not payload:
             return
         if self._events is not None:
@@ -526,7 +526,7 @@ class BodyRecorder:
             del self._pending[:cut_index]
 
     def _drop_content(self) -> None:
-        """Drops the content, so only the size and the hash are stored."""
+        """Drop the content, so only the size and the hash are stored."""
         self._pending = bytearray()
         self._is_opaque = True
 

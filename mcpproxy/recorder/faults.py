@@ -26,7 +26,7 @@ class UnrecordedTraffic:
         self.bytes = 0
 
     def add(self, data: bytes) -> None:
-        """Counts a chunk of lines; each LF ends a frame."""
+        """Count a chunk of lines; each LF ends a frame."""
         self.frames += data.count(b"\n")
         self.bytes += len(data)
 
@@ -35,7 +35,7 @@ class FaultReporter:
     """Reports and counts the faults in one recording."""
 
     def __init__(self, writer: Writer, tell: Callable[[str], None]) -> None:
-        """Starts without faults.
+        """Start without faults.
 
         Args:
             writer: the writer of the capture.
@@ -52,7 +52,7 @@ class FaultReporter:
         self._has_reported = self._has_reported_event = False
 
     def on_verdict_fault(self, error: Exception) -> None:
-        """Reports, once, that a frame is recorded without a verdict."""
+        """Report, once, that a frame is recorded without a verdict."""
         if not self._has_reported:
             self._has_reported = True
             self._say(
@@ -60,18 +60,18 @@ class FaultReporter:
             )
 
     def on_event_fault(self, error: Exception) -> None:
-        """Reports, once, that an event or the end of the session is not recorded; the guard completes the capture."""
+        """Report, once, that an event or the end of the session is not recorded; the guard completes the capture."""
         if not self._has_reported_event:
             self._has_reported_event = True
             self._say(f"a fault in mcpproxy lost records ({type(error).__name__}); traffic continues")
 
     def on_recording_fault(self, stream: str, error: Exception) -> None:
-        """Reports, also in the capture, that the recording of a stream has ended."""
+        """Report, also in the capture, that the recording of a stream has ended."""
         self._say(f"a fault in mcpproxy ended the recording of {stream} ({type(error).__name__}); traffic continues")
         self._writer.post(PendingRecord("gap", members(reason="fault")))
 
     def write_off_traffic(self) -> None:
-        """Counts the missed traffic as lost; the last step before the capture is closed."""
+        """Count the missed traffic as lost; the last step before the capture is closed."""
         for direction, traffic in self.unrecorded_traffic.items():
             if traffic.frames or traffic.bytes:
                 self._writer.count_loss(Loss.of_fault(direction, traffic.frames, traffic.bytes))

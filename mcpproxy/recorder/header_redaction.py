@@ -84,7 +84,7 @@ class FieldRedactor:
         return self._clean(match[0]).encode()
 
     def _cleaned_if_address(self, match: re.Match[bytes]) -> bytes:
-        """Cleans a quoted value of a challenge, which may be a relative URL."""
+        """Clean a quoted value of a challenge, which may be a relative URL."""
         is_address = b"/" in match[1] or b"?" in match[1]
         return b'"%b"' % self._clean(match[1]).encode() if is_address else match[0]
 

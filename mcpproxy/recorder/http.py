@@ -91,7 +91,7 @@ class HttpRecorder:
         command: Sequence[bytes] = (),
         environment: Mapping[bytes, bytes] | None = None,
     ) -> None:
-        """Creates the capture and writes its header.
+        """Create the capture and write its header.
 
         Args:
             url: the URL of the upstream; with `public`, it may also be `unix:PATH`.
@@ -180,12 +180,12 @@ class HttpRecorder:
         self._executor = ThreadPoolExecutor(1, "capture")
 
     def start_threads(self) -> None:
-        """Starts the threads of the writer; until then, this process can fork."""
+        """Start the threads of the writer; until then, this process can fork."""
         self._has_threads = True
         self.writer.start()
 
     def start(self) -> None:
-        """Starts the task that writes records; an event loop must be running."""
+        """Start the task that writes records; an event loop must be running."""
         if not self._has_threads:
             self.start_threads()
         self._write_task = asyncio.get_running_loop().create_task(self._write_records())
@@ -232,7 +232,7 @@ class HttpRecorder:
         return ConnectionRecorder(self, self._connection_count, peer)
 
     def failed(self, error: Exception) -> "UnrecordedConnection":
-        """Handles a bug in mcpproxy; returns an observer that only counts the traffic of the connection."""
+        """Handle a bug in mcpproxy; returns an observer that only counts the traffic of the connection."""
         self.faults.on_recording_fault("a connection", error)
         return UnrecordedConnection(self.faults.unrecorded_traffic)
 
@@ -241,7 +241,7 @@ class HttpRecorder:
         return dumps(clean_document(document, self.clean_address))
 
     def report_bypass(self, flag: str, detail: str) -> None:
-        """Reports what leads the client around the recorder, and to which origin, once for each flag and remedy."""
+        """Report what leads the client around the recorder, and to which origin, once for each flag and remedy."""
         remedy = self._remedy(flag, detail)
         if (flag, remedy) not in self.reported_bypasses:
             self.reported_bypasses.add((flag, remedy))
@@ -252,7 +252,7 @@ class HttpRecorder:
         return self._own_origin.relative_address(address.encode("utf-8", "replace")) is not None
 
     def report_upgrade(self) -> None:
-        """Reports, once, that a connection carries something other than HTTP."""
+        """Report, once, that a connection carries something other than HTTP."""
         if not self._has_reported_upgrade:
             self._has_reported_upgrade = True
             self.say(
@@ -340,11 +340,11 @@ class UnrecordedConnection:
         """Does nothing, because no work is ever left."""
 
     def request(self, _at_ns: int, events: Sequence[http1.RequestEvent]) -> None:
-        """Counts pieces of requests that were forwarded."""
+        """Count pieces of requests that were forwarded."""
         self._count("c2s", events, http1.RequestHead)
 
     def response(self, _at_ns: int, events: Sequence[ResponseEvent]) -> None:
-        """Counts pieces of responses that were forwarded."""
+        """Count pieces of responses that were forwarded."""
         self._count("s2c", events, response.ResponseHead)
 
     def _count(self, direction: Direction, events: Sequence[object], head_type: type) -> None:
@@ -354,14 +354,14 @@ class UnrecordedConnection:
             traffic.bytes += len(event.payload) if isinstance(event, (Body, response.ResponseBody)) else 0
 
     def tunnelled(self, _at_ns: int, direction: Direction, size: int) -> None:
-        """Counts bytes that were forwarded on an upgraded connection."""
+        """Count bytes that were forwarded on an upgraded connection."""
         self._traffic[direction].bytes += size
 
     def answered(self, _at_ns: int, _status: int, _reason: str) -> None:
-        """Counts nothing, because mcpproxy itself responded."""
+        """Count nothing, because mcpproxy itself responded."""
 
     def ended(self, _at_ns: int, _by: EndedBy, _error: str | None) -> None:
-        """Counts nothing at the end of the connection."""
+        """Count nothing at the end of the connection."""
 
 
 class ConnectionRecorder:
@@ -395,7 +395,7 @@ class ConnectionRecorder:
             del self._work[0]
 
     def _queue_work(self, work: Iterator[None]) -> None:
-        """Queues work, and starts it if no other work is queued; the rest is done step by step, in order of arrival."""
+        """Queue work, and start it if no other work is queued; the rest is done step by step, in order of arrival."""
         self._work.append(work)
         if len(self._work) == 1:
             self.catch_up()
@@ -476,7 +476,7 @@ class ConnectionRecorder:
         return None
 
     def tunnelled(self, _at_ns: int, direction: Direction, size: int) -> None:
-        """Counts bytes that were forwarded on an upgraded connection."""
+        """Count bytes that were forwarded on an upgraded connection."""
         self._queue_work(self._count_tunnelled(direction, size))
 
     def _count_tunnelled(self, direction: Direction, size: int) -> Iterator[None]:

@@ -15,7 +15,7 @@ class ProcessEvents:
     """Records the events of one server process."""
 
     def __init__(self, writer: Writer, faults: FaultReporter) -> None:
-        """Starts without events.
+        """Start without events.
 
         Args:
             writer: the writer of the capture.
@@ -39,7 +39,7 @@ class ProcessEvents:
         self._post_record("signal", members(event="sent", name=signal_name(signum), reason=reason, pids=pids))
 
     def _post_record(self, kind: str, middle: bytes) -> None:
-        """Queues the record of an event, because the thread that receives signals must never wait for the disk."""
+        """Queue the record of an event, because the thread that receives signals must never wait for the disk."""
         try:
             self.writer.post(PendingRecord(kind, middle))
         except Exception as error:  # noqa: BLE001 - a bug in mcpproxy may lose a record, but never ends the session

@@ -88,7 +88,7 @@ class TextCleaner:
     def __init__(
         self, target: bytes, request: Fields, response: Fields, hashed: HashSecret | None, clean: CleanAddress
     ) -> None:
-        """Collects the secrets of an exchange.
+        """Collect the secrets of an exchange.
 
         Args:
             target: the request's target, as sent.

@@ -12,7 +12,7 @@ class ServedProcessEvents(ProcessEvents):
     """Records a server's process alongside its traffic; it is also the observer of the relay that runs the server."""
 
     def __init__(self, recorder: HttpRecorder, on_running: Callable[[], None]) -> None:
-        """Starts without a process.
+        """Start without a process.
 
         Args:
             recorder: the recorder of the traffic.
@@ -30,11 +30,11 @@ class ServedProcessEvents(ProcessEvents):
         super().spawned(pid, start)
 
     def running(self) -> None:
-        """Lets the traffic begin."""
+        """Let the traffic begin."""
         self._on_running()
 
     def stuck(self) -> None:
-        """Handles a write that hangs: from now on, records of output are only queued in memory."""
+        """Handle a write that hangs: from now on, records of output are only queued in memory."""
         try:
             self.writer.degrade()
         except Exception as error:  # noqa: BLE001 - a bug in mcpproxy may lose records, but never ends the session

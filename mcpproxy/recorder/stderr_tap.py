@@ -90,5 +90,5 @@ class StderrTap:
             return [entry for piece in self._lines.finish() for entry in self._records_of_piece(piece, whole=False)]
 
     def failed(self, error: Exception) -> None:
-        """Reports a bug in the writer, after which stderr is no longer recorded."""
+        """Report a bug in the writer, after which stderr is no longer recorded."""
         self._faults.on_recording_fault("stderr", error)

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 
 def write_stderr(message: str) -> None:
-    """Writes a line to stderr, or nothing if the write would block.
+    """Write a line to stderr, or nothing if the write would block.
 
     A full pipe without a reader must not delay a session.
     """
@@ -224,7 +224,7 @@ class ChannelTap:
             return [entry for piece in self._lines.finish() for entry in self._records_of_piece(piece, whole=False)]
 
     def failed(self, error: Exception) -> None:
-        """Reports a bug in the writer, after which this direction is no longer recorded."""
+        """Report a bug in the writer, after which this direction is no longer recorded."""
         self._recorder.faults.on_recording_fault(self._direction, error)
 
 
@@ -244,7 +244,7 @@ class StdioRecorder(ProcessEvents):
         keep_path: Sequence[str] = (),
         machine: MachineName | None,
     ) -> None:
-        """Creates the capture and writes its header.
+        """Create the capture and write its header.
 
         Args:
             argv: the command that will be run; redacted before it is stored.
@@ -324,7 +324,7 @@ class StdioRecorder(ProcessEvents):
         super().spawned(pid, start)
 
     def running(self) -> None:
-        """Loads orjson alongside the traffic, so the first response does not wait 25 ms for the imports."""
+        """Load orjson alongside the traffic, so the first response does not wait 25 ms for the imports."""
         try:
             # The module that judges frames without orjson comes first, because it is needed if orjson is missing.
             import captures.exact_judge  # noqa: F401
@@ -337,14 +337,14 @@ class StdioRecorder(ProcessEvents):
             write_stderr(f"recording slowly, without orjson: {error}")
 
     def stuck(self) -> None:
-        """Handles a write that hangs: from now on, records are only queued."""
+        """Handle a write that hangs: from now on, records are only queued."""
         try:
             self.writer.degrade()
         except Exception as error:  # noqa: BLE001 - a bug in mcpproxy may lose records, but never ends the session
             self.faults.on_event_fault(error)
 
     def stop_session(self) -> None:
-        """Ends the session, as the policy `stop_session` requires."""
+        """End the session, as the policy `stop_session` requires."""
         self.on_stop()
 
     def launch_failed(self, code: int) -> None:

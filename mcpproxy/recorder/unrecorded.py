@@ -53,7 +53,7 @@ class NullTap:
         return self
 
     def add(self, data: bytes) -> None:
-        """Counts nothing."""
+        """Count nothing."""
 
     def portion(self, data: bytes) -> int:
         """Returns the size of the whole chunk."""
@@ -69,7 +69,7 @@ class NullTap:
         """Records nothing."""
 
     def failed(self, error: Exception) -> None:
-        """Reports nothing, because this tap cannot fail."""
+        """Report nothing, because this tap cannot fail."""
 
 
 class NullObserver:
@@ -79,7 +79,7 @@ class NullObserver:
         """Records nothing."""
 
     def running(self) -> None:
-        """Prepares nothing."""
+        """Prepare nothing."""
 
     def received(self, signum: int, *, from_terminal: bool) -> None:
         """Records nothing."""
@@ -97,7 +97,7 @@ _note_numbers = count()
 
 @contextmanager
 def keep_note(name: str, why: str) -> Iterator[None]:
-    """Keeps a note about this process, if it can be written."""
+    """Keep a note about this process, if it can be written."""
     path = None
     with suppress(Exception):  # a failure here must not keep the server from its client
         path = _write_note(UnrecordedNote(os.getpid(), name, time.time_ns(), why))
@@ -156,7 +156,7 @@ def _is_own(folder: str) -> bool:
 
 
 def _write_note(note: UnrecordedNote) -> str | None:
-    """Writes a note to the first folder that allows it; returns its path, or None if none does."""
+    """Write a note to the first folder that allows it; returns its path, or None if none does."""
     members = {
         **note._replace(why=note.why[:_MAX_REASON_CHARS])._asdict(),
         "start": start_time(note.pid),

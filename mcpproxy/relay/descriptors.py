@@ -51,7 +51,7 @@ def _connections_within(descriptors: int) -> int:
 
 
 def _raise_soft_limit(needed: int) -> int:
-    """Raises the soft limit to the needed number, or as far as possible; returns the new limit."""
+    """Raise the soft limit to the needed number, or as far as possible; returns the new limit."""
     soft, hard = (_finite_limit(limit) for limit in resource.getrlimit(resource.RLIMIT_NOFILE))
     if soft < needed and soft < hard:
         try:

@@ -60,20 +60,20 @@ class CaptureCompleter(Protocol):
         """Whether any work remains."""
 
     def follow_segment(self, segment: int) -> None:
-        """Switches to the segment in which the recording continues; `fd` may change."""
+        """Switch to the segment in which the recording continues; `fd` may change."""
 
     def complete_capture(self) -> bool:
         """Does the remaining work."""
 
     def close(self) -> None:
-        """Closes `fd`."""
+        """Close `fd`."""
 
 
 class Guard:
     """The relay's end of the pipe to the guard."""
 
     def __init__(self, survivor: CaptureCompleter | None = None) -> None:
-        """Forks the guard; no thread may be running yet."""
+        """Fork the guard; no thread may be running yet."""
         read_end, self._pipe = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
@@ -85,7 +85,7 @@ class Guard:
         os.set_blocking(self._pipe, False)  # a stopped guard must not block the relay
 
     def announce_server(self) -> None:
-        """Reports the calling process as the server; the child calls this before exec closes the pipe."""
+        """Report the calling process as the server; the child calls this before exec closes the pipe."""
         pid = os.getpid()
         self._send_message(f"{_SERVER_MESSAGE} {pid} {start_time(pid) or ''}")
 
@@ -98,7 +98,7 @@ class Guard:
         self._send_message(f"{_SEGMENT_MESSAGE} {segment}")
 
     def dismiss(self) -> None:
-        """Ends the guard after all work is done, and reaps it, so it does not remain as a zombie."""
+        """End the guard after all work is done, and reap it, so it does not remain as a zombie."""
         self.report_end()
         os.close(self._pipe)
         deadline = time.monotonic() + MAX_DISMISSAL_S
@@ -137,7 +137,7 @@ def _run_guard(read_end: int, completer: CaptureCompleter | None) -> None:
 
 
 def _end_and_complete(server: Process | None, completer: CaptureCompleter | None) -> None:
-    """Ends the server and completes the recording, in parallel, because either may be slow."""
+    """End the server and complete the recording, in parallel, because either may be slow."""
     if completer is not None and completer.is_needed:
         child = _try_fork() if server is not None else None
         if child != 0:
@@ -152,7 +152,7 @@ def _end_and_complete(server: Process | None, completer: CaptureCompleter | None
 
 
 def _try_fork() -> int | None:
-    """Forks like `os.fork`, but returns None if the system cannot create a process."""
+    """Fork like `os.fork`, but returns None if the system cannot create a process."""
     try:
         return os.fork()
     except OSError:
@@ -160,7 +160,7 @@ def _try_fork() -> int | None:
 
 
 def _close_all_but(kept_fds: list[int]) -> None:
-    """Closes all other descriptors."""
+    """Close all other descriptors."""
     start = 0
     for fd in kept_fds:
         os.closerange(start, fd)

@@ -137,7 +137,7 @@ def _contains_process(table: dict[int, tuple[int, str]], process: Process) -> bo
 
 
 def send_signal(processes: list[Process], signum: int) -> list[int]:
-    """Sends a signal to the processes that are still alive; returns the pids of those that received it."""
+    """Send a signal to the processes that are still alive; returns the pids of those that received it."""
     signalled_pids = []
     for process in live_processes(processes):
         try:
@@ -149,13 +149,13 @@ def send_signal(processes: list[Process], signum: int) -> list[int]:
 
 
 def terminate(processes: list[Process], grace_s: float) -> None:
-    """Sends TERM to all processes, and KILL to those that are still alive `grace_s` seconds later."""
+    """Send TERM to all processes, and KILL to those that are still alive `grace_s` seconds later."""
     send_signal(processes, signal.SIGTERM)
     wait_or_kill(processes, grace_s)
 
 
 def wait_or_kill(processes: list[Process], grace_s: float) -> None:
-    """Waits until all processes have ended, and sends KILL to those that are still alive after `grace_s` seconds."""
+    """Wait until all processes have ended, and send KILL to those that are still alive after `grace_s` seconds."""
     deadline = time.monotonic() + grace_s
     while live_processes(processes):
         if time.monotonic() >= deadline:

@@ -48,7 +48,7 @@ class ChunkCounter(Protocol):
     """Counts chunks that are not recorded."""
 
     def add(self, data: bytes) -> None:
-        """Counts one more chunk."""
+        """Count one more chunk."""
 
 
 class Tap(Protocol):
@@ -88,7 +88,7 @@ class Pump:
     """Moves one direction of a stream until one of its ends is closed."""
 
     def __init__(self, name: str, source: int, sink: int, tap: Tap, finish: Callable[[], None]) -> None:
-        """Creates a pump that moves nothing until `start`.
+        """Create a pump that moves nothing until `start`.
 
         Args:
             name: the name of the thread.
@@ -133,7 +133,7 @@ class Pump:
         self._is_tap_in_use = True
 
     def start(self) -> None:
-        """Starts moving bytes in a separate thread."""
+        """Start moving bytes in a separate thread."""
         self._runner = threading.Thread(target=self._run, args=(self._turn,), name=self.name, daemon=True)
         self._runner.start()
 
@@ -143,13 +143,13 @@ class Pump:
         return not (self.done.is_set() or self.is_broken or self._is_stopped) and self._runner.is_alive()
 
     def stop(self) -> None:
-        """Stops forwarding, except for bytes that were already shown to the tap."""
+        """Stop forwarding, except for bytes that were already shown to the tap."""
         with self._lock:
             self._is_stopped = True
             self._turn += 1
 
     def end_from_outside(self, by: Ender) -> None:
-        """Ends the direction from outside, even if its thread is waiting."""
+        """End the direction from outside, even if its thread is waiting."""
         with self._lock:
             is_taken_over = self._take_over(self._run_cut, by)
         if not is_taken_over:
@@ -166,7 +166,7 @@ class Pump:
         return bool(since_ns) and now_ns - since_ns > self.max_wait_ns
 
     def rescue(self, now_ns: int) -> bool:
-        """Takes the chunk from a thread that is stuck in the tap, and lets a new thread forward it.
+        """Take the chunk from a thread that is stuck in the tap, and let a new thread forward it.
 
         Returns False if no thread is stuck, or if the system cannot create a thread.
         """
@@ -180,7 +180,7 @@ class Pump:
             return is_taken_over
 
     def _take_over(self, task: Callable[..., None], *args: object) -> bool:
-        """Gives the stream to a new thread, with the lock held; returns False if the system cannot create a thread."""
+        """Give the stream to a new thread, with the lock held; returns False if the system cannot create a thread."""
         was_tapping = self.is_in_tap
         self._turn += 1
         # The running call no longer delays anything, so it need not be supervised.
@@ -230,7 +230,7 @@ class Pump:
                 return
 
     def _show_and_forward(self, turn: int, chunk: bytes) -> bool:
-        """Shows and forwards a chunk, in portions if necessary; returns False if this thread lost the stream."""
+        """Show and forward a chunk, in portions if necessary; returns False if this thread lost the stream."""
         while len(chunk) > MAX_UNDIVIDED_BYTES and (count := self._portion_size(chunk)) < len(chunk):
             portion, chunk = chunk[:count], chunk[count:]
             self._unshown_rest = chunk
@@ -269,7 +269,7 @@ class Pump:
         return True
 
     def _switch_off_tap(self, error: Exception) -> None:
-        """Stops showing chunks to a tap that has failed; traffic continues even if the tap fails to report that."""
+        """Stop showing chunks to a tap that has failed; traffic continues even if the tap fails to report that."""
         self._is_tap_in_use = False
         try:
             self.tap.failed(error)
@@ -298,7 +298,7 @@ class Pump:
         return True
 
     def _hand_on(self, turn: int, chunk: bytes) -> bool:
-        """Writes a whole chunk; returns False if the reader is gone, or if this thread no longer owns the stream."""
+        """Write a whole chunk; returns False if the reader is gone, or if this thread no longer owns the stream."""
         # Only a slow write that can block shows a slow receiver; otherwise, this thread itself was not scheduled.
         can_block = len(chunk) > select.PIPE_BUF or not self._sink_poll.poll(0)
         began_ns = time.monotonic_ns()
@@ -323,7 +323,7 @@ class Pump:
         return True
 
     def _write_patiently(self, chunk: bytes) -> OSError | None:
-        """Writes a whole chunk to a descriptor that has been made non-blocking; returns the error, or None."""
+        """Write a whole chunk to a descriptor that has been made non-blocking; returns the error, or None."""
         try:
             _write_rest(self.sink, chunk, 0)
         except OSError as error:
@@ -337,7 +337,7 @@ class Pump:
 
 
 def _write_rest(fd: int, chunk: bytes, written_bytes: int) -> None:
-    """Writes the rest of a chunk, and waits if the descriptor has been made non-blocking."""
+    """Write the rest of a chunk, and wait if the descriptor has been made non-blocking."""
     view = memoryview(chunk)
     while written_bytes < len(chunk):
         try:
@@ -356,7 +356,7 @@ class Rescuer:
     """Checks every 10 ms whether a pump is stuck in its tap; sleeps when no traffic flows."""
 
     def __init__(self, pumps: Sequence[Pump], on_stuck: Callable[[], None]) -> None:
-        """Supervises `pumps`; `on_stuck` is called before a chunk is taken away, after which taps must not wait."""
+        """Supervise `pumps`; `on_stuck` is called before a chunk is taken away, after which taps must not wait."""
         self.is_asleep = True
         self._pumps = pumps
         self._on_stuck = on_stuck
@@ -365,11 +365,11 @@ class Rescuer:
             pump.rescuer = self
 
     def start(self) -> None:
-        """Starts supervising the pumps in a separate thread."""
+        """Start supervising the pumps in a separate thread."""
         threading.Thread(target=self._run, name="rescuer", daemon=True).start()
 
     def wake(self) -> None:
-        """Resumes the checks, because traffic flows."""
+        """Resume the checks, because traffic flows."""
         self.is_asleep = False
         self._wake.set()
 

@@ -101,11 +101,11 @@ class SignalWait:
         return ReceivedSignal(signum, signum in (signal.SIGINT, signal.SIGQUIT) and _is_in_foreground())
 
     def interrupt(self) -> None:
-        """Wakes the main thread, as if a child process had changed its state."""
+        """Wake the main thread, as if a child process had changed its state."""
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGCHLD)
 
     def die_by(self, signum: int) -> None:
-        """Ends this process by the signal that ended the server."""
+        """End this process by the signal that ended the server."""
         if signum not in (signal.SIGKILL, signal.SIGSTOP):
             signal.signal(signum, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signum})

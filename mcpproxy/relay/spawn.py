@@ -74,7 +74,7 @@ class EnvironmentBlock(Mapping[bytes, bytes]):
 
 
 def occupy_stdio() -> frozenset[int]:
-    """Opens /dev/null on each of the descriptors 0, 1 and 2 that is closed; returns those that were closed.
+    """Open /dev/null on each of the descriptors 0, 1 and 2 that is closed; returns those that were closed.
 
     Call it before anything else is opened: if a capture were opened as descriptor 1, it would receive the server's
     bytes.
@@ -89,7 +89,7 @@ def occupy_stdio() -> frozenset[int]:
 
 
 def close_inherited() -> None:
-    """Closes inherited descriptors other than 0, 1 and 2, so that a pipe ends when the server closes it.
+    """Close inherited descriptors other than 0, 1 and 2, so that a pipe ends when the server closes it.
 
     Call it after the server has inherited them. Descriptors that mcpproxy itself opened are not inheritable, and stay.
     """
@@ -128,7 +128,7 @@ def spawn(
     announce: Callable[[], None] = lambda: None,
     files: int | None = None,
 ) -> int:
-    """Starts a command; returns its pid.
+    """Start a command; returns its pid.
 
     Args:
         argv: the command; a name without a slash is looked up in PATH, as by execvp.
@@ -170,7 +170,7 @@ def replace_process(
     dispositions: Mapping[int, signal.Handlers],
     mask: set[int],
 ) -> NoReturn:
-    """Replaces this process with a command, which keeps those of descriptors 0, 1 and 2 that were open at the start.
+    """Replace this process with a command, which keeps those of descriptors 0, 1 and 2 that were open at the start.
 
     Raises:
         SpawnError: the command cannot be run.
@@ -188,7 +188,7 @@ def count_open_files() -> int:
 
 
 def raise_file_limit(needed: int) -> tuple[int, int | None]:
-    """Raises the limit on open files of this process as far as needed, if the system allows it.
+    """Raise the limit on open files of this process as far as needed, if the system allows it.
 
     Returns:
         The limit for this process, and the limit to set for the server if it differs, or None.
@@ -222,7 +222,7 @@ def _exec_command(
     dispositions: Mapping[int, signal.Handlers],
     mask: set[int],
 ) -> int:
-    """Replaces this process with the command; returns an errno if that fails."""
+    """Replace this process with the command; returns an errno if that fails."""
     for target_fd, fd in stdio.items():
         if fd is None:
             os.closerange(target_fd, target_fd + 1)
@@ -246,7 +246,7 @@ def _exec_command(
 
 
 def _exec_shell(path: bytes, argv: list[bytes], environment: Mapping[bytes, bytes]) -> int:
-    """Runs a script without a `#!` line in the shell, as POSIX execvp does; returns an errno if that fails."""
+    """Run a script without a `#!` line in the shell, as POSIX execvp does; returns an errno if that fails."""
     try:
         os.execve(b"/bin/sh", [b"sh", path, *argv[1:]], environment)
     except OSError as error:

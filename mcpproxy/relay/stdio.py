@@ -104,7 +104,7 @@ class StdioRelay:
         files: int | None = None,
         only_output: bool = False,
     ) -> None:
-        """Creates a relay that has not started its server yet.
+        """Create a relay that has not started its server yet.
 
         Args:
             taps: the taps of stdin, stdout and stderr, by the descriptors 0, 1 and 2.
@@ -140,7 +140,7 @@ class StdioRelay:
         self.server = Process(0, "")
 
     def run(self, argv: list[bytes], environment: Mapping[bytes, bytes]) -> ServerExit:
-        """Runs the server; returns its exit after it has ended and all its output is forwarded.
+        """Run the server; returns its exit after it has ended and all its output is forwarded.
 
         Raises:
             SpawnError: the server could not be run.
@@ -172,7 +172,7 @@ class StdioRelay:
         return ServerExit(None if signum else os.waitstatus_to_exitcode(status), signum, self._cause, unwritable)
 
     def _start_server(self, argv: list[bytes], environment: Mapping[bytes, bytes]) -> tuple[Guard, dict[int, int], int]:
-        """Starts the guard and the server; returns the guard, the relay's ends of the server's pipes, and its pid.
+        """Start the guard and the server; returns the guard, the relay's ends of the server's pipes, and its pid.
 
         Raises:
             SpawnError: the server could not be run, or the system lacks the resources.
@@ -206,22 +206,22 @@ class StdioRelay:
         return guard, relay_ends, pid
 
     def report_segment(self, number: int) -> None:
-        """Reports to the guard that the recording continues in another segment, which it may have to complete."""
+        """Report to the guard that the recording continues in another segment, which it may have to complete."""
         if self._guard is not None:
             self._guard.report_segment(number)
 
     def dismiss_guard(self) -> None:
-        """Ends the guard, because the recording is complete."""
+        """End the guard, because the recording is complete."""
         if self._guard is not None:
             self._guard.dismiss()
 
     def stop(self, reason: str) -> None:
-        """Ends the session from inside, for example because traffic must not continue unrecorded."""
+        """End the session from inside, for example because traffic must not continue unrecorded."""
         self.stop_reason = reason
         self._signal_wait.interrupt()
 
     def _open_pipes(self) -> tuple[dict[int, int], dict[int, int | None]]:
-        """Opens a pipe for each of the descriptors 0, 1 and 2 that is open; returns the relay's ends and the server's.
+        """Open a pipe for each of the descriptors 0, 1 and 2 that is open; returns the relay's ends and the server's.
 
         A descriptor that is closed for mcpproxy is also closed for the server.
         """
@@ -252,7 +252,7 @@ class StdioRelay:
             self._watch.start()
 
     def _pass_on_end(self, source: int, sink: int) -> None:
-        """Passes on the end of a direction.
+        """Pass on the end of a direction.
 
         A reader sees the end of file; a writer that still exists sees a broken pipe.
         """
@@ -264,7 +264,7 @@ class StdioRelay:
         self._signal_wait.interrupt()
 
     def _replace_with_null(self, fd: int) -> None:
-        """Closes the file of a descriptor, and leaves /dev/null in its place.
+        """Close the file of a descriptor, and leave /dev/null in its place.
 
         The number stays in use, because a thread that still uses it must never write traffic into a file that is opened
         later, such as a capture.
@@ -318,7 +318,7 @@ class StdioRelay:
             self._plan_kill(MAX_IGNORED_SIGNAL_S, "signal", "ignored")
 
     def _signal_server(self, signum: int) -> list[int]:
-        """Signals the server itself; its pid cannot belong to another process, because it has not been reaped yet."""
+        """Signal the server itself; its pid cannot belong to another process, because it has not been reaped yet."""
         try:
             os.kill(self.server.pid, signum)
         except OSError:
@@ -326,7 +326,7 @@ class StdioRelay:
         return [self.server.pid]
 
     def _check_client(self) -> None:
-        """Checks whether the client is gone, or mcpproxy itself must end the session."""
+        """Check whether the client is gone, or mcpproxy itself must end the session."""
         if self.stop_reason is not None:
             self._close_streams()
             self._plan_kill(MAX_AFTER_CLIENT_S, self.stop_reason, self.stop_reason)
@@ -348,7 +348,7 @@ class StdioRelay:
         return self._has_lost_reader or (is_orphaned and self._has_client_process)
 
     def _close_streams(self) -> None:
-        """Lets the server see what it would see without mcpproxy: end of file on stdin, and no reader on stdout."""
+        """Let the server see what it would see without mcpproxy: end of file on stdin, and no reader on stdout."""
         self._cut_stream(0, "sender")
         self._cut_stream(1, "receiver")
 
@@ -359,7 +359,7 @@ class StdioRelay:
             pump.end_from_outside(by)
 
     def _plan_kill(self, patience_s: float, cause: str, reason: str) -> None:
-        """Plans TERM for the server's tree after `patience_s`, and KILL after the grace; the earliest plan counts."""
+        """Plan TERM for the server's tree after `patience_s`, and KILL after the grace; the earliest plan counts."""
         due = time.monotonic() + patience_s
         if self._cause == "server":
             self._cause = cause
@@ -393,7 +393,7 @@ class StdioRelay:
         return not _events_of(stdin_pump.sink) & select.POLLERR
 
     def _wait_for_heirs(self) -> None:
-        """Waits until the processes that inherited the server's pipes close one of them, or the client closes both.
+        """Wait until the processes that inherited the server's pipes close one of them, or the client closes both.
 
         These processes are not children of mcpproxy, and without mcpproxy they would not be signalled, either. So a
         signal to mcpproxy, or the end of the client, only ends their stdin.
@@ -418,7 +418,7 @@ class StdioRelay:
                 return
 
     def _forward_remaining_output(self) -> None:
-        """Forwards the output that the server wrote before it ended and that is still in its pipes.
+        """Forward the output that the server wrote before it ended and that is still in its pipes.
 
         Output that a descendant writes later is not waited for. If mcpproxy itself ended the session, stdout is no
         longer forwarded, because output that cannot be recorded must not be delivered.
@@ -429,7 +429,7 @@ class StdioRelay:
                 self._drain_pump(pump, limit_s)
 
     def _drain_pump(self, pump: Pump, limit_s: float | None) -> None:
-        """Waits until a stream has ended or, if a descendant keeps it open, until its content is forwarded.
+        """Wait until a stream has ended or, if a descendant keeps it open, until its content is forwarded.
 
         An empty pipe alone proves nothing: on a busy machine, a thread may have read the last bytes and then wait for a
         processor for seconds. If the pipe has no writer, the thread reaches the end by itself. If a descendant can
@@ -495,7 +495,7 @@ class _DrainProgress:
 
 
 def _reap(wanted_pid: int) -> int | None:
-    """Reaps every child that has ended; returns the status of the wanted one, or None while it is alive.
+    """Reap every child that has ended; returns the status of the wanted one, or None while it is alive.
 
     As pid 1, mcpproxy inherits other processes as children.
     """
@@ -519,7 +519,7 @@ def _unread_bytes(fd: int) -> int:
 
 
 def _forbid_core_dumps() -> None:
-    """Disables core dumps of this process, which would contain traffic.
+    """Disable core dumps of this process, which would contain traffic.
 
     Call it only after the spawn, because the server would inherit the limit.
     """

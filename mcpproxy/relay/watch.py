@@ -15,17 +15,17 @@ class ReaderWatch:
     """Watches a descriptor to which the relay writes: without a reader, a poll reports POLLERR or POLLHUP."""
 
     def __init__(self, fd: int, on_gone: Callable[[], None]) -> None:
-        """Creates a watch; `on_gone` is called at most once, in the thread of the watch."""
+        """Create a watch; `on_gone` is called at most once, in the thread of the watch."""
         self._fd = fd
         self._on_gone = on_gone
         self._wake_read_end, self._wake_write_end = os.pipe()
 
     def start(self) -> None:
-        """Starts watching in a separate thread."""
+        """Start watching in a separate thread."""
         threading.Thread(target=self._run, name="reader-watch", daemon=True).start()
 
     def stop(self) -> None:
-        """Stops watching, because while a thread polls a descriptor, closing it does not close its file."""
+        """Stop watching, because while a thread polls a descriptor, closing it does not close its file."""
         os.write(self._wake_write_end, b".")
 
     def _run(self) -> None:

@@ -92,7 +92,7 @@ class TrafficStats(NamedTuple):
 def query_stats(
     figures: Figures, by: LatencySubject, sort: LatencySortKey | None = None, *, has_findings: bool
 ) -> TrafficStats:
-    """Queries all figures; returns them."""
+    """Query all figures; returns them."""
     return TrafficStats(
         figures.totals(),
         by,

@@ -69,7 +69,7 @@ class RedactionAccount:
     """Names of members in the original, and their pseudonyms, so that places do not reveal them."""
 
     def count_replacements(self, replacements: list[Replacement], where: str = "") -> None:
-        """Counts replacements; `where` names a place that is not in a JSON document."""
+        """Count replacements; `where` names a place that is not in a JSON document."""
         for kind, secret, _, path in replacements:
             place = where or pointer_pattern(path, self.renamed_members) or "text"
             key = (kind, place)

@@ -24,7 +24,7 @@ class SearchedItem(NamedTuple):
 def searched_items(
     capture: Capture, redactor: Redactor, is_clean: Callable[[Frame], bool] = lambda _: False
 ) -> Iterator[SearchedItem | Damage]:
-    """Searches the frames and other records of a capture; yields them in order, with the damage between them.
+    """Search the frames and other records of a capture; yields them in order, with the damage between them.
 
     Frames that cannot be parsed are searched as plain text.
 

@@ -75,7 +75,7 @@ class ShareChoices:
         redact: Sequence[str] = (),
         review: Callable[[str, str, Path], bool] | None = None,
     ) -> None:
-        """Parses patterns: `/a/*/b` is a JSON Pointer, `re:…` a regular expression, anything else the name of a member.
+        """Parse patterns: `/a/*/b` is a JSON Pointer, `re:…` a regular expression, anything else the name of a member.
 
         Args:
             keep: patterns for texts that stay although they look like secrets.

@@ -17,12 +17,12 @@ FindingCounts: TypeAlias = Counter[tuple[str, int, str]]
 
 
 def finding_counts(findings: Iterable[Finding]) -> FindingCounts:
-    """Counts findings by rule, frame and pointer."""
+    """Count findings by rule, frame and pointer."""
     return Counter([(finding.rule, finding.frame, finding.pointer) for finding in findings])
 
 
 def compare(original_findings: FindingCounts, copy: Path, account: RedactionAccount) -> None:
-    """Counts in the account how many findings the copy keeps, hides and creates.
+    """Count in the account how many findings the copy keeps, hides and creates.
 
     Args:
         original_findings: the findings of the original, counted.

@@ -74,7 +74,7 @@ class Copier:
         staying: PersonalNumberCounter | None = None,
         is_unchanged: Callable[[Frame], bool] = lambda _: False,
     ) -> None:
-        """Creates a copier.
+        """Create a copier.
 
         Args:
             frames: redacts frames and stderr.
@@ -151,7 +151,7 @@ class Copier:
             self._redact_separately(parts)
 
     def _end_parts(self, stream: _Stream, frame: Frame) -> None:
-        """Completes the parts of a frame whose end was never recorded."""
+        """Complete the parts of a frame whose end was never recorded."""
         parts = self._parts.pop(stream, None)
         if parts is not None and not parts.is_redacted_separately:
             self._fill_parts(parts, self._redact_frame(frame).raw)
@@ -159,7 +159,7 @@ class Copier:
             self._redact_separately(parts)
 
     def _redact_separately(self, parts: _FrameParts) -> None:
-        """Redacts each part by itself, because the whole frame is not available."""
+        """Redact each part by itself, because the whole frame is not available."""
         parts.is_redacted_separately = True
         for index, record in parts.slots:
             redacted_bytes = self._frames.redact_line(raw_bytes(record.members) or b"")
@@ -170,7 +170,7 @@ class Copier:
         parts.slots = []
 
     def _fill_parts(self, parts: _FrameParts, raw: bytes) -> None:
-        """Divides the bytes of a frame among its parts."""
+        """Divide the bytes of a frame among its parts."""
         offset = 0
         remaining_parts = len(parts.slots)
         for index, record in parts.slots:
@@ -213,7 +213,7 @@ class Copier:
         return redacted_bytes
 
     def _count_replacements(self, redacted_bytes: RedactedBytes) -> None:
-        """Counts the replacements in a frame, a part or a line of stderr."""
+        """Count the replacements in a frame, a part or a line of stderr."""
         self._account.count_replacements(redacted_bytes.replacements)
         if redacted_bytes.unparsed_reason:
             self._account.unparsed_counts[redacted_bytes.unparsed_reason] += 1
@@ -223,7 +223,7 @@ class Copier:
             self._staying.count_numbers(raw)
 
     def _count_bytes(self, redacted_bytes: RedactedBytes, size: object) -> None:
-        """Counts the bytes of a frame or a part, and the bytes in it that stay unchanged."""
+        """Count the bytes of a frame or a part, and the bytes in it that stay unchanged."""
         original_bytes = size if type(size) is int else 0
         replaced_bytes = sum(
             len(replacement.secret.encode("utf-8", "surrogatepass")) for replacement in redacted_bytes.replacements
@@ -275,7 +275,7 @@ class Copier:
     def _fill_giant_frame(
         self, record: Record, frame: Frame, parts: _FrameParts | None
     ) -> tuple[bytes, tuple[int, int]]:
-        """Fills the parts of a frame; returns its bytes, and the numbers of parts and bytes for its record."""
+        """Fill the parts of a frame; returns its bytes, and the numbers of parts and bytes for its record."""
         count, size = (record.members.get(name) for name in ("parts", "size"))
         count, size = (value if type(value) is int else 0 for value in (count, size))
         if parts is None:

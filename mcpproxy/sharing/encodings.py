@@ -105,7 +105,7 @@ def _decoded_stretches(text: str) -> Iterator[_DecodedStretch]:
 
 
 def decoded_base64(word: str) -> str | None:
-    """Decodes base64; returns None if the result is not text."""
+    """Decode base64; returns None if the result is not text."""
     raw = word.encode("ascii", "replace").translate(_TO_STANDARD_ALPHABET, b"= \t\r\n")
     try:
         decoded_text = b64decode(raw + b"=" * (-len(raw) % 4), validate=False).decode()

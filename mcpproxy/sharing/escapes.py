@@ -68,7 +68,7 @@ class _UnescapedTextBuilder:
         self._copied_end = self._size = 0
 
     def replace(self, start: int, end: int, character: str) -> None:
-        """Replaces a stretch after the previous one with one character."""
+        """Replace a stretch after the previous one with one character."""
         self._pieces += self._text[self._copied_end : start], character
         self._size += start - self._copied_end
         self._starts.append(self._size)
@@ -97,7 +97,7 @@ def unescape(text: str) -> UnescapedText | None:
 
 
 def decode_percent(text: str) -> UnescapedText | None:
-    """Decodes the percent-encoded words of a text, and puts a line end between them; returns None if there are none."""
+    """Decode the percent-encoded words of a text, and put a line end between them; returns None if there are none."""
     if "%" not in text:
         return None
     unescaping = _UnescapedTextBuilder(text)

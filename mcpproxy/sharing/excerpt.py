@@ -142,7 +142,7 @@ class _Selection:
         self._fold = reading.fold
 
     def add_step(self, step: Step) -> None:
-        """Selects the messages of the next step."""
+        """Select the messages of the next step."""
         for context in step.messages:
             call = context.answered
             if call is None:
@@ -159,7 +159,7 @@ class _Selection:
                 self._keep_frames(context.message)
 
     def finish(self) -> None:
-        """Selects unanswered requests at the end of the capture, when their outcome is known."""
+        """Select unanswered requests at the end of the capture, when their outcome is known."""
         for call in self._fold.open_calls():
             if call.session is not None and self._is_late(call.request) and self._selects_call(call):
                 self._keep_frames(call.request)

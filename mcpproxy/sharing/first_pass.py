@@ -28,7 +28,7 @@ class CleanFrames:
         """By frame number: unknown, clean or dirty."""
 
     def note_frame(self, seq: int, *, is_clean: bool) -> None:
-        """Notes whether a frame is clean. If two frames have the same number, both must be clean."""
+        """Note whether a frame is clean. If two frames have the same number, both must be clean."""
         if not 0 <= seq < MAX_NOTED_FRAMES:
             return
         if seq >= len(self._states):
@@ -48,7 +48,7 @@ class FirstPass:
         self._known_value_search = KnownValueSearch()
 
     def read(self, capture: Capture, redactor: Redactor, progress: Callable[[int], None]) -> None:
-        """Searches a capture.
+        """Search a capture.
 
         Args:
             capture: the capture.

@@ -57,7 +57,7 @@ class FrameRedactor:
         is_partial: bool = False,
         event: str | None = None,
     ) -> RedactedBytes:
-        """Redacts a frame; see `captures.frame.Frame` for the meaning of the arguments."""
+        """Redact a frame; see `captures.frame.Frame` for the meaning of the arguments."""
 
         def verdict(raw: bytes) -> object:
             if event:
@@ -89,7 +89,7 @@ class FrameRedactor:
         return RedactedBytes(new_raw, replacements, reason, is_same=False)
 
     def redact_line(self, raw: bytes) -> RedactedBytes:
-        """Redacts a line of stderr, or a part of a frame, without parsing it."""
+        """Redact a line of stderr, or a part of a frame, without parsing it."""
         return RedactedBytes(*list(self._unparsed_candidates(raw))[-1], "stderr")
 
     def _unparsed_candidates(self, raw: bytes) -> Iterator[tuple[bytes, list[Replacement]]]:

@@ -127,7 +127,7 @@ class _StructureTracker:
         self._base = base
 
     def add_punctuation(self, character: str) -> None:
-        """Processes a bracket, a comma or a colon.
+        """Process a bracket, a comma or a colon.
 
         Raises:
             NotJson: the character is not allowed here.
@@ -157,12 +157,12 @@ class _StructureTracker:
             self.path, self.expected = (parent, int(self.path[1]) + 1), "value"
 
     def begin_member(self, name: str) -> None:
-        """Processes the name of a member."""
+        """Process the name of a member."""
         self.name = name
         self.path, self.expected = (self.stack[-1][0], name), "colon"
 
     def end_value(self) -> None:
-        """Processes a string, a number or a constant.
+        """Process a string, a number or a constant.
 
         Raises:
             NotJson: no value is allowed here.
@@ -194,7 +194,7 @@ def decode_string(token: str) -> str:
 
 
 def edits_in_json(token: str, edits: Iterable[Edit], token_start: int) -> list[Edit]:
-    """Converts edits of a string's text to edits of the JSON text that contains the string.
+    """Convert edits of a string's text to edits of the JSON text that contains the string.
 
     Args:
         token: the string in JSON, with its quotes and escapes.
@@ -224,7 +224,7 @@ def _escaped_text(text: str) -> str:
 
 
 def apply_edits(text: str, edits: Iterable[Edit]) -> str:
-    """Applies edits, which must be in order and must not overlap, to a text."""
+    """Apply edits, which must be in order and must not overlap, to a text."""
     pieces: list[str] = []
     position = 0
     for start, end, replacement in edits:

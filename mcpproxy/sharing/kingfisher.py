@@ -113,7 +113,7 @@ def kind_of(rule: str) -> str:
 
 
 def _blank_punctuation(raw: bytes) -> bytes:
-    """Replaces the punctuation between words with blanks, so that each word stays at its position.
+    """Replace the punctuation between words with blanks, so that each word stays at its position.
 
     Many rules expect a token to end with its line, or before a blank, a quote or a semicolon. In prose, a comma or a
     bracket may follow it. (`re.sub` would take twenty times the memory of the text.)

@@ -144,7 +144,7 @@ class KnownValues:
         self._left_out: set[int] = set()
 
     def add(self, secret: Secret, text: str) -> None:
-        """Adds a secret that was recognised in a text, if it is distinctive."""
+        """Add a secret that was recognised in a text, if it is distinctive."""
         kind, value = secret.inner or PlainSecret(secret.kind, text[secret.start : secret.end])
         if kind == "user-name":
             self._add_user(value)
@@ -224,7 +224,7 @@ class KnownValueSearch:
     """Finds known values in texts, at word borders, in upper and lower case."""
 
     def __init__(self, values: KnownValues | None = None) -> None:
-        """Builds the automatons. Without values, nothing is found."""
+        """Build the automatons. Without values, nothing is found."""
         values = values or KnownValues()
         self.users = values.users
         """User names, in lower case, which this search finds only if they are encoded."""

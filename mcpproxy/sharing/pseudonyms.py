@@ -129,7 +129,7 @@ class PseudonymGenerator:
 
 
 def _fill_characters(text: str, is_replaced: Callable[[str], bool], new_chars: str) -> str:
-    """Replaces some characters of a text with `new_chars`, in order, and from the start again after the last one."""
+    """Replace some characters of a text with `new_chars`, in order, and from the start again after the last one."""
     remaining_chars = cycle(new_chars)
     return "".join(next(remaining_chars) if is_replaced(char) else char for char in text)
 

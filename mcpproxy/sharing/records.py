@@ -39,7 +39,7 @@ class RecordRedactor:
     """Redacts records for one share."""
 
     def __init__(self, redactor: Redactor, machine: tuple[str, bool] | None = None) -> None:
-        """Creates a redactor.
+        """Create a redactor.
 
         Args:
             redactor: redacts texts.
@@ -64,7 +64,7 @@ class RecordRedactor:
         return redact(redactable_values)
 
     def redact_text(self, text: str, replacements: list[Replacement]) -> str:
-        """Redacts a text of a record, such as the id of an event."""
+        """Redact a text of a record, such as the id of an event."""
         self._replacements = replacements
         return self._redact_text(text)
 
@@ -78,17 +78,17 @@ class RecordRedactor:
         return pseudonym
 
     def _redact_address(self, address: bytes) -> str:
-        """Redacts an address: replaces its host, and everything that a recorder hashes."""
+        """Redact an address: replaces its host, and everything that a recorder hashes."""
         redacted_address = self._redact_text(clean_address(address, self._hash_secret))
         return redacted_address + " " if _INVALID_IN_ADDRESS(address) else redacted_address
 
     def _redact_text(self, text: str) -> str:
-        """Redacts any text: hashes the hashes again, and replaces secrets."""
+        """Redact any text: hash the hashes again, and replace secrets."""
         rehashed_text = _HASH.sub(lambda match: self._redactor.pseudonyms.tag(match[0]), text)
         return self._redactor.redact_text(rehashed_text, self._replacements)
 
     def _redact_value(self, value: Any, depth: int = 0) -> Any:
-        """Redacts any value of a record."""
+        """Redact any value of a record."""
         if isinstance(value, str):
             return self._redact_text(value)
         if depth > _MAX_RECORD_DEPTH:
@@ -100,7 +100,7 @@ class RecordRedactor:
         return value
 
     def _replace_body(self, value: Any, depth: int = 0) -> Any:
-        """Replaces all texts and numbers in a value, whether or not they look like secrets."""
+        """Replace all texts and numbers in a value, whether or not they look like secrets."""
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, str):
@@ -260,7 +260,7 @@ class RecordRedactor:
         return dumps(self._redact_value(redacted_document)).decode()
 
     def _redact_other(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Redacts a record whose texts are names and ids: replaces only certain secrets."""
+        """Redact a record whose texts are names and ids: replace only certain secrets."""
         return {
             name if name.isidentifier() else self._redact_text(name): self._redact_value(value)
             for name, value in values.items()

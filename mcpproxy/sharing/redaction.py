@@ -107,7 +107,7 @@ class _DocumentPlaces:
         self._size = 0
 
     def add_leaf(self, token: JsonToken) -> None:
-        """Adds a leaf."""
+        """Add a leaf."""
         # The name comes before the value, as in a settings file, because many rules look for both.
         prefix = "" if token.is_name or token.name in _PROTOCOL_NAMES else f'{token.name}="'
         start = self._size + len(prefix)
@@ -131,7 +131,7 @@ class _DocumentPlaces:
         del self.marks[marks:], self.starts[leaves:], self.ends[leaves:], self.names[names:], self._texts[3 * leaves :]
 
     def search_leaves(self, search: Callable[[str], Iterable[Secret]]) -> None:
-        """Searches all leaves together, once."""
+        """Search all leaves together, once."""
         text = "".join(self._texts)
         self._texts = []
         for start, end, kind, inner in search(text) if text else ():
@@ -159,7 +159,7 @@ class Redactor:
         known: KnownValueSearch | None = None,
         on_secret: Callable[[Secret, str], None] | None = None,
     ) -> None:
-        """Creates a redactor.
+        """Create a redactor.
 
         Args:
             pseudonyms: the pseudonyms of the share.
@@ -194,7 +194,7 @@ class Redactor:
         return apply_edits(text, self._edits(text, secrets, replacements, path))
 
     def redact_label(self, text: str, replacements: list[Replacement], path: Path = None) -> str:
-        """Redacts the name of a server or a file like a text, and also replaces user names, as in `anna-notes`."""
+        """Redact the name of a server or a file like a text, and also replaces user names, as in `anna-notes`."""
         redacted_text = self.redact_text(text, replacements, path)
         words = [
             Secret(*word.span(), "user-word")
@@ -226,7 +226,7 @@ class Redactor:
     def replace_secrets(
         self, text: str, secrets: Iterable[Secret], replacements: list[Replacement], path: Path = None
     ) -> str:
-        """Replaces given secrets in a text, unless the user keeps them; adds each replacement to `replacements`."""
+        """Replace given secrets in a text, unless the user keeps them; adds each replacement to `replacements`."""
         return apply_edits(text, self._edits(text, secrets, replacements, path))
 
     def pseudonym(self, kind: str, secret: str) -> str:
@@ -264,7 +264,7 @@ class Redactor:
         return pseudonyms.tag(secret)
 
     def _read_document(self, text: str, base: Path, depth: int, places: _DocumentPlaces) -> None:
-        """Reads a document and the documents in its strings.
+        """Read a document and the documents in its strings.
 
         Raises:
             NotJson: the text is not JSON.
@@ -286,7 +286,7 @@ class Redactor:
                     places.has_forced_replacement = self._kind_of_all(token, has_meta=has_meta) is not None
 
     def _read_inner_document(self, token: JsonToken, depth: int, places: _DocumentPlaces) -> bool:
-        """Reads a string as a document if it contains one; returns whether it does."""
+        """Read a string as a document if it contains one; returns whether it does."""
         if (
             token.text[:1] not in _DOCUMENT_STARTS
             or depth >= MAX_NESTED_JSON_DEPTH
@@ -315,7 +315,7 @@ class Redactor:
         secrets: Mapping[int, Sequence[Secret]],
         replacements: list[Replacement],
     ) -> list[Edit]:
-        """Reads a document again; returns its edits. `marks` and `leaves` include the documents in its strings."""
+        """Read a document again; returns its edits. `marks` and `leaves` include the documents in its strings."""
         edits: list[Edit] = []
         has_meta = _may_have_meta(text)
         for token in tokens(text, base):

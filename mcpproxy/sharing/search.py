@@ -52,7 +52,7 @@ class SecretSearch:
         blobs: bool,
         personal: bool = False,
     ) -> None:
-        """Creates a search.
+        """Create a search.
 
         Args:
             catalogue: the rules for secrets.
@@ -141,7 +141,7 @@ class _DecodingLimit:
         self._remaining_chars = MAX_DECODED_TIMES * size + _MIN_DECODED_CHARS
 
     def count_decoded(self, size: int) -> None:
-        """Counts decoded characters.
+        """Count decoded characters.
 
         Raises:
             SearchLimitReached: there are too many.

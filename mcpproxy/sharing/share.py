@@ -68,7 +68,7 @@ class ShareOptions:
 
 
 def redacted_copy(source: Path, destination: Path, options: ShareOptions | None = None) -> RedactionAccount:
-    """Writes a redacted copy of a capture.
+    """Write a redacted copy of a capture.
 
     Args:
         source: one of the files of the capture.

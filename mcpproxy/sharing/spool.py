@@ -51,7 +51,7 @@ def unchanging_capture(capture: Capture) -> Iterator[Capture]:
 
 
 def _copy(segment: Path, target: Path) -> None:
-    """Copies only the bytes that a file has now, because it may grow faster than it is copied."""
+    """Copy only the bytes that a file has now, because it may grow faster than it is copied."""
     with (
         open_capture(segment) as file,
         open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as copy,

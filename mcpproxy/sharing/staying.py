@@ -23,7 +23,7 @@ class PersonalNumberCounter:
         return self._remaining_bytes < 0
 
     def count_numbers(self, raw: bytes) -> None:
-        """Counts the numbers in a frame or a line of the copy."""
+        """Count the numbers in a frame or a line of the copy."""
         if self._remaining_bytes < 0:
             return
         self._remaining_bytes -= len(raw)

@@ -172,7 +172,7 @@ class CaptureReader(DataSourceReader):  # type: ignore[misc, unused-ignore]
             return
         read_capture = self._error_rows if self._table == ERRORS_TABLE else self._capture_rows
         with locations.task_folder() as folder, CaptureLoader(folder) as loader:
-            for capture in partition.places:
+            for capture in partition.locations:
                 for batch in read_capture(capture, loader, folder):
                     yield self._completed_batch(batch, capture)
 

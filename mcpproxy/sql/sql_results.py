@@ -184,7 +184,7 @@ def _layout_of(columns: Sequence[Column], head: list[Span], probe: list[list[Spa
 
 
 def _joined_names(words: Sequence[str]) -> str:
-    """Joins words; of too many, only the first, followed by the number of the others."""
+    """Join words; of too many, only the first, followed by the number of the others."""
     omitted_count = len(words) - MAX_NAMED_COLUMNS
     return ", ".join(words[:MAX_NAMED_COLUMNS]) + (f" and {omitted_count:,} more" if omitted_count > 0 else "")
 

@@ -51,7 +51,7 @@ def is_complete(text: str) -> bool:
 
 
 def in_one_line(text: str) -> str | None:
-    """Writes a statement on one line, without the comments that need a line end.
+    """Write a statement on one line, without the comments that need a line end.
 
     Returns:
         The line, or None if it would not be the same statement: if a line ends inside a string or a quoted name, for

@@ -139,7 +139,7 @@ class Decoder:
         self._failure: Undecodable | None = None
 
     def feed(self, data: bytes) -> bytes:
-        """Decodes the bytes; returns the output.
+        """Decode the bytes; returns the output.
 
         Raises:
             Undecodable: in this call and all later ones; the output of this call is lost.
@@ -203,7 +203,7 @@ class Decoder:
                 yield b""
 
     def _fail(self, failure: Undecodable) -> None:
-        """Stops decoding for good, and releases the stages, and the data that a traceback refers to."""
+        """Stop decoding for good, and release the stages, and the data that a traceback refers to."""
         self._failure = type(failure)(*failure.args)
         self._stages = ()
 
@@ -253,7 +253,7 @@ class _ZlibEngine:
     """Decodes a member of gzip, or deflate."""
 
     def __init__(self, wbits: int | None) -> None:
-        """Begins a member.
+        """Begin a member.
 
         Args:
             wbits: the window bits as `zlib` expects them; None for `deflate`, for which they depend on the data.

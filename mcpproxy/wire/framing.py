@@ -90,7 +90,7 @@ class LineReader:
     def read_line(
         self, data: bytes, position: int, limit: int, too_long_error: Callable[[], Malformed]
     ) -> tuple[bytes | None, int]:
-        """Reads the line at a position; returns it and the position after it.
+        """Read the line at a position; returns it and the position after it.
 
         An error in a line is reported as soon as its bytes show it, so the report does not depend on how they are
         split.
@@ -139,7 +139,7 @@ class ChunkedBodyReader:
     """
 
     def __init__(self, forbidden: frozenset[bytes] = frozenset()) -> None:
-        """Starts before the first chunk size.
+        """Start before the first chunk size.
 
         Args:
             forbidden: the names of fields that must not be trailers, in lower case.
@@ -154,7 +154,7 @@ class ChunkedBodyReader:
         self._trailers: list[tuple[bytes, bytes]] = []
 
     def feed(self, data: bytes, position: int, emit: "Callable[[Body | MessageEnd], object]") -> int:
-        """Reads up to the end of the body or of the data.
+        """Read up to the end of the body or of the data.
 
         Args:
             data: the bytes that one read returned.
@@ -189,7 +189,7 @@ class ChunkedBodyReader:
         return position
 
     def _read_framing(self, data: bytes, position: int) -> int:
-        """Reads a line that is not content: a chunk size, the CRLF after a chunk, or a trailer."""
+        """Read a line that is not content: a chunk size, the CRLF after a chunk, or a trailer."""
         if self._tail:
             return self._read_trailer(data, position)
         if self._is_in_data:

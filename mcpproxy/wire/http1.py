@@ -100,7 +100,7 @@ class RequestSplitter:
     """Splits the client's side of a connection into requests."""
 
     def __init__(self, *, accepts_upgrades: bool = False) -> None:
-        """Creates a splitter for a new connection.
+        """Create a splitter for a new connection.
 
         Args:
             accepts_upgrades: whether requests may offer to upgrade the connection; otherwise, offers of h2c, which a
@@ -118,7 +118,7 @@ class RequestSplitter:
         self._begin()
 
     def _begin(self) -> None:
-        """Prepares for the next request line."""
+        """Prepare for the next request line."""
         self._head_lines: list[bytes] = []
         self._head_size = 0
         self._has_read_empty_line = False  # whether the one empty line allowed before a request line has been read
@@ -145,7 +145,7 @@ class RequestSplitter:
         return events
 
     def decline_upgrade(self) -> list[RequestEvent]:
-        """Continues with HTTP, because the server declined the offer; returns the events that have arrived since."""
+        """Continue with HTTP, because the server declined the offer; returns the events that have arrived since."""
         self.awaits_response = False
         unread_data, self._unread = bytes(self._unread), bytearray()
         return self.feed(unread_data)
@@ -171,7 +171,7 @@ class RequestSplitter:
         return self.is_in_head or self._missing_bytes > 0 or self._chunks is not None
 
     def _read_request_line(self, data: bytes, position: int) -> int:
-        """Reads a request line, or the one empty line that is allowed before it (RFC 9112, 2.2)."""
+        """Read a request line, or the one empty line that is allowed before it (RFC 9112, 2.2)."""
         if data[position] == _TLS_HANDSHAKE and not self._lines.pending:
             raise Malformed("TLS is not spoken here: use http, not https, to reach this proxy")
         if not self._lines.pending and (match := _PLAIN_HEAD(data, position, position + MAX_REQUEST_HEAD_BYTES)):
@@ -201,7 +201,7 @@ class RequestSplitter:
         return position
 
     def _read_fields(self, data: bytes, position: int) -> int:
-        """Reads header lines, and the empty line after them."""
+        """Read header lines, and the empty line after them."""
         while position < len(data):
             line, position = self._lines.read_line(
                 data, position, MAX_REQUEST_HEAD_BYTES - self._head_size - 2, _head_too_long_error
@@ -229,7 +229,7 @@ class RequestSplitter:
         self._fields.append((name, value))
 
     def _complete_head(self, line: bytes, fields: Fields, wire: bytes) -> None:
-        """Checks a head as a whole, and prepares for its body."""
+        """Check a head as a whole, and prepare for its body."""
         method, target, version = line.split(b" ")
         values_by_name = fields.values_by_name
         _judge_host(values_by_name.get(b"host", []), version)
@@ -313,7 +313,7 @@ def _judge_request_line(line: bytes) -> None:
 
 
 def _judge_target(target: bytes, method: bytes) -> None:
-    """Accepts only a path on the upstream or, in OPTIONS, the upstream itself (RFC 9112, 3.2)."""
+    """Accept only a path on the upstream or, in OPTIONS, the upstream itself (RFC 9112, 3.2)."""
     if len(target) > MAX_TARGET_BYTES:
         raise _target_too_long_error()
     if target == b"*":
@@ -344,7 +344,7 @@ def _judge_host(hosts: list[bytes], version: bytes) -> None:
 
 
 def _offered_upgrades(values_by_name: dict[bytes, list[bytes]], version: bytes) -> frozenset[bytes]:
-    """Checks the fields that concern the connection; returns the protocols to which it offers to upgrade."""
+    """Check the fields that concern the connection; returns the protocols to which it offers to upgrade."""
     options = {
         option.strip(b" \t").lower() for value in values_by_name.get(b"connection", []) for option in value.split(b",")
     }

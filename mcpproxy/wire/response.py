@@ -99,14 +99,14 @@ class ResponseTap:
         self._begin()
 
     def _begin(self) -> None:
-        """Prepares for the next head."""
+        """Prepare for the next head."""
         self._head = bytearray()
         self._missing_bytes = 0
         self._chunks: ChunkedBodyReader | None = None
         self._read_step: Callable[[bytes, int], int] = self._read_head
 
     def expect_response(self, method: bytes, *, offers_upgrade: bool = False) -> None:
-        """Registers a request that is being forwarded, before its response can arrive."""
+        """Register a request that is being forwarded, before its response can arrive."""
         if self._has_stopped:
             return
         self._may_switch = offers_upgrade
@@ -124,7 +124,7 @@ class ResponseTap:
         return events
 
     def feed_some(self, data: bytes, position: int) -> tuple[list[Event], int]:
-        """Parses like `feed`, but from a position on, and at most to the end of the first head or response.
+        """Parse like `feed`, but from a position on, and at most to the end of the first head or response.
 
         Returns:
             The events, and the position of the first unread byte.
@@ -189,7 +189,7 @@ class ResponseTap:
         self._begin()
 
     def _read_head(self, data: bytes, position: int) -> int:
-        """Looks for the end of a head, because the parser must not see anything after it."""
+        """Look for the end of a head, because the parser must not see anything after it."""
         if not self._head:
             if data[position] in b"\r\n":
                 return position + 1  # some servers send a surplus empty line after a body
@@ -225,7 +225,7 @@ class ResponseTap:
             raise _Unfollowable("the upstream sent something other than HTTP/1")
 
     def _complete_head(self, raw: bytes) -> None:
-        """Parses a head, and prepares for the content after it (RFC 9112, 6.3)."""
+        """Parse a head, and prepare for the content after it (RFC 9112, 6.3)."""
         head = _parse_head(raw)
         self._events.append(head)
         if head.status == 101:
@@ -301,7 +301,7 @@ class _HeadCallbacks:
 
 
 def _parse_head(raw: bytes) -> ResponseHead:
-    """Parses a head, from the status line to the empty line."""
+    """Parse a head, from the status line to the empty line."""
     reading = _HeadCallbacks()
     parser = HttpResponseParser(reading)
     try:

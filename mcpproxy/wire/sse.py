@@ -74,7 +74,7 @@ class _EventDraft:
     """The number of parts of its data that have been returned."""
 
     def begin_data(self) -> None:
-        """Begins a data line, whose value is added to `data` as it arrives."""
+        """Begin a data line, whose value is added to `data` as it arrives."""
         if self.has_data:
             self.data += b"\n"
         self.has_data = True
@@ -130,14 +130,14 @@ class EventSplitter:
         return events + self._spill_parts() + self._process_lines(data[data_lines.end() :])
 
     def _process_data_lines(self, lines: bytes) -> None:
-        """Processes whole data lines together, with the same result as one by one."""
+        """Process whole data lines together, with the same result as one by one."""
         if b"\r" in lines:
             lines = lines.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         self._draft.begin_data()
         self._draft.data += (b"\n" + lines[:-1]).replace(b"\ndata:", b"\n").replace(b"\n ", b"\n")[1:]
 
     def _process_lines(self, data: bytes) -> list[Event]:
-        """Processes lines of any kind, of which the last may be incomplete; returns the events that they complete."""
+        """Process lines of any kind, of which the last may be incomplete; returns the events that they complete."""
         if not data:
             return []
         # On bytes, unlike on text, `splitlines` recognises only the three line ends of the standard.
@@ -194,7 +194,7 @@ class EventSplitter:
         return self._is_in_data or len(self._line) > 0
 
     def _extend_line(self, piece: bytes) -> None:
-        """Adds bytes to the current line, which may be incomplete or long."""
+        """Add bytes to the current line, which may be incomplete or long."""
         if not self._is_in_data and len(self._line) <= len(_DATA):
             # The optional space after the colon must have arrived before the value can be processed.
             piece = bytes(self._line) + piece
@@ -213,14 +213,14 @@ class EventSplitter:
             self._has_dropped_nul = self._has_dropped_nul or b"\0" in piece[room:]
 
     def _finish_line(self) -> None:
-        """Processes the current line, which is complete."""
+        """Process the current line, which is complete."""
         if not self._is_in_data:
             self._process_line(bytes(self._line), dropped=self._is_cut, dropped_nul=self._has_dropped_nul)
         self._line.clear()
         self._is_in_data = self._is_cut = self._has_dropped_nul = False
 
     def _process_line(self, line: bytes, *, dropped: bool = False, dropped_nul: bool = False) -> None:
-        """Processes a nonblank line as the standard requires; its end may have been dropped."""
+        """Process a nonblank line as the standard requires; its end may have been dropped."""
         name, _, value = line.partition(b":")
         value = _field_value(value)
         draft = self._draft

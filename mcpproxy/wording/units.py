@@ -77,7 +77,7 @@ def ms_figure(ns: int) -> str:
 
 
 def nanoseconds(ms: float) -> int:
-    """Converts milliseconds with a fraction, as SQL returns them, to nanoseconds."""
+    """Convert milliseconds with a fraction, as SQL returns them, to nanoseconds."""
     return round(ms * MS_NS)
 
 

@@ -64,8 +64,8 @@ def read(paths):
 
 def fold(paths):
     from analysis.conversation.fold import Fold
-    from analysis.garbage import spare_collections
-    spare_collections()
+    from analysis.garbage import make_collections_rare
+    make_collections_rare()
     from captures.reader import Capture, read_frames
     for path in paths:
         folded = Fold()

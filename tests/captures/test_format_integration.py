@@ -72,6 +72,7 @@ class TestPage:
             "mcpproxy/recorder/capture_header",
             "mcpproxy/recorder/stdio",
             "mcpproxy/recorder/http",
+            "mcpproxy/recorder/process_events",
             "mcpproxy/recorder/exchange",
             "mcpproxy/cli/serve",
             "mcpproxy/importers/capture_lines",

@@ -62,7 +62,7 @@ def replaced(place, left, count):
     with new_capture(Path(place, "x.mcpcap"), replace=True) as file:
         for number in range(1, count + 1):
             if number > 1:
-                file.next_segment(b"")
+                file.begin_next_segment(b"")
             file.append(seal(0, 0, "header", members(format=1, capture="ab" * 16, segment=number, redacted_by="new")))
         sys.addaudithook(step)
     os._exit(0)

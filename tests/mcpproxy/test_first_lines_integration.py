@@ -25,7 +25,7 @@ FRESH = """
 import os, sys
 import mcpproxy.relay.stdio, mcpproxy.cli.run
 from captures.stdlib_judge import _judge_flawless
-from mcpproxy.recorder.stdio import early_middles
+from mcpproxy.recorder.stdio import middles_without_orjson
 read = sys.stdin.buffer.read
 assert not {"orjson", "json", "captures.exact_judge", "captures.envelope"} & set(sys.modules), "it has loaded too much"
 number = 0
@@ -35,7 +35,7 @@ while size := read(10):
     if not os.fork():
         with open(tells, "wb") as to:
             if _judge_flawless(line) is not None or number % 16 == 0:
-                to.write(early_middles("s2c", [line])[0])
+                to.write(middles_without_orjson("s2c", [line])[0])
         os._exit(0)
     number += 1
     os.close(tells)

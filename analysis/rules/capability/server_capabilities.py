@@ -235,7 +235,7 @@ class DeclaredNotServed(Rule):
         return method in _SERVED_BY_SERVERS and (method != "completion/complete" or like.rank != 0)
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
-        self.state_for(context.session, _MethodOutcomes).methods.add(context.method)
+        self.state_for(context.session, _MethodOutcomes).served_methods.add(context.method)
         return ()
 
     def on_error(self, context: MessageContext) -> Iterable[Finding]:

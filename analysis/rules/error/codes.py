@@ -124,7 +124,9 @@ class ParseErrorForValidJson(Rule):
 
     def on_anomaly(self, context: MessageContext) -> Iterator[Finding]:
         if not _is_plain_json(context):
-            self.state_for(context.session, _ParseErrors).broken.setdefault(context.message.sender, context.message.seq)
+            self.state_for(context.session, _ParseErrors).broken_seqs.setdefault(
+                context.message.sender, context.message.seq
+            )
         return iter(())
 
     def on_invalid(self, context: MessageContext) -> Iterator[Finding]:
@@ -165,7 +167,7 @@ class ParseErrorForValidJson(Rule):
             yield from self._judge_errors(reading, "server", None)
 
     def _judge_errors(self, reading: "_ParseErrors", side: Side, until: int | None) -> Iterator[Finding]:
-        """Judges the doubtful errors that answer a side, all or those before message `until`; yields findings."""
+        """Judge the doubtful errors that answer a side, all or those before message `until`; yields findings."""
         doubtful_errors, broken_seq = reading.doubtful_errors[side], reading.broken_seqs.get(side)
         due_errors = [error for error in doubtful_errors if until is None or error.message.seq < until]
         reading.doubtful_errors[side] = doubtful_errors[len(due_errors) :]

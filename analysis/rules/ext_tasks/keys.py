@@ -42,7 +42,7 @@ class TaskKeys:
         self._faults: list[tuple[str, str]] = []
 
     def add_questions(self, message: Message, questions: dict[str, Any], *, is_http: bool) -> list[tuple[str, str]]:
-        """Adds the questions of a report; returns each key that now names something else, with what is wrong."""
+        """Add the questions of a report; returns each key that now names something else, with what is wrong."""
         if message.seq == self.last_seq:
             return self._faults
         self.last_seq, self._faults = message.seq, []
@@ -65,7 +65,7 @@ class TaskKeys:
         return self._faults
 
     def mark_accepted(self, replies: dict[str, Any]) -> None:
-        """Marks the keys of replies that the server has accepted."""
+        """Mark the keys of replies that the server has accepted."""
         self.accepted_keys.update(key for key in islice(replies, MAX_INPUT_ENTRIES) if key in self._digests)
 
 

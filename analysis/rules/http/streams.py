@@ -76,16 +76,19 @@ class StreamEndedUnanswered(HttpRule):
     def on_end(self, session: Session, ending: CaptureEnd) -> Iterable[Finding]:
         if ending.reason == "open" or not ending.is_clear or session.lost_seq >= 0:
             return
-        for http in self.state_for(session, list):
-            if http.over is None or _is_excused(http, http.over):
+        ended_exchanges: list[HttpExchange] = self.state_for(session, list)
+        for http in ended_exchanges:
+            if http.end_ref is None or _is_excused(http, http.end_ref):
                 continue
-            if ending.reason == "killed" and (_may_resume(http) or session.last_seq.get("server", -1) < http.over.seq):
+            if ending.reason == "killed" and (
+                _may_resume(http) or session.last_seq.get("server", -1) < http.end_ref.seq
+            ):
                 continue
             for context in requests_of(http):
                 if is_open(context, self.fold) and context.method != LISTEN and context.session is session:
                     wait_text = _wait_suffix(context, self.fold)
                     text = f"the stream ended before {shortened(context.method)} was answered{wait_text}"
-                    finding = self.finding(http.over, text, session=session, related=(context.message.seq,))
+                    finding = self.finding(http.end_ref, text, session=session, related=(context.message.seq,))
                     yield finding._replace(method=context.method[:256])
 
 
@@ -126,8 +129,9 @@ class StreamKeptOpen(HttpRule):
     def on_end(self, session: Session, ending: CaptureEnd) -> Iterable[Finding]:
         if session.lost_seq >= 0:
             return  # the record of the stream's end may be lost
-        for http in self.state_for(session, dict).values():
-            if http.over is None:
+        open_exchanges: dict[int, HttpExchange] = self.state_for(session, dict)
+        for http in open_exchanges.values():
+            if http.end_ref is None:
                 yield from self._check_stream(http, ending.t_ns)
 
     def _check_stream(self, http: HttpExchange, until_ns: int) -> Iterable[Finding]:

@@ -24,11 +24,11 @@ class EnvelopeRule(Rule):
     oddities = MessageOddity.ENVELOPE
 
     def on_anomaly(self, context: MessageContext) -> Iterator[Finding]:
-        """Checks a message."""
+        """Check a message."""
         return self._check(context)
 
     def on_invalid(self, context: MessageContext) -> Iterator[Finding]:
-        """Checks an object that is not a message."""
+        """Check an object that is not a message."""
         return iter(()) if context.is_stray_body else self._check(context)
 
     def _check(self, context: MessageContext) -> Iterator[Finding]:

@@ -25,7 +25,7 @@ class ResponseRule(Rule):
     """A rule about an odd response."""
 
     def on_anomaly(self, context: MessageContext) -> Iterator[Finding]:
-        """Checks a response."""
+        """Check a response."""
         return self.check_response(context, context.message) if isinstance(context.message, Response) else iter(())
 
     def check_response(self, context: MessageContext, answer: Response) -> Iterator[Finding]:

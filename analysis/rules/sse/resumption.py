@@ -260,18 +260,19 @@ class ResumptionIgnored(HttpRule):
         if ending.reason != "closed" or not ending.is_clear or session.lost_seq >= 0:
             return  # the missing events may have come after the recording broke off
         reported_numbers: set[int] = set()
-        for http in self.state_for(session, list):
+        resuming_exchanges: list[HttpExchange] = self.state_for(session, list)
+        for http in resuming_exchanges:
             opening_post = _opening_post(http) if http.resumption == "known" else None
             if (
                 opening_post is None
                 or opening_post.end_ref is None
                 or opening_post.number in reported_numbers
-                or http.replays
-                or http.received
+                or http.replay_count
+                or http.server_messages
             ):
                 continue
-            silence_ns = (http.over.t_ns if http.over is not None else ending.t_ns) - (
-                http.answered or opening_post.end_ref
+            silence_ns = (http.end_ref.t_ns if http.end_ref is not None else ending.t_ns) - (
+                http.answered_ref or opening_post.end_ref
             ).t_ns
             for context in opening_post.client_messages:
                 if is_open(context, self.fold) and (silence_ns >= MAX_SILENCE_NS or http.ended_by == "complete"):
@@ -280,7 +281,7 @@ class ResumptionIgnored(HttpRule):
                         f"the client resumes the stream of {shortened(context.method)}, and the server "
                         "sends nothing there"
                     )
-                    related = (http.answered.seq,) if http.answered is not None else ()
+                    related = (http.answered_ref.seq,) if http.answered_ref is not None else ()
                     yield self.finding(opening_post.end_ref, text, session=session, related=related)
                     break
 

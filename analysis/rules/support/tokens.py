@@ -138,7 +138,7 @@ class Tokens:
         return self._latest.get((requester, token))
 
     def add_unseen(self, requester: Side, exchange: int | None, token: Id) -> Token:
-        """Adds a token whose request the capture lacks; returns it."""
+        """Add a token whose request the capture lacks; returns it."""
         new_token = Token(token, requester, exchange)
         self._store(new_token)
         self._last_report = None, None, None

@@ -142,7 +142,7 @@ class _Calls:
         more."""
 
     def pop_open(self, request: Request) -> _EqualCalls | None:
-        """Removes a finished call from the open calls; returns the calls equal to it, or None if they are unknown."""
+        """Remove a finished call from the open calls; returns the calls equal to it, or None if they are unknown."""
         seq, index = request.seq, request.index
         equal_calls = self._open_calls.pop(seq if index is None else (seq, index), None)
         if equal_calls is None and (key := _key(request)) is not None:

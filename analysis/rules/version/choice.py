@@ -432,7 +432,7 @@ class MixedOnConnection(Rule):
         return ()
 
     def _mark_reported(self, context: MessageContext) -> bool:
-        """Marks the mix of eras as reported; returns whether it already was, even if the finding was replaced."""
+        """Mark the mix of eras as reported; returns whether it already was, even if the finding was replaced."""
         is_reported: bool = context.session.memory.get(_MIXED_KEY, False)
         context.session.memory[_MIXED_KEY] = True
         return is_reported

@@ -25,7 +25,7 @@ _OTHER_TOKENS: Final = (duckdb.token_type.operator, duckdb.token_type.string_con
 
 
 def refuse_changes(statements: Iterable[duckdb.Statement], relations: Collection[str]) -> None:
-    """Refuses statements that would change the tables and views of captures; a query may change only its own relations.
+    """Refuse statements that would change the tables and views of captures; a query may change only its own relations.
 
     Args:
         statements: the statements of the query.

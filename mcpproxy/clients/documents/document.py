@@ -54,7 +54,7 @@ class Document:
     """One configuration file."""
 
     def __init__(self, data: bytes, form: Format) -> None:
-        """Parses a file.
+        """Parse a file.
 
         Raises:
             ConfigError: it does not parse; the text begins with the line and column if they are known.

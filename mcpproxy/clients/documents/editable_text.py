@@ -103,8 +103,8 @@ class EditableText(ABC):
 
     @abstractmethod
     def _add_member(self, edit: AddMember, splices: Splices) -> None:
-        """Adds a member."""
+        """Add a member."""
 
     @abstractmethod
     def _remove_member(self, path: Path, splices: Splices) -> None:
-        """Removes a member."""
+        """Remove a member."""

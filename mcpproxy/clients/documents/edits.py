@@ -140,7 +140,7 @@ def data_after_edits(data: Any, edits: list[Edit]) -> Any:
 
 
 def _copy_on_path(data: Any, path: Path) -> Any:
-    """Copies every container on a path and returns the last one; everything off the path stays shared."""
+    """Copy every container on a path and returns the last one; everything off the path stays shared."""
     for key in path:
         data[key] = copy.copy(data[key])
         data = data[key]

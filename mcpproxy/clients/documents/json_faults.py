@@ -80,7 +80,7 @@ class _Examiner:
         self._position = 0
 
     def parse_document(self) -> None:
-        """Parses the whole text.
+        """Parse the whole text.
 
         Raises:
             ConfigError: the text is not JSON.

@@ -47,7 +47,7 @@ class JsonText(EditableText):
     COMMENT_MARKS = COMMENT_MARKS
 
     def __init__(self, text: str, *, strict: bool) -> None:
-        """Parses a file.
+        """Parse a file.
 
         Args:
             text: the text of the file, without a byte-order mark.

@@ -17,11 +17,11 @@ class Splices:
     pieces: list[tuple[int, int, str]] = field(default_factory=list)
 
     def replace(self, span: Span, new: str) -> None:
-        """Adds a replacement of a span by `new`."""
+        """Add a replacement of a span by `new`."""
         self.pieces.append((*span, new))
 
     def insert(self, position: int, new: str) -> None:
-        """Adds an insertion of `new` at a position."""
+        """Add an insertion of `new` at a position."""
         self.pieces.append((position, position, new))
 
     def result(self) -> str:
@@ -63,7 +63,7 @@ def line_span(text: str, span: Span) -> Span:
 
 
 def insert_line(splices: Splices, position: int, line: str) -> None:
-    """Inserts a line after another one.
+    """Insert a line after another one.
 
     Args:
         splices: receives the insertion.
@@ -83,7 +83,7 @@ def blank_before(text: str, position: int) -> str:
 
 
 def prepend_inline(splices: Splices, span: Span, items: list[Span], words: list[str]) -> None:
-    """Inserts words before the items of an inline list, one on each line or all on one line, as the list is laid out.
+    """Insert words before the items of an inline list, one on each line or all on one line, as the list is laid out.
 
     Args:
         splices: receives the insertion.
@@ -105,7 +105,7 @@ def prepend_inline(splices: Splices, span: Span, items: list[Span], words: list[
 
 
 def drop_inline(splices: Splices, items: list[Span], end: int, count: int, comments: tuple[str, ...]) -> None:
-    """Removes the first items of an inline list, with their separators; comments between them stay.
+    """Remove the first items of an inline list, with their separators; comments between them stay.
 
     Args:
         splices: receives the removals.

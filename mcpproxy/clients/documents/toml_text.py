@@ -51,7 +51,7 @@ class TomlText(EditableText):
     COMMENT_MARKS = ("#",)
 
     def __init__(self, text: str) -> None:
-        """Parses a file.
+        """Parse a file.
 
         Raises:
             ConfigError: it is not TOML, or it is a form of TOML that cannot be edited exactly.
@@ -128,7 +128,7 @@ class TomlText(EditableText):
         return span, self._item_spans(span)
 
     def _locate_values(self, paths: list[Path]) -> None:
-        """Finds the spans of all values together, because tomlkit takes a while to write a file."""
+        """Find the spans of all values together, because tomlkit takes a while to write a file."""
         originals: dict[Path, Any] = {path: self._parent(path)[path[-1]] for path in paths}
         marks = {path: tomlkit.string(f"{_MARK}{number}{_MARK}") for number, path in enumerate(originals)}
         try:

@@ -38,7 +38,7 @@ class YamlText(EditableText):
     COMMENT_MARKS = ("#",)
 
     def __init__(self, text: str) -> None:
-        """Parses a file.
+        """Parse a file.
 
         Raises:
             ConfigError: it is not YAML, or not exactly one document.

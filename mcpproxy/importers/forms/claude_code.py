@@ -107,7 +107,7 @@ def _names_server(line: bytes) -> bool:
 
 
 def read(log: Log) -> Iterator[Item]:
-    """Reads a log."""
+    """Read a log."""
     reader = _Reader()
     for entry in _entries(log):
         if isinstance(entry, _Entry):
@@ -152,7 +152,7 @@ def _debug_entries(log: Log) -> Iterator[_Entry | Item]:
 
 
 def _skip_surrounding_text(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
-    """Skips the lines of text before the first object, and Markdown fences."""
+    """Skip the lines of text before the first object, and Markdown fences."""
     has_begun = False
     for number, line in lines:
         has_begun = has_begun or _OBJECT_START(line) is not None

@@ -125,7 +125,7 @@ def _is_known(line: bytes) -> bool:
 
 
 def read(log: Log) -> Iterator[Item]:
-    """Reads a log."""
+    """Read a log."""
     return _Reader(log).items()
 
 
@@ -167,7 +167,7 @@ class _Reader:
             self._running_servers.add((item.name, item.session))
 
     def _on_end(self, entry: _Entry) -> Iterator[Item]:
-        """Holds the first end of a conversation until its next entry, which may say that the server is responsible."""
+        """Hold the first end of a conversation until its next entry, which may say that the server is responsible."""
         name, stamp_ns, text, session, _ = entry
         key = name, session
         if key not in self._running_servers:

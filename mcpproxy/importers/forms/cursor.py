@@ -70,7 +70,7 @@ def sniff(head: bytes, file_name: str) -> bool:
 
 
 def read(log: Log) -> Iterator[Item]:
-    """Reads a log."""
+    """Read a log."""
     return _Reader(log).items()
 
 

@@ -72,7 +72,7 @@ def sniff(head: bytes, file_name: str) -> bool:
 
 
 def read(log: Log) -> Iterator[Item]:
-    """Reads a log.
+    """Read a log.
 
     Raises:
         InvalidLine: the log is too long, or is not the export of a tab.

@@ -43,7 +43,7 @@ def sniff(head: bytes, _file_name: str) -> bool:
 
 
 def read(log: Log) -> Iterator[LoggedFrame | ServerStart | ServerExit]:
-    """Reads a log.
+    """Read a log.
 
     Raises:
         InvalidLine: a line is invalid, or the log has no message.

@@ -54,7 +54,7 @@ def sniff(head: bytes, _file_name: str) -> bool:
 
 
 def read(log: Log) -> Iterator[Item]:
-    """Reads a log.
+    """Read a log.
 
     Raises:
         InvalidLine: the log is too long, or MCPJam Inspector did not write it.

@@ -51,7 +51,7 @@ def sniff(head: bytes, _file_name: str) -> bool:
 
 
 def read(log: Log) -> Iterator[Item]:
-    """Reads a log.
+    """Read a log.
 
     Raises:
         InvalidLine: an export is too long, or mcpsnoop did not write it.
@@ -108,7 +108,7 @@ class _GapCounter:
         self._missing = 0
 
     def observe(self, session: str, number: object) -> None:
-        """Counts the frames that are missing before the next one, by its number."""
+        """Count the frames that are missing before the next one, by its number."""
         if type(number) is not int or (session not in self._last and len(self._last) == MAX_SESSIONS):
             return
         self._missing += max(0, number - self._last.get(session, number - 1) - 1)

@@ -45,7 +45,7 @@ def _begins_message(line: bytes) -> bool:
 
 
 def read(log: Log) -> Iterator[LoggedFrame | LeftOut]:
-    """Reads a log."""
+    """Read a log."""
     side: Direction | None = "s2c" if _is_server_stdout(log.head) else None
     for number, line in log.lines():
         if left_out := left_out_if_too_long(number, line):

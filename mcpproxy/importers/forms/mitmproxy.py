@@ -54,7 +54,7 @@ def sniff(head: bytes, _file_name: str) -> bool:
 
 
 def read(log: Log) -> Iterator[Case | LeftOut | Remark]:
-    """Reads a log.
+    """Read a log.
 
     Raises:
         InvalidLine: the log is not a flow file, or contains no MCP.

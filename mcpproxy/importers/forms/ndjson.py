@@ -37,7 +37,7 @@ def sniff(head: bytes, _file_name: str) -> bool:
 
 
 def read(log: Log) -> Iterator[LoggedFrame]:
-    """Reads a log.
+    """Read a log.
 
     Raises:
         InvalidLine: a line is not a frame.

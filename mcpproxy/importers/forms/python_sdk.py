@@ -87,7 +87,7 @@ def sniff(head: bytes, _file_name: str) -> bool:
 
 
 def read(log: Log) -> Iterator[Item]:
-    """Reads a log."""
+    """Read a log."""
     names = {"client": log.name, "server": log.name}
     repetitions = _RepetitionDetector()
     for entry in printed_entries(log, _find_entry):
@@ -182,7 +182,7 @@ class _RepetitionDetector:
         self._latest: dict[Direction, list[_LoggedMessage]] = {"c2s": [], "s2c": []}
 
     def add(self, side: Direction, message: Any, words: bytes, stamp_ns: int | None) -> bool:
-        """Adds the next message, with the words before it; returns whether it repeats one of the latest."""
+        """Add the next message, with the words before it; returns whether it repeats one of the latest."""
         order = _PREFIXES_IN_ORDER.index(words)
         latest_messages = self._latest[side]
         for logged_message in reversed(latest_messages):

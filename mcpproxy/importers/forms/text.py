@@ -117,7 +117,7 @@ def sniff(head: bytes, file_name: str) -> bool:
 
 
 def read(log: Log) -> Iterator[Item]:
-    """Reads a log."""
+    """Read a log."""
     sent_side = _sent_side(log)
     for entry in _entries(log):
         for message in _messages(entry):
@@ -203,7 +203,7 @@ def _is_message(members: dict[str, Any]) -> bool:
 
 
 def _shortened_message(body: bytes) -> bytes | None:
-    """Completes the rest of a shortened message; returns None if too little is left."""
+    """Complete the rest of a shortened message; returns None if too little is left."""
     starts = [match.start() for match in islice(_OBJECTS(body, 0, MAX_SHORTENED_BYTES), MAX_ENCLOSING_OBJECTS)]
     end = body[-MAX_CONTEXT_BYTES:].decode("utf-8", "replace").rstrip()
     for text in (body[start:MAX_SHORTENED_BYTES].decode("utf-8", "replace") for start in starts):

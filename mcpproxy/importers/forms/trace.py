@@ -248,7 +248,7 @@ def sniff(head: bytes, _file_name: str) -> bool:
 
 
 def read(log: Log) -> Iterator[Case | LeftOut]:
-    """Reads a log."""
+    """Read a log."""
     return cases(read_lines(log.file))
 
 

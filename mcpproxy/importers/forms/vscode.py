@@ -79,7 +79,7 @@ def sniff(head: bytes, file_name: str) -> bool:
 
 
 def read(log: Log) -> Iterator[Item]:
-    """Reads a log."""
+    """Read a log."""
     match = _NAMED_FILE(log.file_name)
     name, is_running, is_stopping, has_entry = match[1] if match else log.name, False, False, False
     for number, line in log.lines():

@@ -27,7 +27,7 @@ class AdmissionRule:
     """The admission rule of one listener."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
-        """Accepts the names of this machine and `names`, other hosts of the listener; a port in a name is ignored.
+        """Accept the names of this machine and `names`, other hosts of the listener; a port in a name is ignored.
 
         Raises:
             UnicodeError: a name is not a valid host name.

@@ -84,7 +84,7 @@ class ClientConnection(RelayConnection):
     # --- events of the client's connection ---
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Reports the new client to the observer, and refuses it if too many are connected."""
+        """Report the new client to the observer, and refuse it if too many are connected."""
         self.transport = cast("asyncio.Transport", transport)
         self.transport.set_write_buffer_limits(MAX_HELD_BYTES)
         self.observed.report_connected(_peer_text(self.transport))
@@ -96,7 +96,7 @@ class ClientConnection(RelayConnection):
             )
 
     def data_received(self, data: bytes) -> None:
-        """Forwards the data unless the client has been refused."""
+        """Forward the data unless the client has been refused."""
         if not self._ignores_client:
             self.forward(data, self._forward_requests)
 
@@ -169,7 +169,7 @@ class ClientConnection(RelayConnection):
             self._deadline = None
 
     def eof_received(self) -> bool:
-        """Forwards the half-close; returns True, which keeps the other half open."""
+        """Forward the half-close; returns True, which keeps the other half open."""
         self.call_when_forwarded(self._end_requests)
         return True
 
@@ -187,7 +187,7 @@ class ClientConnection(RelayConnection):
             self.end("client", None)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Ends the upstream connection in the same way as the client ended its own."""
+        """End the upstream connection in the same way as the client ended its own."""
         self.discard_unforwarded()
         self.shared.remove_client(self)
         self._cancel_deadline()
@@ -195,12 +195,12 @@ class ClientConnection(RelayConnection):
         self._report_end("client", None if exc is None else error_text(exc))
 
     def pause_writing(self) -> None:
-        """Stops reading from the upstream, because the client reads slowly."""
+        """Stop reading from the upstream, because the client reads slowly."""
         if self.upstream is not None:
             self.upstream.set_full(is_full=True)
 
     def resume_writing(self) -> None:
-        """Resumes reading from the upstream, because the client has caught up."""
+        """Resume reading from the upstream, because the client has caught up."""
         if self.upstream is not None:
             self.upstream.set_full(is_full=False)
 
@@ -224,7 +224,7 @@ class ClientConnection(RelayConnection):
             self._respond_unreachable(status, f"the upstream cannot be reached: {error_text(error)}")
 
     def on_upstream_connected(self, upstream: UpstreamConnection) -> None:
-        """Forwards the waiting data, because the upstream has accepted the connection."""
+        """Forward the waiting data, because the upstream has accepted the connection."""
         self.upstream = upstream
         if self._has_ended:
             upstream.abort()
@@ -243,7 +243,7 @@ class ClientConnection(RelayConnection):
     # --- responses of mcpproxy itself ---
 
     def _refuse(self, refusal: http1.Refusal) -> None:
-        """Forwards no more data from this client, and responds after all forwarded requests have their responses."""
+        """Forward no more data from this client, and respond after all forwarded requests have their responses."""
         self._ignores_client = True
         if self._has_ended:
             return
@@ -265,7 +265,7 @@ class ClientConnection(RelayConnection):
             self._refusal = refusal
 
     def _respond(self, status: int, reason: str, *, to_head: bool) -> None:
-        """Responds in place of the upstream, and ends the connection, on which no later request could be served."""
+        """Respond in place of the upstream, and end the connection, on which no later request could be served."""
         if status not in _REPORTED_STATUSES:
             self.shared.say(f"refused a request with {status}: {reason}")
         self._ignores_client = True
@@ -292,7 +292,7 @@ class ClientConnection(RelayConnection):
     # --- events of the upstream's connection ---
 
     def on_upstream_data(self, data: bytes) -> None:
-        """Forwards the data, then examines it."""
+        """Forward the data, then examine it."""
         if self._has_ended or self.transport.is_closing():
             return
         read_ns = time.monotonic_ns()
@@ -316,7 +316,7 @@ class ClientConnection(RelayConnection):
             self._respond(self._refusal.status, self._refusal.reason, to_head=self._refusal.method == b"HEAD")
 
     def _forward_held(self) -> None:
-        """Forwards the part of an unfinished response that was held back."""
+        """Forward the part of an unfinished response that was held back."""
         if self._rewriter is not None:
             forwarded_data, events = self._rewriter.finish()
             if forwarded_data and not self.transport.is_closing():
@@ -344,7 +344,7 @@ class ClientConnection(RelayConnection):
             self._continue_after_offer()
 
     def _continue_after_offer(self) -> None:
-        """Forwards what the client has sent since its offer to upgrade, if the upstream has responded to the offer."""
+        """Forward what the client has sent since its offer to upgrade, if the upstream has responded to the offer."""
         if self._is_tunnel:
             unread_data = self._splitter.take_unread()
             if unread_data:
@@ -354,7 +354,7 @@ class ClientConnection(RelayConnection):
         self.set_held(is_held=self._splitter.unread_bytes > MAX_HELD_BYTES)
 
     def on_upstream_eof(self) -> None:
-        """Handles the half-close of the upstream: the relay finishes sending to the client, too."""
+        """Handle the half-close of the upstream: the relay finishes sending to the client, too."""
         if self._has_ended:
             return
         self._forward_held()
@@ -370,7 +370,7 @@ class ClientConnection(RelayConnection):
             self.transport.write_eof()
 
     def on_upstream_lost(self, exc: Exception | None) -> None:
-        """Closes the client's connection in the same way as the upstream closed its own."""
+        """Close the client's connection in the same way as the upstream closed its own."""
         if self._has_ended:
             return
         self._forward_held()
@@ -390,20 +390,20 @@ class ClientConnection(RelayConnection):
     # --- the end ---
 
     def _close_for_exit(self) -> None:
-        """Closes both connections because the recorder ends."""
+        """Close both connections because the recorder ends."""
         if self.outstanding_requests:
             self.abort("proxy", "the recorder ends")
         else:
             self.end("proxy", None)
 
     def end(self, by: EndedBy, error: str | None) -> None:
-        """Closes both connections; data already sent to the client is still delivered."""
+        """Close both connections; data already sent to the client is still delivered."""
         self._report_end(by, error)
         self._end_upstream(reset=False)
         self.transport.close()
 
     def abort(self, by: EndedBy, error: str | None) -> None:
-        """Closes both connections with a reset, so that part of a message is never taken for a whole one."""
+        """Close both connections with a reset, so that part of a message is never taken for a whole one."""
         self._report_end(by, error)
         self._end_upstream(reset=True)
         set_reset_on_close(self.transport)

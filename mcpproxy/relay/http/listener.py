@@ -19,7 +19,7 @@ class HttpRelay:
     """A listener and its connections."""
 
     def __init__(self, shared: SharedState) -> None:
-        """Creates a relay that does not listen yet.
+        """Create a relay that does not listen yet.
 
         Args:
             shared: the state that its connections share.
@@ -29,7 +29,7 @@ class HttpRelay:
         self._is_closed = False
 
     async def listen(self, bound: socket.socket) -> None:
-        """Starts accepting connections on a bound socket."""
+        """Start accepting connections on a bound socket."""
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._on_loop_error)
         create_server = loop.create_unix_server if bound.family == socket.AF_UNIX else loop.create_server
@@ -39,7 +39,7 @@ class HttpRelay:
         bound.listen(BACKLOG)  # asyncio uses a single number for accepts per turn and for the system's backlog
 
     async def close(self) -> None:
-        """Stops listening, and ends every connection as ended by mcpproxy."""
+        """Stop listening, and end every connection as ended by mcpproxy."""
         self._is_closed = True
         if self._server is not None:
             self._server.close()
@@ -55,11 +55,11 @@ class HttpRelay:
         await self.shared.turns.finish()
 
     def set_observer(self, observer: Observer) -> None:
-        """Reports connections that are made from now on to another observer."""
+        """Report connections that are made from now on to another observer."""
         self.shared.observer_calls.observer = observer
 
     def _on_loop_error(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Reports in one line an error that asyncio would print with a traceback."""
+        """Report in one line an error that asyncio would print with a traceback."""
         if self._is_closed:  # asyncio may still try to accept connections on the closed listener
             return
         error = context.get("exception")

@@ -17,7 +17,7 @@ class ObserverCalls:
     """The queued calls for all connections."""
 
     def __init__(self, observer: Observer, turns: RoundRobinQueue) -> None:
-        """Starts without calls.
+        """Start without calls.
 
         Args:
             observer: the observer of the traffic.
@@ -28,13 +28,13 @@ class ObserverCalls:
         self._queued_calls: list[tuple[ObservedConnection, int, TapCall]] = []
 
     def queue_call(self, connection: "ObservedConnection", at_ns: int, call: TapCall) -> None:
-        """Queues a call about bytes that a connection has just forwarded, or about its end."""
+        """Queue a call about bytes that a connection has just forwarded, or about its end."""
         if not self._queued_calls:
             asyncio.get_running_loop().call_soon(self.make_calls)
         self._queued_calls.append((connection, at_ns, call))
 
     def make_calls(self) -> None:
-        """Makes the queued calls now."""
+        """Make the queued calls now."""
         calls, self._queued_calls = self._queued_calls, []
         for connection, at_ns, call in calls:
             if connection.tap is None:
@@ -48,7 +48,7 @@ class ObserverCalls:
                 self._turns.schedule(partial(self._catch_up, connection))
 
     def _catch_up(self, connection: "ObservedConnection") -> bool:
-        """Lets the tap of a connection do some of its remaining work; returns whether more remains."""
+        """Let the tap of a connection do some of its remaining work; returns whether more remains."""
         try:
             if connection.tap is not None:
                 connection.tap.catch_up()
@@ -80,6 +80,6 @@ class ObservedConnection:
         return self.tap is not None and self.tap.is_behind
 
     def report_event(self, call: TapCall, at_ns: int = 0) -> None:
-        """Reports an event with the given time, or else with the current time."""
+        """Report an event with the given time, or else with the current time."""
         if self.tap is not None:
             self.calls.queue_call(self, at_ns or time.monotonic_ns(), call)

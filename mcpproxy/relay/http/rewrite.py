@@ -36,7 +36,7 @@ class Origin:
     """The upstream's origin, in every spelling."""
 
     def __init__(self, scheme: str, host: str, port: int | None) -> None:
-        """Compiles a pattern for the origin; if `port` is None, it has the default port of its scheme."""
+        """Compile a pattern for the origin; if `port` is None, it has the default port of its scheme."""
         port = port or _DEFAULT_PORTS[scheme]
         name = host.encode("idna")
         name = re.escape(b"[%b]" % name if b":" in name else name)
@@ -130,7 +130,7 @@ class ResponseRewriter:
         return output, events
 
     def _release_held(self) -> None:
-        """Moves the held bytes to the output, unchanged."""
+        """Move the held bytes to the output, unchanged."""
         self._output += self._held
         self._events += self._held_events
         self._held.clear()
@@ -178,7 +178,7 @@ class ResponseRewriter:
     # --- the first event of a stream ---
 
     def _process_first_event(self, data: bytes, position: int) -> int:
-        """Processes the bytes up to the next line end, in content or chunk framing; returns the position after it."""
+        """Process the bytes up to the next line end, in content or chunk framing; returns the position after it."""
         line_end = _LINE_END(data, position)
         piece = data[position : line_end.end() if line_end else len(data)]
         events, size = self._tap.feed_some(piece, 0)
@@ -198,7 +198,7 @@ class ResponseRewriter:
         return position + size
 
     def _examine_line(self) -> None:
-        """Examines the current line of the stream, and forwards its bytes unless the line may have to be changed."""
+        """Examine the current line of the stream, and forward its bytes unless the line may have to be changed."""
         line = bytes(self._line)
         is_endpoint = self._type == b"endpoint"
         if line.endswith((b"\r", b"\n")):

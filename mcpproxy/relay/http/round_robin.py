@@ -31,7 +31,7 @@ class RoundRobinQueue:
         self._waiting_steps.append(step)
 
     async def finish(self) -> None:
-        """Waits until all work is done, still in turns, so that the consumer of the results can keep up."""
+        """Wait until all work is done, still in turns, so that the consumer of the results can keep up."""
         await self._is_idle.wait()
 
     def _run_turn(self) -> None:

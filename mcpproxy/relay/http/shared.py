@@ -30,7 +30,7 @@ class SharedState:
         rewrites: bool,
         most: int,
     ) -> None:
-        """Starts without connections.
+        """Start without connections.
 
         Args:
             upstream: the server that receives everything.
@@ -58,7 +58,7 @@ class SharedState:
         self._has_reported_overload = False
 
     def add_client(self, client: RelayConnection, leave: Callable[[], None]) -> bool:
-        """Adds a client that has connected; returns False if too many are connected.
+        """Add a client that has connected; returns False if too many are connected.
 
         Args:
             client: the client's connection.
@@ -68,12 +68,12 @@ class SharedState:
         return len(self.clients) <= self.max_clients
 
     def remove_client(self, client: RelayConnection) -> None:
-        """Removes a client whose connection is closed."""
+        """Remove a client whose connection is closed."""
         self.clients.pop(client, None)
         self._has_dropped.set()
 
     async def wait_until_empty(self) -> None:
-        """Waits until no client is connected."""
+        """Wait until no client is connected."""
         while self.clients:
             self._has_dropped.clear()
             await self._has_dropped.wait()

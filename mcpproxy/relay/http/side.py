@@ -32,7 +32,7 @@ class RelayConnection(asyncio.Protocol):
         self.transport: asyncio.Transport
 
     def forward(self, data: bytes, forward_portion: Callable[[bytes], None]) -> None:
-        """Forwards data that was read: at once if it is one portion and no other data waits, otherwise in turns."""
+        """Forward data that was read: at once if it is one portion and no other data waits, otherwise in turns."""
         if self._long_read is not None:
             self._long_read.data += data
         elif portion_end(data) == len(data) and not self.observed.is_behind:
@@ -50,11 +50,11 @@ class RelayConnection(asyncio.Protocol):
             self._long_read.afterwards.append(call)
 
     def discard_unforwarded(self) -> None:
-        """Discards data that has not been forwarded yet."""
+        """Discard data that has not been forwarded yet."""
         self._long_read = None
 
     def on_long_read_forwarded(self, long_read: "_LongRead") -> None:
-        """Resumes reading, because a long read has been forwarded completely."""
+        """Resume reading, because a long read has been forwarded completely."""
         self._long_read = None
         self._pause_or_resume()
         for call in long_read.afterwards:
@@ -65,12 +65,12 @@ class RelayConnection(asyncio.Protocol):
         return self._long_read is long_read
 
     def set_full(self, *, is_full: bool) -> None:
-        """Sets whether the other connection currently accepts no more data, and pauses or resumes reading."""
+        """Set whether the other connection currently accepts no more data, and pause or resume reading."""
         self._is_full = is_full
         self._pause_or_resume()
 
     def set_held(self, *, is_held: bool) -> None:
-        """Sets whether the next bytes must wait for data from the other connection, and pauses or resumes reading."""
+        """Set whether the next bytes must wait for data from the other connection, and pause or resume reading."""
         self._is_held = is_held
         self._pause_or_resume()
 
@@ -96,7 +96,7 @@ class _LongRead:
         self.afterwards: list[Callable[[], object]] = []
 
     def step(self) -> bool:
-        """Forwards a portion; returns whether more remains."""
+        """Forward a portion; returns whether more remains."""
         connection = self._side.observed
         if not self._side.is_forwarding(self):
             return False

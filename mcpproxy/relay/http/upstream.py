@@ -35,7 +35,7 @@ class Upstream(NamedTuple):
 async def connect(
     loop: asyncio.AbstractEventLoop, upstream: Upstream, new_protocol: Callable[[], asyncio.Protocol]
 ) -> None:
-    """Connects to the upstream, through a tunnel if it has an HTTP proxy.
+    """Connect to the upstream, through a tunnel if it has an HTTP proxy.
 
     Raises:
         OSError: the upstream cannot be reached, or its certificate is not trusted.
@@ -96,7 +96,7 @@ def socket_of(transport: asyncio.Transport) -> Any:
 
 
 def set_reset_on_close(transport: asyncio.Transport) -> None:
-    """Makes a later close of the connection send a reset."""
+    """Make a later close of the connection send a reset."""
     sock = socket_of(transport)
     if sock is not None:
         try:

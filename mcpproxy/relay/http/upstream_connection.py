@@ -28,22 +28,22 @@ class UpstreamConnection(RelayConnection):
         self._is_half_closed = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Lets the client's connection forward its data, because the upstream has accepted the connection."""
+        """Let the client's connection forward its data, because the upstream has accepted the connection."""
         self.transport = cast("asyncio.Transport", transport)
         self.transport.set_write_buffer_limits(MAX_HELD_BYTES)
         self._client.on_upstream_connected(self)
 
     def data_received(self, data: bytes) -> None:
-        """Forwards the data to the client."""
+        """Forward the data to the client."""
         self.forward(data, self._client.on_upstream_data)
 
     def eof_received(self) -> bool:
-        """Forwards the half-close; returns whether to keep the other half open, which TLS does not support."""
+        """Forward the half-close; returns whether to keep the other half open, which TLS does not support."""
         self.call_when_forwarded(self._client.on_upstream_eof)
         return self._client.supports_half_close
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forwards what the upstream sent before it closed, then ends the client's connection in the same way."""
+        """Forward what the upstream sent before it closed, then end the client's connection in the same way."""
         if exc is not None and self._client.supports_half_close:
             # Before the write failed, the upstream may have sent the reason, such as 401 or 413.
             unread_data = _read_unread(self.transport)
@@ -52,15 +52,15 @@ class UpstreamConnection(RelayConnection):
         self.call_when_forwarded(partial(self._client.on_upstream_lost, exc))
 
     def pause_writing(self) -> None:
-        """Stops reading from the client, because the upstream reads slowly."""
+        """Stop reading from the client, because the upstream reads slowly."""
         self._client.set_full(is_full=True)
 
     def resume_writing(self) -> None:
-        """Resumes reading from the client, because the upstream has caught up."""
+        """Resume reading from the client, because the upstream has caught up."""
         self._client.set_full(is_full=False)
 
     def half_close(self) -> None:
-        """Finishes sending, as the client did; a TLS connection is closed, as it would be without mcpproxy."""
+        """Finish sending, as the client did; a TLS connection is closed, as it would be without mcpproxy."""
         if self.transport.is_closing() or self._is_half_closed:
             return
         self._is_half_closed = True
@@ -70,12 +70,12 @@ class UpstreamConnection(RelayConnection):
             self.transport.close()
 
     def close(self) -> None:
-        """Closes the connection after the queued data is written."""
+        """Close the connection after the queued data is written."""
         if not self.transport.is_closing():  # a TLS transport of asyncio that is closed twice fails at the next call
             self.transport.close()
 
     def abort(self) -> None:
-        """Closes the connection with a reset."""
+        """Close the connection with a reset."""
         set_reset_on_close(self.transport)
         self.transport.abort()
 

@@ -228,7 +228,7 @@ def facts_in(
 
 
 def _with_row_facts(facts: Facts, reading: Reading, row: int, marks: Container[int]) -> Facts:
-    """Adds the findings and marks of a row to facts; returns the facts."""
+    """Add the findings and mark of a row to facts; returns the facts."""
     row_facts = RowFacts(reading, row, marks=marks)
     return facts.add(is_marked=row_facts.is_marked, rules=row_facts.rules, level=row_facts.level)
 

@@ -48,7 +48,7 @@ def keys_path() -> Path | None:
 
 
 def read_keys() -> KeyBindings:
-    """Reads the user's key bindings; returns none if there is no such file."""
+    """Read the user's key bindings; returns none if there is no such file."""
     path = keys_path()
     try:
         if path is None:

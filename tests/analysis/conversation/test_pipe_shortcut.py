@@ -52,7 +52,9 @@ def _seen(context: MessageContext) -> dict[str, Any]:
     parts["message"] = f"{type(message).__name__} {message.sender} {message.seq} {message.index} {message.t_ns}"
     round_, task, subscription = known.pop("round"), known.pop("task"), known.pop("subscription")
     links = {
-        "round": None if round_ is None else (round_.chain.number, round_.number, round_.chain.is_waiting, round_.by),
+        "round": (
+            None if round_ is None else (round_.chain.number, round_.number, round_.chain.is_waiting, round_.evidence)
+        ),
         "task": None if task is None else (task.id, task.seq, task.status),
         "subscription": None if subscription is None else (subscription.seq, subscription.is_open),
     }

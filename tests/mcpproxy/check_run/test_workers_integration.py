@@ -97,8 +97,8 @@ def test_the_workers_end_when_their_parent_is_killed_or_has_enough(tmp_path: Pat
 import sys
 from pathlib import Path
 from mcpproxy.check_run.examine import CheckOptions
-from mcpproxy.check_run.worker_pool import examined_all
-for _, events in examined_all([Path(sys.argv[1])] * 100_000, CheckOptions(), 2):
+from mcpproxy.check_run.worker_pool import examine_captures
+for _, events in examine_captures([Path(sys.argv[1])] * 100_000, CheckOptions(), 2):
     for event in events:
         pass
 """

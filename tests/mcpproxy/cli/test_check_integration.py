@@ -596,7 +596,7 @@ def begin(path, _):
     signal.pause()
 
 worker_pool.WORTH = parallel_rules.WORTH = 1
-workers.numbered = begin
+workers.examine_numbered = begin
 sys.exit(main())
 """
 """A command whose workers never end."""

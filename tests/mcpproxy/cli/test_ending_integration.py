@@ -19,13 +19,13 @@ ENDING = [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)]
 AT_WORK = """
 import sys
 import duckdb
-from mcpproxy.cli.diagnostics import guarded
+from mcpproxy.cli.diagnostics import run_guarded
 
 def count(arguments):
     print("at work", flush=True)
     duckdb.execute("select count(*) from range(100000000) a, range(100000000) b where a.range + b.range = 7")
 
-sys.exit(guarded(count, [], "count"))
+sys.exit(run_guarded(count, [], "count"))
 """
 
 

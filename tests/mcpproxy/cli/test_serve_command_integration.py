@@ -30,7 +30,7 @@ while True:
 """
 WITHOUT_PATIENCE = """
 import mcpproxy.cli.served_command as served_command
-served_command.LISTEN_S = 0.2
+served_command.MAX_LISTEN_S = 0.2
 import mcpproxy.__main__
 sys.exit(mcpproxy.__main__.main())
 """

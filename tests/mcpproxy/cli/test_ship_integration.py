@@ -54,7 +54,7 @@ sys.exit(main())
 IN_LITTLE_MEMORY = """
 import sys
 from analysis.store import parquet, table_export
-parquet.MEMORY = table_export.MEMORY = "60MB"
+parquet.MAX_MEMORY = table_export.MAX_MEMORY = "60MB"
 from mcpproxy.__main__ import main
 sys.exit(main())
 """

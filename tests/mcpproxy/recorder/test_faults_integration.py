@@ -43,7 +43,7 @@ sabotage(LineSplitter, "feed_complete", RecursionError)
 """
 PORTIONS = """
 import mcpproxy.recorder.stdio
-sabotage(mcpproxy.recorder.stdio.Channel, "portion")
+sabotage(mcpproxy.recorder.stdio.ChannelTap, "portion")
 """
 WRITERS = """
 import captures.backlog

@@ -170,7 +170,7 @@ def test_a_grandchild_that_holds_stdout_holds_us_up_for_half_a_second_at_most(pl
 PATIENT = """
 import runpy
 import mcpproxy.relay.stdio as relay
-relay.QUIET_S, relay.UNSURE_S, relay.CHATTER_S = 5, 5, 300
+relay.MIN_QUIET_S, relay.MIN_UNSURE_QUIET_S, relay.MAX_CHATTER_S = 5, 5, 300
 runpy.run_module("mcpproxy", run_name="__main__", alter_sys=True)
 """
 

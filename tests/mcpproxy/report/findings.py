@@ -43,7 +43,7 @@ anything = st.builds(
     ),
     place=st.none()
     | st.builds(RecordLocation, st.just(Path("gone.mcpcap")), st.integers(0, 99), st.just(9), st.integers(1, 9)),
-    accepted=st.booleans(),
+    is_accepted=st.booleans(),
 )
 """Any finding, with untrusted text."""
 

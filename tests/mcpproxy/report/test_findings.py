@@ -145,7 +145,7 @@ def test_how_often_a_rule_was_broken_that_tells_of_the_first_time_only() -> None
 
 
 def test_what_is_accepted_is_only_counted() -> None:
-    assert text([found(accepted=True)]) == "No findings in 0 frames of 0 sessions. 1 accepted by the baseline.\n"
+    assert text([found(is_accepted=True)]) == "No findings in 0 frames of 0 sessions. 1 accepted by the baseline.\n"
 
 
 def test_live_each_finding_comes_at_once_and_the_rest_is_counted_at_the_end() -> None:

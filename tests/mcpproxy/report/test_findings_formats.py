@@ -109,7 +109,7 @@ def test_junit_has_a_case_for_each_rule_that_found_something_and_tells_the_first
 
 
 def test_junit_has_one_passing_case_for_a_clean_capture() -> None:
-    accepted, note = found(accepted=True), found("id/float-integer", Level.NOTE)
+    accepted, note = found(is_accepted=True), found("id/float-integer", Level.NOTE)
     assert outcomes(checked(written(JunitReporter(), [accepted]))) == {CLEAN_CASE: []}
     assert outcomes(checked(written(JunitReporter(), [note]))) == {"id/float-integer": ["system-out"], CLEAN_CASE: []}
     for asked in (JunitReporter(notes=True), JunitReporter(named={"id/float-integer"})):

@@ -96,7 +96,7 @@ def test_the_side_is_named_where_it_is_one() -> None:
 
 
 def test_what_is_accepted_and_notes_that_are_not_told_have_no_place() -> None:
-    founds = [found(LOST), found(HINT), found(LEAK, accepted=True), found("http/redirected", Level.NOTE)]
+    founds = [found(LOST), found(HINT), found(LEAK, is_accepted=True), found("http/redirected", Level.NOTE)]
     text = written(TextReporter(Style()), founds)
     assert order([line for line in text.splitlines() if re.match(r"(First|     ) \d", line)]) == [LOST, HINT]
     assert "wasted effort  http/redirected" in written(TextReporter(Style(), notes=True), founds)

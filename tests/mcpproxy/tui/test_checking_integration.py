@@ -214,9 +214,9 @@ def test_rows_stay_readable_without_a_worker_and_the_next_one_goes_on(tmp_path: 
 def test_it_ends_with_the_screen_whatever_ends_that(tmp_path: Path) -> None:
     path = noisy(tmp_path, 20_000)
     code = (
-        "import sys, time; from pathlib import Path; from mcpproxy.tui.data.checking import Checking\n"
+        "import sys, time; from pathlib import Path; from mcpproxy.tui.data.checking import CaptureChecker\n"
         "from mcpproxy.tui.data.findings import Findings\n"
-        "made = Checking(lambda: None); made.check(Path(sys.argv[1]), Findings()); print(made.pid, flush=True)\n"
+        "made = CaptureChecker(lambda: None); made.check(Path(sys.argv[1]), Findings()); print(made.pid, flush=True)\n"
         "time.sleep(600)"
     )
     root = str(Path(__file__).parents[3])
