@@ -22,25 +22,25 @@ from mcpproxy.clients.hosted import (
 )
 from mcpproxy.doctor.hosted_observation import Document, Observation, pointer_of, shown_url
 from mcpproxy.doctor.hosted_verdicts import (
-    CredentialsInUrl,
+    ExcessiveToolCount,
+    ForeignRedirect,
+    InvalidToolName,
+    MissingChallenge,
+    MissingCorsHeader,
+    MissingMetadataPointer,
+    MissingPathMetadata,
+    MissingPkce,
+    MissingRegistration,
+    MissingResourceMetadata,
+    MissingServerMetadata,
+    MissingToolAnnotations,
     MissingTools,
-    NoChallenge,
-    NoCors,
-    NoMetadata,
-    NoMetadataByPath,
-    NoPkce,
-    NoPointer,
-    NoRegistration,
-    NoServerMetadata,
-    NotHttps,
-    RedirectedAway,
+    PlainHttpUrl,
     ResourceMismatch,
     SlowDiscovery,
-    ToolAnnotations,
-    ToolCount,
-    ToolName,
-    ToolSchema,
-    Transport,
+    UnsupportedToolSchema,
+    UnsupportedTransport,
+    UrlCredential,
 )
 from mcpproxy.doctor.verdict import Verdict
 from mcpproxy.wording.counts import count_text
@@ -74,20 +74,22 @@ def problems_of(requirement: Requirement, server: Observation) -> list[Problem] 
 
 
 def _https(_value: None, server: Observation) -> list[Problem]:
-    return [] if server.url.startswith("https://") else [Problem(NotHttps, "the URL begins with http://")]
+    return [] if server.url.startswith("https://") else [Problem(PlainHttpUrl, "the URL begins with http://")]
 
 
 def _query(names: tuple[str, ...], server: Observation) -> list[Problem]:
     pairs = server.url.partition("?")[2].partition("#")[0].split("&")
     secret_names = [name for name in (pair.partition("=")[0] for pair in pairs) if name.lower() in names]
-    return [Problem(CredentialsInUrl, f"the query of the URL has {', '.join(secret_names)}")] if secret_names else []
+    return [Problem(UrlCredential, f"the query of the URL has {', '.join(secret_names)}")] if secret_names else []
 
 
 def _transport(value: tuple[str, ...], server: Observation) -> list[Problem] | None:
     if not server.transport:
         return None
     return (
-        [] if server.transport in value else [Problem(Transport, f"the server speaks {server.transport} at this URL")]
+        []
+        if server.transport in value
+        else [Problem(UnsupportedTransport, f"the server speaks {server.transport} at this URL")]
     )
 
 
@@ -96,7 +98,7 @@ def _redirect(_value: None, server: Observation) -> list[Problem] | None:
         return None
     if not server.leaves_origin:
         return []
-    return [Problem(RedirectedAway, f"POST {shown_url(server.url)}: {server.redirect}, which was not followed")]
+    return [Problem(ForeignRedirect, f"POST {shown_url(server.url)}: {server.redirect}, which was not followed")]
 
 
 def _cors(origin: str, server: Observation) -> list[Problem] | None:
@@ -110,15 +112,15 @@ def _cors(origin: str, server: Observation) -> list[Problem] | None:
     exposed = _words(reply.get("access-control-expose-headers", ""))
     asked = f"OPTIONS {shown_url(server.url)} for a page of {origin}: status {server.preflight.status}"
     if not 200 <= server.preflight.status < 300:
-        return [Problem(NoCors, asked)]
+        return [Problem(MissingCorsHeader, asked)]
     if not _allows(preflight, origin):
-        return [Problem(NoCors, f"{asked}, without Access-Control-Allow-Origin for it")]
+        return [Problem(MissingCorsHeader, f"{asked}, without Access-Control-Allow-Origin for it")]
     if missing:
-        return [Problem(NoCors, f"{asked}, and Access-Control-Allow-Headers lacks {', '.join(missing)}")]
+        return [Problem(MissingCorsHeader, f"{asked}, and Access-Control-Allow-Headers lacks {', '.join(missing)}")]
     if not _allows(reply, origin):
-        return [Problem(NoCors, "the response to POST has no Access-Control-Allow-Origin for the page")]
+        return [Problem(MissingCorsHeader, "the response to POST has no Access-Control-Allow-Origin for the page")]
     if "mcp-session-id" in reply and not {"*", "mcp-session-id"} & exposed:
-        return [Problem(NoCors, "the response to POST has Mcp-Session-Id, but does not expose it")]
+        return [Problem(MissingCorsHeader, "the response to POST has Mcp-Session-Id, but does not expose it")]
     return []
 
 
@@ -135,7 +137,9 @@ def _challenge(_value: None, server: Observation) -> list[Problem] | None:
         return None
     if server.refusal is None or server.refusal.status == 401:
         return []
-    return [Problem(NoChallenge, f"POST {shown_url(server.url)} without credentials: status {server.refusal.status}")]
+    return [
+        Problem(MissingChallenge, f"POST {shown_url(server.url)} without credentials: status {server.refusal.status}")
+    ]
 
 
 def _pointer(_value: None, server: Observation) -> list[Problem] | None:
@@ -145,7 +149,9 @@ def _pointer(_value: None, server: Observation) -> list[Problem] | None:
         return []
     challenge = server.refusal.value("www-authenticate").partition(" ")[0][:_MAX_NAME_CHARS]
     fault = f"the challenge is {challenge}, without resource_metadata" if challenge else "there is no WWW-Authenticate"
-    return [Problem(NoPointer, f"status 401, and {fault}; the document is at {shown_url(server.resource.url)}")]
+    return [
+        Problem(MissingMetadataPointer, f"status 401, and {fault}; the document is at {shown_url(server.resource.url)}")
+    ]
 
 
 def _metadata(places: tuple[str, ...], server: Observation) -> list[Problem] | None:
@@ -153,7 +159,11 @@ def _metadata(places: tuple[str, ...], server: Observation) -> list[Problem] | N
         return None
     if any(document.content and document.place in places for document in server.documents):
         return []
-    return [Problem(NoMetadata, _requested(document for document in server.documents if document.place in places))]
+    return [
+        Problem(
+            MissingResourceMetadata, _requested(document for document in server.documents if document.place in places)
+        )
+    ]
 
 
 def _metadata_path(_value: None, server: Observation) -> list[Problem] | None:
@@ -163,7 +173,9 @@ def _metadata_path(_value: None, server: Observation) -> list[Problem] | None:
     # If the challenge names that place, it was requested as what the challenge names.
     if by_path is None or by_path.content:
         return []
-    return [Problem(NoMetadataByPath, f"{_requested([by_path])}; the document is at {shown_url(server.resource.url)}")]
+    return [
+        Problem(MissingPathMetadata, f"{_requested([by_path])}; the document is at {shown_url(server.resource.url)}")
+    ]
 
 
 def _resource(_value: None, server: Observation) -> list[Problem] | None:
@@ -193,8 +205,8 @@ def _server_metadata(_value: None, server: Observation) -> list[Problem] | None:
         return []
     if not server.issuer and server.resource is not None:
         evidence = f"GET {shown_url(server.resource.url)}: there is no authorization server in authorization_servers"
-        return [Problem(NoServerMetadata, evidence)]
-    return [Problem(NoServerMetadata, _requested(server.server_documents))]
+        return [Problem(MissingServerMetadata, evidence)]
+    return [Problem(MissingServerMetadata, _requested(server.server_documents))]
 
 
 def _pkce(method: str, server: Observation) -> list[Problem] | None:
@@ -207,7 +219,7 @@ def _pkce(method: str, server: Observation) -> list[Problem] | None:
     fault = (
         "no code_challenge_methods_supported" if methods is None else f"no {method} in code_challenge_methods_supported"
     )
-    return [Problem(NoPkce, f"{_server_url(server)}: {fault}")]
+    return [Problem(MissingPkce, f"{_server_url(server)}: {fault}")]
 
 
 def _registration(ways: tuple[str, ...], server: Observation) -> list[Problem] | None:
@@ -222,7 +234,7 @@ def _registration(ways: tuple[str, ...], server: Observation) -> list[Problem] |
     fault = "neither client_id_metadata_document_supported nor registration_endpoint"
     if has_cimd:
         fault = "client_id_metadata_document_supported without none in token_endpoint_auth_methods_supported"
-    return [Problem(NoRegistration, f"{_server_url(server)}: {fault}")]
+    return [Problem(MissingRegistration, f"{_server_url(server)}: {fault}")]
 
 
 def _discovery_time(limit_s: float, server: Observation) -> list[Problem] | None:
@@ -244,7 +256,7 @@ def _tool_names(pattern: str, server: Observation) -> list[Problem] | None:
     if server.tools is None:
         return None
     names = [name for name in _names(server.tools) if not re.fullmatch(pattern, name)]
-    return [Problem(ToolName, f"tools/list: {_listed(names)}")] if names else []
+    return [Problem(InvalidToolName, f"tools/list: {_listed(names)}")] if names else []
 
 
 def _tool_annotations(groups: tuple[tuple[str, ...], ...], server: Observation) -> list[Problem] | None:
@@ -256,7 +268,7 @@ def _tool_annotations(groups: tuple[tuple[str, ...], ...], server: Observation) 
             name for tool, name in zip(server.tools, _names(server.tools), strict=True) if not _has_one(tool, group)
         ]
         if names:
-            problems.append(Problem(ToolAnnotations, f"tools/list: no {' or '.join(group)} on {_listed(names)}"))
+            problems.append(Problem(MissingToolAnnotations, f"tools/list: no {' or '.join(group)} on {_listed(names)}"))
     return problems
 
 
@@ -276,7 +288,7 @@ def _tool_schema(forms: tuple[str, ...], server: Observation) -> list[Problem] |
         for form in forms_of_tool:
             found.setdefault(form, []).append(name)
     return [
-        Problem(ToolSchema, f"tools/list: {_WORDS[form]} in {_listed(names)}")
+        Problem(UnsupportedToolSchema, f"tools/list: {_WORDS[form]} in {_listed(names)}")
         for form, names in found.items()
         if form in forms
     ]
@@ -315,7 +327,7 @@ def _tool_count(limit: int, server: Observation) -> list[Problem] | None:
     if server.tools is None:
         return None
     return (
-        [Problem(ToolCount, f"tools/list: {count_text(len(server.tools), 'tool')}")]
+        [Problem(ExcessiveToolCount, f"tools/list: {count_text(len(server.tools), 'tool')}")]
         if len(server.tools) > limit
         else []
     )

@@ -7,7 +7,7 @@ from typing import Final
 from mcpproxy.doctor.verdict import Verdict
 
 
-class NotHttps(Verdict):
+class PlainHttpUrl(Verdict):
     """The URL does not begin with https.
 
     **What it means.** The client accepts only URLs with https, because its requests cross the internet.
@@ -19,7 +19,7 @@ class NotHttps(Verdict):
     id = "hosted/not-https"
 
 
-class CredentialsInUrl(Verdict):
+class UrlCredential(Verdict):
     """The query of the URL has a credential.
 
     **What it means.** The client does not support tokens and keys in the URL, where logs and histories would keep
@@ -32,7 +32,7 @@ class CredentialsInUrl(Verdict):
     id = "hosted/credentials-in-url"
 
 
-class Transport(Verdict):
+class UnsupportedTransport(Verdict):
     """The server speaks a transport that the client does not.
 
     **What it means.** There are two HTTP transports: Streamable HTTP, and the older HTTP+SSE. The evidence says which
@@ -44,7 +44,7 @@ class Transport(Verdict):
     id = "hosted/transport"
 
 
-class RedirectedAway(Verdict):
+class ForeignRedirect(Verdict):
     """The server redirects to another origin.
 
     **What it means.** The scheme, host or port of the target is not that of the URL. Clients do not send credentials
@@ -56,7 +56,7 @@ class RedirectedAway(Verdict):
     id = "hosted/redirected"
 
 
-class NoCors(Verdict):
+class MissingCorsHeader(Verdict):
     """A page in a browser may not call the server, or may not read its session id.
 
     **What it means.** A browser asks with OPTIONS before it lets a page of another origin call the server, and hides
@@ -71,7 +71,7 @@ class NoCors(Verdict):
     id = "hosted/cors"
 
 
-class NoChallenge(Verdict):
+class MissingChallenge(Verdict):
     """The server refuses requests without credentials, but not with status 401.
 
     **What it means.** The client begins a login only after status 401. Any other status looks like a server that does
@@ -84,7 +84,7 @@ class NoChallenge(Verdict):
     id = "hosted/no-challenge"
 
 
-class NoPointer(Verdict):
+class MissingMetadataPointer(Verdict):
     """The challenge does not say where the document about the protected resource is.
 
     **What it means.** The client then guesses the place. That works here, but costs requests, and stops working if the
@@ -97,7 +97,7 @@ class NoPointer(Verdict):
     fails = False
 
 
-class NoMetadata(Verdict):
+class MissingResourceMetadata(Verdict):
     """There is no document about the protected resource where the client looks for it.
 
     **What it means.** The document (RFC 9728) tells the client which authorization server to use. Without it, a login
@@ -111,7 +111,7 @@ class NoMetadata(Verdict):
     id = "hosted/no-metadata"
 
 
-class NoMetadataByPath(Verdict):
+class MissingPathMetadata(Verdict):
     """The document about the protected resource is not at its well-known place with the path of the endpoint.
 
     **What it means.** For an endpoint `/mcp`, that place is `/.well-known/oauth-protected-resource/mcp`. The client
@@ -137,7 +137,7 @@ class ResourceMismatch(Verdict):
     id = "hosted/resource-mismatch"
 
 
-class NoServerMetadata(Verdict):
+class MissingServerMetadata(Verdict):
     """There is no document about the authorization server where the client looks for it.
 
     **What it means.** The document (RFC 8414 or OpenID Connect Discovery) names the addresses at which a login happens.
@@ -152,7 +152,7 @@ class NoServerMetadata(Verdict):
     id = "hosted/no-server-metadata"
 
 
-class NoPkce(Verdict):
+class MissingPkce(Verdict):
     """The authorization server does not announce PKCE with S256.
 
     **What it means.** Clients protect the login with PKCE, and look for `S256` in `code_challenge_methods_supported`
@@ -165,7 +165,7 @@ class NoPkce(Verdict):
     id = "hosted/no-pkce"
 
 
-class NoRegistration(Verdict):
+class MissingRegistration(Verdict):
     """The client cannot introduce itself to the authorization server.
 
     **What it means.** The document about the authorization server announces neither client ID metadata documents nor
@@ -193,7 +193,7 @@ class SlowDiscovery(Verdict):
     id = "hosted/slow-discovery"
 
 
-class ToolName(Verdict):
+class InvalidToolName(Verdict):
     """The client does not accept the name of a tool.
 
     **What it means.** The protocol allows more characters, and longer names, than the models behind this client. The
@@ -205,7 +205,7 @@ class ToolName(Verdict):
     id = "hosted/tool-name"
 
 
-class ToolAnnotations(Verdict):
+class MissingToolAnnotations(Verdict):
     """Tools lack annotations that the client wants.
 
     **What it means.** Annotations say whether a tool only reads or also changes something. Without them, the client
@@ -218,7 +218,7 @@ class ToolAnnotations(Verdict):
     fails = False
 
 
-class ToolSchema(Verdict):
+class UnsupportedToolSchema(Verdict):
     """The schema of a tool has a form that the client does not understand.
 
     **What it means.** The schema is valid, but the client hides the tool, cuts its schema, or fails.
@@ -231,7 +231,7 @@ class ToolSchema(Verdict):
     fails = False
 
 
-class ToolCount(Verdict):
+class ExcessiveToolCount(Verdict):
     """The server has more tools than the client can use at once.
 
     **What it means.** Tools beyond the limit are not offered to the model, or the server cannot be added.
@@ -256,23 +256,23 @@ class MissingTools(Verdict):
 
 
 HOSTED_VERDICTS: Final[tuple[type[Verdict], ...]] = (
-    NotHttps,
-    CredentialsInUrl,
-    Transport,
-    RedirectedAway,
-    NoCors,
-    NoChallenge,
-    NoPointer,
-    NoMetadata,
-    NoMetadataByPath,
+    PlainHttpUrl,
+    UrlCredential,
+    UnsupportedTransport,
+    ForeignRedirect,
+    MissingCorsHeader,
+    MissingChallenge,
+    MissingMetadataPointer,
+    MissingResourceMetadata,
+    MissingPathMetadata,
     ResourceMismatch,
-    NoServerMetadata,
-    NoPkce,
-    NoRegistration,
+    MissingServerMetadata,
+    MissingPkce,
+    MissingRegistration,
     SlowDiscovery,
-    ToolName,
-    ToolAnnotations,
-    ToolSchema,
-    ToolCount,
+    InvalidToolName,
+    MissingToolAnnotations,
+    UnsupportedToolSchema,
+    ExcessiveToolCount,
     MissingTools,
 )
