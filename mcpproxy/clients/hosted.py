@@ -1,9 +1,9 @@
 """The hosted clients: what each requires of a remote server, with the public source of every requirement.
 
 A hosted client calls a server from the internet, so nothing of it can be read on this machine. A row is here only if a
-public page says so; `read` is the day on which a stored copy of that page was read. When you read a page again, change
-the date of its rows, even if nothing else changed: `mcpproxy doctor URL --as HOST` and docs/clients.md show it.
-`NOT_FOUND` lists what no public page was found to say.
+public page says so; `read` is the day on which a stored copy of that page, or a public quotation of it, was read. When
+you read a page again, change the date of its rows, even if nothing else changed: `mcpproxy doctor URL --as HOST` and
+docs/clients.md show it. `NOT_FOUND` lists what no public page was found to say.
 """
 
 from __future__ import annotations

@@ -10,9 +10,9 @@ _OPENING: Final = """\
 
 Hosted clients call a server from the internet, so there is no file to route. What they require of a server is checked
 by [`mcpproxy doctor URL --as NAME`](commands/doctor.md#a-server-for-hosted-clients). This part is generated from
-`mcpproxy/clients/hosted.py`. Every row has a public source, and the day on which it was read; what was read is a stored
-copy of the page, which may be older. Requirements without a check are marked `–`: they show only in a login, in a call
-of a tool, or in the client's own network.
+`mcpproxy/clients/hosted.py`. Every row has a public source, and the day on which it was read: in a stored copy of the
+page or in a public quotation of it, which may be older. Requirements without a check are marked `–`: they show only in
+a login, in a call of a tool, or in the client's own network.
 """
 
 
