@@ -28,6 +28,7 @@ _ODD_IN_ADDRESS: Final = re.compile(rb"[\x00-\x20\"<>{}\\^`|]").search
 _IDS: Final = frozenset({"mcp-session-id", "last-event-id"})
 """They pair exchanges; a recorder has hashed the first already."""
 _ADDRESS_MEMBERS: Final = frozenset({"upstream", "public", "via"})
+_OAUTH_ADDRESSES: Final = frozenset({"error_uri", "resource", "iss", "as_server", "redirect_uri"})
 _FIXED: Final = frozenset({"seq", "rec", "t_ns", "crc"})
 KNOWN_TYPES: Final = frozenset(
     {"header", "frame", "part", "exchange", "stream", "eof", "stderr", "process", "signal", "stall", "gap", "close"}
@@ -194,11 +195,22 @@ class RecordRedactor:
             }
         if isinstance(own.get("uri_key"), str):
             changed["uri_key"] = self._redactor.pseudonyms.tag(own["uri_key"])
+        if isinstance(own.get("oauth"), dict):
+            changed["oauth"] = self._oauth(own["oauth"])
         if isinstance(own.get("body_hash"), dict):
             # The original hash could be used to test guesses at a short body.
             changed["body_hash"] = {side: self._body_hash(value) for side, value in own["body_hash"].items()}
         # Members of an unexpected type are still unchanged.
         return {name: self._value(value) if value is own[name] else value for name, value in changed.items()}
+
+    def _oauth(self, facts: dict[str, Any]) -> dict[str, Any]:
+        """What is known of a leg of an authorization: its addresses are those of clients and servers."""
+        return {
+            self._text(str(name)): self._clean(value.encode("utf-8", "surrogateescape"))
+            if isinstance(value, str) and (name in _OAUTH_ADDRESSES or "://" in value)
+            else self._value(value)
+            for name, value in facts.items()
+        }
 
     def _body_hash(self, value: Any) -> Any:
         if not isinstance(value, dict):
