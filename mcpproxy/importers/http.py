@@ -16,6 +16,7 @@ from orjson import dumps
 from captures.loss import PendingRecord
 from mcpproxy.importers.source import InvalidLine
 from mcpproxy.recorder.exchange import SNIFFED, ExchangeRecorder
+from mcpproxy.recorder.oauth_legs import AnnouncedLegs
 from mcpproxy.wire.framing import Fields, Malformed, field_of
 from mcpproxy.wire.http1 import MAX_REQUEST_HEAD_BYTES, Head
 from mcpproxy.wire.response import ResponseHead
@@ -194,6 +195,7 @@ class _Counts:
         self.frames = {"c2s": 0, "s2c": 0}
         self.bytes = {"c2s": 0, "s2c": 0}
         self.mcp_places: set[bytes | str] = set()
+        self.oauth_legs = AnnouncedLegs()
         self.secret_hash = None
         self.is_public = False
         self.on_exchange_end = None
@@ -209,6 +211,10 @@ class _Counts:
     def clean_document(self, document: dict[str, Any]) -> bytes:
         """A document, in plain text."""
         return dumps(document)
+
+    def is_own(self, _address: str) -> bool:
+        """Whether an address is at the server: its host is not known for certain, and its path is enough."""
+        return True
 
     def address(self, target: bytes) -> str:
         """A target as a URI, whose host is not known for certain."""

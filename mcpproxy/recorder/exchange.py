@@ -2,7 +2,9 @@
 
 This module decides which bodies are kept: JSON-RPC, the events of a stream and `.well-known` documents, and, where a
 message was due, the text of a response that is not one (`mcpproxy.recorder.response_text`); of all others only size
-and hash. A body is a copy of bytes already forwarded, so nothing here can delay traffic.
+and hash. Where no message was due, a body may be that of a login: it keeps the size, and what
+`mcpproxy.recorder.oauth_exchange` makes of it. A body is a copy of bytes already forwarded, so nothing here can delay
+traffic.
 """
 
 import hashlib
@@ -19,6 +21,10 @@ from captures.limits import MAX_ENVELOPE_TEXT_BYTES
 from captures.loss import PendingRecord
 from captures.record import MAX_RAW_BYTES, frame_members, members, part_members
 from captures.verdict import UNJUDGED, Direction, Unit
+from mcpproxy.recorder.oauth_exchange import OauthExchange
+from mcpproxy.recorder.oauth_legs import announced_paths
+from mcpproxy.recorder.oauth_members import challenge_member, without_secret_members
+from mcpproxy.recorder.oauth_parameters import FORMS
 from mcpproxy.recorder.response_text import MAX_BODY_TEXT_BYTES, Cleaner
 from mcpproxy.relay.http.observer import Rewritten
 from mcpproxy.wire import http1, response
@@ -94,7 +100,9 @@ class ExchangeRecorder:
         self.uri_key: str | None = None
         self.metadata: str | None = None
         self._text: str | None = None
-        self._oauth: dict[str, str] | None = None
+        self._oauth: dict[str, object] | None = None
+        self.authorization: OauthExchange | None = None
+        """What it has to do with an authorization; None if a message is due."""
         self._request_head: http1.Head | None = None
         self._response_head: response.ResponseHead | None = None
         self._request = b',"peer":%b' % dumps(conversation.peer)
@@ -131,6 +139,8 @@ class ExchangeRecorder:
             self._request += b',"forwarded_for":%b' % dumps(address)
         if head.method == b"POST":
             self.uri_key = recorder.uri_key(head.target)
+        if not self.carries_mcp():
+            self.authorization = OauthExchange(head, recorder.oauth_legs.leg_of(head.target))
         self._sent = BodyRecorder(self, "c2s", head.headers, last_event_id=_last_event_id(head))
         self._record("request")
 
@@ -223,6 +233,9 @@ class ExchangeRecorder:
         self.is_request_open = False
         self._error = error
         self._is_told = True
+        # A bug in mcpproxy costs this member, never the record of the exchange.
+        with suppress(Exception):
+            self._oauth = self._oauth_member()
         self._record("end", ended_by=by)
         if self.recorder.on_exchange_end is not None:
             self.recorder.on_exchange_end(self._summary(by))
@@ -259,11 +272,15 @@ class ExchangeRecorder:
     def carries_mcp(self) -> bool:
         """Whether a message is due: at that URL, at an announced address, or where one has passed before."""
         places = self.recorder.mcp_places
-        return self.is_endpoint() or self.path in places or (self.uri_key or "") in places
+        if self.is_endpoint() or (self.uri_key or "") in places:
+            return True
+        return self.path in places and self.recorder.oauth_legs.leg_of(self._target) is None
 
     def note_message(self) -> None:
         """A message has passed: from now on, messages are due at this path."""
-        if self._request_head is not None and not self.is_endpoint():
+        # A message at a path such as /register must not make the next registration a message.
+        may_be_leg = self.authorization is not None and self.authorization.is_private(is_request_open=True)
+        if self._request_head is not None and not self.is_endpoint() and not may_be_leg:
             self._note_place(self.path)
 
     def note_method(self, method: str) -> None:
@@ -274,24 +291,36 @@ class ExchangeRecorder:
         if len(self.recorder.mcp_places) < PLACES:
             self.recorder.mcp_places.add(place)
 
+    def is_private(self) -> bool:
+        """Whether its bodies must not be stored, because they hold what authorizes a client."""
+        authorization = self.authorization
+        return authorization is not None and authorization.is_private(is_request_open=self.is_request_open)
+
+    def _oauth_member(self) -> dict[str, object] | None:
+        request, head, recorder = self._request_head, self._response_head, self.recorder
+        if request is None:
+            return None
+        if self.carries_mcp():
+            return None if head is None else challenge_member(request, head, recorder.secret_hash, recorder.clean)
+        if self.authorization is None:
+            return None
+        return self.authorization.member(head, recorder.secret_hash, recorder.clean)
+
     def keep_text(self, body: bytes, *, is_cut: bool) -> None:
-        """Keep the text of a response that is not a message; of an error elsewhere, only what OAuth describes."""
+        """Keep the text of a response that is not a message although one was due."""
         request, head = self._request_head, self._response_head
         if request is None or head is None or head.status in _SILENT or request.method in (b"HEAD", b"OPTIONS"):
             return
-        is_due = self.carries_mcp()
-        if not is_due and (head.status < _FAILURE or head.headers.media_type not in _JSON):
+        if not self.carries_mcp():
             return
         cleaner = Cleaner(request.target, request.headers, head.headers, self.recorder.secret_hash, self.recorder.clean)
-        if is_due:
-            media = b",".join(head.headers.values_of(b"content-type")[:1])
-            self._text = cleaner.body(body, media, is_cut=is_cut)
-        else:
-            self._oauth = cleaner.oauth_error(body)
+        media = b",".join(head.headers.values_of(b"content-type")[:1])
+        self._text = cleaner.body(body, media, is_cut=is_cut)
 
     def is_metadata(self) -> bool:
         """Whether the request is for a document that describes the server (RFC 8615)."""
-        return self._target.startswith(_WELL_KNOWN)
+        is_for_metadata = self.authorization is not None and self.authorization.is_for_metadata
+        return is_for_metadata or self._target.startswith(_WELL_KNOWN)
 
     def flag(self, name: str, where: str) -> None:
         """Flag something in the response that could lead the client past the recorder."""
@@ -334,6 +363,14 @@ class ExchangeRecorder:
             return False
         return parts.netloc != "" and (parts.scheme or "http", parts.netloc.lower()) != ("http", self._host)
 
+    def _is_own(self, address: str) -> bool:
+        """Whether an address is at the server, or where the client found it."""
+        try:
+            host = urlsplit(address).netloc.lower()
+        except ValueError:
+            return False
+        return host == self._host or self.recorder.is_own(address)
+
     def _look_around(self, head: response.ResponseHead) -> None:
         for name in ("location", "content-location"):
             for value in head.headers.values_of(name.encode()):
@@ -359,7 +396,13 @@ class ExchangeRecorder:
             return
         if not isinstance(read, dict):
             return
-        self.metadata = self.recorder.clean_document(read)[:METADATA_BYTES].decode("utf-8", "replace")
+        places = self.recorder.mcp_places
+        for path, leg in announced_paths(read, self._is_own):
+            if places.isdisjoint((path, path + b"/")):  # what carries messages stays what it is
+                self.recorder.oauth_legs.add(path, leg)
+        hashed = self.recorder.secret_hash
+        shown = read if hashed is None else without_secret_members(read, hashed)
+        self.metadata = self.recorder.clean_document(shown)[:METADATA_BYTES].decode("utf-8", "replace")
         resource = read.get("resource")
         if isinstance(resource, str) and self._leads_away(resource):
             self.flag("bypass/resource", _origin(resource))
@@ -420,7 +463,8 @@ class BodyRecorder:
         self._decoder: Decoder | None = decoder(codings, total) if codings else None
         self._is_opaque = bool(codings) and self._decoder is None
         self._is_broken = False
-        self._events = EventSplitter(MAX_RAW_BYTES) if status is not None and self._media == _STREAM else None
+        is_events = status is not None and self._media == _STREAM and not exchange.is_private()
+        self._events = EventSplitter(MAX_RAW_BYTES) if is_events else None
         self._event_count = 0
         self._event_id: str | None = None
         self._framed_id: str | None = None
@@ -434,8 +478,7 @@ class BodyRecorder:
         # OAuth and gateway errors are JSON too, but not messages.
         is_due = exchange.carries_mcp() if status is None else exchange.is_endpoint() and status < _FAILURE
         self._is_kept = is_json and is_due
-        # Content that is certain to be in the capture needs no hash.
-        self._hash = None if self._is_kept and not codings else hashlib.sha256()
+        self._hash = hashlib.sha256() if self._may_be_hashed(is_encoded=bool(codings)) else None
         self._has_frames = False
         self._metadata_size = 0
         self._is_over = False
@@ -444,6 +487,13 @@ class BodyRecorder:
     def is_stream(self) -> bool:
         """Whether it is an event stream."""
         return self._events is not None
+
+    def _may_be_hashed(self, *, is_encoded: bool) -> bool:
+        """Whether its hash tells something, and cannot be used to guess what it holds, such as a password."""
+        if self._exchange.authorization is None:
+            # Content that is certain to be in the capture needs no hash.
+            return self._media not in FORMS and (is_encoded or not self._is_kept)
+        return self._dir == "s2c" and self._exchange.is_metadata() and self._media in _JSON
 
     def begin(self) -> None:
         """Record that the event stream begins."""
@@ -530,6 +580,8 @@ class BodyRecorder:
                 self._record_event(event)
             stream = {"events": self._event_count, "event_id": self._event_id, "retry": self._retry}
             self._place("stream", event="ended", **stream, ended_by=ended_by)
+        elif self._show_authorization(whole=whole):
+            pass  # only named facts of it are kept
         elif self._parts:
             if self._held:
                 self._place_part(bytes(self._held))
@@ -543,6 +595,19 @@ class BodyRecorder:
             self._keep_text(is_cut=not whole)
         self._held = bytearray()
 
+    def _show_authorization(self, *, whole: bool) -> bool:
+        """Show the body to what looks for authorizations; returns whether nothing else may see it."""
+        authorization = self._exchange.authorization
+        if authorization is None:
+            return False
+        is_readable = whole and not self._is_opaque
+        with suppress(Exception):  # a bug in mcpproxy costs facts, never a record
+            if self._dir == "c2s" and self.size:
+                authorization.read_request(bytes(self._held) if is_readable else None, self._media)
+            elif self._dir == "s2c" and is_readable:
+                authorization.read_response(bytes(self._held))
+        return self._exchange.is_private()
+
     def _keep_text(self, *, is_cut: bool) -> None:
         if self._dir == "s2c":
             # A bug in mcpproxy costs this text, never the record of the exchange.
@@ -554,13 +619,14 @@ class BodyRecorder:
         return self._is_kept or (SNIFFED in self._held and _is_message(bytes(self._held)))
 
     def unstored(self) -> dict[str, object] | None:
-        """Size and hash of a body that has no frame in the capture."""
+        """The size of a body that has no frame in the capture, and its hash unless that could betray it."""
         metadata = self._exchange.metadata if self._dir == "s2c" else None
         is_metadata = metadata is not None and self._metadata_size <= METADATA_BYTES
-        if not self.size or self._has_frames or self._hash is None or is_metadata:
+        if not self.size or self._has_frames or is_metadata:
             return None
+        sha256 = {} if self._hash is None else {"sha256": self._hash.hexdigest()}
         undecoded = {"undecoded": self._coding} if self._is_opaque and self._coding else {}
-        return {"size": self.size, "sha256": self._hash.hexdigest(), **undecoded}
+        return {"size": self.size, **sha256, **undecoded}
 
     def _record_event(self, event: Event) -> None:
         self._event_count += event.last

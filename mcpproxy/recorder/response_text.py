@@ -16,7 +16,7 @@ or more than `MAX_BODY_TEXT_BYTES` of it. All patterns take linear time, as bodi
 import html
 import re
 from base64 import b64decode
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from itertools import islice
 from typing import Any, Final
@@ -179,21 +179,20 @@ class Cleaner:
         lower = [view.encode("utf-8", "replace").lower() for view in views]
         return any(secret in view for view in lower for secret in self._secrets)
 
-    def oauth_error(self, body: bytes) -> dict[str, str] | None:
-        """The members of an OAuth error that are meant for people, or None if there are none."""
-        document = None if self._has_too_many else _document(body)
-        if not isinstance(document, dict) or not isinstance(document.get("error"), str):
-            return None
-        said = {
-            name: value[:MAX_OAUTH_MEMBER_CHARS]
-            for name in OAUTH_MEMBERS
-            if isinstance(value := document.get(name), str)
-        }
-        if "error_uri" in said:
-            said["error_uri"] = self._clean(said["error_uri"].encode())
-        if self._hash is not None:
-            said = {name: self.text(_without_members(value, self._hash)) for name, value in said.items()}
-        return {name: value for name, value in said.items() if not self._is_spelt_in(value)}
+    def cleaned(self, texts: Mapping[str, str]) -> dict[str, str]:
+        """Named texts without credentials, shortened; leaves out those that still spell one."""
+        cleaned: dict[str, str] = {}
+        for name, whole in texts.items() if not self._has_too_many else ():
+            text = whole[:MAX_OAUTH_MEMBER_CHARS]
+            if name == "error_uri":
+                text = self._clean(text.encode("utf-8", "replace"))
+            if self._hash is not None:
+                text = self.text(_without_members(text, self._hash))
+            if len(whole) > MAX_OAUTH_MEMBER_CHARS and self._longest:
+                text = text[: -self._longest]  # a secret that was cut is not recognised
+            if not self._is_spelt_in(text):
+                cleaned[name] = text
+        return cleaned
 
 
 def _without_members(text: str, hashed: Hash) -> str:

@@ -228,7 +228,7 @@ def _said(members: Mapping[str, Any]) -> str:
     """The gist of a response that is not a message, in one line."""
     text, oauth = members.get("response_text"), members.get("oauth")
     if isinstance(oauth, dict):
-        text = _of(oauth, "error_description") or _of(oauth, "error")
+        text = _of(oauth, "error_description") or _of(oauth, "error") or text
     return sanitise(gist(text), MAX_GIST_CHARS) if isinstance(text, str) else ""
 
 
