@@ -171,6 +171,8 @@ class ExchangeRecorder:
             dumps(_text(head.version)),
             self.recorder.redacted(head.headers),
         )
+        if self.authorization is not None:
+            self.authorization.read_response_head(head)
         self._look_around(head)
         self._response_head = head
         opened = self._sent.last_event_id if self._sent is not None else None
@@ -304,7 +306,7 @@ class ExchangeRecorder:
             return None if head is None else challenge_member(request, head, recorder.secret_hash, recorder.clean)
         if self.authorization is None:
             return None
-        return self.authorization.member(head, recorder.secret_hash, recorder.clean)
+        return self.authorization.member(recorder.secret_hash, recorder.clean)
 
     def keep_text(self, body: bytes, *, is_cut: bool) -> None:
         """Keep the text of a response that is not a message although one was due."""
@@ -372,10 +374,11 @@ class ExchangeRecorder:
         return host == self._host or self.recorder.is_own(address)
 
     def _look_around(self, head: response.ResponseHead) -> None:
+        is_sent_back = self.authorization is not None and self.authorization.is_sent_back
         for name in ("location", "content-location"):
             for value in head.headers.values_of(name.encode()):
                 address = self._replaced.get((name, value), value).decode("latin-1")
-                if self._leads_away(address):
+                if self._leads_away(address) and not is_sent_back:
                     self.flag(f"bypass/{name}", _origin(address))
         for value in () if self.recorder.is_public else head.headers.values_of(b"set-cookie"):
             attributes = [word.strip().lower() for word in value.split(b";")[1:]]

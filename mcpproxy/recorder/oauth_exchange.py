@@ -82,6 +82,11 @@ class OauthExchange:
         self._usual = usual_leg(path) if self._leg is None else None
         """The leg for which the path is usual, until its content proves that it is one."""
         self._sent: dict[str, Any] = {}
+        self._status = 0
+        self._redirect: dict[str, str] = {}
+        """The parameters of the address to which the response redirects."""
+        self._redirected_to = ""
+        """That address, without parameters."""
         self._received: dict[str, Any] = {}
         self._secrets: list[tuple[str, str]] = []
         """Names and values that texts must not repeat."""
@@ -122,6 +127,23 @@ class OauthExchange:
             return False
         return True
 
+    def read_response_head(self, head: ResponseHead) -> None:
+        """Reads the head of the response."""
+        self._status = head.status
+        locations = head.headers.values_of(b"location") if head.status in _REDIRECTS else []
+        try:
+            for location in locations[:1]:
+                self._redirected_to, pairs = split_redirect(location)
+                self._note_secrets(pairs)
+                self._redirect = dict(reversed(pairs))
+        except TooManyParameters:
+            self._has_unknown_secrets = True
+
+    @property
+    def is_sent_back(self) -> bool:
+        """Whether the response sends the browser back to the client, with a code or an error."""
+        return "state" in self._redirect and ("code" in self._redirect or "error" in self._redirect)
+
     def read_response(self, body: bytes) -> None:
         """Reads the body of the response, decoded and complete."""
         document = document_of(body) if len(body) <= MAX_CONTENT_BYTES else None
@@ -151,48 +173,32 @@ class OauthExchange:
         if len(self._secrets) > MAX_PARAMETERS or any(len(value) > MAX_SECRET_CHARS for _, value in self._secrets):
             raise TooManyParameters
 
-    def member(self, response: ResponseHead | None, hashed: Hash | None, clean: Clean) -> dict[str, Any] | None:
+    def member(self, hashed: Hash | None, clean: Clean) -> dict[str, Any] | None:
         """The member `oauth`, or None if the exchange has nothing to do with an authorization.
 
         Args:
-            response: the head of the response; None if there was none.
             hashed: makes a keyed hash of a secret; None to keep texts and ids as they are.
             clean: makes an address without secrets.
         """
         if self._request.method not in _METHODS:
             return None
-        address, redirect = self._redirect(response)
-        is_sent_back = "state" in redirect and ("code" in redirect or "error" in redirect)
         # A page of a login, which sends the browser back to the client, is a part of `authorize`.
-        leg = self._leg or ("authorize" if is_sent_back else None)
-        status = response.status if response is not None else 0
+        leg = self._leg or ("authorize" if self.is_sent_back else None)
         facts = _facts(self._sent, _REQUESTED.get(leg, ())) if leg else {}
-        facts |= _facts(redirect, (*OAUTH_MEMBERS, "iss")) if leg in ("authorize", "callback") else {}
-        if is_sent_back:
-            facts = {"redirect_uri": address} | facts
-        if status >= _FAILURE:
+        if leg in ("authorize", "callback"):
+            facts |= _facts(self._redirect, (*OAUTH_MEMBERS, "iss"))
+            facts["has_code"] = "code" in self._redirect or (leg == "callback" and "code" in self._sent)
+            if self.is_sent_back:
+                facts.setdefault("redirect_uri", self._redirected_to)
+        if self._status >= _FAILURE:
             facts |= _facts(self._received, OAUTH_MEMBERS)
         elif leg is not None:
             facts |= _facts(self._received, _ANSWERED.get(leg, ()))
         if leg in _REQUESTED and "client_id" not in facts:
             facts["client_id"] = basic_client(self._request.headers)
-        facts["has_code"] = "code" in redirect or (leg == "callback" and "code" in self._sent)
         if leg is None and not isinstance(facts.get("error"), str):
             return None
         return oauth_member(leg, facts, self._cleaner(hashed, clean), hashed, clean)
-
-    def _redirect(self, response: ResponseHead | None) -> tuple[str, dict[str, str]]:
-        """The address to which the response redirects, and its parameters; both are empty if it does not."""
-        values = response.headers.values_of(b"location") if response is not None else []
-        if response is None or response.status not in _REDIRECTS or not values:
-            return "", {}
-        try:
-            address, pairs = split_redirect(values[0])
-            self._note_secrets(pairs)
-        except TooManyParameters:
-            self._has_unknown_secrets = True
-            return "", {}
-        return address, dict(reversed(pairs))
 
     def _cleaner(self, hashed: Hash | None, clean: Clean) -> Cleaner | None:
         """Removes from texts what the exchange carries elsewhere; None if that is not fully known."""

@@ -53,8 +53,9 @@ def member(
     exchange = OauthExchange(request, announced)
     if sent:
         exchange.read_request(sent, media)
+    exchange.read_response_head(response or answer(200))
     exchange.read_response(received)
-    return exchange.member(response or answer(200), secretly_hashed, clean)
+    return exchange.member(secretly_hashed, clean)
 
 
 BASIC = (b"Authorization", b"Basic " + b64encode(b"my%2Did:s3cret"))
@@ -196,7 +197,7 @@ def test_the_tag_of_a_client_is_the_same_wherever_it_is_named() -> None:
         exchange = OauthExchange(request, None)
         if sent:
             exchange.read_request(sent, FORM)
-        made = exchange.member(answer(200), hashed, clean)
+        made = exchange.member(hashed, clean)
         assert made is not None
         tags.add(made["client_id"])
     assert tags == {"hmac:<my-id>"}
@@ -250,8 +251,9 @@ def test_without_all_secrets_no_text_is_kept(sent: bytes, media: bytes) -> None:
 def test_a_body_that_is_incomplete_says_nothing() -> None:
     exchange = OauthExchange(head(b"POST", b"/token"), "token")
     exchange.read_request(None, FORM)
+    exchange.read_response_head(answer(400))
     exchange.read_response(b'{"error":"invalid_grant"}')
-    assert exchange.member(answer(400), secretly_hashed, clean) == {"leg": "token"}
+    assert exchange.member(secretly_hashed, clean) == {"leg": "token"}
 
 
 @pytest.mark.parametrize(
@@ -299,7 +301,7 @@ def test_an_error_elsewhere_has_no_leg() -> None:
 @pytest.mark.parametrize("method", [b"OPTIONS", b"HEAD", b"DELETE"])
 def test_other_methods_are_no_leg_but_as_private(method: bytes) -> None:
     exchange = OauthExchange(head(method, b"/t"), "token")
-    assert exchange.member(answer(200), secretly_hashed, clean) is None
+    assert exchange.member(secretly_hashed, clean) is None
     assert exchange.is_private(is_request_open=False)
 
 

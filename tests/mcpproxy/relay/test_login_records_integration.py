@@ -136,3 +136,22 @@ def test_a_form_at_the_endpoint_is_not_hashed(place: Place) -> None:
         (ended,) = exchange_each(served, form)
     assert ended["body_hash"]["request"] == {"size": len(b"password=correct")}
     assert ended["oauth"] == {"leg": "challenge"}
+
+
+@pytest.mark.parametrize(
+    ("location", "flags"),
+    [
+        (b"https://client.example/cb?code=abc&state=xyz", None),
+        (b"https://client.example/cb?error=access_denied&state=xyz", None),
+        (b"https://login.example/authorize?response_type=code&state=xyz", ["bypass/location"]),
+    ],
+)
+def test_a_login_that_ends_at_the_client_leads_around_nothing(
+    place: Place, location: bytes, flags: list[str] | None
+) -> None:
+    redirect = b"HTTP/1.1 302 Found\r\nLocation: %b\r\nContent-Length: 0\r\n\r\n" % location
+    with Upstream(answering(redirect)) as upstream, serving(place, upstream) as served:
+        request = b"GET /authorize?response_type=code HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        (ended,) = exchange_each(served, request)
+    assert ended.get("flags") == flags
+    assert (b"bypass/location" in served.errors) == (flags is not None)
