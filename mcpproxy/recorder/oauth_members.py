@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from captures.addresses import KEPT_VALUES
 from mcpproxy.recorder.header_redaction import MAX_DOCUMENT_DEPTH, Clean, Hash, challenge_parameters
 from mcpproxy.recorder.oauth_legs import Leg
 from mcpproxy.recorder.response_text import MAX_OAUTH_MEMBER_CHARS, OAUTH_MEMBERS, Cleaner
@@ -22,6 +23,8 @@ _TEXTS: Final = (
     "code_challenge_method",
     "token_type",
 )
+_KNOWN: Final = {name.decode(): {value.decode() for value in values} for name, values in KEPT_VALUES.items()}
+"""Values that are kept even if it is not known what is secret in their exchange."""
 _ADDRESSES: Final = ("resource", "iss", "as_server")
 _ORDER: Final = (*_TEXTS, "error_uri", *_ADDRESSES, "client_id", "redirect_uri", "expires_in", "has_code")
 _REFUSALS: Final = frozenset({401, 403})
@@ -43,12 +46,13 @@ def oauth_member(
     Args:
         leg: the leg; None for an error elsewhere.
         facts: the values by the names of the members, as sent; values of other types than FORMAT.md names are left out.
-        cleaner: removes credentials from texts; None to leave out all texts.
+        cleaner: removes credentials from texts; None to leave out all texts but known values.
         hashed: makes a keyed hash of a client id; None to keep it as it is.
         clean: makes an address without secrets.
     """
     sent = {name: value for name, value in facts.items() if isinstance(value, str) and value}
     kept: dict[str, Any] = {name: clean(_shortened(sent[name])) for name in _ADDRESSES if name in sent}
+    kept |= {name: sent[name] for name, known in _KNOWN.items() if sent.get(name) in known}
     if cleaner is not None:
         kept |= cleaner.cleaned({name: sent[name] for name in (*_TEXTS, "error_uri") if name in sent})
     if client := sent.get("client_id"):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from orjson import dumps
 
 from captures.addresses import clean_address
-from mcpproxy.recorder.oauth_exchange import MAX_CONTENT_BYTES, OauthExchange
+from mcpproxy.recorder.oauth_exchange import MAX_CONTENT_BYTES, MAX_SECRET_CHARS, OauthExchange
 from mcpproxy.recorder.oauth_legs import Leg
 from mcpproxy.recorder.oauth_members import challenge_member, without_secret_members
 from mcpproxy.recorder.oauth_parameters import MAX_PARAMETERS
@@ -240,12 +240,13 @@ def test_secrets_that_are_words_are_found_too() -> None:
         (b"a=b&" * (MAX_PARAMETERS + 1), FORM),
         (dumps({"x": ["horse"] * (MAX_PARAMETERS + 1)}), JSON),
         (b"password=" + b"x" * MAX_CONTENT_BYTES, FORM),
+        (b"grant_type=password&password=" + b"x" * (MAX_SECRET_CHARS + 1), FORM),
     ],
 )
 def test_without_all_secrets_no_text_is_kept(sent: bytes, media: bytes) -> None:
     told = b'{"error":"access_denied","error_description":"horse"}'
     said = member(head(b"POST", b"/t"), sent, told, media=media, response=answer(401), announced="token")
-    assert said == {"leg": "token"}
+    assert said == {"leg": "token"} | ({"grant_type": "password"} if b"grant_type" in sent else {})
 
 
 def test_a_body_that_is_incomplete_says_nothing() -> None:
