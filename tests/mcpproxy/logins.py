@@ -288,6 +288,12 @@ def _pages(login: Login) -> None:
     part = f'--x\r\nContent-Disposition: form-data; name="password"\r\n\r\n{secret("multipart")}\r\n--x--\r\n'.encode()
     login.ask(None, "/login", body=part, media="multipart/form-data; boundary=x", answer=told(error, 401))
     login.ask(None, "/userinfo", f"Authorization: DPoP {secret('token')}", answer=told({"email": secret("email")}))
+    asked = {name: secret(f"pushed {name}") for name in ("client_id", "client_secret", "state", "login_hint")}
+    pushed = told({"request_uri": f"urn:x:{secret('request_uri')}", "expires_in": 60}, 201)
+    login.ask(None, "/par", form={"response_type": "code", **asked}, answer=pushed)
+    client = {name: secret(f"client: {name}") for name in ("client_id", "client_secret", "registration_access_token")}
+    bearer = f"Authorization: Bearer {client['registration_access_token']}"
+    login.ask(None, f"/register/{client['client_id']}", bearer, document=client, method="PUT", answer=told(client))
     query = urlencode({"code": secret("code of a callback"), "state": secret("state of a callback")})
     login.ask("callback", f"/auth/callback?{query}", answer=sent_to(f"{origin}/done?token={secret('query')}"))
     query = urlencode({"error": "server_error", "error_description": "it failed", "state": secret("state")})
