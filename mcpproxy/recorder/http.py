@@ -36,6 +36,7 @@ from mcpproxy.recorder.exchange import ExchangeRecorder, ExchangeSummary
 from mcpproxy.recorder.faults import FaultReporter, UnrecordedTraffic
 from mcpproxy.recorder.header_redaction import FieldRedactor, clean_document
 from mcpproxy.recorder.machine_name import MachineName
+from mcpproxy.recorder.oauth_legs import AnnouncedLegs
 from mcpproxy.recorder.process_events import signal_name
 from mcpproxy.relay.http.observer import EndedBy, RewrittenAddress
 from mcpproxy.relay.http.observer import Event as ResponseEvent
@@ -121,6 +122,7 @@ class HttpRecorder:
         self.say = tell
         self.mcp_places: set[bytes | str] = set()
         """Where messages are expected in addition to the endpoint: paths, and keys of announced addresses."""
+        self.oauth_legs = AnnouncedLegs(self.endpoint)
         self.reported_bypasses: set[tuple[str, str]] = set()
         self.on_exchange_end: Callable[[ExchangeSummary], None] | None = None
         """Called with each exchange that has ended."""
