@@ -19,6 +19,7 @@ from captures.limits import MAX_ENVELOPE_TEXT_BYTES
 from captures.loss import PendingRecord
 from captures.record import MAX_RAW_BYTES, frame_members, members, part_members
 from captures.verdict import UNJUDGED, Direction, Unit
+from mcpproxy.recorder.login_redirects import is_login_step
 from mcpproxy.recorder.response_text import MAX_BODY_TEXT_BYTES, Cleaner
 from mcpproxy.relay.http.observer import Rewritten
 from mcpproxy.wire import http1, response
@@ -338,7 +339,7 @@ class ExchangeRecorder:
         for name in ("location", "content-location"):
             for value in head.headers.values_of(name.encode()):
                 address = self._replaced.get((name, value), value).decode("latin-1")
-                if self._leads_away(address):
+                if self._leads_away(address) and not is_login_step(address):
                     self.flag(f"bypass/{name}", _origin(address))
         for value in () if self.recorder.is_public else head.headers.values_of(b"set-cookie"):
             attributes = [word.strip().lower() for word in value.split(b";")[1:]]
