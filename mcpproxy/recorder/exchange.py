@@ -77,6 +77,40 @@ class ExchangeSummary(NamedTuple):
 class ExchangeRecorder:
     """One request and its response."""
 
+    __slots__ = (
+        "_endpoints",
+        "_error",
+        "_forwarded_for",
+        "_host",
+        "_is_announced",
+        "_is_told",
+        "_message",
+        "_oauth",
+        "_outcome",
+        "_own_status",
+        "_received",
+        "_replaced",
+        "_request",
+        "_request_head",
+        "_response",
+        "_response_head",
+        "_rewritten",
+        "_sent",
+        "_target",
+        "_text",
+        "_times",
+        "_tunnelled",
+        "conn",
+        "conversation",
+        "flags",
+        "is_request_open",
+        "metadata",
+        "missing",
+        "number",
+        "recorder",
+        "uri_key",
+    )
+
     def __init__(self, conversation: "ConnectionRecorder", number: int) -> None:
         self.recorder = conversation.recorder
         self.conversation = conversation
@@ -399,6 +433,32 @@ class ExchangeRecorder:
 
 class BodyRecorder:
     """Records one body of an exchange: as frames, or as its size and hash."""
+
+    __slots__ = (
+        "_coding",
+        "_decoder",
+        "_dir",
+        "_event_count",
+        "_event_id",
+        "_event_parts_size",
+        "_events",
+        "_exchange",
+        "_framed_id",
+        "_has_frames",
+        "_hash",
+        "_held",
+        "_is_broken",
+        "_is_kept",
+        "_is_opaque",
+        "_is_over",
+        "_media",
+        "_metadata_size",
+        "_parts",
+        "_parts_size",
+        "_retry",
+        "last_event_id",
+        "size",
+    )
 
     def __init__(
         self,

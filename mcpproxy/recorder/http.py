@@ -360,6 +360,18 @@ class UnrecordedConnection:
 class ConnectionRecorder:
     """The traffic on one client connection: exchanges, one after another."""
 
+    __slots__ = (
+        "_open",
+        "_requesting",
+        "_work",
+        "at_ns",
+        "believes_proxies",
+        "entries",
+        "number",
+        "peer",
+        "recorder",
+    )
+
     def __init__(self, recorder: HttpRecorder, number: int, peer: str) -> None:
         self.recorder = recorder
         self.number = number
