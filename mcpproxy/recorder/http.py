@@ -12,7 +12,6 @@ as on stdio: it is the same writer.
 import asyncio
 import os
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
@@ -383,7 +382,7 @@ class ConnectionRecorder:
         self.entries: list[PendingRecord] = []
         """The records of the reported events."""
         self._requesting: ExchangeRecorder | None = None
-        self._open: deque[ExchangeRecorder] = deque()
+        self._open: list[ExchangeRecorder] = []
         self._work: list[Iterator[None]] = []  # an empty deque takes 600 bytes
 
     @property
@@ -469,9 +468,9 @@ class ConnectionRecorder:
             exchange.switch()
             exchange.count_tunnelled("s2c", event.size)
         elif isinstance(event, response.ResponseEnd):
-            self._open.popleft().respond("complete", None)
+            self._open.pop(0).respond("complete", None)
         elif isinstance(event, response.ResponseAborted):
-            self._open.popleft().respond("server", event.reason)
+            self._open.pop(0).respond("server", event.reason)
         elif isinstance(event, Rewritten):
             exchange.rewrite(event)
         else:
@@ -495,7 +494,7 @@ class ConnectionRecorder:
 
     def _answered_ourselves(self, at_ns: int, status: int, reason: str) -> Iterator[None]:
         self._begin_at(at_ns)
-        exchange = self._open.popleft() if self._open else ExchangeRecorder(self, 0)
+        exchange = self._open.pop(0) if self._open else ExchangeRecorder(self, 0)
         exchange.respond_ourselves(status, reason)
         self._place()
         yield from ()
