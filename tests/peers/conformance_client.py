@@ -11,7 +11,9 @@ redirect. The SDK has no DPoP, so the client fails those scenarios.
 import asyncio
 import json
 import os
+import ssl
 import sys
+from collections.abc import Awaitable, Callable
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
@@ -32,6 +34,7 @@ REDIRECT = AnyUrl("http://localhost:3000/callback")
 METADATA_URL = "https://conformance-test.local/client-metadata.json"
 """The client-id metadata document that the suite expects. No request is made to it."""
 TIMEOUT_S = 60.0
+ResponseHook = Callable[[httpx2.Response], Awaitable[None]]
 
 
 class MemoryStorage(TokenStorage):
@@ -57,12 +60,15 @@ class MemoryStorage(TokenStorage):
 class Browser:
     """The user's browser, whose user consents to everything."""
 
-    def __init__(self) -> None:
+    def __init__(self, trust: ssl.SSLContext | bool = True, *on_response: ResponseHook) -> None:
+        """Use `trust` for TLS, and call `on_response` for each response."""
+        self._trust, self._hooks = trust, list(on_response)
         self._result: AuthorizationCodeResult | None = None
 
     async def open(self, address: str) -> None:
         """Request the authorization page, and keep what its redirect says."""
-        async with httpx2.AsyncClient(timeout=TIMEOUT_S) as client:
+        hooks = {"response": self._hooks}
+        async with httpx2.AsyncClient(verify=self._trust, timeout=TIMEOUT_S, event_hooks=hooks) as client:
             response = await client.get(address, follow_redirects=False)
         query = {name: values[0] for name, values in parse_qs(urlsplit(response.headers["location"]).query).items()}
         self._result = AuthorizationCodeResult(
