@@ -24,7 +24,7 @@ from pathlib import Path
 
 from captures.integrity import inspect
 from captures.reader import Capture
-from tests.conformance_logins import Verdicts, add_verdicts, compare_logins
+from tests.conformance_logins import Verdicts, add_verdicts, compare_logins, passed_and_failed
 from tests.harness import ROOT, Place
 from tests.http_harness import serving
 from tests.zoo.findings import Finding, checked
@@ -156,6 +156,9 @@ def main() -> int:
             if options.public:
                 direct, recorded, captures = compare_logins(place, suite)
                 different += report("logins", direct, recorded, checked(place, *captures))
+                for how, verdicts in (("directly", direct), ("through the recorder", recorded)):
+                    passed, failed = passed_and_failed(verdicts)
+                    print(f"{how}, {len(passed)} pass: {', '.join(passed)}; {len(failed)} fail: {', '.join(failed)}")
             else:
                 for revision in REVISIONS:
                     different += report(revision, *compare(place, suite, revision))

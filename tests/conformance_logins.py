@@ -25,6 +25,8 @@ RECORDER = [sys.executable, "-P", "-m", "mcpproxy"]
 CLIENT_MS = 120_000
 SCENARIO_S = 300.0
 
+END = "end of the suite"
+
 Verdicts = dict[tuple[str, str, int], str]
 """Scenario, check, and number among the checks of that name → status."""
 
@@ -68,7 +70,7 @@ def judge_login(place: Place, suite: list[str], scenario: str, revision: str | N
         command, capture_output=True, text=True, cwd=ROOT, env=surroundings, timeout=SCENARIO_S, check=False
     )
     name = f"{scenario} {revision or 'extension'}"
-    verdicts: Verdicts = {(name, "end of the suite", 0): f"exit status {done.returncode}"}
+    verdicts: Verdicts = {(name, END, 0): f"exit status {done.returncode}"}
     for checks in results.rglob("checks.json"):
         add_verdicts(verdicts, name, checks)
     if len(verdicts) == 1:
@@ -90,3 +92,10 @@ def compare_logins(place: Place, suite: list[str]) -> tuple[Verdicts, Verdicts, 
         # The suite ends its servers, and does not wait for the recorder in front of them.
         wait_until(lambda: inspect(Capture(capture)).state == "complete", f"{capture.name} to be complete")  # noqa: B023
     return direct, recorded, captures
+
+
+def passed_and_failed(verdicts: Verdicts) -> tuple[list[str], list[str]]:
+    """Returns the names of the scenarios that the client passes, and of those that it fails, each with the revision."""
+    ends = {scenario: status for (scenario, check, _), status in verdicts.items() if check == END}
+    passed = sorted(scenario for scenario, status in ends.items() if status == "exit status 0")
+    return passed, sorted(ends.keys() - set(passed))

@@ -5,7 +5,7 @@
 The suite names the scenario in `MCP_CONFORMANCE_SCENARIO`, the revision in `MCP_CONFORMANCE_PROTOCOL_VERSION`, and the
 credentials that a scenario provides, as JSON, in `MCP_CONFORMANCE_CONTEXT`. The client logs in, lists the tools and
 calls the first one. Where the user's browser would open, it requests the page itself and reads the code from the
-redirect. The SDK has no DPoP, so the client fails those scenarios.
+redirect.
 """
 
 import asyncio
@@ -28,6 +28,8 @@ from mcp.client.auth.extensions.identity_assertion import IdentityAssertionOAuth
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from pydantic import AnyUrl
+
+from tests.peers.dpop import DpopTransport
 
 STATELESS = "2026-07-28"
 REDIRECT = AnyUrl("http://localhost:3000/callback")
@@ -179,7 +181,9 @@ async def talk(url: str) -> None:
     login = LOGINS.get(os.environ["MCP_CONFORMANCE_SCENARIO"], with_code)
     auth = login(url, json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}")))
     mode = STATELESS if os.environ["MCP_CONFORMANCE_PROTOCOL_VERSION"] == STATELESS else "legacy"
-    async with httpx2.AsyncClient(auth=auth, timeout=TIMEOUT_S) as http:
+    has_dpop = os.environ["MCP_CONFORMANCE_SCENARIO"].startswith("auth/dpop")
+    below = DpopTransport() if has_dpop else None
+    async with httpx2.AsyncClient(auth=auth, timeout=TIMEOUT_S, transport=below) as http:
         transport = streamable_http_client(url, http_client=http)
         async with Client(transport, mode=mode, cache=None) as client:
             tools = (await client.list_tools()).tools
