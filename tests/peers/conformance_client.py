@@ -13,7 +13,7 @@ import json
 import os
 import ssl
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
@@ -26,7 +26,7 @@ from mcp.client.auth.extensions.client_credentials import (
 )
 from mcp.client.auth.extensions.identity_assertion import IdentityAssertionOAuthProvider
 from mcp.client.streamable_http import streamable_http_client
-from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
+from mcp.shared.auth import JWT_BEARER_GRANT_TYPE, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from pydantic import AnyUrl
 
 from tests.peers.dpop import DpopTransport
@@ -122,13 +122,24 @@ def with_signature(url: str, context: dict[str, str]) -> httpx2.Auth:
     return PrivateKeyJWTOAuthProvider(url, MemoryStorage(), name, signing.create_assertion_provider())
 
 
+class WorkloadAuth(httpx2.Auth):
+    """Exchanges the assertion that the platform of a workload has issued for a token (RFC 7523, 2.1)."""
+
+    def __init__(self, url: str, assertion: str) -> None:
+        issuer = announced_issuer(url)
+        metadata = httpx2.get(f"{issuer.rstrip('/')}/.well-known/oauth-authorization-server", timeout=TIMEOUT_S).json()
+        form = {"grant_type": JWT_BEARER_GRANT_TYPE, "assertion": assertion, "resource": url}
+        answer = httpx2.post(metadata["token_endpoint"], data=form, timeout=TIMEOUT_S).json()
+        self._token = str(answer["access_token"])
+
+    def auth_flow(self, request: httpx2.Request) -> Generator[httpx2.Request, httpx2.Response, None]:
+        request.headers["authorization"] = f"Bearer {self._token}"
+        yield request
+
+
 def with_workload(url: str, context: dict[str, str]) -> httpx2.Auth:
-    """Logs in with an assertion that the platform of a workload has issued."""
-
-    async def issued(_audience: str) -> str:
-        return context["valid_jwt"]
-
-    return PrivateKeyJWTOAuthProvider(url, MemoryStorage(), context["client_id"], issued)
+    """Logs in with an assertion of the workload's platform."""
+    return WorkloadAuth(url, context["valid_jwt"])
 
 
 def with_enterprise(url: str, context: dict[str, str]) -> httpx2.Auth:
