@@ -82,6 +82,41 @@ class ExchangeSummary(NamedTuple):
 class ExchangeRecorder:
     """One request and its response."""
 
+    __slots__ = (
+        "_endpoints",
+        "_error",
+        "_forwarded_addresses",
+        "_forwarded_for",
+        "_has_announced_address",
+        "_host",
+        "_is_response_recorded",
+        "_message",
+        "_oauth_members",
+        "_outcome",
+        "_own_status",
+        "_request_body",
+        "_request_head",
+        "_request_members",
+        "_response_body",
+        "_response_head",
+        "_response_members",
+        "_response_text",
+        "_rewritten_addresses",
+        "_target",
+        "_times",
+        "_tunnelled_bytes",
+        "authorization",
+        "connection",
+        "connection_number",
+        "flags",
+        "is_request_open",
+        "metadata",
+        "missing",
+        "number",
+        "recorder",
+        "uri_key",
+    )
+
     def __init__(self, conversation: "ConnectionRecorder", number: int) -> None:
         self.recorder = conversation.recorder
         self.connection = conversation
@@ -455,6 +490,32 @@ class ExchangeRecorder:
 
 class BodyRecorder:
     """Records one body of an exchange: as frames, or as its size and hash."""
+
+    __slots__ = (
+        "_coding",
+        "_decoder",
+        "_direction",
+        "_event_count",
+        "_event_id",
+        "_event_parts_size",
+        "_events",
+        "_exchange",
+        "_has_frames",
+        "_hash",
+        "_is_always_stored",
+        "_is_broken",
+        "_is_opaque",
+        "_is_over",
+        "_last_frame_event_id",
+        "_media_type",
+        "_metadata_size",
+        "_part_count",
+        "_parts_size",
+        "_pending",
+        "_retry",
+        "last_event_id",
+        "size",
+    )
 
     def __init__(
         self,
