@@ -68,8 +68,9 @@ soak: setup
 # The official conformance suite, from npm, with `serve` and without; NODE names a Node 22 or newer.
 NODE ?= node
 conformance: $(VENV)/.check
-	@echo "Conformance: two minutes of one core; npm fetches the suite, each time."
+	@echo "Conformance: six minutes of one core; npm fetches the suite, each time."
 	$(BIN)/python -m tests.conformance --node $(NODE)
+	$(BIN)/python -m tests.conformance --public --node $(NODE)
 
 # Real clients, each with its own configuration file routed, used and restored; those that take long to fetch, too.
 test-hosts: $(VENV)/.check

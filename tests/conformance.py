@@ -1,10 +1,11 @@
 """The official conformance suite against a server of the official SDK, directly and through the recorder.
 
-    python -m tests.conformance [--node PROGRAM]
+    python -m tests.conformance [--node PROGRAM] [--public]
 
 The suite is installed from npm, in a fixed version, into a temporary directory. Every check must have the same result
 both ways; whether the server passes it does not matter. It needs Node 22 or newer, and npm. Prints what `check` finds
-in the traffic, except notes; many scenarios send invalid messages on purpose.
+in the traffic, except notes; many scenarios send invalid messages on purpose. `--public` compares the login scenarios
+of a client instead, through `serve --public`: see `conformance_logins`.
 Exit code: 0; 1 if a verdict differs, or hardly any check passes; 2 if the suite cannot be fetched.
 """
 
@@ -23,6 +24,7 @@ from pathlib import Path
 
 from captures.integrity import inspect
 from captures.reader import Capture
+from tests.conformance_logins import Verdicts, add_verdicts, compare_logins, passed_and_failed
 from tests.harness import ROOT, Place
 from tests.http_harness import serving
 from tests.zoo.findings import Finding, checked
@@ -38,9 +40,6 @@ MIN_PASSED = 50
 """Checks of a revision. If no more pass without the recorder, the suite has not really run, and the result is 1."""
 FETCH_S = 120.0
 SUITE_S = 300.0
-
-Verdicts = dict[tuple[str, str, int], str]
-"""Scenario, check, and number among the checks of that name → status."""
 
 
 class Unavailable(Exception):
@@ -96,10 +95,7 @@ def judge(suite: list[str], url: str, revision: str, results: Path) -> Verdicts:
     for path in sorted(results.glob("*/checks.json")):
         # server-SCENARIO-TIME
         scenario = re.sub(r"^server-|-\d{4}-\d\d-\d\dT[\d-]+Z$", "", path.parent.name)
-        seen: Counter[str] = Counter()
-        for check in json.loads(path.read_text()):
-            verdicts[scenario, check["id"], seen[check["id"]]] = check["status"]
-            seen[check["id"]] += 1
+        add_verdicts(verdicts, scenario, path)
     if not verdicts:
         raise Unavailable(f"the suite came to no verdict: {(done.stdout + done.stderr)[-500:]}")
     return verdicts
@@ -132,27 +128,40 @@ def summed(findings: list[Finding]) -> Counter[tuple[str, str, str]]:
     return Counter((one.rule, one.blames, re.sub(r"\d+", "N", one.message)) for one in findings if one.level != "note")
 
 
+def report(what: str, direct: Verdicts, recorded: Verdicts, findings: list[Finding]) -> list[str]:
+    """Print the results of one comparison; returns what is wrong with it."""
+    scenarios = len({scenario for scenario, _, _ in direct})
+    statuses = ", ".join(f"{count} {status}" for status, count in sorted(Counter(direct.values()).items()))
+    different = differences(direct, recorded)
+    print(f"{what}: {scenarios} scenarios, {len(direct)} checks ({statuses}), {len(different)} different")
+    if sum(status == "SUCCESS" for status in direct.values()) <= MIN_PASSED:
+        different.append(f"{what}: no more than {MIN_PASSED} checks passed: the suite has not run")
+    for (rule, blames, text), count in sorted(summed(findings).items()):
+        print(f"  {rule} ({blames}) ×{count}: {text[:120]}")
+    return different
+
+
 def main() -> int:
     """Run the suite both ways, and print the results."""
     parser = argparse.ArgumentParser(description="Compare the conformance suite's verdicts with and without serve.")
     parser.add_argument("--node", default="node", help="the program (default: node)")
-    node: str = parser.parse_args().node
+    parser.add_argument("--public", action="store_true", help="compare the logins of a client through serve --public")
+    options = parser.parse_args()
+    node: str = options.node
     different: list[str] = []
     with tempfile.TemporaryDirectory() as root:
         place = Place(Path(root))
         try:
             suite = fetch(node, place.root)
-            for revision in REVISIONS:
-                direct, recorded, findings = compare(place, suite, revision)
-                scenarios = len({scenario for scenario, _, _ in direct})
-                statuses = ", ".join(f"{count} {status}" for status, count in sorted(Counter(direct.values()).items()))
-                found = differences(direct, recorded)
-                print(f"{revision}: {scenarios} scenarios, {len(direct)} checks ({statuses}), {len(found)} different")
-                different += found
-                if sum(status == "SUCCESS" for status in direct.values()) <= MIN_PASSED:
-                    different.append(f"{revision}: no more than {MIN_PASSED} checks passed: the suite has not run")
-                for (rule, blames, text), count in sorted(summed(findings).items()):
-                    print(f"  {rule} ({blames}) ×{count}: {text[:120]}")
+            if options.public:
+                direct, recorded, captures = compare_logins(place, suite)
+                different += report("logins", direct, recorded, checked(place, *captures))
+                for how, verdicts in (("directly", direct), ("through the recorder", recorded)):
+                    passed, failed = passed_and_failed(verdicts)
+                    print(f"{how}, {len(passed)} pass: {', '.join(passed)}; {len(failed)} fail: {', '.join(failed)}")
+            else:
+                for revision in REVISIONS:
+                    different += report(revision, *compare(place, suite, revision))
         except Unavailable as why:
             print(f"the conformance suite cannot be run: {why}", file=sys.stderr)
             return 2

@@ -20,7 +20,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from captures.redact import server_name
-from mcpproxy.cli import doctor_text
+from mcpproxy.cli import doctor_text, hosted_text
 from mcpproxy.cli.arguments import Parser, add_json
 from mcpproxy.cli.diagnostics import Exit, Progress, fail
 from mcpproxy.cli.doctor_text import list_names, missing_dashes_error
@@ -29,6 +29,7 @@ from mcpproxy.clients.addresses import authority
 from mcpproxy.clients.catalogue import CLIENTS, client_by_id
 from mcpproxy.clients.client import Client
 from mcpproxy.clients.effective import effective_servers
+from mcpproxy.clients.hosted import HOSTED_CLIENTS
 from mcpproxy.clients.listeners import Listener, NotRoutable, listener_of, server_url
 from mcpproxy.clients.machine import Machine
 from mcpproxy.clients.recovery import recover_records
@@ -44,6 +45,7 @@ from mcpproxy.doctor.examination import (
     lost_route_result,
     overridden_result,
 )
+from mcpproxy.doctor.hosted_examination import examine_hosted
 from mcpproxy.doctor.trust import trust_in
 from mcpproxy.doctor.verdict import Diagnosis
 from mcpproxy.doctor.verdicts import VERDICTS
@@ -51,6 +53,8 @@ from mcpproxy.report.output import json_line
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.nearest import hint, nearest
 
+ALL_HOSTED: Final = "all"
+"""Stands for every hosted client."""
 MAX_PARALLEL_EXAMINATIONS: Final = 4
 """The maximum number of servers that are examined at the same time."""
 _COMMAND_HINT: Final = "to examine a command, run mcpproxy doctor -- COMMAND"
@@ -75,6 +79,13 @@ def parser() -> argparse.ArgumentParser:
     parser.usage = "\n       ".join(f"{parser.prog} [OPTION ...] {form}" for form in usages)
     parser.add_argument("client", nargs="?", metavar="CLIENT", help="a client by name, or a URL (default: all clients)")
     parser.add_argument("server", nargs="?", metavar="SERVER", help="one server of the client")
+    parser.add_argument(
+        "--as",
+        dest="hosted",
+        choices=(*(client.id for client in HOSTED_CLIENTS), ALL_HOSTED),
+        metavar="HOST",
+        help=f"check a URL for a hosted client: {', '.join(client.id for client in HOSTED_CLIENTS)} or {ALL_HOSTED}",
+    )
     parser.add_argument("--explain", metavar="VERDICT", help="print what a verdict means and what to do, and exit")
     add_json(parser)
     return parser
@@ -89,6 +100,8 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_args(arguments[:dashes_index])
     if options.explain is not None:
         return _explain(options.explain)
+    if options.hosted is not None and "://" not in (options.client or ""):
+        return fail("--as takes the URL of a server: mcpproxy doctor URL --as HOST")
     if dashes_index < len(arguments) and (not command or options.client):
         return fail("doctor takes a command after `--`, and nothing before it; see mcpproxy doctor --help")
     try:
@@ -119,7 +132,7 @@ def _bare_command(arguments: Sequence[str]) -> Sequence[str]:
     """Return the words of a command that was typed without `--`; empty if the arguments are not a command."""
     start = next((index for index, word in enumerate(arguments) if not word.startswith("-")), len(arguments))
     words = arguments[start:]
-    if "--explain" in arguments or not words or "://" in words[0] or _resembles_client_id(words[0]):
+    if {"--explain", "--as"} & {*arguments} or not words or "://" in words[0] or _resembles_client_id(words[0]):
         return ()
     is_command = len(words) > 2 or any(word.startswith("-") and word not in _OPTIONS for word in words)
     return words if is_command else ()
@@ -172,6 +185,12 @@ def _diagnoses_and_targets(
         if not options.client.startswith(("http://", "https://")):
             raise ValueError("the URL must begin with http:// or https://")
         name = authority(options.client)
+        if options.hosted is not None:
+            hosted_clients = [each for each in HOSTED_CLIENTS if options.hosted in (each.id, ALL_HOSTED)]
+            return [], [
+                DoctorTarget(each.id, name, partial(examine_hosted, name, options.client, each))
+                for each in hosted_clients
+            ]
         return [], [DoctorTarget(None, name, partial(examine_url, name, options.client, {}, is_sse=False))]
     clients = [_named_client(options, machine)] if options.client else list(CLIENTS)
     inventories = find_used_inventories(clients, machine)
@@ -328,7 +347,8 @@ def _print_text(
                 )
             )
             results.append(result)
-    _print(doctor_text.summary_lines(results))
+    is_hosted = any(result.checklist is not None for result in results)
+    _print((hosted_text if is_hosted else doctor_text).summary_lines(results))
     return results
 
 
@@ -362,6 +382,7 @@ def _as_json(target: DoctorTarget, result: ExaminationResult) -> dict[str, Any]:
         "verdicts": [_diagnosis_as_json(diagnosis) for diagnosis in result.diagnoses],
         **{f"{name}_ms": round(value, 1) for name, value in result.timings_ms.items()},
         "tools": result.tools,
+        **({} if result.checklist is None else {"checklist": result.checklist.as_json()}),
     }
 
 

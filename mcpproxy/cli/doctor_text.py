@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from typing import Final
 
+from mcpproxy.cli.hosted_text import checklist_lines
 from mcpproxy.doctor.examination import ExaminationResult
 from mcpproxy.doctor.pages import paragraphs
 from mcpproxy.doctor.verdict import Diagnosis, Verdict
@@ -47,6 +48,8 @@ def result_lines(result: ExaminationResult, place: str) -> Iterator[str]:
         yield from (f"    {line}" for line in wrapped(_timings_text(result), width - 4))
     for diagnosis in result.diagnoses:
         yield from _diagnosis_lines(diagnosis, width)
+    if result.checklist is not None:
+        yield from checklist_lines(result.checklist, width)
 
 
 def summary_lines(results: Sequence[ExaminationResult]) -> Iterator[str]:

@@ -10,6 +10,7 @@ from typing import Final
 
 from mcpproxy.clients.catalogue import CLIENTS
 from mcpproxy.clients.client import Client
+from mcpproxy.clients.hosted_page import hosted_section
 
 _OPENING: Final = """\
 # Clients
@@ -34,7 +35,7 @@ def page_text() -> str:
     ]
     lines += ["", "After `install`, a client has to read its file again:", "", "| client | what to do |", "|---|---|"]
     lines += [f"| {client.title} | {_steps_after_edit(client)} |" for client in CLIENTS]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "", *hosted_section()]) + "\n"
 
 
 def _steps_after_edit(client: Client) -> str:

@@ -15,6 +15,7 @@ from mcpproxy.clients.state import state_folder
 from mcpproxy.clients.unrecorded import note_text, unrecorded_servers
 from mcpproxy.clients.up_lock import running_up
 from mcpproxy.doctor import config_checks, destination, entry_text, http_attempt, process_attempt, programs
+from mcpproxy.doctor.hosted_checklist import Checklist
 from mcpproxy.doctor.process_attempt import ProcessAttempt
 from mcpproxy.doctor.trust import ServerTrust, trust_in
 from mcpproxy.doctor.variables import expand_text, variable_values
@@ -55,6 +56,8 @@ class ExaminationResult(NamedTuple):
     timings_ms: Mapping[str, float]
     """The times of `first_byte`, `initialize` and `tools_list` after the start, as far as the server got."""
     tools: int | None = None
+    checklist: Checklist | None = None
+    """What was checked for a hosted client; None if the server was examined for no hosted client."""
 
     @property
     def fails(self) -> bool:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import socket
-import ssl
 import time
 import urllib.error
 import urllib.request
@@ -16,18 +14,15 @@ from urllib.parse import urljoin, urlsplit
 from analysis.protocol.error_codes import METHOD_NOT_FOUND
 from mcpproxy.clients.probe import MAX_REDIRECTS, REDIRECT_STATUSES, NoRedirectHandler, next_url
 from mcpproxy.clients.timeouts import run_with_timeout
+from mcpproxy.doctor.http_request import failure_diagnosis
 from mcpproxy.doctor.process_attempt import INITIALIZE_PARAMS, interruption
 from mcpproxy.doctor.verdict import Diagnosis
 from mcpproxy.doctor.verdicts import (
-    ClosedPort,
     FollowedRedirect,
     MissingCredentials,
-    MissingHttpAnswer,
     NonMcpServer,
     RefusedRequest,
     UnfollowedRedirect,
-    UnreachableHost,
-    UntrustedCertificate,
     WrongTransport,
 )
 
@@ -77,7 +72,7 @@ def attempt_url(url: str, headers: Mapping[str, str], *, is_sse: bool, limit_s: 
     try:
         return run_with_timeout(2 * limit_s, lambda: _converse(url, headers, limit_s, is_sse=is_sse), interruption)
     except TimeoutError as error:
-        return HttpAttempt(_diagnose_failure(error, 2 * limit_s))
+        return HttpAttempt(failure_diagnosis(error, 2 * limit_s))
 
 
 def _converse(url: str, headers: Mapping[str, str], limit_s: float, *, is_sse: bool) -> HttpAttempt:
@@ -94,7 +89,7 @@ def _converse(url: str, headers: Mapping[str, str], limit_s: float, *, is_sse: b
             remarks = (Diagnosis(FollowedRedirect, f"{reply.status} to {shown_url}", f"change its URL to {shown_url}"),)
             url, reply = target, _send_request(method, target, headers, body, limit_s)
     except (OSError, http.client.HTTPException, ValueError) as error:
-        return HttpAttempt(_diagnose_failure(error, limit_s), remarks=remarks)
+        return HttpAttempt(failure_diagnosis(error, limit_s), remarks=remarks)
     converse = _continue_sse if is_sse else _continue_streamable
     return converse(url, headers, limit_s, start_s, reply)._replace(remarks=remarks)
 
@@ -120,7 +115,7 @@ def _continue_streamable(
     try:
         return HttpAttempt(*_list_tools(url, session_headers, limit_s, initialize_s))
     except (OSError, http.client.HTTPException, ValueError) as error:
-        return HttpAttempt(_diagnose_failure(error, limit_s), initialize_s)
+        return HttpAttempt(failure_diagnosis(error, limit_s), initialize_s)
 
 
 def _list_tools(
@@ -154,7 +149,7 @@ def _continue_sse(
     try:
         post_reply = _send_request("POST", url, headers, _request(1, "initialize", INITIALIZE_PARAMS), limit_s)
     except (OSError, http.client.HTTPException, ValueError) as error:
-        return HttpAttempt(_diagnose_failure(error, limit_s))
+        return HttpAttempt(failure_diagnosis(error, limit_s))
     if post_reply.status == 200 and post_reply.message is not None:
         return HttpAttempt(
             Diagnosis(WrongTransport, "it speaks Streamable HTTP, but the entry says HTTP+SSE", 'write "type": "http"')
@@ -273,20 +268,3 @@ def _error_text(answer: Mapping[str, Any]) -> str:
         if isinstance(error, dict)
         else "a response without a result"
     )
-
-
-def _diagnose_failure(error: Exception, limit_s: float) -> Diagnosis:
-    reason = error.reason if isinstance(error, urllib.error.URLError) else error
-    if isinstance(reason, ssl.SSLCertVerificationError):
-        return Diagnosis(UntrustedCertificate, reason.verify_message)
-    if isinstance(reason, ssl.SSLError):
-        return Diagnosis(UntrustedCertificate, str(reason.reason or reason))
-    if isinstance(reason, TimeoutError):
-        return Diagnosis(MissingHttpAnswer, f"no answer within {limit_s:.0f} s")
-    if isinstance(reason, ConnectionRefusedError):
-        return Diagnosis(ClosedPort, "the connection was refused")
-    if isinstance(reason, socket.gaierror):
-        return Diagnosis(UnreachableHost, reason.strerror or "the host name is unknown")
-    if isinstance(reason, http.client.HTTPException | ConnectionError):
-        return Diagnosis(MissingHttpAnswer, f"the connection ended without a response ({type(reason).__name__})")
-    return Diagnosis(UnreachableHost, str(reason))

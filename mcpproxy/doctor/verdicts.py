@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from mcpproxy.doctor.hosted_verdicts import HOSTED_VERDICTS
 from mcpproxy.doctor.verdict import Verdict
 
 
@@ -504,4 +505,5 @@ VERDICTS: Final[tuple[type[Verdict], ...]] = (
     WrongTransport,
     NonMcpServer,
     MissingHttpAnswer,
+    *HOSTED_VERDICTS,
 )

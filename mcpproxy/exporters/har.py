@@ -321,7 +321,7 @@ def _har_response(members: dict[str, Any], exchange: _OpenExchange) -> dict[str,
     elif text := _string_member(members, "metadata") or _string_member(members, "response_text"):
         content |= {"text": text, "size": len(text.encode("utf-8", "replace"))}
     elif isinstance(members.get("body_hash"), dict) and "response" in members["body_hash"]:
-        content["comment"] = "not stored in the capture; _mcp.notStored has its size and hash"
+        content["comment"] = "not stored in the capture; _mcp.notStored has its size"
     status = head.get("status")
     return {
         "status": status if type(status) is int else 0,

@@ -16,6 +16,7 @@ from orjson import dumps
 from captures.loss import PendingRecord
 from mcpproxy.importers.source import InvalidLine
 from mcpproxy.recorder.exchange import JSONRPC_NAME, ExchangeRecorder
+from mcpproxy.recorder.oauth_legs import AnnouncedLegs
 from mcpproxy.wire.framing import Fields, Malformed, parse_field
 from mcpproxy.wire.http1 import MAX_REQUEST_HEAD_BYTES, RequestHead
 from mcpproxy.wire.response import ResponseHead
@@ -202,6 +203,7 @@ class _PlainRecorder:
         self.frames = {"c2s": 0, "s2c": 0}
         self.bytes = {"c2s": 0, "s2c": 0}
         self.mcp_places: set[bytes | str] = set()
+        self.oauth_legs = AnnouncedLegs()
         self.secret_hash = None
         self.is_public = False
         self.on_exchange_end = None
@@ -217,6 +219,10 @@ class _PlainRecorder:
     def clean_document(self, document: dict[str, Any]) -> bytes:
         """Returns a document as JSON, in plain text."""
         return dumps(document)
+
+    def is_own(self, _address: str) -> bool:
+        """Returns True for any address: the host is not known for certain, so only paths are compared."""
+        return True
 
     def address(self, target: bytes) -> str:
         """Returns a target as a URI with a placeholder for the host, which is not known for certain."""

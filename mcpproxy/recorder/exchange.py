@@ -2,8 +2,9 @@
 
 This module decides which bodies are stored: JSON-RPC, the events of a stream, and `.well-known` documents. Where a
 message was expected, the text of a response that is not one is stored, too (`mcpproxy.recorder.response_text`). Of all
-other bodies, only the size and the hash are stored. Bodies are copies of bytes that were already forwarded, so this
-module cannot delay traffic.
+other bodies, only the size and the hash are stored. Where no message was expected, a body may be part of a login, so
+only its size is stored, and what `mcpproxy.recorder.oauth_exchange` keeps of it. Bodies are copies of bytes that were
+already forwarded, so this module cannot delay traffic.
 """
 
 import hashlib
@@ -20,6 +21,10 @@ from captures.limits import MAX_ENVELOPE_TEXT_BYTES
 from captures.loss import PendingRecord
 from captures.record import MAX_RAW_BYTES, frame_members, members, part_members
 from captures.verdict import UNJUDGED, Direction, Unit
+from mcpproxy.recorder.oauth_exchange import OauthExchange
+from mcpproxy.recorder.oauth_legs import announced_paths
+from mcpproxy.recorder.oauth_members import challenge_member, without_secret_members
+from mcpproxy.recorder.oauth_parameters import FORMS
 from mcpproxy.recorder.response_text import MAX_BODY_TEXT_BYTES, TextCleaner
 from mcpproxy.relay.http.observer import RewrittenAddress
 from mcpproxy.wire import http1, response
@@ -77,6 +82,41 @@ class ExchangeSummary(NamedTuple):
 class ExchangeRecorder:
     """One request and its response."""
 
+    __slots__ = (
+        "_endpoints",
+        "_error",
+        "_forwarded_addresses",
+        "_forwarded_for",
+        "_has_announced_address",
+        "_host",
+        "_is_response_recorded",
+        "_message",
+        "_oauth_members",
+        "_outcome",
+        "_own_status",
+        "_request_body",
+        "_request_head",
+        "_request_members",
+        "_response_body",
+        "_response_head",
+        "_response_members",
+        "_response_text",
+        "_rewritten_addresses",
+        "_target",
+        "_times",
+        "_tunnelled_bytes",
+        "authorization",
+        "connection",
+        "connection_number",
+        "flags",
+        "is_request_open",
+        "metadata",
+        "missing",
+        "number",
+        "recorder",
+        "uri_key",
+    )
+
     def __init__(self, conversation: "ConnectionRecorder", number: int) -> None:
         self.recorder = conversation.recorder
         self.connection = conversation
@@ -95,7 +135,9 @@ class ExchangeRecorder:
         self.uri_key: str | None = None
         self.metadata: str | None = None
         self._response_text: str | None = None
-        self._oauth_members: dict[str, str] | None = None
+        self._oauth_members: dict[str, object] | None = None
+        self.authorization: OauthExchange | None = None
+        """What the exchange has to do with an authorization; None if messages are expected."""
         self._request_head: http1.RequestHead | None = None
         self._response_head: response.ResponseHead | None = None
         self._request_members = b',"peer":%b' % dumps(conversation.peer)
@@ -132,6 +174,8 @@ class ExchangeRecorder:
             self._request_members += b',"forwarded_for":%b' % dumps(address)
         if head.method == b"POST":
             self.uri_key = recorder.uri_key(head.target)
+        if not self.expects_messages():
+            self.authorization = OauthExchange(head, recorder.oauth_legs.leg_of(head.target))
         self._request_body = BodyRecorder(self, "c2s", head.headers, last_event_id=_last_event_id(head))
         self._record_stage("request")
 
@@ -162,6 +206,8 @@ class ExchangeRecorder:
             dumps(_text(head.version)),
             self.recorder.redacted_fields(head.headers),
         )
+        if self.authorization is not None:
+            self.authorization.read_response_head(head)
         self._flag_bypasses(head)
         self._response_head = head
         last_event_id = self._request_body.last_event_id if self._request_body is not None else None
@@ -224,6 +270,9 @@ class ExchangeRecorder:
         self.is_request_open = False
         self._error = error
         self._is_response_recorded = True
+        # A bug in mcpproxy loses this member, but never the record of the exchange.
+        with suppress(Exception):
+            self._oauth_members = self._make_oauth_members()
         self._record_stage("end", ended_by=by)
         if self.recorder.on_exchange_end is not None:
             self.recorder.on_exchange_end(self._summary(by))
@@ -260,11 +309,15 @@ class ExchangeRecorder:
     def expects_messages(self) -> bool:
         """Returns whether to expect messages: at that URL, at an announced address, or where one has passed before."""
         mcp_places = self.recorder.mcp_places
-        return self.is_endpoint() or self.path in mcp_places or (self.uri_key or "") in mcp_places
+        if self.is_endpoint() or (self.uri_key or "") in mcp_places:
+            return True
+        return self.path in mcp_places and self.recorder.oauth_legs.leg_of(self._target) is None
 
     def note_message(self) -> None:
-        """Notes that a message has passed, so more are expected at this path."""
-        if self._request_head is not None and not self.is_endpoint():
+        """Note that a message has passed, so more are expected at this path."""
+        # A message at a path such as /register must not make the next registration a message.
+        may_be_leg = self.authorization is not None and self.authorization.is_private(is_request_open=True)
+        if self._request_head is not None and not self.is_endpoint() and not may_be_leg:
             self._add_mcp_place(self.path)
 
     def note_method(self, method: str) -> None:
@@ -275,8 +328,25 @@ class ExchangeRecorder:
         if len(self.recorder.mcp_places) < MAX_MCP_PLACES:
             self.recorder.mcp_places.add(place)
 
+    def is_private(self) -> bool:
+        """Returns whether the bodies must not be stored, because they contain what authorizes a client."""
+        authorization = self.authorization
+        return authorization is not None and authorization.is_private(is_request_open=self.is_request_open)
+
+    def _make_oauth_members(self) -> dict[str, object] | None:
+        request, head, recorder = self._request_head, self._response_head, self.recorder
+        if request is None:
+            return None
+        if self.expects_messages():
+            if head is None:
+                return None
+            return challenge_member(request, head, recorder.secret_hash, recorder.clean_address)
+        if self.authorization is None:
+            return None
+        return self.authorization.member(recorder.secret_hash, recorder.clean_address)
+
     def keep_text(self, body: bytes, *, is_cut: bool) -> None:
-        """Keep the text of a response that is not a message; of an error where none is expected, the OAuth members."""
+        """Keep the text of a response that is not a message although one was expected."""
         request, head = self._request_head, self._response_head
         if (
             request is None
@@ -285,23 +355,18 @@ class ExchangeRecorder:
             or request.method in (b"HEAD", b"OPTIONS")
         ):
             return
-        expects_message = self.expects_messages()
-        if not expects_message and (
-            head.status < _FIRST_ERROR_STATUS or head.headers.media_type not in _JSON_MEDIA_TYPES
-        ):
+        if not self.expects_messages():
             return
         cleaner = TextCleaner(
             request.target, request.headers, head.headers, self.recorder.secret_hash, self.recorder.clean_address
         )
-        if expects_message:
-            content_type = b",".join(head.headers.values_of(b"content-type")[:1])
-            self._response_text = cleaner.cleaned_body(body, content_type, is_cut=is_cut)
-        else:
-            self._oauth_members = cleaner.oauth_error_members(body)
+        content_type = b",".join(head.headers.values_of(b"content-type")[:1])
+        self._response_text = cleaner.cleaned_body(body, content_type, is_cut=is_cut)
 
     def is_metadata(self) -> bool:
         """Returns whether the request is for a document that describes the server (RFC 8615)."""
-        return self._target.startswith(_WELL_KNOWN)
+        is_for_metadata = self.authorization is not None and self.authorization.is_for_metadata
+        return is_for_metadata or self._target.startswith(_WELL_KNOWN)
 
     def flag(self, name: str, detail: str) -> None:
         """Flag something in the response that could lead the client around the recorder."""
@@ -344,11 +409,20 @@ class ExchangeRecorder:
             return False
         return parts.netloc != "" and (parts.scheme or "http", parts.netloc.lower()) != ("http", self._host)
 
+    def _is_own_address(self, address: str) -> bool:
+        """Returns whether an address belongs to the server, or to the host that the client connected to."""
+        try:
+            host = urlsplit(address).netloc.lower()
+        except ValueError:
+            return False
+        return host == self._host or self.recorder.is_own(address)
+
     def _flag_bypasses(self, head: response.ResponseHead) -> None:
+        is_sent_back = self.authorization is not None and self.authorization.is_sent_back
         for name in ("location", "content-location"):
             for value in head.headers.values_of(name.encode()):
                 address = self._forwarded_addresses.get((name, value), value).decode("latin-1")
-                if self._names_other_host(address):
+                if self._names_other_host(address) and not is_sent_back:
                     self.flag(f"bypass/{name}", _origin(address))
         for value in () if self.recorder.is_public else head.headers.values_of(b"set-cookie"):
             attributes = [word.strip().lower() for word in value.split(b";")[1:]]
@@ -369,7 +443,13 @@ class ExchangeRecorder:
             return
         if not isinstance(document, dict):
             return
-        self.metadata = self.recorder.clean_document(document)[:MAX_METADATA_BYTES].decode("utf-8", "replace")
+        mcp_places = self.recorder.mcp_places
+        for path, leg in announced_paths(document, self._is_own_address):
+            if mcp_places.isdisjoint((path, path + b"/")):  # a path at which messages have passed is not a leg
+                self.recorder.oauth_legs.add(path, leg)
+        secret_hash = self.recorder.secret_hash
+        kept_document = document if secret_hash is None else without_secret_members(document, secret_hash)
+        self.metadata = self.recorder.clean_document(kept_document)[:MAX_METADATA_BYTES].decode("utf-8", "replace")
         resource = document.get("resource")
         if isinstance(resource, str) and self._names_other_host(resource):
             self.flag("bypass/resource", _origin(resource))
@@ -411,6 +491,32 @@ class ExchangeRecorder:
 class BodyRecorder:
     """Records one body of an exchange: as frames, or as its size and hash."""
 
+    __slots__ = (
+        "_coding",
+        "_decoder",
+        "_direction",
+        "_event_count",
+        "_event_id",
+        "_event_parts_size",
+        "_events",
+        "_exchange",
+        "_has_frames",
+        "_hash",
+        "_is_always_stored",
+        "_is_broken",
+        "_is_opaque",
+        "_is_over",
+        "_last_frame_event_id",
+        "_media_type",
+        "_metadata_size",
+        "_part_count",
+        "_parts_size",
+        "_pending",
+        "_retry",
+        "last_event_id",
+        "size",
+    )
+
     def __init__(
         self,
         exchange: ExchangeRecorder,
@@ -432,9 +538,8 @@ class BodyRecorder:
         self._decoder: Decoder | None = new_decoder(codings, max_decoded_bytes) if codings else None
         self._is_opaque = bool(codings) and self._decoder is None
         self._is_broken = False
-        self._events = (
-            EventSplitter(MAX_RAW_BYTES) if status is not None and self._media_type == _STREAM_MEDIA_TYPE else None
-        )
+        is_events = status is not None and self._media_type == _STREAM_MEDIA_TYPE and not exchange.is_private()
+        self._events = EventSplitter(MAX_RAW_BYTES) if is_events else None
         self._event_count = 0
         self._event_id: str | None = None
         self._last_frame_event_id: str | None = None
@@ -450,8 +555,7 @@ class BodyRecorder:
             exchange.expects_messages() if status is None else exchange.is_endpoint() and status < _FIRST_ERROR_STATUS
         )
         self._is_always_stored = is_json and expects_message
-        # Content that is stored in any case needs no hash.
-        self._hash = None if self._is_always_stored and not codings else hashlib.sha256()
+        self._hash = hashlib.sha256() if self._may_be_hashed(is_encoded=bool(codings)) else None
         self._has_frames = False
         self._metadata_size = 0
         self._is_over = False
@@ -461,8 +565,15 @@ class BodyRecorder:
         """Whether the body is an event stream."""
         return self._events is not None
 
+    def _may_be_hashed(self, *, is_encoded: bool) -> bool:
+        """Returns whether to hash the body: the hash is useful, and no one can guess from it a password in the body."""
+        if self._exchange.authorization is None:
+            # Content that is stored in any case needs no hash.
+            return self._media_type not in FORMS and (is_encoded or not self._is_always_stored)
+        return self._direction == "s2c" and self._exchange.is_metadata() and self._media_type in _JSON_MEDIA_TYPES
+
     def record_begin(self) -> None:
-        """Records that the event stream begins."""
+        """Record that the event stream begins."""
         self._add_record("stream", event="opened", last_event_id=self.last_event_id)
 
     def feed(self, payload: bytes) -> Iterator[None] | None:
@@ -546,6 +657,8 @@ class BodyRecorder:
                 self._record_event(event)
             stream_fields = {"events": self._event_count, "event_id": self._event_id, "retry": self._retry}
             self._add_record("stream", event="ended", **stream_fields, ended_by=ended_by)
+        elif self._read_authorization(whole=whole):
+            pass  # only named facts are kept of the body
         elif self._part_count:
             if self._pending:
                 self._add_part_record(bytes(self._pending))
@@ -559,6 +672,19 @@ class BodyRecorder:
             self._keep_text(is_cut=not whole)
         self._pending = bytearray()
 
+    def _read_authorization(self, *, whole: bool) -> bool:
+        """Read what the body says about an authorization; returns whether nothing else may be kept of it."""
+        authorization = self._exchange.authorization
+        if authorization is None:
+            return False
+        is_readable = whole and not self._is_opaque
+        with suppress(Exception):  # a bug in mcpproxy loses facts, but never a record
+            if self._direction == "c2s" and self.size:
+                authorization.read_request(bytes(self._pending) if is_readable else None, self._media_type)
+            elif self._direction == "s2c" and is_readable:
+                authorization.read_response(bytes(self._pending))
+        return self._exchange.is_private()
+
     def _keep_text(self, *, is_cut: bool) -> None:
         if self._direction == "s2c":
             # A bug in mcpproxy loses this text, but never the record of the exchange.
@@ -570,13 +696,14 @@ class BodyRecorder:
         return self._is_always_stored or (JSONRPC_NAME in self._pending and _is_message(bytes(self._pending)))
 
     def unstored_members(self) -> dict[str, object] | None:
-        """Returns the size and the hash of a body that has no frame in the capture, or None if it has one."""
+        """Returns the size of a body without a frame in the capture, and its hash if made; None if it has a frame."""
         metadata = self._exchange.metadata if self._direction == "s2c" else None
         is_metadata = metadata is not None and self._metadata_size <= MAX_METADATA_BYTES
-        if not self.size or self._has_frames or self._hash is None or is_metadata:
+        if not self.size or self._has_frames or is_metadata:
             return None
+        hash_member = {} if self._hash is None else {"sha256": self._hash.hexdigest()}
         coding_member = {"undecoded": self._coding} if self._is_opaque and self._coding else {}
-        return {"size": self.size, "sha256": self._hash.hexdigest(), **coding_member}
+        return {"size": self.size, **hash_member, **coding_member}
 
     def _record_event(self, event: Event) -> None:
         self._event_count += event.is_last

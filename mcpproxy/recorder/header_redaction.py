@@ -6,7 +6,7 @@ contains in plain text anyway (`Mcp-Name`, `Mcp-Param-…`) are kept, too, but n
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from orjson import dumps
@@ -41,7 +41,17 @@ _OPEN_CHALLENGE: Final = re.compile(
 ).fullmatch
 """Matches a challenge of a scheme whose challenges contain no credentials, unlike those of Negotiate."""
 _URL: Final = re.compile(rb"(?i)[a-z][a-z0-9+.-]*+://[^\s\"<>]++").sub
-_QUOTED: Final = re.compile(rb'"([^"]*+)"').sub
+_NAMED: Final = re.compile(rb"(?<![\w.-])([\w.-]++)( *= *)(?:\"([^\"]*+)\"|([\w.-]++))").sub
+_CHALLENGE_PARAMETER: Final = re.compile(
+    rb"(?<![\w.-])([\w.-]++) *= *(?:\"((?:[^\"\\]|\\.)*+)\"|([\w.-]++))", re.DOTALL
+).finditer
+_KEPT_PARAMETERS: Final = frozenset(
+    b"realm scope error error_uri resource_metadata resource authorization_uri algs algorithm charset qop stale domain "
+    b"acr_values max_age userhash".split()
+)
+"""The parameters of challenges whose values are kept, unlike those of nonces and of texts for people."""
+MAX_CHALLENGE_BYTES: Final = 8192
+"""The maximum number of bytes of a field with challenges that are read for its parameters."""
 MAX_DOCUMENT_DEPTH: Final = 50
 """The maximum depth to which a document is cleaned."""
 
@@ -75,7 +85,7 @@ class FieldRedactor:
         if name in ADDRESS_FIELDS:
             return _text(value) if value == b"null" else self._clean(value)
         if name in _CHALLENGE_FIELDS and _OPEN_CHALLENGE(value):
-            return _text(_QUOTED(self._cleaned_if_address, value))
+            return _text(_NAMED(self._cleaned_parameter, value))
         if name in _CREDENTIAL_FIELDS and (scheme := _SCHEME(value)):
             return _text(scheme[0]) + self._hash(value[scheme.end() :])
         return self._hash(value)
@@ -83,10 +93,22 @@ class FieldRedactor:
     def _cleaned(self, match: re.Match[bytes]) -> bytes:
         return self._clean(match[0]).encode()
 
-    def _cleaned_if_address(self, match: re.Match[bytes]) -> bytes:
-        """Clean a quoted value of a challenge, which may be a relative URL."""
-        is_address = b"/" in match[1] or b"?" in match[1]
-        return b'"%b"' % self._clean(match[1]).encode() if is_address else match[0]
+    def _cleaned_parameter(self, match: re.Match[bytes]) -> bytes:
+        """Returns a parameter of a challenge without secrets; a URL in it may be relative."""
+        name, equals, quoted, token = match.groups()
+        if name.lower() not in _KEPT_PARAMETERS:
+            secret = token if quoted is None else quoted
+            return b'%b%b"%b"' % (name, equals, self._hash(secret).encode() if secret else b"")
+        is_address = quoted is not None and (b"/" in quoted or b"?" in quoted)
+        return b'%b%b"%b"' % (name, equals, self._clean(quoted).encode()) if is_address else match[0]
+
+
+def challenge_parameters(value: bytes) -> Iterator[tuple[str, str]]:
+    """Yields the names, in lower case, and the values of the parameters of one or more challenges, as sent."""
+    for match in _CHALLENGE_PARAMETER(value[:MAX_CHALLENGE_BYTES]):
+        quoted, token = match[2], match[3]
+        text = token if quoted is None else re.sub(rb"(?s)\\(.)", rb"\1", quoted)
+        yield _text(match[1]).lower(), text.decode("utf-8", "replace")
 
 
 def is_kept(name: bytes) -> bool:

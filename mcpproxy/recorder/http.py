@@ -12,7 +12,6 @@ same as on stdio, so losses are counted and reported in the same way.
 import asyncio
 import os
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
@@ -36,6 +35,7 @@ from mcpproxy.recorder.exchange import ExchangeRecorder, ExchangeSummary
 from mcpproxy.recorder.faults import FaultReporter, UnrecordedTraffic
 from mcpproxy.recorder.header_redaction import FieldRedactor, clean_document
 from mcpproxy.recorder.machine_name import MachineName
+from mcpproxy.recorder.oauth_legs import AnnouncedLegs
 from mcpproxy.recorder.process_events import signal_name
 from mcpproxy.relay.http.observer import EndedBy, RewrittenAddress
 from mcpproxy.relay.http.observer import Event as ResponseEvent
@@ -121,6 +121,7 @@ class HttpRecorder:
         self.say = tell
         self.mcp_places: set[bytes | str] = set()
         """Where messages are expected in addition to the endpoint: paths, and keys of announced addresses."""
+        self.oauth_legs = AnnouncedLegs(self.endpoint)
         self.reported_bypasses: set[tuple[str, str]] = set()
         self.on_exchange_end: Callable[[ExchangeSummary], None] | None = None
         """Called with each exchange that has ended."""
@@ -367,6 +368,18 @@ class UnrecordedConnection:
 class ConnectionRecorder:
     """Records the traffic on one client connection, which consists of consecutive exchanges."""
 
+    __slots__ = (
+        "_latest_exchange",
+        "_open_exchanges",
+        "_work",
+        "at_ns",
+        "entries",
+        "number",
+        "peer",
+        "recorder",
+        "trusts_peer",
+    )
+
     def __init__(self, recorder: HttpRecorder, number: int, peer: str) -> None:
         self.recorder = recorder
         self.number = number
@@ -378,7 +391,7 @@ class ConnectionRecorder:
         self.entries: list[PendingRecord] = []
         """The records of the reported events."""
         self._latest_exchange: ExchangeRecorder | None = None
-        self._open_exchanges: deque[ExchangeRecorder] = deque()
+        self._open_exchanges: list[ExchangeRecorder] = []
         self._work: list[Iterator[None]] = []  # an empty deque takes 600 bytes
 
     @property
@@ -464,9 +477,9 @@ class ConnectionRecorder:
             exchange.on_switch()
             exchange.count_tunnelled("s2c", event.size)
         elif isinstance(event, response.ResponseEnd):
-            self._open_exchanges.popleft().on_response_end("complete", None)
+            self._open_exchanges.pop(0).on_response_end("complete", None)
         elif isinstance(event, response.ResponseAborted):
-            self._open_exchanges.popleft().on_response_end("server", event.reason)
+            self._open_exchanges.pop(0).on_response_end("server", event.reason)
         elif isinstance(event, RewrittenAddress):
             exchange.on_rewrite(event)
         else:
@@ -490,7 +503,7 @@ class ConnectionRecorder:
 
     def _record_proxy_response(self, at_ns: int, status: int, reason: str) -> Iterator[None]:
         self._set_time(at_ns)
-        exchange = self._open_exchanges.popleft() if self._open_exchanges else ExchangeRecorder(self, 0)
+        exchange = self._open_exchanges.pop(0) if self._open_exchanges else ExchangeRecorder(self, 0)
         exchange.on_proxy_response(status, reason)
         self._stage_entries()
         yield from ()

@@ -16,7 +16,7 @@ kept, and at most `MAX_BODY_TEXT_BYTES` of it. Bodies are untrusted, so all patt
 import html
 import re
 from base64 import b64decode
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from itertools import islice
 from typing import Any, Final
@@ -188,21 +188,20 @@ class TextCleaner:
         lower_texts = [decoded_text.encode("utf-8", "replace").lower() for decoded_text in decoded_texts]
         return any(secret in decoded_text for decoded_text in lower_texts for secret in self._secrets)
 
-    def oauth_error_members(self, body: bytes) -> dict[str, str] | None:
-        """Returns the members of an OAuth error that are meant for people, or None if the body is not such an error."""
-        document = None if self._has_too_many_secrets else _parsed_document(body)
-        if not isinstance(document, dict) or not isinstance(document.get("error"), str):
-            return None
-        members = {
-            name: value[:MAX_OAUTH_MEMBER_CHARS]
-            for name in OAUTH_MEMBERS
-            if isinstance(value := document.get(name), str)
-        }
-        if "error_uri" in members:
-            members["error_uri"] = self._clean(members["error_uri"].encode())
-        if self._hash is not None:
-            members = {name: self.cleaned_text(_without_members(value, self._hash)) for name, value in members.items()}
-        return {name: value for name, value in members.items() if not self._contains_secret(value)}
+    def cleaned_texts(self, texts: Mapping[str, str]) -> dict[str, str]:
+        """Returns named texts, shortened and without credentials; omits those that still contain one."""
+        cleaned_texts: dict[str, str] = {}
+        for name, whole_text in texts.items() if not self._has_too_many_secrets else ():
+            text = whole_text[:MAX_OAUTH_MEMBER_CHARS]
+            if name == "error_uri":
+                text = self._clean(text.encode("utf-8", "replace"))
+            if self._hash is not None:
+                text = self.cleaned_text(_without_members(text, self._hash))
+            if len(whole_text) > MAX_OAUTH_MEMBER_CHARS and self._longest_bytes:
+                text = text[: -self._longest_bytes]  # a secret at the cut would not be recognised
+            if not self._contains_secret(text):
+                cleaned_texts[name] = text
+        return cleaned_texts
 
 
 def _without_members(text: str, hash_secret: HashSecret) -> str:

@@ -27,6 +27,7 @@ _INVALID_IN_ADDRESS: Final = re.compile(rb"[\x00-\x20\"<>{}\\^`|]").search
 _ID_HEADERS: Final = frozenset({"mcp-session-id", "last-event-id"})
 """Headers that pair exchanges. A recorder has hashed the first one already."""
 _ADDRESS_MEMBERS: Final = frozenset({"upstream", "public", "via"})
+_OAUTH_ADDRESSES: Final = frozenset({"error_uri", "resource", "iss", "as_server", "redirect_uri"})
 _UNREDACTED_MEMBERS: Final = frozenset({"seq", "rec", "t_ns", "crc"})
 KNOWN_TYPES: Final = frozenset(
     {"header", "frame", "part", "exchange", "stream", "eof", "stderr", "process", "signal", "stall", "gap", "close"}
@@ -203,6 +204,8 @@ class RecordRedactor:
             }
         if isinstance(values.get("uri_key"), str):
             redacted_values["uri_key"] = self._redactor.pseudonyms.tag(values["uri_key"])
+        if isinstance(values.get("oauth"), dict):
+            redacted_values["oauth"] = self._redact_oauth(values["oauth"])
         if isinstance(values.get("body_hash"), dict):
             # The original hash could be used to test guesses at a short body.
             redacted_values["body_hash"] = {
@@ -212,6 +215,15 @@ class RecordRedactor:
         return {
             name: self._redact_value(value) if value is values[name] else value
             for name, value in redacted_values.items()
+        }
+
+    def _redact_oauth(self, facts: dict[str, Any]) -> dict[str, Any]:
+        """Redact what is known of a leg of an authorization, in which addresses are those of clients and servers."""
+        return {
+            self._redact_text(str(name)): self._redact_address(value.encode("utf-8", "surrogateescape"))
+            if isinstance(value, str) and (name in _OAUTH_ADDRESSES or "://" in value)
+            else self._redact_value(value)
+            for name, value in facts.items()
         }
 
     def _redact_body_hash(self, value: Any) -> Any:

@@ -236,7 +236,7 @@ def _response_gist(members: Mapping[str, Any]) -> str:
     """The gist of a response that is not a message, on one line."""
     text, oauth = members.get("response_text"), members.get("oauth")
     if isinstance(oauth, dict):
-        text = _member_of(oauth, "error_description") or _member_of(oauth, "error")
+        text = _member_of(oauth, "error_description") or _member_of(oauth, "error") or text
     return sanitise(gist(text), MAX_GIST_CHARS) if isinstance(text, str) else ""
 
 

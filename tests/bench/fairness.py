@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from tests.bench.http_peers import FLOODS
 from tests.bench.run import Cores
-from tests.bench.serve import PEERS, Seen, Standing, ask, standing, subjects
+from tests.bench.serve import PEERS, Address, Seen, Standing, ask, standing, subjects
 
 CLIENTS: Final = 4
 BUDGET: Final = 8.0
@@ -38,7 +38,7 @@ class Row(NamedTuple):
 
 
 @contextmanager
-def flooding(cores: Cores, port: int, kind: str) -> Iterator[None]:
+def flooding(cores: Cores, port: Address, kind: str) -> Iterator[None]:
     """A flood that lasts as long as the block."""
     argv = [*cores.peers, *PEERS, "flood", str(port), kind]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as flood:

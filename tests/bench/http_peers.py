@@ -1,19 +1,22 @@
 """The two ends of the benchmark of `serve`: an HTTP server and an HTTP client that cost little themselves.
 
-    http_peers.py upstream                    prints its port; ends when its stdin does
+    http_peers.py upstream [PATH]             prints its port, or PATH for a Unix socket; ends when its stdin does
     http_peers.py post PORT COUNT CONNS       COUNT POSTs over CONNS connections, one in flight on each
     http_peers.py events PORT STREAMS RATE S  STREAMS event streams, RATE events a second on each, for S seconds
     http_peers.py idle PORT STREAMS           opens event streams that say nothing, prints a line, waits for stdin's end
     http_peers.py steady PORT SECONDS CONNS   POSTs over CONNS connections for SECONDS, one in flight on each
+    http_peers.py paced PORT SECONDS CONNS R  R POSTs a second over CONNS connections, each at a fixed time
     http_peers.py flood PORT KIND             one connection with a flood named in FLOODS, until stdin's end
 
-Each client prints one line of JSON. Times are those of the monotonic clock, which both ends share.
+PORT can also be the path of a Unix socket. Each client prints one line of JSON. Times are those of the monotonic clock,
+which both ends share.
 """
 
 import asyncio
 import gzip
 import json
 import os
+import resource
 import sys
 import threading
 import time
@@ -157,15 +160,25 @@ class Upstream(asyncio.Protocol):
             await asyncio.sleep(max(0, due - loop.time()))
 
 
-async def upstream() -> None:
+async def upstream(path: str = "") -> None:
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(Upstream, "127.0.0.1", 0, backlog=1024)
-    print(server.sockets[0].getsockname()[1], flush=True)
+    if path:
+        server: asyncio.Server = await loop.create_unix_server(Upstream, path, backlog=1024)
+    else:
+        server = await loop.create_server(Upstream, "127.0.0.1", 0, backlog=1024)
+    print(path or server.sockets[0].getsockname()[1], flush=True)
     await loop.run_in_executor(None, sys.stdin.read)
     server.close()
 
 
-async def post(port: int, count: float, connections: int, seconds: float = float("inf")) -> dict[str, float]:
+async def connect(port: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connect to a port of loopback, or to the path of a Unix socket."""
+    if port.isdigit():
+        return await asyncio.open_connection("127.0.0.1", int(port))
+    return await asyncio.open_unix_connection(port)
+
+
+async def post(port: str, count: float, connections: int, seconds: float = float("inf")) -> dict[str, float]:
     """Closed loop: each connection sends the next request when it has its response."""
     took: list[int] = []
     left = count
@@ -173,7 +186,7 @@ async def post(port: int, count: float, connections: int, seconds: float = float
 
     async def one() -> None:
         nonlocal left
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        reader, writer = await connect(port)
         while left > 0 and time.monotonic() < until:
             left -= 1
             began = time.perf_counter_ns()
@@ -190,11 +203,33 @@ async def post(port: int, count: float, connections: int, seconds: float = float
     return {"per_s": len(took) / seconds, **percentiles(took), "frames": 2 * len(took)}
 
 
-async def events(port: int, streams: int, rate: int, seconds: float) -> dict[str, float]:
+async def paced(port: str, seconds: int, connections: int, rate: int) -> dict[str, float]:
+    """Open loop: each request is due at a fixed time, and a wait for an earlier response counts as its own."""
+    took: list[int] = []
+    began = time.perf_counter_ns() + 100_000_000
+
+    async def one(number: int) -> None:
+        reader, writer = await connect(port)
+        for turn in range(number, seconds * rate, connections):
+            due = began + turn * 1_000_000_000 // rate
+            await asyncio.sleep(max(0, due - time.perf_counter_ns()) / 1e9)
+            writer.write(REQUEST)
+            head = await reader.readuntil(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 200"), head
+            await reader.readexactly(len(ANSWER))
+            took.append(time.perf_counter_ns() - due)
+        writer.close()
+
+    await asyncio.gather(*map(one, range(connections)))
+    elapsed = (time.perf_counter_ns() - began) / 1e9
+    return {"per_s": len(took) / elapsed, **percentiles(took), "frames": 2 * len(took)}
+
+
+async def events(port: str, streams: int, rate: int, seconds: float) -> dict[str, float]:
     took: list[int] = []
 
     async def one() -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        reader, writer = await connect(port)
         writer.write(b"GET /%d HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/event-stream\r\n\r\n" % rate)
         until = time.monotonic() + seconds
         while time.monotonic() < until:
@@ -207,10 +242,10 @@ async def events(port: int, streams: int, rate: int, seconds: float) -> dict[str
     return {"per_s": len(took) / seconds, **percentiles(took), "frames": len(took)}
 
 
-async def idle(port: int, streams: int) -> None:
+async def idle(port: str, streams: int) -> None:
     opened = []
     for _ in range(streams):
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        reader, writer = await connect(port)
         writer.write(b"GET /0 HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/event-stream\r\n\r\n")
         await reader.readuntil(b"\r\n\r\n")
         opened.append((reader, writer))
@@ -218,10 +253,10 @@ async def idle(port: int, streams: int) -> None:
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
 
 
-async def flood(port: int, kind: str) -> None:
+async def flood(port: str, kind: str) -> None:
     """Send or fetch a flood until stdin ends; prints a line when it has begun."""
     sent = FLOODS[kind]
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    reader, writer = await connect(port)
     if sent.down:
         writer.write(b"GET /flood/%b HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" % kind.replace(" ", "_").encode())
     else:
@@ -253,20 +288,28 @@ def percentiles(took: list[int]) -> dict[str, float]:
 
 
 def main(argv: list[str]) -> None:
-    mode, *numbers = argv
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    mode, *words = argv
     if mode == "upstream":
-        asyncio.run(upstream())
-    elif mode == "idle":
-        asyncio.run(idle(*map(int, numbers)))
-    elif mode == "flood":
-        asyncio.run(flood(int(numbers[0]), numbers[1]))
+        asyncio.run(upstream(*words))
+        return
+    port, *rest = words
+    if mode == "flood":
+        asyncio.run(flood(port, rest[0]))
+        return
+    numbers = [int(word) for word in rest]
+    if mode == "idle":
+        asyncio.run(idle(port, *numbers))
     elif mode == "steady":
-        port, seconds, connections = map(int, numbers)
+        seconds, connections = numbers
         print(json.dumps(asyncio.run(post(port, float("inf"), connections, seconds))))
     elif mode == "post":
-        print(json.dumps(asyncio.run(post(*map(int, numbers)))))
+        print(json.dumps(asyncio.run(post(port, *numbers))))
+    elif mode == "paced":
+        print(json.dumps(asyncio.run(paced(port, *numbers))))
     else:
-        print(json.dumps(asyncio.run(events(*map(int, numbers)))))
+        print(json.dumps(asyncio.run(events(port, *numbers))))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
 """What `mcpproxy serve` costs compared with a direct run: a table with the budget of each figure.
 
-    python -m tests.bench.serve [--json] [--rounds N] [--mitmproxy PROGRAM]
+    python -m tests.bench.serve [--json] [--rounds N] [--mitmproxy PROGRAM | --public [--streams N] [--seconds N]]
 
-`--mitmproxy` adds mitmdump, in reverse mode, from its own environment. The peers share one processor; the proxy between
-them has the other. The frames in the capture are counted against those that crossed. It informs, and never fails
-because of a figure.
+`--mitmproxy` adds mitmdump, in reverse mode, from its own environment. `--public` measures `serve --public` instead
+(see `serve_public`). The peers share one processor; the proxy between them has the other. The frames in the capture are
+counted against those that crossed. It informs, and never fails because of a figure.
 """
 
 import argparse
@@ -35,6 +35,8 @@ POSTS: Final = 4_000
 READY_S: Final = 20
 
 Seen = dict[str, float]
+Address = int | str
+"""A port of loopback, or the path of a Unix socket."""
 NOTHING: Final[Seen] = dict.fromkeys(("per_s", "p50_ns", "p99_ns", "frames"), math.nan)
 
 
@@ -42,12 +44,14 @@ class Subject(NamedTuple):
     """One way to the upstream."""
 
     name: str
-    start: Callable[[int, Path], "subprocess.Popen[bytes] | None"]
-    """Starts the proxy, given the upstream's port; None for a direct connection."""
-    port: Callable[[int, "subprocess.Popen[bytes] | None"], int]
-    """Returns the port to connect to."""
+    start: Callable[[Address, Path], "subprocess.Popen[bytes] | None"]
+    """Starts the proxy, given the upstream's address; None for a direct connection."""
+    port: Callable[[Address, "subprocess.Popen[bytes] | None"], Address]
+    """Returns the address to connect to."""
     streams: bool = True
     """Whether it forwards a stream before the stream ends."""
+    over_unix: bool = False
+    """Whether the upstream listens on a Unix socket."""
 
 
 class Row(NamedTuple):
@@ -66,20 +70,20 @@ def subjects(cores: Cores, mitmdump: str | None) -> list[Subject]:
     program = str(Path(sys.executable).with_name("mcpproxy"))
     found = [Subject("direct", lambda _port, _place: None, lambda port, _process: port)]
 
-    def serve(port: int, place: Path) -> "subprocess.Popen[bytes]":
+    def serve(port: Address, place: Path) -> "subprocess.Popen[bytes]":
         argv = [*cores.between, program, "serve", f"http://127.0.0.1:{port}/mcp", "--capture", f"{place}/"]
-        return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=_environment(place))
+        return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment(place))
 
-    def printed(_port: int, process: "subprocess.Popen[bytes] | None") -> int:
+    def printed(_port: Address, process: "subprocess.Popen[bytes] | None") -> int:
         assert process is not None
         assert process.stdout is not None
         return int(process.stdout.readline().split(b":")[2].split(b"/")[0])
 
     found.append(Subject("serve", serve, printed))
     if mitmdump is not None:
-        free = _free_port()
+        free = free_port()
 
-        def mitm(port: int, place: Path) -> "subprocess.Popen[bytes]":
+        def mitm(port: Address, place: Path) -> "subprocess.Popen[bytes]":
             argv = [*cores.between, mitmdump, "-q", "-p", f"{free}", "--mode", f"reverse:http://127.0.0.1:{port}"]
             argv += ["-w", str(place / "flows"), "--set", f"confdir={place}"]
             return subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -88,12 +92,14 @@ def subjects(cores: Cores, mitmdump: str | None) -> list[Subject]:
     return found
 
 
-def _environment(home: Path) -> dict[str, str]:
+def environment(home: Path) -> dict[str, str]:
+    """Returns our environment with another home, and without variables that move mcpproxy's folders."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "MCPPROXY_", "PYTHON"))}
     return {**kept, "HOME": str(home)}
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Returns a port of loopback on which no process listens."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return int(one.getsockname()[1])
@@ -103,7 +109,7 @@ def _free_port() -> int:
 class Standing:
     """An upstream with the proxy in front of it, if there is one."""
 
-    port: int
+    port: Address
     pid: int | None
     """The pid of the proxy."""
     recorded: int | None = None
@@ -115,12 +121,12 @@ def standing(subject: Subject, cores: Cores) -> Iterator[Standing]:
     """Run both while the block lasts."""
     with tempfile.TemporaryDirectory(prefix="mcpproxy-bench-") as name:
         place = Path(name)
-        upstream = subprocess.Popen(
-            [*cores.peers, *PEERS, "upstream"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
-        )
+        argv = [*cores.peers, *PEERS, "upstream", *([str(place / "upstream.sock")] if subject.over_unix else [])]
+        upstream = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
         assert upstream.stdin is not None
         assert upstream.stdout is not None
-        port = int(upstream.stdout.readline())
+        printed = upstream.stdout.readline().decode().strip()
+        port: Address = printed if subject.over_unix else int(printed)
         between = subject.start(port, place)
         try:
             reached = subject.port(port, between)
@@ -133,8 +139,8 @@ def standing(subject: Subject, cores: Cores) -> Iterator[Standing]:
                 between.wait(30)
             upstream.stdin.close()
             upstream.wait(30)
-        if subject.name == "serve":
-            made.recorded = sum(_frames(path) for path in place.rglob("*.mcpcap"))
+        if captures := list(place.rglob("*.mcpcap")):
+            made.recorded = sum(map(_frames, captures))
 
 
 def _frames(path: Path) -> int:
@@ -142,11 +148,13 @@ def _frames(path: Path) -> int:
         return sum(b'"rec":"frame"' in line for line in lines)
 
 
-def _wait_for(port: int) -> None:
+def _wait_for(port: Address) -> None:
     until = time.monotonic() + READY_S
+    family, address = (socket.AF_INET, ("127.0.0.1", port)) if isinstance(port, int) else (socket.AF_UNIX, port)
     while True:
         try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
+            with socket.socket(family) as probe:
+                probe.connect(address)
         except OSError:
             if time.monotonic() > until:
                 raise
@@ -155,26 +163,35 @@ def _wait_for(port: int) -> None:
             return
 
 
-def ask(cores: Cores, mode: str, *numbers: int) -> Seen:
+def ask(cores: Cores, mode: str, *numbers: Address) -> Seen:
     """Run a client; returns what it measured."""
     done = subprocess.run([*cores.peers, *PEERS, mode, *map(str, numbers)], stdout=subprocess.PIPE, check=True)
     seen: Seen = json.loads(done.stdout)
     return seen
 
 
-def idle_kib(cores: Cores, port: int, pid: int | None) -> float:
+@contextmanager
+def idling(cores: Cores, port: Address, streams: int) -> Iterator[None]:
+    """Keep idle streams open while the block lasts."""
+    argv = [*cores.peers, *PEERS, "idle", str(port), str(streams)]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as client:
+        assert client.stdout is not None
+        if not client.stdout.readline():
+            raise RuntimeError(f"{streams} idle streams could not be opened")
+        yield
+
+
+def idle_kib(cores: Cores, port: Address, pid: int | None) -> float:
     """Memory that an idle stream takes in the proxy, in KiB."""
     if pid is None:
         return math.nan
-    before = _rss_kib(pid)
-    argv = [*cores.peers, *PEERS, "idle", str(port), str(IDLE)]
-    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as client:
-        assert client.stdout is not None
-        client.stdout.readline()
-        return (_rss_kib(pid) - before) / IDLE
+    before = rss_kib(pid)
+    with idling(cores, port, IDLE):
+        return (rss_kib(pid) - before) / IDLE
 
 
-def _rss_kib(pid: int) -> int:
+def rss_kib(pid: int) -> int:
+    """Resident memory of a process, in KiB."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1])
@@ -269,8 +286,17 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="print one JSON object with every sample")
     parser.add_argument("--rounds", type=int, default=3, help="how many rounds the medians are over")
     parser.add_argument("--mitmproxy", metavar="PROGRAM", default=shutil.which("mitmdump"), help="mitmdump")
+    parser.add_argument("--public", action="store_true", help="measure serve --public, over TCP and over Unix sockets")
+    parser.add_argument("--streams", type=int, default=5_000, help="with --public: how many streams are idle")
+    parser.add_argument("--seconds", type=int, default=20, help="with --public: how long they are idle under load")
     options = parser.parse_args(argv)
     cores = Cores.apart()
+    if options.public:
+        from tests.bench import serve_public
+
+        public = serve_public.measure(options.rounds, options.streams, options.seconds, cores, _say)
+        print(json.dumps(public, indent=1) if options.json else serve_public.tables(public, options.streams))
+        return 0
     samples = measure(subjects(cores, options.mitmproxy), options.rounds, cores, _say)
     found = rows(samples)
     whole = {"rows": [row._asdict() for row in found], "samples": samples}

@@ -98,7 +98,7 @@ def tables() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for section in PAGE.read_text("utf-8").split("\n### `")[1:]:
         rec, _, text = section.partition("`")
-        rows = [row.split("|")[1] for row in text.partition("\n## ")[0].splitlines() if row.startswith("| `")]
+        rows = [row.split("|")[1] for row in re.split("\n##+ ", text)[0].splitlines() if row.startswith("| `")]
         found[rec] = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
     return found
 

@@ -1,6 +1,6 @@
 """The server of sdk_server.py over HTTP, with its own log of everything that it received and sent.
 
-    python -m tests.peers.sdk_http_server ACCOUNT [--sse | --json | --mounted | --batches | --bearer TOKEN]
+    python -m tests.peers.sdk_http_server ACCOUNT [--sse | --json | --mounted | --batches | --bearer TOKEN | --cors URL]
 
 It listens on a free loopback port, then prints its URL. For each exchange, one line of JSON is written to ACCOUNT: what
 the application received and sent, as seen above the server's HTTP layer.
@@ -13,6 +13,7 @@ the application received and sent, as seen above the server's HTTP layer.
 | `--mounted` | Streamable HTTP below /mcp, so that /mcp is redirected to an absolute /mcp/; also as /api/mcp |
 | `--batches` | responses to batches, as in 2025-03-26: in one array, or in events if nothing else is accepted |
 | `--bearer` | Streamable HTTP for clients that send TOKEN |
+| `--cors` | Streamable HTTP for a browser with a page from the origin URL |
 
 More tools: `tell {text}` logs, `roots {}` requests the client's roots, `change {}` announces that the list of tools and
 a resource have changed, `part {}` closes its stream before it answers, `meet {who, parties}` answers when that many
@@ -40,6 +41,7 @@ from mcp.server.streamable_http import EventCallback, EventMessage, EventStore
 from mcp_types import JSONRPCMessage, ListRootsResult
 from pydantic import AnyHttpUrl
 from starlette.applications import Starlette
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
@@ -218,6 +220,16 @@ def application(options: argparse.Namespace, port: int) -> tuple[Any, str]:
         )
         guarded = MCPServer("guarded", auth=auth, token_verifier=Doorman(options.bearer, str(own)), log_level="ERROR")
         return guarded.streamable_http_app(), "/mcp"
+    if options.cors:
+        app = server.streamable_http_app()
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=[options.cors],
+            allow_methods=["GET", "POST", "DELETE"],
+            allow_headers=["*"],
+            expose_headers=["mcp-session-id"],
+        )
+        return app, "/mcp"
     if options.json:
         return server.streamable_http_app(json_response=True), "/mcp"
     return server.streamable_http_app(event_store=MemoryEventStore(), retry_interval=RETRY_MS), "/mcp"
@@ -231,6 +243,7 @@ def serve(arguments: list[str]) -> None:
     for flag in ("--sse", "--json", "--mounted", "--batches"):
         how.add_argument(flag, action="store_true")
     how.add_argument("--bearer")
+    how.add_argument("--cors")
     options = parser.parse_args(arguments)
     # asyncio sends without delay only if it sees the protocol's number.
     with socket.socket(proto=socket.IPPROTO_TCP) as listener:

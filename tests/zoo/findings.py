@@ -53,9 +53,9 @@ def reviewed(text: str | None = None) -> Reviewed:
     return known
 
 
-def checked(place: Place, capture: Path) -> list[Finding]:
-    """What `check` finds in a capture, notes included."""
-    done = place.run("check", "--json", "--notes", "--fail-on", "never", str(capture), timeout=CHECK_S)
+def checked(place: Place, *captures: Path) -> list[Finding]:
+    """What `check` finds in captures, notes included."""
+    done = place.run("check", "--json", "--notes", "--fail-on", "never", *map(str, captures), timeout=CHECK_S)
     assert done.returncode == 0, done.stderr.decode()
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     return [Finding(*(row.get(name) for name in Finding.__dataclass_fields__)) for row in rows]

@@ -4,12 +4,12 @@ The recorder keeps the scheme of a credential and a hash of the rest, challenges
 Captures made by earlier versions have no scheme. The rules report nothing about values that are hashed as a whole.
 """
 
-import re
 from collections.abc import Iterable
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, Final
 
 from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
 from analysis.conversation.session import Session
+from analysis.protocol.challenges import Challenge, parse_challenges
 from analysis.protocol.revisions import ALL, NEWEST_RANK, Span
 from analysis.rules.finding import Finding
 from analysis.rules.support.eras import AllEras
@@ -21,19 +21,6 @@ RANK_2025_06_18: Final = 2
 RANK_2025_11_25: Final = 3
 
 _HASH_PREFIX: Final = "hmac:"
-_MAX_CHALLENGE_CHARS: Final = 8192
-_CHALLENGE_PART: Final = re.compile(
-    r"([\w!#$%&'*+.^`|~-]+)(?:[ \t]*=[ \t]*(\"[^\"\\]*(?:\\.[^\"\\]*)*\"|[^\s,\"]+))?", re.ASCII
-)
-
-
-class Challenge(NamedTuple):
-    """One challenge of a response."""
-
-    scheme: str
-    """The authentication scheme, in lower case."""
-    parameters: dict[str, str]
-    """The values of the parameters, by name in lower case."""
 
 
 class EndpointRule(HttpRule):
@@ -77,17 +64,9 @@ def is_endpoint(http: HttpExchange) -> bool:
 
 def challenges_of(http: HttpExchange) -> list[Challenge] | None:
     """Returns the challenges of a response, or None if one of them is hidden."""
-    challenges: list[Challenge] = []
-    for value in http.challenges:
-        if value.startswith(_HASH_PREFIX):
-            return None
-        for match in _CHALLENGE_PART.finditer(value[:_MAX_CHALLENGE_CHARS]):
-            name, text = match[1].lower(), match[2]
-            if text is None:
-                challenges.append(Challenge(name, {}))
-            elif challenges:
-                challenges[-1].parameters.setdefault(name, text[1:-1] if text.startswith('"') else text)
-    return challenges
+    if any(value.startswith(_HASH_PREFIX) for value in http.challenges):
+        return None
+    return parse_challenges(http.challenges)
 
 
 def bearer_challenge(http: HttpExchange) -> Challenge | None:

@@ -48,14 +48,15 @@ def chromium() -> str:
 
 
 @contextmanager
-def browser() -> Iterator[Browser]:
-    """Start the browser; it cannot resolve host names."""
+def browser(*reachable: str) -> Iterator[Browser]:
+    """Start the browser; it can reach no hosts but those in `reachable`."""
     from playwright.sync_api import sync_playwright
 
     program = chromium()
     with sync_playwright() as playwright:
         # Root in a container has no user namespace for the browser's sandbox.
-        flags = ["--host-resolver-rules=MAP * ~NOTFOUND", *(["--no-sandbox"] if os.getuid() == 0 else [])]
+        rules = ", ".join(["MAP * ~NOTFOUND", *(f"EXCLUDE {host}" for host in reachable)])
+        flags = [f"--host-resolver-rules={rules}", *(["--no-sandbox"] if os.getuid() == 0 else [])]
         started = playwright.chromium.launch(executable_path=program, args=flags)
         try:
             yield started

@@ -44,6 +44,18 @@ def ended(method: str, response: object, by: str = "complete", **more: Any) -> d
             "POST /mcp → 404, 9 B not stored",
             "",
         ),
+        (
+            ended("POST", {"status": 401}, response_text="log in first", oauth={"leg": "challenge", "scope": "a"}),
+            "▲",
+            "POST /mcp → 401: log in first",
+            "",
+        ),
+        (
+            ended("POST", {"status": 401}, response_text="no", oauth={"leg": "challenge", "error": "invalid_token"}),
+            "▲",
+            "POST /mcp → 401: invalid_token",
+            "",
+        ),
         (ended("GET", OURS, "proxy", error=OURS["reason"]), "▲", "GET /mcp → 403 by mcpproxy", OURS["reason"]),
         (ended("DELETE", {"status": 200}), "·", "DELETE /mcp → 200", ""),
         (ended("POST", None, "client"), "▲", "POST /mcp: no answer, ended by the client", ""),

@@ -1,6 +1,7 @@
 """Which parts of an HTTP head are kept, and that nothing else is."""
 
 import hashlib
+import time
 from json import loads
 from typing import Any
 
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from captures.addresses import clean_address
-from mcpproxy.recorder.header_redaction import FieldRedactor, clean_document
+from mcpproxy.recorder.header_redaction import FieldRedactor, challenge_parameters, clean_document
 from mcpproxy.wire.framing import Fields
 
 SECRET = b"s3cr3t-0123456789"
@@ -92,6 +93,34 @@ def test_a_challenge_that_goes_back_and_forth_is_no_challenge() -> None:
 )
 def test_a_list_of_challenges_may_hold_an_answer(value: bytes) -> None:
     assert loads(redactor()([(b"WWW-Authenticate", value)])) == [["WWW-Authenticate", hashed(value)]]
+
+
+@pytest.mark.parametrize(
+    ("value", "kept"),
+    [
+        (
+            b'Bearer realm="mcp", error="invalid_token", error_description="%b", scope="a b"',
+            'Bearer realm="mcp", error="invalid_token", error_description="%s", scope="a b"',
+        ),
+        (b'DPoP algs="ES256 PS256", nonce="%b"', 'DPoP algs="ES256 PS256", nonce="%s"'),
+        (
+            b'Digest realm="mcp",nonce = %b, opaque="%b", stale=true, opaque=""',
+            'Digest realm="mcp",nonce = "%s", opaque="%s", stale=true, opaque=""',
+        ),
+    ],
+)
+def test_of_a_challenge_only_parameters_that_hold_no_secret_are_kept(value: bytes, kept: str) -> None:
+    ((_, shown),) = loads(redactor()([(b"WWW-Authenticate", value.replace(b"%b", SECRET))]))
+    assert shown == kept.replace("%s", hashed(SECRET))
+
+
+def test_the_parameters_of_several_challenges_are_read() -> None:
+    value = b'Basic Realm="a", Bearer error = "in\\"v", scope=b , x="unfinished'
+    assert list(challenge_parameters(value)) == [("realm", "a"), ("error", 'in"v'), ("scope", "b")]
+    began = time.process_time()
+    for hostile in (b"a" * 100_000, b'a="' * 50_000, b"a =" * 50_000, b'a="' + b"\\" * 100_000, b"a " * 50_000):
+        list(challenge_parameters(hostile))
+    assert time.process_time() - began < 10
 
 
 @given(st.lists(st.tuples(st.sampled_from([b"A", b"Host", b"Cookie"]), st.binary(max_size=600)), max_size=20))

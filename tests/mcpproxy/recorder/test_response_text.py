@@ -5,7 +5,7 @@ import time
 import pytest
 
 from captures.addresses import clean_address
-from mcpproxy.recorder.response_text import MAX_BODY_TEXT_BYTES, TextCleaner
+from mcpproxy.recorder.response_text import MAX_BODY_TEXT_BYTES, MAX_OAUTH_MEMBER_CHARS, TextCleaner
 from mcpproxy.wire.framing import Fields
 
 TARGET = b"/mcp/tenant-4711?api_key=query%2Bsecret&verbose=1"
@@ -208,7 +208,7 @@ def test_a_secret_that_is_cut_is_not_kept_in_part() -> None:
 def test_nothing_is_kept_where_there_is_too_much_to_look_for(count: int) -> None:
     many = Fields([(b"Cookie", b"; ".join(b"c=cookie-%d" % number for number in range(count)))])
     assert cleaner(many).cleaned_body(b"denied", b"text/plain") is None
-    assert cleaner(many).oauth_error_members(b'{"error":"denied"}') is None
+    assert cleaner(many).cleaned_texts({"error": "denied"}) == {}
 
 
 def test_an_imported_text_stays_as_it_is() -> None:
@@ -216,15 +216,25 @@ def test_an_imported_text_stays_as_it_is() -> None:
     assert plain.cleaned_body(b"tok-1234 Bearer abc", b"text/plain") == "tok-1234 Bearer abc"
 
 
-def test_of_an_oauth_error_only_what_speaks_to_people_is_kept() -> None:
-    body = b'{"error":"invalid_grant","error_description":"tok-1234 is over","error_uri":"https://a.example/secretpath","code":"zzz"}'
-    assert cleaner().oauth_error_members(body) == {
+def test_named_texts_are_cleaned_like_bodies() -> None:
+    said = {
+        "error": "invalid_grant",
+        "error_description": "tok-1234 is over",
+        "error_uri": "https://a.example/secretpath",
+        "scope": "entity &#116;ok-1234",
+    }
+    assert cleaner().cleaned_texts(said) == {
         "error": "invalid_grant",
         "error_description": "hmac:# is over",
         "error_uri": "https://a.example/hmac:#",
     }
-    for other in (b"{}", b"[1]", b"no", b'{"error":{"code":1}}'):
-        assert cleaner().oauth_error_members(other) is None
+
+
+def test_a_long_text_is_shortened_and_a_secret_at_its_end_is_not_kept_in_part() -> None:
+    for at in range(MAX_OAUTH_MEMBER_CHARS - 16, MAX_OAUTH_MEMBER_CHARS + 2):
+        said = cleaner().cleaned_texts({"error": " " * (at - 1) + "x" + SECRETS[1]})["error"]
+        assert "cook" not in said, at
+        assert len(said) <= MAX_OAUTH_MEMBER_CHARS
 
 
 def test_time_is_linear_in_a_hostile_body() -> None:

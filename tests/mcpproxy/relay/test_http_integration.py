@@ -605,7 +605,7 @@ def test_a_large_upload_streams(place: Place) -> None:
         assert digests == [expected.digest()]
         assert served.memory() < MEMORY
         (exchange,) = served.ended()
-        assert exchange["body_hash"]["request"] == {"size": size, "sha256": expected.hexdigest()}
+        assert exchange["body_hash"]["request"] == {"size": size}
 
 
 # --- an upstream that cannot be reached ---

@@ -77,6 +77,24 @@ def test_an_address_at_the_public_origin_leads_nobody_away(place: Place) -> None
     assert "flags" not in ended
 
 
+@pytest.mark.parametrize("options", [(), ("--public", PUBLIC)])
+def test_the_browser_of_a_login_is_not_led_away(place: Place, options: tuple[str, ...]) -> None:
+    steps = (
+        b"https://client.example/callback?code=x&state=y",
+        b"http://localhost:3000/callback?error=access_denied&state=y",
+        b"https://[client.example/callback",
+    )
+    answers = [b"HTTP/1.1 302 F\r\nLocation: %b\r\nContent-Length: 0\r\n\r\n" % step for step in steps]
+    left = iter(answers)
+    with Upstream(answering(lambda _request: next(left))) as upstream, serving(place, upstream, *options) as served:
+        with served.client() as client:
+            for answer in answers:
+                client.say(GET.replace(b" /mcp ", b" /consent ", 1))
+                assert client.hear(len(answer)) == answer
+        ended = served.ended(len(steps))
+    assert not any("flags" in members for members in ended)
+
+
 def upgrading(wire: Wire) -> None:
     """Accept an offer, and then repeat what comes."""
     assert wire.head() == OFFER

@@ -4,34 +4,21 @@ import random
 import shutil
 import signal
 import socket
-import subprocess
 import threading
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tests.harness import DEADLINE_S, Place, members_of, wait_until
 from tests.http_harness import Wire, free_port, start_serving
+from tests.nginx import nginx
 
 pytestmark = pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx is not installed")
 
 HEADS = 200
 PUBLIC = "https://mcp.example.org/mcp"
-CONFIGURATION = """
-daemon off;
-master_process off;
-pid {root}/nginx.pid;
-error_log {root}/error.log;
-events {{ }}
-http {{
-    access_log off;
-    client_body_temp_path {root}/body;
-    proxy_temp_path {root}/proxy;
-    fastcgi_temp_path {root}/fastcgi;
-    uwsgi_temp_path {root}/uwsgi;
-    scgi_temp_path {root}/scgi;
+SERVERS = """
     proxy_http_version 1.1;
     proxy_set_header Host $host;
     proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
@@ -40,34 +27,7 @@ http {{
     proxy_set_header Connection $http_connection;
     server {{ listen 127.0.0.1:{recorded}; location / {{ proxy_pass http://unix:{root}/front.sock; }} }}
     server {{ listen 127.0.0.1:{direct}; location / {{ proxy_pass http://unix:{root}/back.sock; }} }}
-}}
 """
-
-
-@contextmanager
-def nginx(root: Path, recorded: int, direct: int) -> Iterator[None]:
-    """Nginx in front of two sockets in a folder, while the block runs."""
-    configuration = root / "nginx.conf"
-    configuration.write_text(CONFIGURATION.format(root=root, recorded=recorded, direct=direct))
-    process = subprocess.Popen(
-        ["nginx", "-e", str(root / "error.log"), "-p", str(root), "-c", str(configuration)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-    )
-    try:
-
-        def accepts(port: int) -> bool:
-            assert process.poll() is None, process.stderr and process.stderr.read()
-            with socket.socket() as probe:
-                return probe.connect_ex(("127.0.0.1", port)) == 0
-
-        wait_until(lambda: accepts(recorded) and accepts(direct), "nginx to listen")
-        yield
-    finally:
-        process.send_signal(signal.SIGQUIT)
-        process.wait(DEADLINE_S)
-        assert process.stderr is not None
-        process.stderr.close()
 
 
 def echo(listener: socket.socket) -> None:
@@ -162,7 +122,7 @@ def test_a_server_behind_nginx_gets_the_same_bytes(place: Place) -> None:
 def compare(recorded: int, direct: int, root: Path) -> None:
     """Send each request both ways."""
     draw = random.Random(48)
-    with nginx(root, recorded, direct):
+    with nginx(root, SERVERS.format(root=root, recorded=recorded, direct=direct), recorded, direct):
         for _ in range(HEADS):
             request = random_request(draw)
             assert answer(recorded, request) == answer(direct, request), request

@@ -143,6 +143,10 @@ OTHER_PLACES: Final[dict[str, Place]] = {
     "HTTP: target": _in_request(target=_target),
     "HTTP: error": _records("exchange", error=lambda text: f"failed: {text}"),
     "HTTP: metadata": _records("exchange", metadata=lambda text: json.dumps({"issuer": text})),
+    "HTTP: leg of an authorization": _records(
+        "exchange",
+        oauth=lambda text: {"leg": "token", "error_description": text, "iss": _target(text), "x": [text]},
+    ),
     "HTTP: endpoints": _records("exchange", endpoints=lambda text: [_target(text)]),
     "HTTP: rewritten addresses": _records("exchange", rewritten=lambda text: {"location": _target(text)}),
     "HTTP: rewritten addresses, not an object": _records("exchange", rewritten=str),
