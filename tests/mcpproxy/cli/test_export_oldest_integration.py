@@ -30,6 +30,8 @@ def rows(name):
         return str(error)
 
 connection = duckdb.connect(sys.argv[1], read_only=True)
+# DuckDB takes code run by `python -c` for a prompt, and draws a progress bar on stdout during slow statements.
+connection.execute("set enable_progress_bar = false")
 names = connection.execute("select table_name from information_schema.tables").fetchall()
 print(json.dumps([duckdb.__version__, {name: rows(name) for (name,) in names}]))
 """
