@@ -418,11 +418,15 @@ class ExchangeRecorder:
         return host == self._host or self.recorder.is_own(address)
 
     def _flag_bypasses(self, head: response.ResponseHead) -> None:
-        is_sent_back = self.authorization is not None and self.authorization.is_sent_back
+        authorization = self.authorization
+        # A login may end at the client. In front of a public server, it also begins where the server wants it to.
+        is_login = authorization is not None and (
+            authorization.is_sent_back or (self.recorder.is_public and authorization.is_of_browser)
+        )
         for name in ("location", "content-location"):
             for value in head.headers.values_of(name.encode()):
                 address = self._forwarded_addresses.get((name, value), value).decode("latin-1")
-                if self._names_other_host(address) and not is_sent_back:
+                if self._names_other_host(address) and not is_login:
                     self.flag(f"bypass/{name}", _origin(address))
         for value in () if self.recorder.is_public else head.headers.values_of(b"set-cookie"):
             attributes = [word.strip().lower() for word in value.split(b";")[1:]]

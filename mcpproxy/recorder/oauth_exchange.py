@@ -69,6 +69,7 @@ _IN_TEXTS: Final = frozenset({*OAUTH_MEMBERS, "grant_type", "response_type", "sc
     "response_types",
 }
 """The parameters whose values may occur in texts."""
+_BROWSER_LEGS: Final = frozenset({"authorize", "callback"})
 
 
 class OauthExchange:
@@ -101,6 +102,11 @@ class OauthExchange:
     def is_for_metadata(self) -> bool:
         """Whether the exchange requests metadata of an authorization, which is public."""
         return self._leg in _METADATA
+
+    @property
+    def is_of_browser(self) -> bool:
+        """Whether the exchange is a step of a login in a browser, which may lead through pages on other hosts."""
+        return self._leg in _BROWSER_LEGS
 
     def is_private(self, *, is_request_open: bool) -> bool:
         """Returns whether the bodies must not be stored; at a usual path, also while the request is not understood."""

@@ -323,7 +323,7 @@ def test_a_directory_that_no_file_can_name(home: Path) -> None:
     before = contents(home)
     done = run(home, "install", "cursor", "--capture", os.fsdecode(b"/tmp/\xff"))
     assert done.returncode == 2
-    assert b"is not UTF-8 text" in done.stderr
+    assert b"is not valid UTF-8" in done.stderr
     assert done.stderr.count(b"\n") == 1
     assert contents(home) == before
 

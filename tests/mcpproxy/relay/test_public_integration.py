@@ -280,3 +280,17 @@ def test_an_access_log_has_a_line_for_each_request(place: Place) -> None:
     assert "an unreadable request · 400 from mcpproxy · 0 B" in lines[1]
     assert "GET /mcp?" in lines[2]
     assert secret not in served.errors
+
+
+def test_a_login_may_lead_to_another_host(place: Place) -> None:
+    answer = b"HTTP/1.1 302 F\r\nLocation: https://login.example/start?client=1\r\nContent-Length: 0\r\n\r\n"
+    request = GET.replace(
+        b"/mcp", b"/authorize?response_type=code&client_id=c&redirect_uri=https%3A%2F%2Fa.example%2Fb"
+    )
+    with Upstream(answering(answer)) as upstream:
+        for options, flags in ((("--public", PUBLIC), None), ((), ["bypass/location"])):
+            with serving(place, upstream, *options) as served, served.client() as client:
+                client.say(request)
+                assert client.hear(len(answer)) == answer
+                (ended,) = served.ended()
+            assert ended.get("flags") == flags

@@ -93,7 +93,7 @@ def test_the_network_tab_has_exchanges() -> None:
         ("s2c", RESULT),
     ]
     assert [left_out.place for left_out in result.left_out] == ["entry 3"]
-    assert result.remarks == ["skipped 1 other exchange: not with an MCP server"]
+    assert result.remarks == ["skipped 1 exchange that is not with an MCP server"]
 
 
 def test_the_other_tabs_have_log_messages_and_stderr() -> None:
