@@ -290,7 +290,7 @@ class _FreshResults:
         return fresh_result.seq if fresh_result is not None and context.message.t_ns < fresh_result.until_ns else None
 
     def record(self, context: MessageContext) -> int | None:
-        """Records a complete result; returns the number of an earlier, different, still valid result, or None."""
+        """Record a complete result; returns the number of an earlier, different, still valid result, or None."""
         if self._last is None or self._last[0] is not context.message:
             self._last = context.message, self._store_result(context)
         return self._last[1]

@@ -282,7 +282,7 @@ def _write_plan(plan: FilePlan, decide: Decide, state: InstallState) -> list[Cha
 
 
 def _record_changes(record: FileRecord, changes: list[Change]) -> None:
-    """Records the data that `uninstall` needs to undo these changes."""
+    """Record the data that `uninstall` needs to undo these changes."""
     for change in changes:
         if change.action != "route":
             continue
@@ -305,7 +305,7 @@ def _remove_user(change: Change) -> bool:
 
 
 def add_user(listener: Listener, server: Server) -> None:
-    """Records that an entry leads to a listener."""
+    """Record that an entry leads to a listener."""
     if not any(_is_user(user, server) for user in listener.users):
         listener.users = [*listener.users, path_text((str(server.file), *server.place))]
 

@@ -98,7 +98,7 @@ def port_of(server: Server) -> int:
 
 
 def _record_write(state: InstallState, server: Server) -> None:
-    """Records that `install` wrote to the file of a server, whose earlier content is unknown."""
+    """Record that `install` wrote to the file of a server, whose earlier content is unknown."""
     record = state.files.setdefault(os.path.realpath(server.file), FileRecord("", "", routed=[]))
     if record.routed is not None and server.wrapped_command is not None and server.wrapped_command.is_passing:
         record.routed = [*dict.fromkeys([*record.routed, path_text(server.place)])]

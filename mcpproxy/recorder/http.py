@@ -282,7 +282,7 @@ class HttpRecorder:
         last: Sequence[PendingRecord] = (),
         more_totals: Mapping[str, object] | None = None,
     ) -> None:
-        """Records the end and closes the capture.
+        """Record the end and close the capture.
 
         Args:
             ending: who or what ended the recording.
@@ -498,7 +498,7 @@ class ConnectionRecorder:
         yield from ()
 
     def answered(self, at_ns: int, status: int, reason: str) -> None:
-        """Records that mcpproxy itself responded."""
+        """Record that mcpproxy itself responded."""
         self._queue_work(self._record_proxy_response(at_ns, status, reason))
 
     def _record_proxy_response(self, at_ns: int, status: int, reason: str) -> Iterator[None]:
@@ -509,7 +509,7 @@ class ConnectionRecorder:
         yield from ()
 
     def ended(self, at_ns: int, by: EndedBy, error: str | None) -> None:
-        """Records that the connection has ended."""
+        """Record that the connection has ended."""
         self._queue_work(self._record_end(at_ns, by, error))
 
     def _record_end(self, at_ns: int, by: EndedBy, error: str | None) -> Iterator[None]:

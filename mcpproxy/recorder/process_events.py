@@ -25,17 +25,17 @@ class ProcessEvents:
         self.faults = faults
 
     def spawned(self, pid: int, start: str | None) -> None:
-        """Records that the server was started."""
+        """Record that the server was started."""
         start_value = int(start) if start and start.isdigit() else start
         self._post_record("process", members(event="spawned", pid=pid, start=start_value))
 
     def received(self, signum: int, *, from_terminal: bool) -> None:
-        """Records a signal that mcpproxy received."""
+        """Record a signal that mcpproxy received."""
         origin = "terminal" if from_terminal else "process"
         self._post_record("signal", members(event="received", name=signal_name(signum), origin=origin))
 
     def sent(self, signum: int, reason: str, pids: list[int]) -> None:
-        """Records a signal that mcpproxy sent."""
+        """Record a signal that mcpproxy sent."""
         self._post_record("signal", members(event="sent", name=signal_name(signum), reason=reason, pids=pids))
 
     def _post_record(self, kind: str, middle: bytes) -> None:

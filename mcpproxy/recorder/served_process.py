@@ -25,7 +25,7 @@ class ServedProcessEvents(ProcessEvents):
         """The tap that records the server's output."""
 
     def spawned(self, pid: int, start: str | None) -> None:
-        """Records that the server was started."""
+        """Record that the server was started."""
         self._recorder.start_threads()
         super().spawned(pid, start)
 

@@ -43,7 +43,7 @@ class StderrTap:
         return first_lines_size(data)
 
     def on_chunk(self, data: bytes) -> None:
-        """Records the lines that `data` completes, as far as the quota allows."""
+        """Record the lines that `data` completes, as far as the quota allows."""
         with self._lock:
             self.bytes += len(data)
             entries = [entry for piece in self._lines.feed(data) for entry in self._records_of_piece(piece)]
@@ -81,7 +81,7 @@ class StderrTap:
         """Records nothing, because stalls of stderr are ignored."""
 
     def on_end(self, by: EndCause, error_number: int | None) -> None:  # noqa: ARG002 - how stderr ended is not recorded
-        """Records the unfinished last line."""
+        """Record the unfinished last line."""
         self._write_records(self.rest())
 
     def rest(self) -> list[PendingRecord]:

@@ -96,7 +96,7 @@ class ChannelTap:
         return first_lines_size(data)
 
     def on_chunk(self, data: bytes) -> None:
-        """Records the frames that `data` completes."""
+        """Record the frames that `data` completes."""
         self._latest_range = None
         with self._lock:
             self.bytes += len(data)
@@ -196,7 +196,7 @@ class ChannelTap:
         return entries
 
     def on_stall(self, waited_ns: int, cause: StallCause) -> None:
-        """Records that the frames of the last chunk waited."""
+        """Record that the frames of the last chunk waited."""
         if self._latest_range is None:
             return
         first_number, last_number = self._latest_range
@@ -210,7 +210,7 @@ class ChannelTap:
         self._write_records([PendingRecord("stall", stall)])
 
     def on_end(self, by: EndCause, error_number: int | None) -> None:
-        """Records the unfinished last frame and the end of the direction."""
+        """Record the unfinished last frame and the end of the direction."""
         self._write_records(
             [
                 *self.rest(),
@@ -321,7 +321,7 @@ class StdioRecorder(ProcessEvents):
         return {0: self.client, 1: self.server, 2: self.stderr}
 
     def spawned(self, pid: int, start: str | None) -> None:
-        """Records that the server was started."""
+        """Record that the server was started."""
         self.writer.start()
         super().spawned(pid, start)
 
@@ -350,7 +350,7 @@ class StdioRecorder(ProcessEvents):
         self.on_stop()
 
     def launch_failed(self, code: int) -> None:
-        """Records that the command could not be run, and closes the capture."""
+        """Record that the command could not be run, and close the capture."""
         try:
             self.writer.start()
         except RuntimeError:  # the system allows no more threads, which is also why the command could not be run
@@ -359,7 +359,7 @@ class StdioRecorder(ProcessEvents):
         self._close("failed", None, None)
 
     def finish(self, cause: str, status: int | None, signum: int | None) -> bool:
-        """Records the end and closes the capture; returns whether the capture is complete."""
+        """Record the end and close the capture; returns whether the capture is complete."""
         unfinished_entries = [
             entry for tap in (self.client, self.server, self.stderr) for entry in _unfinished_records(tap)
         ]

@@ -184,7 +184,7 @@ class UnknownSessionId(ResponseStartRule):
         return self.findings_in_request(http, session, text)
 
     def _begin_comparison(self, id_: str) -> bool:
-        """Records the comparison of an id with all others; returns whether to make it.
+        """Record the comparison of an id with all others; returns whether to make it.
 
         Hashes are not compared, an id is compared only once, and the number of ids is limited.
         """

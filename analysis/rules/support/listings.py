@@ -118,7 +118,7 @@ class Listing:
         self._single_page: tuple[_Walk, ListPage, bytes | None] | None = None
 
     def record_page(self, context: MessageContext) -> ListPage:
-        """Records a result of the list on the first call; returns the same page to all rules."""
+        """Record a result of the list on the first call; returns the same page to all rules."""
         if self._last_page is not None and self._last_page[0] is context.message:
             return self._last_page[1]
         page = self._record(context)

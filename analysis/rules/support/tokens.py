@@ -77,7 +77,7 @@ class Tokens:
         self._last_report: tuple[Message | None, Id | None, Token | None] = (None, None, None)
 
     def record_request(self, context: MessageContext, fold: Fold) -> Token | None:
-        """Records a request on the first call; returns its token, or None if it carries none."""
+        """Record a request on the first call; returns its token, or None if it carries none."""
         request = context.message
         frame, index = request.frames[0], request.index
         if self._last_request[0] == frame.seq and self._last_request[1] == index:

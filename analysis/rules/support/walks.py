@@ -92,7 +92,7 @@ class Walks:
         )
 
     def record_page(self, context: MessageContext) -> Page:
-        """Records a result of a list request on the first call; returns it as a page."""
+        """Record a result of a list request on the first call; returns it as a page."""
         if self._last_page is None or self._last_page[0] is not context.message:
             self._last_page = context.message, self._record(context)
         return self._last_page[1]
@@ -130,7 +130,7 @@ class Walks:
         return walk, 0
 
     def _record_next_cursor(self, walk: _Walk, depth: int, request: Request, next_cursor: object, seq: int) -> bool:
-        """Records the cursor of the next page; returns whether it leads back to an earlier page."""
+        """Record the cursor of the next page; returns whether it leads back to an earlier page."""
         if not isinstance(next_cursor, str):
             return False
         cursor = id_of(next_cursor)
