@@ -23,6 +23,7 @@ from analysis.conversation.http_exchange import MAX_OPEN_HTTP_EXCHANGES, HttpExc
 from analysis.conversation.http_exchanges import HttpExchanges
 from analysis.conversation.http_shortcut import HttpShortcut
 from analysis.conversation.links import Links
+from analysis.conversation.logins import Logins
 from analysis.conversation.meaning import ContextBuilder, is_unjudged
 from analysis.conversation.message import (
     InvalidMessage,
@@ -97,6 +98,7 @@ class Fold:
         self.routing = Routing(self.tables)
         """The sessions."""
         self.exchanges = HttpExchanges()
+        self.logins = Logins()
         self.t_ns = 0
         """Stamp of the last item."""
         self._segment_number = self._segment_end_seq = 0
@@ -183,6 +185,8 @@ class Fold:
         """
         if self.under_way.changed_calls:
             self.under_way.changed_calls = {}
+        if self.logins.changed:
+            self.logins.changed = {}
         if isinstance(item, Frame):
             if item.skipped:
                 self.note_loss(item.skipped)
@@ -215,6 +219,8 @@ class Fold:
     def flush(self) -> tuple[MessageContext, ...]:
         """Release the lines held back as the beginning of a message that was never completed; return their messages."""
         self.under_way.changed_calls = {}
+        self.logins.changed = {}
+        self.logins.finish()
         return tuple([self._on_message(message) for message in self._assembly.finish()])
 
     def open_calls(self) -> tuple[Call, ...]:
@@ -417,6 +423,7 @@ class Fold:
                 self.routing.note_news(http.session)  # rules remember how the exchange ended
             if not http.is_redirect:
                 self.links.subscriptions.on_stream_ended(http.first_carrier.number, record.t_ns, http.ended_by)
+            self.logins.on_exchange_end(http)
 
     def _note_unrecorded(self, http: HttpExchange) -> None:
         """Note that messages may be missing in an exchange; called again at its end, when more may be missing."""

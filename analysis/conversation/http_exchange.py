@@ -47,7 +47,7 @@ _MESSAGELESS_STATUSES: Final = frozenset({202, 204, 205, 304, *range(100, 200)})
 """Statuses of responses that contain no messages."""
 _CHALLENGE: Final = "www-authenticate"
 _CODING: Final = "content-encoding"
-_RARE_MEMBERS: Final = frozenset({"error", "metadata", "response_text", "endpoints"})
+_RARE_MEMBERS: Final = frozenset({"error", "metadata", "response_text", "endpoints", "oauth"})
 """Members that few `exchange` records have."""
 _EMPTY_SET: Final[frozenset[Any]] = frozenset()
 
@@ -120,6 +120,9 @@ class HttpExchange(Struct, eq=False, weakref=True):
     """The values of all `WWW-Authenticate` fields of the response, in order."""
     metadata: str | None = None
     """The `.well-known` document that the response contained, truncated."""
+    oauth: dict[str, str] | None = None
+    """The members of `oauth` in FORMAT.md that are texts: what is known of a leg of an authorization. None if the
+    exchange has nothing to do with one. Untrusted texts."""
     response_gist: str = ""
     """The gist of a response that is not an MCP message, in one line. Untrusted text."""
     is_signed: bool = False
@@ -264,6 +267,9 @@ class HttpExchange(Struct, eq=False, weakref=True):
         """Update the exchange from the members that few records have."""
         self.error = _text(members.get("error"))[:MAX_GIST_CHARS] or self.error
         self.metadata = _text(members.get("metadata")) or self.metadata
+        oauth = members.get("oauth")
+        if isinstance(oauth, dict):
+            self.oauth = {name: value for name, value in oauth.items() if isinstance(value, str)}
         if "response_text" in members and not self.response_gist:
             text = _text(members["response_text"])
             self.response_gist = gist(text)
@@ -494,10 +500,15 @@ class HttpExchange(Struct, eq=False, weakref=True):
         return self if repeated is None else repeated
 
     @property
+    def peer_host(self) -> str:
+        """The address of the client without its port, which a proxy in front of mcpproxy does not report."""
+        has_port = self.peer.count(":") == 1 or self.peer.startswith("[")
+        return self.peer.rpartition(":")[0] if has_port else self.peer
+
+    @property
     def client_fingerprint(self) -> str:
         """A fingerprint of the client, for requests without a session id: its address, credentials and program."""
-        host = self.peer.rpartition(":")[0]
-        return "\n".join((host, self.fields.get("authorization", ""), self.fields.get("user-agent", "")))
+        return "\n".join((self.peer_host, self.fields.get("authorization", ""), self.fields.get("user-agent", "")))
 
     @property
     def is_settled(self) -> bool:
