@@ -252,7 +252,8 @@ class Logins:
             self._end(login)
 
     def _end(self, login: Login) -> None:
-        if self._open_logins.pop(login, self) is None:
+        if login in self._open_logins:
+            del self._open_logins[login]
             login.is_over = True
             self.changed[login] = None
 
