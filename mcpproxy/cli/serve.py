@@ -193,11 +193,11 @@ def run(arguments: list[str]) -> int:
                 new_loop().run_until_complete(_serve(traffic))
         except SpawnError as error:
             return fail(str(error), Exit(error.status))
-    frames = sum(recorder.frames.values())
+    frames = sum(recorder.frame_counts.values())
     stderr_writer.put(
         f"{recorder.name} · {duration(time.monotonic_ns() - start_ns)} · "
         f"{count_text(recorder.exchange_count, 'exchange')}, "
-        f"{count_text(frames, 'frame')}, {size(sum(recorder.bytes.values()))} · recorded to {recorder.path}"
+        f"{count_text(frames, 'frame')}, {size(sum(recorder.byte_counts.values()))} · recorded to {recorder.path}"
     )
     stderr_writer.flush()
     if served is not None:

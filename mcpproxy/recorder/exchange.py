@@ -8,10 +8,9 @@ already forwarded, so this module cannot delay traffic.
 """
 
 import hashlib
-import re
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final
 from urllib.parse import urljoin, urlsplit
 
 from orjson import dumps
@@ -21,6 +20,9 @@ from captures.limits import MAX_ENVELOPE_TEXT_BYTES
 from captures.loss import PendingRecord
 from captures.record import MAX_RAW_BYTES, frame_members, members, part_members
 from captures.verdict import UNJUDGED, Direction, Unit
+from mcpproxy.recorder.bypasses import Bypass, BypassDetector
+from mcpproxy.recorder.exchange_context import ConnectionContext
+from mcpproxy.recorder.exchange_summary import ExchangeSummary
 from mcpproxy.recorder.oauth_exchange import OauthExchange
 from mcpproxy.recorder.oauth_legs import announced_paths
 from mcpproxy.recorder.oauth_members import challenge_member, without_secret_members
@@ -34,9 +36,6 @@ from mcpproxy.wire.framing import Fields
 from mcpproxy.wire.lines import character_border
 from mcpproxy.wire.portions import portions
 from mcpproxy.wire.sse import Event, EventSplitter
-
-if TYPE_CHECKING:
-    from mcpproxy.recorder.http import ConnectionRecorder
 
 MAX_METADATA_BYTES: Final = 64 << 10
 MAX_ENDPOINTS: Final = 2
@@ -55,28 +54,7 @@ _FIRST_ERROR_STATUS: Final = 400
 _MESSAGE_KINDS: Final = frozenset({"request", "notification", "response", "error", "batch"})
 _SELF_EXPLANATORY_STATUSES: Final = frozenset({202, 204, 205})
 """The statuses of responses whose text is not stored, because they can be understood without it."""
-_METADATA_PARAMETER: Final = re.compile(rb'(?i)\bresource_metadata="?([^",\s]++)').search
 _JSON_MEDIA_TYPES: Final = (b"application/json", b"application/json-rpc", b"")
-
-
-class ExchangeSummary(NamedTuple):
-    """What an exchange that has ended was. All texts are untrusted, and without credentials."""
-
-    client: str
-    """The client's address."""
-    method: str
-    target: str
-    message: str
-    """The method of the JSON-RPC message that was sent; empty if there was none, or more than one."""
-    status: int | None
-    """The status of the response; None if there was none."""
-    is_ours: bool
-    """Whether mcpproxy itself answered."""
-    ended_by: str
-    """As in the record."""
-    response_size: int
-    lasted_ns: int
-    """From the head of the request to the end."""
 
 
 class ExchangeRecorder:
@@ -85,6 +63,7 @@ class ExchangeRecorder:
     __slots__ = (
         "_endpoints",
         "_error",
+        "_flags",
         "_forwarded_addresses",
         "_forwarded_for",
         "_has_announced_address",
@@ -108,7 +87,6 @@ class ExchangeRecorder:
         "authorization",
         "connection",
         "connection_number",
-        "flags",
         "is_request_open",
         "metadata",
         "missing",
@@ -117,10 +95,11 @@ class ExchangeRecorder:
         "uri_key",
     )
 
-    def __init__(self, conversation: "ConnectionRecorder", number: int) -> None:
-        self.recorder = conversation.recorder
-        self.connection = conversation
-        self.connection_number = conversation.number
+    def __init__(self, connection: ConnectionContext, number: int) -> None:
+        """Begin an exchange on a connection; `number` is its number in the capture."""
+        self.recorder = connection.recorder
+        self.connection = connection
+        self.connection_number = connection.number
         self.number = number
         self.is_request_open = True
         self._has_announced_address = False
@@ -129,7 +108,7 @@ class ExchangeRecorder:
         """The address that was forwarded instead, by the field or event of the original, and the original."""
         self._rewritten_addresses: dict[str, str] = {}
         self._outcome: tuple[str, str | None] | None = None
-        self.flags: list[str] = []
+        self._flags: list[str] = []
         self.missing: list[str] = []
         """`request` and `response`, if an imported log lacks their bodies; a recording never lacks them."""
         self.uri_key: str | None = None
@@ -140,9 +119,9 @@ class ExchangeRecorder:
         """What the exchange has to do with an authorization; None if messages are expected."""
         self._request_head: http1.RequestHead | None = None
         self._response_head: response.ResponseHead | None = None
-        self._request_members = b',"peer":%b' % dumps(conversation.peer)
+        self._request_members = b',"peer":%b' % dumps(connection.peer)
         self._response_members = b""
-        self._times: dict[str, int] = {"request_head": conversation.at_ns}
+        self._times: dict[str, int] = {"request_head": connection.at_ns}
         self._target = b""
         self._host = ""
         self._request_body: BodyRecorder | None = None
@@ -208,7 +187,7 @@ class ExchangeRecorder:
         )
         if self.authorization is not None:
             self.authorization.read_response_head(head)
-        self._flag_bypasses(head)
+        self._check_response_head(head)
         self._response_head = head
         last_event_id = self._request_body.last_event_id if self._request_body is not None else None
         self._response_body = BodyRecorder(self, "s2c", head.headers, last_event_id=last_event_id, status=head.status)
@@ -221,13 +200,12 @@ class ExchangeRecorder:
     def on_switch(self) -> None:
         """Notes that the connection is no longer HTTP: further bytes belong to this exchange, and are only counted."""
         self._tunnelled_bytes = {"c2s": 0, "s2c": 0}
-        self.recorder.report_upgrade()
 
     def count_tunnelled(self, direction: Direction, size: int) -> None:
         """Count bytes that were forwarded on the upgraded connection."""
         if self._tunnelled_bytes is not None:
             self._tunnelled_bytes[direction] += size
-            self.recorder.bytes[direction] += size
+            self.recorder.byte_counts[direction] += size
 
     def record_response(self) -> None:
         """Records the head of the response unless it is already recorded."""
@@ -304,7 +282,7 @@ class ExchangeRecorder:
 
     def is_endpoint(self) -> bool:
         """Returns whether the request goes to the URL that `serve` was given, where all traffic is MCP."""
-        return self.path == self.recorder.endpoint
+        return self.recorder.is_endpoint(self._target)
 
     def expects_messages(self) -> bool:
         """Returns whether to expect messages: at that URL, at an announced address, or where one has passed before."""
@@ -368,12 +346,6 @@ class ExchangeRecorder:
         is_for_metadata = self.authorization is not None and self.authorization.is_for_metadata
         return is_for_metadata or self._target.startswith(_WELL_KNOWN)
 
-    def flag(self, name: str, detail: str) -> None:
-        """Flag something in the response that could lead the client around the recorder."""
-        if name not in self.flags:
-            self.flags.append(name)
-        self.recorder.report_bypass(name, detail)
-
     def record_endpoint(self, endpoint: bytes) -> None:
         """Records a legacy `endpoint` event, which says where the client must send its POST requests."""
         is_new = len(self._endpoints) < MAX_ENDPOINTS  # recording each would repeat the head every time
@@ -395,19 +367,8 @@ class ExchangeRecorder:
         self._has_announced_address = True
         self.uri_key = self.recorder.hash(address.encode("utf-8", "surrogateescape"))
         self._add_mcp_place(self.uri_key)
-        if self._names_other_host(text):
-            self.flag("bypass/endpoint", _origin(address))
+        self._check_address("bypass/endpoint", text)
         return True
-
-    def _names_other_host(self, address: str) -> bool:
-        """Returns whether an address from the server names another host than the one that the client connected to."""
-        try:
-            parts = urlsplit(address)
-            if self.recorder.is_public:
-                return parts.netloc != "" and not self.recorder.is_own(address)
-        except ValueError:  # not a valid address, so no client can go there
-            return False
-        return parts.netloc != "" and (parts.scheme or "http", parts.netloc.lower()) != ("http", self._host)
 
     def _is_own_address(self, address: str) -> bool:
         """Returns whether an address belongs to the server, or to the host that the client connected to."""
@@ -417,25 +378,29 @@ class ExchangeRecorder:
             return False
         return host == self._host or self.recorder.is_own(address)
 
-    def _flag_bypasses(self, head: response.ResponseHead) -> None:
+    def _check_address(self, flag: str, address: str) -> None:
+        """Flag an address in the response if it leads the client around the recorder."""
+        detector = self.recorder.bypass_detector
+        if detector is not None and (bypass := detector.in_address(flag, address, self._host)):
+            self._flag(detector, bypass)
+
+    def _check_response_head(self, head: response.ResponseHead) -> None:
+        """Flag what in the head of the response leads the client around the recorder."""
+        detector = self.recorder.bypass_detector
+        if detector is None:
+            return
         authorization = self.authorization
         # A login may end at the client. In front of a public server, it also begins where the server wants it to.
         is_login = authorization is not None and (
             authorization.is_sent_back or (self.recorder.is_public and authorization.is_of_browser)
         )
-        for name in ("location", "content-location"):
-            for value in head.headers.values_of(name.encode()):
-                address = self._forwarded_addresses.get((name, value), value).decode("latin-1")
-                if self._names_other_host(address) and not is_login:
-                    self.flag(f"bypass/{name}", _origin(address))
-        for value in () if self.recorder.is_public else head.headers.values_of(b"set-cookie"):
-            attributes = [word.strip().lower() for word in value.split(b";")[1:]]
-            if b"secure" in attributes or any(word.startswith(b"domain=") for word in attributes):
-                self.flag("bypass/cookie", "Secure, or for a domain")
-        for value in head.headers.values_of(b"www-authenticate"):
-            metadata_url = _METADATA_PARAMETER(value)
-            if metadata_url and self._names_other_host(metadata_url[1].decode("latin-1")):
-                self.flag("bypass/challenge", _origin(metadata_url[1].decode("latin-1")))
+        for bypass in detector.in_head(head, self._host, self._forwarded_addresses, is_login=is_login):
+            self._flag(detector, bypass)
+
+    def _flag(self, detector: BypassDetector, bypass: Bypass) -> None:
+        if bypass.flag not in self._flags:
+            self._flags.append(bypass.flag)
+        detector.report(bypass)
 
     def keep_metadata(self, body: bytes) -> None:
         """Keep a `.well-known` document, and flag it if it names another host than the client's URL."""
@@ -455,8 +420,8 @@ class ExchangeRecorder:
         kept_document = document if secret_hash is None else without_secret_members(document, secret_hash)
         self.metadata = self.recorder.clean_document(kept_document)[:MAX_METADATA_BYTES].decode("utf-8", "replace")
         resource = document.get("resource")
-        if isinstance(resource, str) and self._names_other_host(resource):
-            self.flag("bypass/resource", _origin(resource))
+        if isinstance(resource, str):
+            self._check_address("bypass/resource", resource)
 
     def _record_stage(self, stage: str, ended_by: str | None = None) -> None:
         # The request's head is not repeated with the response, because it makes up most of an exchange in a capture.
@@ -469,7 +434,7 @@ class ExchangeRecorder:
             response_size=self._response_body.size if self._response_body is not None and ended_by else None,
             ended_by=ended_by,
             error=self._error,
-            flags=self.flags or None,
+            flags=self._flags or None,
             rewritten=self._rewritten_addresses or None,
             uri_key=self.uri_key,
             endpoints=self._endpoints or None,
@@ -587,7 +552,7 @@ class BodyRecorder:
             The remaining work on the piece, in small steps, for a body with a content coding; otherwise None.
         """
         self.size += len(payload)
-        self._exchange.recorder.bytes[self._direction] += len(payload)
+        self._exchange.recorder.byte_counts[self._direction] += len(payload)
         if self._hash is not None:
             self._hash.update(payload)
         if self._decoder is not None:
@@ -759,13 +724,13 @@ class BodyRecorder:
                 verdict = judge_before_forwarding(raw, self._direction, unit, whole=whole)
         except Exception as error:  # noqa: BLE001 - because of a bug, a frame may lack its verdict, never its record
             fault = type(error).__name__
-            recorder.faults.on_verdict_fault(error)
+            recorder.on_verdict_fault(error)
         self._has_frames = True
         if verdict.kind in _MESSAGE_KINDS:
             exchange.note_message()
             if self._direction == "c2s":
                 exchange.note_method(verdict.method or "")
-        recorder.frames[self._direction] += 1
+        recorder.frame_counts[self._direction] += 1
         frame_text = frame_members(
             self._direction,
             raw,
@@ -815,17 +780,6 @@ def _is_message(body: bytes) -> bool:
 def _last_event_id(head: http1.RequestHead) -> str | None:
     ids = head.headers.values_of(b"last-event-id")
     return _text(ids[0]) if ids else None
-
-
-def _origin(address: str) -> str:
-    """Returns the origin of an address, which contains no secret."""
-    try:
-        parts = urlsplit(address)
-        port = f":{parts.port}" if parts.port else ""
-        host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
-    except ValueError:
-        return "another address"
-    return f"{parts.scheme or 'http'}://{host}{port}"
 
 
 def _text(raw: bytes) -> str:
