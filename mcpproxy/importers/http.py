@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from orjson import dumps
 
+from captures.addresses import escaped_text
 from captures.loss import PendingRecord
 from mcpproxy.importers.source import InvalidLine
 from mcpproxy.recorder.exchange import JSONRPC_NAME, ExchangeRecorder
@@ -208,11 +209,11 @@ class _PlainRecording:
 
     def redacted_fields(self, fields: Iterable[tuple[bytes, bytes]]) -> bytes:
         """Returns a header list as JSON, in plain text."""
-        return dumps([[_text(name), _text(value)] for name, value in fields])
+        return dumps([[escaped_text(name), escaped_text(value)] for name, value in fields])
 
     def clean_address(self, target: bytes) -> str:
         """Returns a target, in plain text."""
-        return _text(target)
+        return escaped_text(target)
 
     def clean_document(self, document: dict[str, Any]) -> bytes:
         """Returns a document as JSON, in plain text."""
@@ -326,7 +327,3 @@ class _Exchange(ExchangeRecorder):
 def _decode_now(decoder: Iterator[None] | None) -> None:
     """Run a decoder to its end at once, because no live traffic waits for it."""
     deque(decoder or (), maxlen=0)
-
-
-def _text(raw: bytes) -> str:
-    return raw.decode("utf-8", "backslashreplace")

@@ -15,6 +15,7 @@ from urllib.parse import urljoin, urlsplit
 
 from orjson import dumps
 
+from captures.addresses import escaped_text
 from captures.envelope import judge_before_forwarding
 from captures.limits import MAX_ENVELOPE_TEXT_BYTES
 from captures.loss import PendingRecord
@@ -142,9 +143,9 @@ class ExchangeRecorder:
         self._host = b"".join(head.headers.values_of(b"host")[:1]).decode("latin-1").lower()
         recorder = self.recorder
         self._request_members = b',"request":{"method":%b,"target":%b,"version":%b,"headers":%b}%b' % (
-            dumps(_text(head.method)),
+            dumps(escaped_text(head.method)),
             dumps(recorder.clean_address(head.target)),
-            dumps(_text(head.version)),
+            dumps(escaped_text(head.version)),
             recorder.redacted_fields(head.headers),
             self._request_members,
         )
@@ -181,8 +182,8 @@ class ExchangeRecorder:
         self._times["response_head"] = self.connection.at_ns
         self._response_members = b',"response":{"status":%d,"reason":%b,"version":%b,"headers":%b}' % (
             head.status,
-            dumps(_text(head.reason)),
-            dumps(_text(head.version)),
+            dumps(escaped_text(head.reason)),
+            dumps(escaped_text(head.version)),
             self.recorder.redacted_fields(head.headers),
         )
         if self.authorization is not None:
@@ -260,7 +261,7 @@ class ExchangeRecorder:
         status = response_.status if response_ is not None else self._own_status
         return ExchangeSummary(
             self._forwarded_for or self.connection.peer,
-            "" if request is None else _text(request.method),
+            "" if request is None else escaped_text(request.method),
             "an unreadable request" if request is None else self.recorder.clean_address(request.target),
             self._message or "",
             status,
@@ -501,7 +502,7 @@ class BodyRecorder:
         self._direction: Direction = direction
         self._media_type = fields.media_type
         codings = fields.values_of(b"content-encoding")
-        self._coding = _text(b", ".join(codings))[:MAX_CODING_CHARS]
+        self._coding = escaped_text(b", ".join(codings))[:MAX_CODING_CHARS]
         # A stream may last for days, but how far a few bytes can expand is bounded.
         max_decoded_bytes = MAX_STREAM_BYTES if self._media_type == _STREAM_MEDIA_TYPE else MAX_DECODED_BYTES
         self._decoder: Decoder | None = new_decoder(codings, max_decoded_bytes) if codings else None
@@ -712,7 +713,9 @@ class BodyRecorder:
         # MCP clients read only events of type `message`. The record of any other event contains its type, cut to a
         # limit.
         event_type = (
-            None if event is None or event.event in (b"", b"message") else _text(event.event[:MAX_ENVELOPE_TEXT_BYTES])
+            None
+            if event is None or event.event in (b"", b"message")
+            else escaped_text(event.event[:MAX_ENVELOPE_TEXT_BYTES])
         )
         repeats_id = (
             event is not None and event.has_id and event_id is not None and event_id == self._last_frame_event_id
@@ -779,8 +782,4 @@ def _is_message(body: bytes) -> bool:
 
 def _last_event_id(head: http1.RequestHead) -> str | None:
     ids = head.headers.values_of(b"last-event-id")
-    return _text(ids[0]) if ids else None
-
-
-def _text(raw: bytes) -> str:
-    return raw.decode("utf-8", "backslashreplace")
+    return escaped_text(ids[0]) if ids else None
