@@ -16,7 +16,8 @@ from orjson import dumps
 from captures.addresses import escaped_text
 from captures.loss import PendingRecord
 from mcpproxy.importers.source import InvalidLine
-from mcpproxy.recorder.exchange import JSONRPC_NAME, ExchangeRecorder
+from mcpproxy.recorder.body_recorder import JSONRPC_NAME
+from mcpproxy.recorder.exchange import ExchangeRecorder
 from mcpproxy.recorder.oauth_legs import AnnouncedLegs
 from mcpproxy.wire.framing import Fields, Malformed, parse_field
 from mcpproxy.wire.http1 import MAX_REQUEST_HEAD_BYTES, RequestHead

@@ -1,6 +1,6 @@
-"""What an HTTP exchange needs of the recording and of the connection that it belongs to.
+"""What an HTTP exchange needs of the recording and the connection that it belongs to, and its bodies of the exchange.
 
-`mcpproxy.recorder.http` provides it for live traffic, and `mcpproxy.importers.http` for logs.
+`mcpproxy.recorder.http` provides the first two for live traffic, and `mcpproxy.importers.http` for logs.
 """
 
 from collections.abc import Callable, Iterable
@@ -10,6 +10,7 @@ from captures.loss import PendingRecord
 from mcpproxy.recorder.bypasses import BypassDetector
 from mcpproxy.recorder.exchange_summary import ExchangeSummary
 from mcpproxy.recorder.header_redaction import HashSecret
+from mcpproxy.recorder.oauth_exchange import OauthExchange
 from mcpproxy.recorder.oauth_legs import AnnouncedLegs
 
 
@@ -102,3 +103,50 @@ class ConnectionContext(Protocol):
     @property
     def entries(self) -> list[PendingRecord]:
         """The records that are not yet written, to which exchanges add theirs."""
+
+
+class BodyContext(Protocol):
+    """The exchange, as its bodies see it."""
+
+    @property
+    def recorder(self) -> RecordingContext:
+        """The recording to which the exchange belongs."""
+
+    @property
+    def connection(self) -> ConnectionContext:
+        """The connection on which the exchange passes."""
+
+    @property
+    def number(self) -> int:
+        """The number of the exchange in the capture."""
+
+    @property
+    def authorization(self) -> OauthExchange | None:
+        """What the exchange has to do with an authorization; None if messages are expected."""
+
+    def is_endpoint(self) -> bool:
+        """Returns whether the request goes to the server's URL, where all traffic is MCP."""
+
+    def expects_messages(self) -> bool:
+        """Returns whether to expect messages."""
+
+    def is_private(self) -> bool:
+        """Returns whether the bodies must not be stored, because they contain what authorizes a client."""
+
+    def is_metadata(self) -> bool:
+        """Returns whether the request is for a document that describes the server."""
+
+    def note_message(self) -> None:
+        """Called with each body or event that is a message."""
+
+    def note_method(self, method: str, /) -> None:
+        """Called with the method of a message that the client has sent."""
+
+    def record_endpoint(self, endpoint: bytes, /) -> None:
+        """Called with the content of a legacy `endpoint` event."""
+
+    def keep_metadata(self, body: bytes, /) -> bool:
+        """Keep a document that describes the server; returns whether it is kept whole."""
+
+    def keep_text(self, body: bytes, /, *, is_cut: bool) -> None:
+        """Keep the text of a response that is not a message."""
