@@ -18,7 +18,7 @@ from captures.loss import PendingRecord
 from mcpproxy.importers.source import InvalidLine
 from mcpproxy.recorder.body_recorder import JSONRPC_NAME
 from mcpproxy.recorder.exchange import ExchangeRecorder
-from mcpproxy.recorder.oauth_legs import AnnouncedLegs
+from mcpproxy.recorder.oauth_legs import WELL_KNOWN, AnnouncedLegs
 from mcpproxy.wire.framing import Fields, Malformed, parse_field
 from mcpproxy.wire.http1 import MAX_REQUEST_HEAD_BYTES, RequestHead
 from mcpproxy.wire.response import ResponseHead
@@ -26,7 +26,6 @@ from mcpproxy.wire.response import ResponseHead
 _HEAD_END: Final = re.compile(rb"\r?\n\r?\n").search
 _REQUEST: Final = re.compile(rb"(\S+) (\S+) (HTTP/[0-9](?:\.[0-9])?)").fullmatch
 _STATUS: Final = re.compile(rb"(HTTP/[0-9](?:\.[0-9])?) ([1-9][0-9][0-9])(?: (.*))?").fullmatch
-_WELL_KNOWN: Final = b"/.well-known/"
 _STREAM: Final = b"text/event-stream"
 MAX_CONTENT_LENGTH_DIGITS: Final = 20
 _UNLOGGED_STREAM_HEAD: Final = ResponseHead(200, b"", b"HTTP/1.1", Fields([(b"content-type", _STREAM)]), False)
@@ -76,7 +75,7 @@ def _parts(raw: bytes) -> tuple[bytes, Fields, bytes, bytes]:
 
 def is_metadata(head: RequestHead) -> bool:
     """Whether a request asks for a document that describes the server."""
-    return head.target.startswith(_WELL_KNOWN)
+    return head.target.startswith(WELL_KNOWN)
 
 
 def speaks_mcp(head: RequestHead, body: bytes) -> bool:

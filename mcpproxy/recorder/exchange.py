@@ -20,7 +20,7 @@ from mcpproxy.recorder.bypasses import Bypass, BypassDetector
 from mcpproxy.recorder.exchange_context import ConnectionContext
 from mcpproxy.recorder.exchange_summary import ExchangeSummary
 from mcpproxy.recorder.oauth_exchange import OauthExchange
-from mcpproxy.recorder.oauth_legs import announced_paths
+from mcpproxy.recorder.oauth_legs import WELL_KNOWN, announced_paths
 from mcpproxy.recorder.oauth_members import challenge_member, without_secret_members
 from mcpproxy.recorder.response_text import TextCleaner
 from mcpproxy.relay.http.observer import RewrittenAddress
@@ -33,7 +33,6 @@ MAX_ENDPOINTS: Final = 2
 MAX_ENDPOINT_BYTES: Final = 8192
 MAX_MCP_PLACES: Final = 256
 """The maximum number of paths, in addition to the server's own, that are remembered because messages go there."""
-_WELL_KNOWN: Final = b"/.well-known/"
 _SELF_EXPLANATORY_STATUSES: Final = frozenset({202, 204, 205})
 """The statuses of responses whose text is not stored, because they can be understood without it."""
 
@@ -323,7 +322,7 @@ class ExchangeRecorder:
     def is_metadata(self) -> bool:
         """Returns whether the request is for a document that describes the server (RFC 8615)."""
         is_for_metadata = self.authorization is not None and self.authorization.is_for_metadata
-        return is_for_metadata or self._target.startswith(_WELL_KNOWN)
+        return is_for_metadata or self._target.startswith(WELL_KNOWN)
 
     def record_endpoint(self, endpoint: bytes) -> None:
         """Records a legacy `endpoint` event, which says where the client must send its POST requests."""
