@@ -53,6 +53,7 @@ from mcpproxy.relay.descriptors import DEFAULT_CONNECTIONS
 from mcpproxy.relay.http.admission import AdmissionRule
 from mcpproxy.relay.http.listener import HttpRelay
 from mcpproxy.relay.http.shared import SharedState
+from mcpproxy.relay.http.socket_address import host_and_port
 from mcpproxy.relay.http.upstream import Upstream
 from mcpproxy.relay.spawn import EnvironmentBlock, SpawnError, occupy_stdio
 from mcpproxy.relay.stdio import ServerExit
@@ -177,7 +178,7 @@ def run(arguments: list[str]) -> int:
         if unix is not None:
             stack.callback(unix.remove_path)
         start_ns = time.monotonic_ns()
-        address = f"unix:{unix.path}" if unix is not None else _host_and_port(listener)
+        address = f"unix:{unix.path}" if unix is not None else host_and_port(listener.getsockname())
         recorder = _recorder(options, endpoint, address, command, machine)
         upstream, rewrites = endpoint.upstream, "rewrite-location" in endpoint.opt_outs
         relay = HttpRelay(SharedState(upstream, admission, recorder, recorder.say, rewrites=rewrites, most=limit))
@@ -302,11 +303,6 @@ def _listener(options: argparse.Namespace) -> tuple[socket.socket, UnixListener 
 def _admission(listener: socket.socket, names: list[str]) -> AdmissionRule:
     host = listener.getsockname()[0]
     return admission_of([*names, *([] if is_wildcard(host) else [host])])
-
-
-def _host_and_port(listener: socket.socket) -> str:
-    host, port = listener.getsockname()[:2]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 class _Traffic:
