@@ -179,7 +179,8 @@ def run(arguments: list[str]) -> int:
             stack.callback(unix.remove_path)
         start_ns = time.monotonic_ns()
         address = f"unix:{unix.path}" if unix is not None else host_and_port(listener.getsockname())
-        recorder = _recorder(options, endpoint, address, command, machine)
+        environment = EnvironmentBlock()
+        recorder = _recorder(options, endpoint, address, command, environment, machine)
         upstream, rewrites = endpoint.upstream, "rewrite-location" in endpoint.opt_outs
         relay = HttpRelay(SharedState(upstream, admission, recorder, recorder.say, rewrites=rewrites, most=limit))
         # Over TLS, uvloop may drop the end of what an upstream sent if reading was paused and no close_notify came.
@@ -189,7 +190,7 @@ def run(arguments: list[str]) -> int:
         try:
             if command:
                 served = ServedCommand(traffic, recorder, upstream, new_loop, closed=closed, files=files)
-                status = served.run(command)
+                status = served.run(command, environment)
             else:
                 new_loop().run_until_complete(_serve(traffic))
         except SpawnError as error:
@@ -213,6 +214,7 @@ def _recorder(
     endpoint: "_Endpoint",
     address: str,
     command: list[bytes] | None,
+    environment: EnvironmentBlock,
     machine: MachineName | None,
 ) -> HttpRecorder:
     proxy = endpoint.upstream.proxy
@@ -228,7 +230,7 @@ def _recorder(
         opt_outs=endpoint.opt_outs,
         public=options.public,
         command=command or (),
-        environment=EnvironmentBlock() if command else None,
+        environment=environment if command else None,
     )
     if options.access_log:
         recorder.on_exchange_end = lambda exchange: stderr_writer.put(access_line(exchange))
