@@ -97,6 +97,11 @@ def is_web_address(word: bytes) -> bool:
     return bool(separator and remainder) and scheme.lower() in _WEB_SCHEMES and not remainder[:1].isspace()
 
 
+def escaped_text(raw: bytes) -> str:
+    r"""Returns an address, a header or a word of a command as text; bytes that are not UTF-8 become `\xNN`."""
+    return raw.decode("utf-8", "backslashreplace")
+
+
 def _clean_authority(authority: bytes, hash_secret: Hash, *, is_web: bool) -> str:
     """Returns user, host and port, with hashes. Under an application's own scheme, the host part can be anything."""
     user, at_sign, host = authority.rpartition(b"@")
@@ -123,7 +128,7 @@ def _clean_segment(segment: bytes, hash_secret: Hash, kept_segments: frozenset[b
         or segment in kept_segments
         or _is_version(segment)
     ):
-        return _text(segment)
+        return escaped_text(segment)
     return hash_secret(segment)
 
 
@@ -146,14 +151,14 @@ def _clean_parameter(word: bytes, hash_secret: Hash, kept_segments: frozenset[by
     # A word without a name may itself be a secret, and the padding of base64 looks like an empty value.
     if not equals_sign or not _is_plain(name, b"_.-") or (not value.strip(b"=") and (value or not name.islower())):
         return hash_secret(word)
-    return f"{_text(name)}={_clean_value(name, value, hash_secret, kept_segments, depth) if value else ''}"
+    return f"{escaped_text(name)}={_clean_value(name, value, hash_secret, kept_segments, depth) if value else ''}"
 
 
 def _clean_value(name: bytes, value: bytes, hash_secret: Hash, kept_segments: frozenset[bytes], depth: int) -> str:
     unquoted = _unquote(value)
     if name in KEPT_VALUES:
         words = unquoted.replace(b"+", b" ").split(b" ")
-        return _text(value) if all(word in KEPT_VALUES[name] for word in words) else hash_secret(value)
+        return escaped_text(value) if all(word in KEPT_VALUES[name] for word in words) else hash_secret(value)
     if name in _ADDRESS_PARAMETERS and b"://" in unquoted and depth < _MAX_NESTED_ADDRESSES:
         return _quote(clean_address(unquoted, hash_secret, kept_segments, depth + 1))
     if name in _SCOPE_PARAMETERS:
@@ -169,7 +174,7 @@ def _clean_scope(word: bytes, hash_secret: Hash, kept_segments: frozenset[bytes]
             if depth < _MAX_NESTED_ADDRESSES
             else hash_secret(word)
         )
-    return _text(word) if not word or _is_plain(word, b"_.-:/*") else hash_secret(word)
+    return escaped_text(word) if not word or _is_plain(word, b"_.-:/*") else hash_secret(word)
 
 
 def _is_plain(word: bytes, marks: bytes) -> bool:
@@ -194,7 +199,3 @@ def _quote(text: str) -> str:
     for sign in "%&#+ ":
         text = text.replace(sign, f"%{ord(sign):02X}")
     return text
-
-
-def _text(raw: bytes) -> str:
-    return raw.decode("utf-8", "backslashreplace")

@@ -14,7 +14,7 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Mapping
 
-from captures.addresses import clean_address, is_web_address
+from captures.addresses import clean_address, escaped_text, is_web_address
 from captures.file import make_directory
 from captures.ownership import is_readable_by_others, refusal
 
@@ -188,7 +188,7 @@ class Redactor:
 
     def redact_environment(self, variables: Mapping[bytes, bytes]) -> dict[str, str]:
         """Returns the names of all variables, with hashes of their values."""
-        return {_text(name): self.hash_secret(value) for name, value in variables.items()}
+        return {escaped_text(name): self.hash_secret(value) for name, value in variables.items()}
 
     def redact_command(self, argv: Iterable[bytes]) -> list[str]:
         """Returns the words of a command line, with possible secrets replaced."""
@@ -196,7 +196,8 @@ class Redactor:
         package = package_index(words)
         launcher_words = package or 0
         return [
-            word if index <= launcher_words else self._redact_word(word) for index, word in enumerate(map(_text, words))
+            word if index <= launcher_words else self._redact_word(word)
+            for index, word in enumerate(map(escaped_text, words))
         ]
 
     def _redact_word(self, word: str) -> str:
@@ -222,13 +223,13 @@ def package_index(argv: list[bytes]) -> int | None:
 
     Returns None if that is uncertain.
     """
-    launcher = os.path.basename(_text(argv[0])).removesuffix(".exe") if argv else ""
+    launcher = os.path.basename(escaped_text(argv[0])).removesuffix(".exe") if argv else ""
     if launcher.startswith("python") and not launcher[6:].strip("0123456789."):
         launcher = "python"
     skipped_words = _LAUNCHERS.get(launcher)
     if skipped_words is None:
         return None
-    for index, word in enumerate(map(_text, argv[1:]), start=1):
+    for index, word in enumerate(map(escaped_text, argv[1:]), start=1):
         if word not in skipped_words:
             return index if _is_package(word) or os.path.lexists(word) else None
     return None
@@ -237,7 +238,7 @@ def package_index(argv: list[bytes]) -> int | None:
 def server_name(argv: list[bytes]) -> str:
     """Returns a name for the server, guessed from words that are not secret: the package, the script or the command."""
     index = package_index(argv)
-    words = [word for word in _text(argv[index if index is not None else 0]).split("/") if word not in ("", ".")]
+    words = [word for word in escaped_text(argv[index if index is not None else 0]).split("/") if word not in ("", ".")]
     while words:
         name = _without_version(words.pop())
         name = next((name.removesuffix(end) for end in _EXTENSIONS if name.endswith(end)), name)
@@ -250,7 +251,3 @@ def _without_version(name: str) -> str:
     """Returns a name up to the first `@`, `:` or `=` after its first character."""
     positions = [position for mark in "@:=" if (position := name.find(mark, 1)) > 0]
     return name[: min(positions, default=len(name))]
-
-
-def _text(word: bytes) -> str:
-    return word.decode("utf-8", "backslashreplace")

@@ -17,6 +17,7 @@ from analysis.conversation.session_ids import FIELD as _SESSION_FIELD
 from analysis.conversation.session_ids import SessionId, SessionIds
 from analysis.protocol.revisions import Era, era_of, rank_of
 from captures.heads import Head
+from captures.metadata_paths import WELL_KNOWN
 
 if TYPE_CHECKING:
     from analysis.conversation.call import Call, MessageContext
@@ -374,7 +375,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
         return self._is_streamable
 
     def _looks_streamable(self) -> bool:
-        if not self.method or self.method == "OPTIONS" or "/.well-known/" in self.target:
+        if not self.method or self.method == "OPTIONS" or WELL_KNOWN in self.target:
             return False
         if (self.session is not None and self.session.is_legacy) or (self.uri_key and self.method == "GET"):
             return False

@@ -1,6 +1,6 @@
 """The lines of `serve --access-log`: one for each HTTP exchange, once it has ended."""
 
-from mcpproxy.recorder.exchange import ExchangeSummary
+from mcpproxy.recorder.exchange_summary import ExchangeSummary
 from mcpproxy.wording.units import duration, size
 
 

@@ -14,6 +14,7 @@ from captures.file import CaptureFile, choose_path, create_directory
 from captures.paths import SUFFIX, captures_root, file_name, safe_name
 from captures.publication import new_capture
 from mcpproxy.cli.diagnostics import Exit, fail, say
+from mcpproxy.cli.limited_reports import LimitedReports
 from mcpproxy.cli.outputs import written_line
 from mcpproxy.importers.conversations import Output
 from mcpproxy.sanitise import sanitise
@@ -21,8 +22,6 @@ from mcpproxy.wording.counts import count_text
 
 BATCH_BYTES: Final = 64 << 10
 """Lines are written in batches of about this many bytes."""
-MAX_REPORTED_FAILURES: Final = 3
-"""How many captures that cannot be created are reported one by one: on a full disk, every capture fails."""
 MAX_STEM_CHARS: Final = 56
 """The maximum length of a name, in characters, to which a number is appended."""
 
@@ -53,8 +52,8 @@ class CaptureFiles:
         """Folders from which the leftovers of killed imports have been removed."""
         self._report_error: OSError | None = None
         """The error that prevented captures from being listed on stdout."""
-        self._failure_count = 0
-        """The number of captures that could not be created."""
+        self._failures = LimitedReports(lambda failure: fail(failure, Exit.CANNOT_CREATE))
+        """The captures that could not be created."""
         self._name_counts: dict[str, int] = {}
         """How many captures have each name."""
         self._unpublished_file: _CaptureFile | None = None
@@ -74,8 +73,8 @@ class CaptureFiles:
             self._publish(self._unpublished_file)
         for file in list(self._open_files):
             file.discard()
-        if error is None and self._failure_count > MAX_REPORTED_FAILURES:
-            fail(f"cannot create {count_text(self._failure_count - MAX_REPORTED_FAILURES, 'more capture')}")
+        if error is None and self._failures.unreported_count:
+            fail(f"cannot create {count_text(self._failures.unreported_count, 'more capture')}")
 
     def check_report(self) -> None:
         """Raise the error that prevented captures from being listed on stdout, if any.
@@ -184,11 +183,8 @@ class CaptureFiles:
             self.count += 1
 
     def _report_failure(self, error: CannotCreate) -> None:
-        """Count a capture that cannot be created; reports the first few."""
-        self._failure_count += 1
         self.exit_code = int(Exit.CANNOT_CREATE)
-        if self._failure_count <= MAX_REPORTED_FAILURES:
-            fail(str(error), Exit.CANNOT_CREATE)
+        self._failures.report_or_count(str(error))
 
 
 class _NullOutput:

@@ -16,13 +16,12 @@ from captures.errors import CaptureError
 from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.capture_files import CaptureFiles, check_output
 from mcpproxy.cli.diagnostics import Exit, fail, say
+from mcpproxy.cli.limited_reports import LimitedReports
 from mcpproxy.importers.conversations import Conversations
 from mcpproxy.importers.form import Form, fitting_forms, forms
 from mcpproxy.importers.log_items import LeftOut, Remark
 from mcpproxy.importers.source import InvalidLine, Log
 
-MAX_REPORTED_OMISSIONS: Final = 3
-"""How many mistakes are reported one by one: a file of another format has one on every line."""
 _is_capture: Final = re.compile(rb'\{"seq":[0-9]+,"rec":"').match
 _ARCHIVE_PREFIXES: Final = (
     b"PK\x03\x04",
@@ -123,7 +122,8 @@ def _recognise_format(log: Log, name: str) -> str:
 
 
 def _import(log: Log, form_name: str, options: argparse.Namespace) -> int:
-    form, mistakes, remarks = forms()[form_name], _Omissions(options.file), []
+    form, remarks = forms()[form_name], []
+    omissions = LimitedReports(lambda omission: say(f"not imported from {options.file}: {omission}"))
     with CaptureFiles(options.output) as files:
         conversations = Conversations(form_name, form, files.create)
         try:
@@ -133,57 +133,44 @@ def _import(log: Log, form_name: str, options: argparse.Namespace) -> int:
                 elif options.case is not None and item.name != options.case:
                     continue
                 elif isinstance(item, LeftOut):
-                    mistakes.report_or_count(item)
+                    omissions.report_or_count(_omission(item))
                     conversations.mark_loss(item)
                 elif left_out := conversations.add(item):
-                    mistakes.report_or_count(left_out)
+                    omissions.report_or_count(_omission(left_out))
         except InvalidLine as error:
             raise CaptureError(f"cannot import {options.file}: {error}") from None
         conversations.close()
         remarks += conversations.remarks()
-    return _report(form_name, form, files, mistakes, remarks, options)
+    return _report(form_name, form, files, omissions, remarks, options)
 
 
 def _report(
     form_name: str,
     form: Form,
     files: CaptureFiles,
-    mistakes: "_Omissions",
+    omissions: LimitedReports,
     remarks: list[str],
     options: argparse.Namespace,
 ) -> int:
     """Report what was left out and what the captures lack; returns the exit code."""
-    mistakes.finish("" if files.count or files.exit_code else f"; is it in another format than {form_name}?")
+    if omissions.unreported_count:
+        hint = "" if files.count or files.exit_code else f"; is it in another format than {form_name}?"
+        say(f"not imported from {options.file}: {omissions.unreported_count:,} more{hint}")
     if files.count:
         for remark in [*remarks, *([form.limitation] if form.limitation else [])]:
             say(remark)
-    elif 0 < mistakes.count <= MAX_REPORTED_OMISSIONS and not files.exit_code:
+    elif omissions.count and not omissions.unreported_count and not files.exit_code:
         say(f"nothing was imported from {options.file}")
-    elif not (files.exit_code or mistakes.count):
+    elif not (files.exit_code or omissions.count):
         if options.case is not None:
             return fail(f"cannot import {options.file}: it contains no conversation named {options.case}")
         hint = f"; {form.limitation}" if form.limitation else ""
         return fail(f"cannot import {options.file}: it contains no conversation{hint}")
-    code = max(files.exit_code, int(Exit.USAGE if mistakes.count else Exit.FINE))
+    code = max(files.exit_code, int(Exit.USAGE if omissions.count else Exit.FINE))
     if code == Exit.FINE:
         files.check_report()
     return code
 
 
-class _Omissions:
-    """The parts of a log that were not imported: reports the first few as they come, and counts the others."""
-
-    def __init__(self, file: str) -> None:
-        self._file = file
-        self.count = 0
-
-    def report_or_count(self, left_out: LeftOut) -> None:
-        """Count a part that was left out; reports it if it is among the first few."""
-        self.count += 1
-        if self.count <= MAX_REPORTED_OMISSIONS:
-            say(f"not imported from {self._file}: {left_out.place}: {left_out.reason}")
-
-    def finish(self, hint: str) -> None:
-        """Report how many more parts were left out, with a hint."""
-        if self.count > MAX_REPORTED_OMISSIONS:
-            say(f"not imported from {self._file}: {self.count - MAX_REPORTED_OMISSIONS:,} more{hint}")
+def _omission(left_out: LeftOut) -> str:
+    return f"{left_out.place}: {left_out.reason}"

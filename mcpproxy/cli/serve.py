@@ -53,6 +53,7 @@ from mcpproxy.relay.descriptors import DEFAULT_CONNECTIONS
 from mcpproxy.relay.http.admission import AdmissionRule
 from mcpproxy.relay.http.listener import HttpRelay
 from mcpproxy.relay.http.shared import SharedState
+from mcpproxy.relay.http.socket_address import host_and_port
 from mcpproxy.relay.http.upstream import Upstream
 from mcpproxy.relay.spawn import EnvironmentBlock, SpawnError, occupy_stdio
 from mcpproxy.relay.stdio import ServerExit
@@ -177,8 +178,9 @@ def run(arguments: list[str]) -> int:
         if unix is not None:
             stack.callback(unix.remove_path)
         start_ns = time.monotonic_ns()
-        address = f"unix:{unix.path}" if unix is not None else _host_and_port(listener)
-        recorder = _recorder(options, endpoint, address, command, machine)
+        address = f"unix:{unix.path}" if unix is not None else host_and_port(listener.getsockname())
+        environment = EnvironmentBlock()
+        recorder = _recorder(options, endpoint, address, command, environment, machine)
         upstream, rewrites = endpoint.upstream, "rewrite-location" in endpoint.opt_outs
         relay = HttpRelay(SharedState(upstream, admission, recorder, recorder.say, rewrites=rewrites, most=limit))
         # Over TLS, uvloop may drop the end of what an upstream sent if reading was paused and no close_notify came.
@@ -188,16 +190,16 @@ def run(arguments: list[str]) -> int:
         try:
             if command:
                 served = ServedCommand(traffic, recorder, upstream, new_loop, closed=closed, files=files)
-                status = served.run(command)
+                status = served.run(command, environment)
             else:
                 new_loop().run_until_complete(_serve(traffic))
         except SpawnError as error:
             return fail(str(error), Exit(error.status))
-    frames = sum(recorder.frames.values())
+    frames = sum(recorder.frame_counts.values())
     stderr_writer.put(
         f"{recorder.name} · {duration(time.monotonic_ns() - start_ns)} · "
         f"{count_text(recorder.exchange_count, 'exchange')}, "
-        f"{count_text(frames, 'frame')}, {size(sum(recorder.bytes.values()))} · recorded to {recorder.path}"
+        f"{count_text(frames, 'frame')}, {size(sum(recorder.byte_counts.values()))} · recorded to {recorder.path}"
     )
     stderr_writer.flush()
     if served is not None:
@@ -212,6 +214,7 @@ def _recorder(
     endpoint: "_Endpoint",
     address: str,
     command: list[bytes] | None,
+    environment: EnvironmentBlock,
     machine: MachineName | None,
 ) -> HttpRecorder:
     proxy = endpoint.upstream.proxy
@@ -227,7 +230,7 @@ def _recorder(
         opt_outs=endpoint.opt_outs,
         public=options.public,
         command=command or (),
-        environment=EnvironmentBlock() if command else None,
+        environment=environment if command else None,
     )
     if options.access_log:
         recorder.on_exchange_end = lambda exchange: stderr_writer.put(access_line(exchange))
@@ -302,11 +305,6 @@ def _listener(options: argparse.Namespace) -> tuple[socket.socket, UnixListener 
 def _admission(listener: socket.socket, names: list[str]) -> AdmissionRule:
     host = listener.getsockname()[0]
     return admission_of([*names, *([] if is_wildcard(host) else [host])])
-
-
-def _host_and_port(listener: socket.socket) -> str:
-    host, port = listener.getsockname()[:2]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 class _Traffic:

@@ -76,14 +76,14 @@ class ServedCommand:
         self._has_listened = False
         self._server_exit: ServerExit | None = None
 
-    def run(self, command: list[bytes]) -> int:
-        """Run the server until it ends; returns the exit status of `serve`.
+    def run(self, command: list[bytes], environment: EnvironmentBlock) -> int:
+        """Run the server, with an environment, until it ends; returns the exit status of `serve`.
 
         Raises:
             SpawnError: the server could not be run; the capture is closed.
         """
         try:
-            self._server_exit = server_exit = self._relay.run(command, EnvironmentBlock())
+            self._server_exit = server_exit = self._relay.run(command, environment)
         except SpawnError as error:
             self._recorder.start_threads()
             self._recorder.writer.post(launch_failure_record(error.errno))

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from analysis.protocol.challenges import parse_challenges
 from analysis.protocol.error_codes import METHOD_NOT_FOUND
+from captures.metadata_paths import OPENID_METADATA_PATH, RESOURCE_METADATA_PATH, SERVER_METADATA_PATH
 from mcpproxy import __version__
 from mcpproxy.clients.hosted import BY_PATH, BY_ROOT, OLD_PLACE, POINTER, SSE, STREAMABLE, HostedClient
 from mcpproxy.clients.probe import MAX_REDIRECTS, REDIRECT_STATUSES, next_url
@@ -28,9 +29,6 @@ from mcpproxy.doctor.verdicts import FollowedRedirect, NonMcpServer, RefusedRequ
 
 MAX_PAGES: Final = 20
 """The most pages of a list of tools that are requested; no more are if the list exceeds `MAX_BODY` bytes."""
-_RESOURCE: Final = "/.well-known/oauth-protected-resource"
-_SERVER: Final = "/.well-known/oauth-authorization-server"
-_OPENID: Final = "/.well-known/openid-configuration"
 _REFUSED: Final = (401, 403)
 _TEXT: Final = 200
 _ACCEPT: Final = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
@@ -220,7 +218,7 @@ def _preflight(budget: _Budget, url: str, origin: str) -> HttpReply:
 def _discover(budget: _Budget, server: Observation) -> None:
     """Request the documents about authorization that a client needs before a login."""
     parts = urlsplit(server.url)
-    root = urlunsplit((parts.scheme, parts.netloc, _RESOURCE, "", ""))
+    root = urlunsplit((parts.scheme, parts.netloc, RESOURCE_METADATA_PATH, "", ""))
     places = [(POINTER, pointer_of(server.refusal)), (BY_PATH, f"{root}{parts.path.rstrip('/')}"), (BY_ROOT, root)]
     for place, url in places:
         if url and url not in [document.url for document in server.documents]:
@@ -233,7 +231,9 @@ def _discover(budget: _Budget, server: Observation) -> None:
             if server.server_documents[-1].content:
                 break
     elif server.resource is None:
-        old = _document(budget, server, OLD_PLACE, urlunsplit((parts.scheme, parts.netloc, _SERVER, "", "")))
+        old = _document(
+            budget, server, OLD_PLACE, urlunsplit((parts.scheme, parts.netloc, SERVER_METADATA_PATH, "", ""))
+        )
         server.documents.append(old)
         server.server_documents.append(old)
 
@@ -252,7 +252,9 @@ def server_places(issuer: str) -> Sequence[str]:
     except ValueError:
         return [issuer]
     path = parts.path.rstrip("/")
-    paths = [f"{_SERVER}{path}", f"{_OPENID}{path}"] + ([f"{path}{_OPENID}"] if path else [])
+    paths = [f"{SERVER_METADATA_PATH}{path}", f"{OPENID_METADATA_PATH}{path}"] + (
+        [f"{path}{OPENID_METADATA_PATH}"] if path else []
+    )
     return [urlunsplit((parts.scheme, parts.netloc, each, "", "")) for each in paths]
 
 

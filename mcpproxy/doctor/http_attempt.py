@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
 from analysis.protocol.error_codes import METHOD_NOT_FOUND
-from mcpproxy.clients.probe import MAX_REDIRECTS, REDIRECT_STATUSES, NoRedirectHandler, next_url
+from mcpproxy.clients.probe import MAX_REDIRECTS, REDIRECT_STATUSES, next_url
 from mcpproxy.clients.timeouts import run_with_timeout
-from mcpproxy.doctor.http_request import failure_diagnosis
+from mcpproxy.doctor.http_request import FAILURES, HttpReply, failure_diagnosis, send
 from mcpproxy.doctor.process_attempt import INITIALIZE_PARAMS, interruption
 from mcpproxy.doctor.verdict import Diagnosis
 from mcpproxy.doctor.verdicts import (
@@ -26,8 +23,8 @@ from mcpproxy.doctor.verdicts import (
     WrongTransport,
 )
 
-_MAX_BODY_BYTES: Final = 1 << 20
 _MAX_TEXT_CHARS: Final = 1000
+_STREAM_HEADERS: Final = {"Accept": "text/event-stream"}
 _POST_HEADERS: Final = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 
 
@@ -40,24 +37,6 @@ class HttpAttempt(NamedTuple):
     """The time until `initialize` was answered, in seconds."""
     tools: int | None = None
     remarks: tuple[Diagnosis, ...] = ()
-
-
-class _HttpReply(NamedTuple):
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-
-    @property
-    def message(self) -> dict[str, Any] | None:
-        """The first JSON object in a JSON or event-stream body; None if there is none."""
-        for part in (self.body, *(line[5:] for line in self.body.splitlines() if line.startswith(b"data:"))):
-            try:
-                value = json.loads(part)
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(value, dict):
-                return value
-        return None
 
 
 def attempt_url(url: str, headers: Mapping[str, str], *, is_sse: bool, limit_s: float) -> HttpAttempt:
@@ -77,58 +56,54 @@ def attempt_url(url: str, headers: Mapping[str, str], *, is_sse: bool, limit_s: 
 
 def _converse(url: str, headers: Mapping[str, str], limit_s: float, *, is_sse: bool) -> HttpAttempt:
     start_s = time.monotonic()
-    method, body = ("GET", None) if is_sse else ("POST", _request(1, "initialize", INITIALIZE_PARAMS))
+    method, begin = ("GET", _open_stream) if is_sse else ("POST", _initialize)
     remarks: tuple[Diagnosis, ...] = ()
     try:
-        reply = _send_request(method, url, headers, body, limit_s)
+        reply = begin(url, headers, limit_s)
         for _ in range(MAX_REDIRECTS):
-            target = next_url(url, method, reply.status, reply.headers.get("Location", ""))
+            target = next_url(url, method, reply.status, reply.value("location"))
             if target is None:
                 break
             shown_url = _without_secrets(target)
             remarks = (Diagnosis(FollowedRedirect, f"{reply.status} to {shown_url}", f"change its URL to {shown_url}"),)
-            url, reply = target, _send_request(method, target, headers, body, limit_s)
-    except (OSError, http.client.HTTPException, ValueError) as error:
+            url, reply = target, begin(target, headers, limit_s)
+    except FAILURES as error:
         return HttpAttempt(failure_diagnosis(error, limit_s), remarks=remarks)
     converse = _continue_sse if is_sse else _continue_streamable
     return converse(url, headers, limit_s, start_s, reply)._replace(remarks=remarks)
 
 
 def _continue_streamable(
-    url: str, headers: Mapping[str, str], limit_s: float, start_s: float, reply: _HttpReply
+    url: str, headers: Mapping[str, str], limit_s: float, start_s: float, reply: HttpReply
 ) -> HttpAttempt:
     """Continue a conversation in Streamable HTTP after the reply to `initialize`; returns the outcome."""
     diagnosis = _diagnose_status(reply, url)
     if diagnosis is not None:
         return HttpAttempt(_diagnose_other_transport(diagnosis, url, headers, limit_s) or diagnosis)
-    answer = reply.message
+    answer = _answer(reply, 1)
     if answer is None:
-        return HttpAttempt(
-            Diagnosis(NonMcpServer, f"{reply.headers.get('Content-Type', 'no media type')}, not a message")
-        )
+        return HttpAttempt(Diagnosis(NonMcpServer, f"{reply.value('content-type') or 'no media type'}, not a message"))
     result = answer.get("result")
     if not isinstance(result, dict):
         return HttpAttempt(Diagnosis(RefusedRequest, f"initialize: {_error_text(answer)}"))
     initialize_s = time.monotonic() - start_s
-    session = {"Mcp-Session-Id": reply.headers["Mcp-Session-Id"]} if "Mcp-Session-Id" in reply.headers else {}
+    session = {"Mcp-Session-Id": session_id} if (session_id := reply.value("mcp-session-id")) else {}
     session_headers = {**headers, **session, "MCP-Protocol-Version": str(result.get("protocolVersion", ""))}
     try:
         return HttpAttempt(*_list_tools(url, session_headers, limit_s, initialize_s))
-    except (OSError, http.client.HTTPException, ValueError) as error:
+    except FAILURES as error:
         return HttpAttempt(failure_diagnosis(error, limit_s), initialize_s)
 
 
 def _list_tools(
     url: str, headers: Mapping[str, str], limit_s: float, initialize_s: float
 ) -> tuple[Diagnosis | None, float, int | None]:
-    notification = json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}).encode()
-    _send_request("POST", url, headers, notification, limit_s)
-    reply = _send_request("POST", url, headers, _request(2, "tools/list", {}), limit_s)
-    answer = reply.message or {}
+    _post(url, headers, limit_s, {"jsonrpc": "2.0", "method": "notifications/initialized"})
+    answer = _answer(_post(url, headers, limit_s, _request(2, "tools/list", {})), 2) or {}
     result = answer.get("result")
     tools = result.get("tools") if isinstance(result, dict) else None
     if "Mcp-Session-Id" in headers:
-        _send_request("DELETE", url, headers, None, limit_s)
+        send("DELETE", url, {**_POST_HEADERS, **headers}, limit_s=limit_s)
     if isinstance(tools, list):
         return None, initialize_s, len(tools)
     error = answer.get("error")
@@ -138,7 +113,7 @@ def _list_tools(
 
 
 def _continue_sse(
-    url: str, headers: Mapping[str, str], limit_s: float, start_s: float, reply: _HttpReply
+    url: str, headers: Mapping[str, str], limit_s: float, start_s: float, reply: HttpReply
 ) -> HttpAttempt:
     """Examine the reply that should open the stream of the older transport; returns the outcome."""
     if reply.status == 200 and b"event: endpoint" in reply.body.replace(b"event:endpoint", b"event: endpoint"):
@@ -147,10 +122,10 @@ def _continue_sse(
     if diagnosis is not None and diagnosis.verdict is not NonMcpServer:
         return HttpAttempt(diagnosis)
     try:
-        post_reply = _send_request("POST", url, headers, _request(1, "initialize", INITIALIZE_PARAMS), limit_s)
-    except (OSError, http.client.HTTPException, ValueError) as error:
+        post_reply = _initialize(url, headers, limit_s)
+    except FAILURES as error:
         return HttpAttempt(failure_diagnosis(error, limit_s))
-    if post_reply.status == 200 and post_reply.message is not None:
+    if post_reply.status == 200 and _answer(post_reply, 1) is not None:
         return HttpAttempt(
             Diagnosis(WrongTransport, "it speaks Streamable HTTP, but the entry says HTTP+SSE", 'write "type": "http"')
         )
@@ -164,67 +139,58 @@ def _diagnose_other_transport(
     if diagnosis.verdict is not NonMcpServer:
         return None
     try:
-        reply = _send_request("GET", url, headers, None, limit_s)
-    except (OSError, http.client.HTTPException, ValueError):
+        reply = _open_stream(url, headers, limit_s)
+    except FAILURES:
         return None
-    if reply.status == 200 and reply.headers.get("Content-Type", "").startswith("text/event-stream"):
+    if reply.status == 200 and reply.is_stream:
         return Diagnosis(
             WrongTransport, "it speaks HTTP+SSE, but the entry says Streamable HTTP", 'write "type": "sse"'
         )
     return None
 
 
-def _request(number: int, method: str, params: dict[str, Any]) -> bytes:
-    return json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}).encode()
+def _request(number: int, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
 
 
-def _send_request(method: str, url: str, headers: Mapping[str, str], body: bytes | None, limit_s: float) -> _HttpReply:
-    """Send one HTTP request; returns the reply, which contains only the first event of an event stream."""
-    accept = {"Accept": "text/event-stream"} if method == "GET" else _POST_HEADERS
-    request = urllib.request.Request(url, body, {**accept, **headers}, method=method)  # noqa: S310 # http and https only
-    try:
-        response = urllib.request.build_opener(NoRedirectHandler).open(request, timeout=limit_s)
-    except urllib.error.HTTPError as error:
-        response = error
-    with response:
-        fields = {name.title(): value for name, value in response.headers.items()}
-        if fields.get("Content-Type", "").startswith("text/event-stream") and response.status == 200:
-            return _HttpReply(response.status, fields, _read_first_event(response, limit_s))
-        return _HttpReply(response.status, fields, response.read(_MAX_BODY_BYTES))
+def _initialize(url: str, headers: Mapping[str, str], limit_s: float) -> HttpReply:
+    return _post(url, headers, limit_s, _request(1, "initialize", INITIALIZE_PARAMS))
 
 
-def _read_first_event(response: Any, limit_s: float) -> bytes:
-    lines: list[bytes] = []
-    deadline_s = time.monotonic() + limit_s
-    while sum(map(len, lines)) < _MAX_BODY_BYTES:
-        line = response.readline(_MAX_BODY_BYTES)
-        if not line or (
-            not line.strip() and any(previous.startswith(b"data:") and previous[5:].strip() for previous in lines)
-        ):
-            break
-        if time.monotonic() > deadline_s:
-            raise TimeoutError
-        lines.append(line)
-    return b"".join(lines)
+def _post(url: str, headers: Mapping[str, str], limit_s: float, message: dict[str, Any]) -> HttpReply:
+    body = json.dumps(message).encode()
+    return send("POST", url, {**_POST_HEADERS, **headers}, body, limit_s=limit_s, request_id=message.get("id"))
 
 
-def _diagnose_status(reply: _HttpReply, url: str) -> Diagnosis | None:
+def _open_stream(url: str, headers: Mapping[str, str], limit_s: float) -> HttpReply:
+    """Send a GET as a client of the older transport; returns the reply with the first event of its stream."""
+    return send("GET", url, {**_STREAM_HEADERS, **headers}, limit_s=limit_s, reads_first_event=True)
+
+
+def _answer(reply: HttpReply, request_id: int) -> dict[str, Any] | None:
+    """Return the message that answers a request, or None; an error whose sender did not know the id is one, too."""
+    document = reply.document or {}
+    is_error_without_id = "error" in document and document.get("id") is None
+    return reply.message(request_id) or (document if is_error_without_id else None)
+
+
+def _diagnose_status(reply: HttpReply, url: str) -> Diagnosis | None:
     if reply.status in REDIRECT_STATUSES:
         return _diagnose_redirect(reply, url)
     if reply.status in (401, 403):
-        challenge = reply.headers.get("Www-Authenticate", "")
+        challenge = reply.value("www-authenticate")
         advice = "it uses OAuth: log in with the client" if "resource_metadata" in challenge else ""
         return Diagnosis(MissingCredentials, f"it answers {reply.status}", advice)
-    if reply.status in (404, 405, 406, 410) or (reply.status == 200 and reply.message is None):
+    if reply.status in (404, 405, 406, 410) or (reply.status == 200 and _answer(reply, 1) is None):
         return Diagnosis(NonMcpServer, f"it answers {reply.status} at this path, but not as an MCP server")
     if reply.status >= 400:
         return Diagnosis(RefusedRequest, f"it answers {reply.status}{_error_suffix(reply)}")
     return None
 
 
-def _diagnose_redirect(reply: _HttpReply, url: str) -> Diagnosis:
+def _diagnose_redirect(reply: HttpReply, url: str) -> Diagnosis:
     """Return the diagnosis of a redirect that the SDKs do not follow."""
-    location = reply.headers.get("Location", "")
+    location = reply.value("location")
     try:
         target = urljoin(url, location)
         old_parts, new_parts = urlsplit(url), urlsplit(target)
@@ -256,8 +222,8 @@ def _without_secrets(url: str) -> str:
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
 
-def _error_suffix(reply: _HttpReply) -> str:
-    message = reply.message
+def _error_suffix(reply: HttpReply) -> str:
+    message = reply.document or reply.message(1)
     return f": {_error_text(message)}" if message is not None and "error" in message else ""
 
 

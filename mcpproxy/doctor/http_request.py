@@ -9,7 +9,7 @@ import ssl
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from mcpproxy import __version__
@@ -33,7 +33,7 @@ class HttpReply(NamedTuple):
     fields: tuple[tuple[str, str], ...]
     """The header fields, with names in lower case."""
     body: bytes
-    """At most `MAX_BODY` bytes; of an event stream, the events until the awaited message."""
+    """At most `MAX_BODY` bytes; of an event stream, the messages up to the awaited one, or the first event."""
     seconds: float
     """How long the response took, its body included."""
 
@@ -74,6 +74,7 @@ def send(
     *,
     limit_s: float,
     request_id: int | None = None,
+    reads_first_event: bool = False,
 ) -> HttpReply:
     """Send one request; a redirect is not followed.
 
@@ -85,13 +86,20 @@ def send(
         limit_s: the maximum time in seconds until the end of the response.
         request_id: the id of the request of MCP in the body: of an event stream, no more is read than the message that
             answers it. Without it, nothing of an event stream is read.
+        reads_first_event: whether to read the first event of an event stream, if there is no `request_id`.
 
     Raises:
         OSError: there is no response, or not in time (`TimeoutError`).
         http.client.HTTPException: the response is not valid.
         ValueError: the URL is not valid.
     """
-    return run_with_timeout(limit_s, lambda: _send(method, url, headers, body, limit_s, request_id), interruption)
+
+    def read_stream(response: Any) -> bytes:
+        if request_id is not None:
+            return _messages(response, request_id)
+        return _first_event(response) if reads_first_event else b""
+
+    return run_with_timeout(limit_s, lambda: _send(method, url, headers, body, limit_s, read_stream), interruption)
 
 
 def failure_diagnosis(error: Exception, limit_s: float) -> Diagnosis:
@@ -118,7 +126,12 @@ def failure_diagnosis(error: Exception, limit_s: float) -> Diagnosis:
 
 
 def _send(
-    method: str, url: str, headers: Mapping[str, str], body: bytes | None, limit_s: float, request_id: int | None
+    method: str,
+    url: str,
+    headers: Mapping[str, str],
+    body: bytes | None,
+    limit_s: float,
+    read_stream: Callable[[Any], bytes],
 ) -> HttpReply:
     began = time.monotonic()
     named = {"User-Agent": f"mcpproxy-doctor/{__version__}", **headers}
@@ -130,24 +143,38 @@ def _send(
     with response:
         fields = tuple((name.lower(), value) for name, value in response.headers.items())
         reply = HttpReply(response.status, fields, b"", 0.0)
-        if not reply.is_stream:
-            content = response.read(MAX_BODY)
-        else:
-            content = b"" if request_id is None else _events(response, request_id)
+        content = read_stream(response) if reply.is_stream else response.read(MAX_BODY)
     return reply._replace(body=content, seconds=time.monotonic() - began)
 
 
-def _events(response: Any, request_id: int) -> bytes:
-    """Read the lines of a stream until one holds the message that answers the request."""
+def _messages(response: Any, request_id: int) -> bytes:
+    """Read the messages in a stream up to the one that answers the request."""
     lines: list[bytes] = []
-    left = MAX_BODY
-    while left > 0 and (line := response.readline(left)):
-        left -= len(line)
+    for line in _lines(response):
         if line.startswith(b"data:"):
             lines.append(line)
             if _message(line, request_id) is not None:
                 break
     return b"".join(lines)
+
+
+def _first_event(response: Any) -> bytes:
+    """Read the lines of a stream up to the end of the first event that has data."""
+    lines: list[bytes] = []
+    has_data = False
+    for line in _lines(response):
+        if has_data and not line.strip():
+            break
+        has_data = has_data or (line.startswith(b"data:") and line[5:].strip() != b"")
+        lines.append(line)
+    return b"".join(lines)
+
+
+def _lines(response: Any) -> Iterator[bytes]:
+    left = MAX_BODY
+    while left > 0 and (line := response.readline(left)):
+        left -= len(line)
+        yield line
 
 
 def _message(line: bytes, request_id: int) -> dict[str, Any] | None:

@@ -3,8 +3,7 @@
 import re
 from typing import Final, Literal, NamedTuple
 
-from mcpproxy.importers.entries import MAX_SNIFFED_LINES, from_first_entry
-from mcpproxy.importers.source import first_lines
+from mcpproxy.importers.entries import sniffed_lines
 from mcpproxy.importers.times import stamp_of_date
 
 _ENTRY: Final = re.compile(
@@ -49,9 +48,7 @@ def editor_of(head: bytes, *, is_named: bool) -> Literal["vscode", "cursor"] | N
         head: the beginning of the log.
         is_named: whether the file has the name of an editor's log. Such a file may begin in the middle of an entry.
     """
-    lines = first_lines(head, MAX_SNIFFED_LINES)
-    if not is_named:
-        lines = from_first_entry(lines, _ENTRY)
+    lines = sniffed_lines(head, _ENTRY, is_named=is_named)
     for text in (match["text"] for line in lines if (match := _ENTRY(line))):
         if VSCODE_WORDS(text):
             return "vscode"

@@ -45,5 +45,10 @@ def is_program_log(
         is_known: whether a line is an entry with a text that only this program writes.
         is_named: whether the file has the name of the program's log. Such a file may begin in the middle of an entry.
     """
+    return any(is_known(line) for line in sniffed_lines(head, is_entry, is_named=is_named))
+
+
+def sniffed_lines(head: bytes, is_entry: Callable[[bytes], object], *, is_named: bool) -> list[bytes]:
+    """Returns the lines that show which program wrote a log; the arguments are those of `is_program_log`."""
     lines = first_lines(head, MAX_SNIFFED_LINES)
-    return any(is_known(line) for line in (lines if is_named else from_first_entry(lines, is_entry)))
+    return lines if is_named else from_first_entry(lines, is_entry)

@@ -19,7 +19,7 @@ from mcpproxy.importers.http import is_metadata, path_of, speaks_mcp
 from mcpproxy.importers.log_items import LeftOut, Remark
 from mcpproxy.importers.opening import can_open_conversation
 from mcpproxy.importers.source import InvalidLine
-from mcpproxy.recorder.exchange import JSONRPC_NAME
+from mcpproxy.recorder.body_recorder import JSONRPC_NAME
 from mcpproxy.wire.framing import Fields
 from mcpproxy.wire.http1 import RequestHead
 from mcpproxy.wire.response import ResponseHead

@@ -7,27 +7,25 @@ text. And there are no flags: they warn of addresses that bypass the recorder, a
 
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final
 
 from orjson import dumps
 
+from captures.addresses import escaped_text
 from captures.loss import PendingRecord
 from mcpproxy.importers.source import InvalidLine
-from mcpproxy.recorder.exchange import JSONRPC_NAME, ExchangeRecorder
-from mcpproxy.recorder.oauth_legs import AnnouncedLegs
+from mcpproxy.recorder.body_recorder import JSONRPC_NAME
+from mcpproxy.recorder.exchange import ExchangeRecorder
+from mcpproxy.recorder.oauth_legs import WELL_KNOWN, AnnouncedLegs
 from mcpproxy.wire.framing import Fields, Malformed, parse_field
 from mcpproxy.wire.http1 import MAX_REQUEST_HEAD_BYTES, RequestHead
 from mcpproxy.wire.response import ResponseHead
 
-if TYPE_CHECKING:
-    from mcpproxy.recorder.http import ConnectionRecorder
-
 _HEAD_END: Final = re.compile(rb"\r?\n\r?\n").search
 _REQUEST: Final = re.compile(rb"(\S+) (\S+) (HTTP/[0-9](?:\.[0-9])?)").fullmatch
 _STATUS: Final = re.compile(rb"(HTTP/[0-9](?:\.[0-9])?) ([1-9][0-9][0-9])(?: (.*))?").fullmatch
-_WELL_KNOWN: Final = b"/.well-known/"
 _STREAM: Final = b"text/event-stream"
 MAX_CONTENT_LENGTH_DIGITS: Final = 20
 _UNLOGGED_STREAM_HEAD: Final = ResponseHead(200, b"", b"HTTP/1.1", Fields([(b"content-type", _STREAM)]), False)
@@ -77,7 +75,7 @@ def _parts(raw: bytes) -> tuple[bytes, Fields, bytes, bytes]:
 
 def is_metadata(head: RequestHead) -> bool:
     """Whether a request asks for a document that describes the server."""
-    return head.target.startswith(_WELL_KNOWN)
+    return head.target.startswith(WELL_KNOWN)
 
 
 def speaks_mcp(head: RequestHead, body: bytes) -> bool:
@@ -101,8 +99,7 @@ class Exchanges:
     def __init__(self, endpoints: set[bytes]) -> None:
         """`endpoints` are the paths at which the server speaks MCP; empty if unknown."""
         self.at_ns = 0
-        self.endpoints = endpoints
-        self.counts = _PlainRecorder()
+        self._recording = _PlainRecording(endpoints)
         self._connections = 0
         self._connections_by_peer: dict[str, _Connection] = {}
         self._exchanges: dict[int, _Exchange] = {}
@@ -178,8 +175,8 @@ class Exchanges:
 
     def totals(self) -> dict[str, object]:
         """Returns the counts for the close record."""
-        counts = self.counts
-        return {side: {"frames": counts.frames[side], "bytes": counts.bytes[side]} for side in counts.frames}
+        frame_counts, byte_counts = self._recording.frame_counts, self._recording.byte_counts
+        return {side: {"frames": frame_counts[side], "bytes": byte_counts[side]} for side in frame_counts}
 
     def _exchange(self, number: int, peer: str = "") -> "_Exchange":
         exchange = self._exchanges.get(number)
@@ -187,7 +184,7 @@ class Exchanges:
             connection = self._connections_by_peer.get(peer) if peer else None
             if connection is None:
                 self._connections += 1
-                connection = _Connection(self, self._connections, peer)
+                connection = _Connection(self._recording, self._connections, peer)
                 if peer:
                     self._connections_by_peer[peer] = connection
             connection.at_ns = self.at_ns
@@ -196,29 +193,35 @@ class Exchanges:
         return exchange
 
 
-class _PlainRecorder:
-    """A stand-in for the recorder of live exchanges, which counts frames and redacts nothing."""
+class _PlainRecording:
+    """What imported exchanges share, in place of a recorder: it counts frames and redacts nothing."""
 
-    def __init__(self) -> None:
-        self.frames = {"c2s": 0, "s2c": 0}
-        self.bytes = {"c2s": 0, "s2c": 0}
+    def __init__(self, endpoints: set[bytes]) -> None:
+        self._endpoints = endpoints
+        self.frame_counts = {"c2s": 0, "s2c": 0}
+        self.byte_counts = {"c2s": 0, "s2c": 0}
         self.mcp_places: set[bytes | str] = set()
         self.oauth_legs = AnnouncedLegs()
         self.secret_hash = None
         self.is_public = False
+        self.bypass_detector = None  # there was no recorder to bypass
         self.on_exchange_end = None
 
-    def redacted_fields(self, fields: Fields) -> bytes:
+    def redacted_fields(self, fields: Iterable[tuple[bytes, bytes]]) -> bytes:
         """Returns a header list as JSON, in plain text."""
-        return dumps([[_text(name), _text(value)] for name, value in fields])
+        return dumps([[escaped_text(name), escaped_text(value)] for name, value in fields])
 
     def clean_address(self, target: bytes) -> str:
         """Returns a target, in plain text."""
-        return _text(target)
+        return escaped_text(target)
 
     def clean_document(self, document: dict[str, Any]) -> bytes:
         """Returns a document as JSON, in plain text."""
         return dumps(document)
+
+    def is_endpoint(self, target: bytes) -> bool:
+        """Returns whether the path of a request, if that is known, is one at which the server speaks MCP."""
+        return not self._endpoints or not target or target.partition(b"?")[0] in self._endpoints
 
     def is_own(self, _address: str) -> bool:
         """Returns True for any address: the host is not known for certain, so only paths are compared."""
@@ -237,13 +240,15 @@ class _PlainRecorder:
         """Returns the key of a request's URI."""
         return self.hash(self.address(target).encode())
 
+    def on_verdict_fault(self, _error: Exception) -> None:
+        """Does nothing, because the record of the frame says that it lacks a verdict."""
+
 
 class _Connection:
-    """A stand-in for the connection of live exchanges, which collects their records."""
+    """The connection of imported exchanges, which collects their records."""
 
-    def __init__(self, exchanges: Exchanges, number: int, peer: str) -> None:
-        self.exchanges = exchanges
-        self.recorder = exchanges.counts
+    def __init__(self, recording: _PlainRecording, number: int, peer: str) -> None:
+        self.recorder = recording
         self.number = number
         self.peer = peer
         self.trusts_peer = False
@@ -260,8 +265,7 @@ class _Exchange(ExchangeRecorder):
     """Records an exchange that may have begun before the log, and whose client may be unknown."""
 
     def __init__(self, connection: _Connection, number: int) -> None:
-        # The base class uses only what the two classes above provide.
-        super().__init__(cast("ConnectionRecorder", connection), number)
+        super().__init__(connection, number)
         self.log_connection = connection
         self.is_request_open = False
         self.is_over = False
@@ -315,23 +319,11 @@ class _Exchange(ExchangeRecorder):
         elif self._response_body is not None:
             self._response_body.end_body(whole=False, ended_by=by)
 
-    def is_endpoint(self) -> bool:
-        """Whether the path of the request is one at which the server speaks MCP."""
-        endpoints = self.log_connection.exchanges.endpoints
-        return not endpoints or not self._target or self._target.partition(b"?")[0] in endpoints
-
     def store_first_address(self, text: str) -> bool:
         """Store an address as for live traffic, but never for a POST, whose key is that of its own target."""
         return self.uri_key is None and super().store_first_address(text)
-
-    def flag(self, name: str, where: str) -> None:
-        """Does nothing, because there was no recorder to bypass."""
 
 
 def _decode_now(decoder: Iterator[None] | None) -> None:
     """Run a decoder to its end at once, because no live traffic waits for it."""
     deque(decoder or (), maxlen=0)
-
-
-def _text(raw: bytes) -> str:
-    return raw.decode("utf-8", "backslashreplace")

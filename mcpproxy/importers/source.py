@@ -200,6 +200,21 @@ def object_of(line: bytes) -> dict[str, Any]:
     return value
 
 
+def required_object(value: object, expected: str) -> dict[str, Any]:
+    """Returns a parsed value that must be an object.
+
+    Args:
+        value: the value.
+        expected: what is missing if it is not, for the error message.
+
+    Raises:
+        InvalidLine: it is not an object.
+    """
+    if not isinstance(value, dict):
+        raise InvalidLine(f"expected {expected}")
+    return value
+
+
 def json_of(value: Any) -> bytes:
     """Returns a parsed value as JSON.
 

@@ -11,6 +11,8 @@ from typing import Any, Final
 
 from orjson import dumps
 
+from captures.addresses import escaped_text
+
 HashSecret = Callable[[bytes], str]
 """Returns the replacement for a secret."""
 CleanAddress = Callable[[bytes], str]
@@ -70,7 +72,7 @@ class FieldRedactor:
 
     def _redacted_line(self, field: tuple[bytes, bytes]) -> bytes:
         name, value = field
-        line = dumps([_text(name), self._redacted_value(name.lower(), value)])
+        line = dumps([escaped_text(name), self._redacted_value(name.lower(), value)])
         if len(value) <= MAX_CACHED_VALUE_BYTES:
             if len(self._cache) >= MAX_CACHED_LINES:
                 self._cache.clear()
@@ -81,13 +83,13 @@ class FieldRedactor:
         if not value or is_kept(name):
             # The body contains these values in plain text anyway.
             is_in_body = name in _FIELDS_FROM_BODY or name.startswith(_PREFIX_FROM_BODY)
-            return _text(value if is_in_body or b"://" not in value else _URL(self._cleaned, value))
+            return escaped_text(value if is_in_body or b"://" not in value else _URL(self._cleaned, value))
         if name in ADDRESS_FIELDS:
-            return _text(value) if value == b"null" else self._clean(value)
+            return escaped_text(value) if value == b"null" else self._clean(value)
         if name in _CHALLENGE_FIELDS and _OPEN_CHALLENGE(value):
-            return _text(_NAMED(self._cleaned_parameter, value))
+            return escaped_text(_NAMED(self._cleaned_parameter, value))
         if name in _CREDENTIAL_FIELDS and (scheme := _SCHEME(value)):
-            return _text(scheme[0]) + self._hash(value[scheme.end() :])
+            return escaped_text(scheme[0]) + self._hash(value[scheme.end() :])
         return self._hash(value)
 
     def _cleaned(self, match: re.Match[bytes]) -> bytes:
@@ -108,7 +110,7 @@ def challenge_parameters(value: bytes) -> Iterator[tuple[str, str]]:
     for match in _CHALLENGE_PARAMETER(value[:MAX_CHALLENGE_BYTES]):
         quoted, token = match[2], match[3]
         text = token if quoted is None else re.sub(rb"(?s)\\(.)", rb"\1", quoted)
-        yield _text(match[1]).lower(), text.decode("utf-8", "replace")
+        yield escaped_text(match[1]).lower(), text.decode("utf-8", "replace")
 
 
 def is_kept(name: bytes) -> bool:
@@ -132,7 +134,3 @@ def clean_document(value: Any, clean: CleanAddress, depth: int = 0) -> Any:
     if isinstance(value, list):
         return [clean_document(item, clean, depth + 1) for item in value]
     return {name: clean_document(item, clean, depth + 1) for name, item in value.items()}
-
-
-def _text(raw: bytes) -> str:
-    return raw.decode("utf-8", "backslashreplace")

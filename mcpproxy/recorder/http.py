@@ -30,8 +30,10 @@ from captures.record import members, use_orjson
 from captures.redact import Redactor, load_key
 from captures.verdict import Direction
 from captures.writer import Writer
+from mcpproxy.recorder.bypasses import BypassDetector
 from mcpproxy.recorder.capture_header import CaptureHeader, working_directory
-from mcpproxy.recorder.exchange import ExchangeRecorder, ExchangeSummary
+from mcpproxy.recorder.exchange import ExchangeRecorder
+from mcpproxy.recorder.exchange_summary import ExchangeSummary
 from mcpproxy.recorder.faults import FaultReporter, UnrecordedTraffic
 from mcpproxy.recorder.header_redaction import FieldRedactor, clean_document
 from mcpproxy.recorder.machine_name import MachineName
@@ -58,18 +60,6 @@ MAX_CACHED_TARGETS: Final = 256
 _LOCAL_PEER_PREFIXES: Final = ("unix", "127.", "[::1]:", "[::ffff:127.")
 """The prefixes of peers that are on this machine."""
 _SWITCHING_PROTOCOLS: Final = 101
-
-BYPASS_WARNINGS: Final = {
-    "bypass/location": "a response sends the client directly to {}",
-    "bypass/content-location": "the Content-Location of a response leads directly to {}",
-    "bypass/endpoint": "the server's endpoint event leads directly to {}: the client will refuse it or go there",
-    "bypass/resource": "the server's OAuth metadata is for {}: a client that checks this will not log in",
-    "bypass/challenge": "the server's OAuth challenge sends the client to {} for its metadata",
-    "bypass/cookie": "the server sets a cookie that a client cannot keep for this address ({})",
-}
-"""The message on stderr for each flag of something that leads the client around the recorder; printed once."""
-REWRITABLE_FLAGS: Final = frozenset({"bypass/location", "bypass/endpoint"})
-"""The flags that an address of the upstream itself can have only if addresses are not rewritten."""
 
 
 class HttpRecorder:
@@ -115,19 +105,24 @@ class HttpRecorder:
         """Whether clients reach the server at its own public address, through proxies in front of mcpproxy."""
         parts = urlsplit(public or url)
         self.origin = f"{parts.scheme}://{parts.netloc}"
-        self.endpoint = (parts.path or "/").encode()
+        self._endpoint = (parts.path or "/").encode()
         host_and_port = f"{parts.hostname}-{parts.port}" if parts.port else parts.hostname
         self.name = safe_name(name or host_and_port or "server")
         self.say = tell
         self.mcp_places: set[bytes | str] = set()
         """Where messages are expected in addition to the endpoint: paths, and keys of announced addresses."""
-        self.oauth_legs = AnnouncedLegs(self.endpoint)
-        self.reported_bypasses: set[tuple[str, str]] = set()
+        self.oauth_legs = AnnouncedLegs(self._endpoint)
         self.on_exchange_end: Callable[[ExchangeSummary], None] | None = None
         """Called with each exchange that has ended."""
         self._has_reported_upgrade = False
-        self._rewrites_addresses = "rewrite-location" in (opt_outs or ())
         self._own_origin = Origin(parts.scheme, parts.hostname or "", parts.port)
+        self.bypass_detector = BypassDetector(
+            tell,
+            self.origin,
+            self.is_own,
+            is_public=self.is_public,
+            rewrites_addresses="rewrite-location" in (opt_outs or ()),
+        )
         redactor = Redactor(load_key(config_directory(), tell), keep_path)
         self.hash = redactor.hash_secret
         self.secret_hash: Callable[[bytes], str] | None = redactor.hash_secret
@@ -169,10 +164,11 @@ class HttpRecorder:
             ) from error
         self._has_threads = False
         self.path = self._file.path
-        self.frames = {"c2s": 0, "s2c": 0}
-        self.bytes = {"c2s": 0, "s2c": 0}
+        self.frame_counts = {"c2s": 0, "s2c": 0}
+        self.byte_counts = {"c2s": 0, "s2c": 0}
         self.exchange_count = 0
         self.faults = FaultReporter(self.writer, tell)
+        self.on_verdict_fault = self.faults.on_verdict_fault
         self._connection_count = 0
         self._has_records = asyncio.Event()
         self._waiting_bytes = 0
@@ -241,12 +237,9 @@ class HttpRecorder:
         """Returns a JSON document with every URL cleaned."""
         return dumps(clean_document(document, self.clean_address))
 
-    def report_bypass(self, flag: str, detail: str) -> None:
-        """Report what leads the client around the recorder, and to which origin, once for each flag and remedy."""
-        remedy = self._remedy(flag, detail)
-        if (flag, remedy) not in self.reported_bypasses:
-            self.reported_bypasses.add((flag, remedy))
-            self.say(f"{BYPASS_WARNINGS[flag].format(detail)} ({flag}); traffic to it is not recorded{remedy}")
+    def is_endpoint(self, target: bytes) -> bool:
+        """Returns whether a request's target is the URL that `serve` was given, where all traffic is MCP."""
+        return target.partition(b"?")[0] == self._endpoint
 
     def is_own(self, address: str) -> bool:
         """Returns whether clients reach the server at an address, regardless of its spelling."""
@@ -259,19 +252,6 @@ class HttpRecorder:
             self.say(
                 "a connection was upgraded from HTTP to another protocol: its bytes pass, counted but not recorded"
             )
-
-    def _remedy(self, flag: str, detail: str) -> str:
-        if self.is_public:
-            return f"; clients reach this server by {self.origin}, and so it should describe itself"
-        if flag == "bypass/location" and detail.startswith("https:") and self.origin.startswith("http:"):
-            is_same_host = urlsplit(detail).hostname == urlsplit(self.origin).hostname
-            return f"; to record it, start with {detail}/… instead of {self.origin}/…" if is_same_host else ""
-        is_rewritable = (
-            flag in REWRITABLE_FLAGS
-            and not self._rewrites_addresses
-            and self._own_origin.relative_address(detail.encode()) is not None
-        )
-        return "; without --no-rewrite-location, mcpproxy would make that address relative" if is_rewritable else ""
 
     async def finish(
         self,
@@ -300,7 +280,9 @@ class HttpRecorder:
 
         def close_record() -> PendingRecord:
             loss = self.writer.total_loss
-            totals = {name: {"frames": self.frames[name], "bytes": self.bytes[name]} for name in ("c2s", "s2c")}
+            totals = {
+                name: {"frames": self.frame_counts[name], "bytes": self.byte_counts[name]} for name in ("c2s", "s2c")
+            }
             lost_totals = {"records": loss.record_count, "bytes": loss.byte_count}
             text = members(
                 ending=ending,
@@ -475,6 +457,7 @@ class ConnectionRecorder:
                 exchange.begin_response(event)
         elif isinstance(event, response.ProtocolSwitch):
             exchange.on_switch()
+            self.recorder.report_upgrade()
             exchange.count_tunnelled("s2c", event.size)
         elif isinstance(event, response.ResponseEnd):
             self._open_exchanges.pop(0).on_response_end("complete", None)

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Literal
 from urllib.parse import unquote_to_bytes, urlsplit
 
+from captures import metadata_paths
+
 Leg = Literal[
     "resource-metadata",
     "server-metadata",
@@ -27,11 +29,11 @@ MAX_ANNOUNCED_PATHS: Final = 64
 """The maximum number of announced paths that are kept."""
 MAX_PATH_BYTES: Final = 2048
 """The maximum length of a path; only the beginning of longer ones is compared."""
-WELL_KNOWN: Final = b"/.well-known/"
+WELL_KNOWN: Final = metadata_paths.WELL_KNOWN.encode()
 _DOCUMENTS: Final[Mapping[bytes, Leg]] = {
-    b"oauth-protected-resource": "resource-metadata",
-    b"oauth-authorization-server": "server-metadata",
-    b"openid-configuration": "server-metadata",
+    metadata_paths.RESOURCE_METADATA_NAME.encode(): "resource-metadata",
+    metadata_paths.SERVER_METADATA_NAME.encode(): "server-metadata",
+    metadata_paths.OPENID_METADATA_NAME.encode(): "server-metadata",
 }
 _ENDPOINTS: Final[Mapping[str, Leg]] = {
     "authorization_endpoint": "authorize",

@@ -24,6 +24,7 @@ from urllib.parse import quote, unquote, unquote_to_bytes
 
 from orjson import JSONDecodeError, dumps, loads
 
+from captures.addresses import escaped_text
 from captures.redact import PREFIX
 from mcpproxy.recorder.header_redaction import ADDRESS_FIELDS, MAX_DOCUMENT_DEPTH, CleanAddress, HashSecret, is_kept
 from mcpproxy.wire.framing import Fields
@@ -118,7 +119,7 @@ class TextCleaner:
         for name, value in response_fields:
             if name in ADDRESS_FIELDS:
                 secrets.update(dict.fromkeys(_secrets_of_target(_after_host(value), clean)))
-            elif name in _ISSUING_FIELDS or _is_secret_name(_text_of(name)):
+            elif name in _ISSUING_FIELDS or _is_secret_name(escaped_text(name)):
                 secrets.update(dict.fromkeys(_secrets_of_field(name, value)))
         if len(secrets) > MAX_SECRET_SPELLINGS:
             self._has_too_many_secrets = True
@@ -299,17 +300,13 @@ def _parsed_document(body: bytes) -> Any:
 def _secrets_of_target(target: bytes, clean: CleanAddress) -> Iterator[bytes]:
     path, _, query = target.partition(b"?")
     for segment in path.split(b"/"):
-        if len(segment) >= MIN_VALUE_BYTES and clean(b"/" + segment) != "/" + _text_of(segment):
+        if len(segment) >= MIN_VALUE_BYTES and clean(b"/" + segment) != "/" + escaped_text(segment):
             yield segment
     for word in query.split(b"&"):
         name, _, value = word.partition(b"=")
-        min_length = MIN_SECRET_BYTES if _is_secret_name(_text_of(name)) else MIN_VALUE_BYTES
-        if len(value or word) >= min_length and clean(b"?" + word) != "?" + _text_of(word):
+        min_length = MIN_SECRET_BYTES if _is_secret_name(escaped_text(name)) else MIN_VALUE_BYTES
+        if len(value or word) >= min_length and clean(b"?" + word) != "?" + escaped_text(word):
             yield value or word
-
-
-def _text_of(raw: bytes) -> str:
-    return raw.decode("utf-8", "backslashreplace")
 
 
 def _after_host(address: bytes) -> bytes:
@@ -342,7 +339,7 @@ def _secrets_of_field(name: bytes, value: bytes) -> Iterator[bytes]:
         return
     min_length = (
         MIN_SECRET_BYTES
-        if name in _CREDENTIAL_FIELDS | _ISSUING_FIELDS or _is_secret_name(_text_of(name))
+        if name in _CREDENTIAL_FIELDS | _ISSUING_FIELDS or _is_secret_name(escaped_text(name))
         else MIN_FIELD_BYTES
     )
     for part in dict.fromkeys((value, *value.split(b","))):

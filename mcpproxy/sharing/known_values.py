@@ -21,7 +21,7 @@ from mcpproxy.sharing.kinds import KNOWN_VALUE, PERSONAL_NUMBER_KINDS, kind_in_e
 from mcpproxy.sharing.kingfisher import PlainSecret, Secret
 from mcpproxy.sharing.names import holds_secret, is_harmless
 from mcpproxy.sharing.passwords import follows_password
-from mcpproxy.sharing.patterns import is_harmless_host
+from mcpproxy.sharing.patterns import is_harmless_host, lower_case
 from mcpproxy.sharing.pseudonyms import PSEUDONYM
 from mcpproxy.sharing.word_lists import COMMON_ACCOUNTS, FAMOUS_HOSTS, FILE_ENDINGS, NON_PASSWORDS, OBJECT_NAMES
 
@@ -81,8 +81,6 @@ _MIN_RANDOM_CHARS: Final = 16
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}").fullmatch
 _BORDER: Final = re.compile(r"\b", re.ASCII)
 _BORDER_CHARACTER: Final = "\x00"
-_ASCII_LOWER: Final = {ord(char): char.lower() for char in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
-"""For `str.translate`: unlike `str.lower`, it never changes the length of a text, so positions stay valid."""
 _CORE: Final = re.compile(r"[a-z0-9_.-]+")
 """Matches characters that JSON never escapes."""
 
@@ -315,11 +313,6 @@ def _start_of_host(lower_text: str, host_start: int) -> int:
     return (
         host_start - len(prefix) + len(prefix.rstrip(_HOST_CHARACTERS)) if prefix.endswith((".", "-")) else host_start
     )
-
-
-def lower_case(text: str) -> str:
-    """Returns a text in lower case, with the same length."""
-    return text.lower() if text.isascii() else text.translate(_ASCII_LOWER)
 
 
 def _automaton(patterns: list[str]) -> AhoCorasick | None:

@@ -170,7 +170,7 @@ def credentials(text: str) -> Iterator[Secret]:
             for match in pattern.finditer(text):
                 if not is_placeholder(match[group]):
                     yield Secret(*match.span(group), kind)
-    lower_text = text.lower() if text.isascii() else text.translate(_ASCII_LOWER)
+    lower_text = lower_case(text)
     if any(literal in lower_text for literal in _SCHEME_LITERALS):
         for match in _SCHEME_CREDENTIAL.finditer(lower_text):
             if not _match_challenge_parameter(match["value"]) and not is_placeholder(match["value"]):
@@ -296,3 +296,8 @@ def home_users(text: str) -> Iterator[str]:
 
 _ASCII_LOWER: Final = {ord(char): char.lower() for char in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
 """For `str.translate`: unlike `str.lower`, it never changes the length of a text, so positions stay valid."""
+
+
+def lower_case(text: str) -> str:
+    """Returns a text in lower case, with the same length."""
+    return text.lower() if text.isascii() else text.translate(_ASCII_LOWER)

@@ -74,6 +74,7 @@ class TestPage:
             "mcpproxy/recorder/http",
             "mcpproxy/recorder/process_events",
             "mcpproxy/recorder/exchange",
+            "mcpproxy/recorder/body_recorder",
             "mcpproxy/cli/serve",
             "mcpproxy/importers/capture_lines",
             "mcpproxy/sharing/records",

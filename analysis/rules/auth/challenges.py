@@ -14,7 +14,6 @@ from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.support.auth_exchanges import (
     RANK_2025_06_18,
     RANK_2025_11_25,
-    RESOURCE_METADATA_PATH,
     EndpointRule,
     RevisionLearningRule,
     bearer_challenge,
@@ -22,6 +21,7 @@ from analysis.rules.support.auth_exchanges import (
     default_rank,
 )
 from analysis.rules.support.eras import AllEras, member
+from captures.metadata_paths import RESOURCE_METADATA_PATH
 
 _UNAUTHORIZED_STATUSES: Final = frozenset({401})
 _MAX_METADATA_CHARS: Final = 64 << 10

@@ -10,11 +10,11 @@ from analysis.protocol.revisions import Span, only, since
 from analysis.rules.auth.challenges import document_of
 from analysis.rules.base import ERROR, NOTE, WARNING
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.auth_exchanges import RANK_2025_06_18, RESOURCE_METADATA_PATH, RevisionLearningRule
+from analysis.rules.support.auth_exchanges import RANK_2025_06_18, RevisionLearningRule
 from analysis.rules.support.eras import AllEras
 from analysis.rules.support.origins import is_local, is_own, may_be_public
+from captures.metadata_paths import RESOURCE_METADATA_PATH, SERVER_METADATA_PATH
 
-_SERVER_METADATA_PATH: Final = "/.well-known/oauth-authorization-server"
 _RANK_2025_03_26: Final = only("2025-03-26").first
 _MAX_PARAMETERS: Final = 100
 
@@ -79,11 +79,11 @@ class MetadataPath(RevisionLearningRule):
         rank = self.rank_for(http, session)
         if (
             rank != _RANK_2025_03_26
-            or _SERVER_METADATA_PATH not in http.path
+            or SERVER_METADATA_PATH not in http.path
             or (VERSION_FIELD not in http.fields and len(self.ranks) > 1)
         ):
             return ()
-        if http.path != _SERVER_METADATA_PATH:
+        if http.path != SERVER_METADATA_PATH:
             text = "the document about the authorization server is requested at a path other than the root"
         elif VERSION_FIELD not in http.fields:
             text = "the document about the authorization server is requested without MCP-Protocol-Version"

@@ -14,9 +14,9 @@ from analysis.protocol.revisions import ALL, NEWEST_RANK, Span
 from analysis.rules.finding import Finding
 from analysis.rules.support.eras import AllEras
 from analysis.rules.support.exchanges import ALL_METHODS, HttpRule
+from captures.metadata_paths import WELL_KNOWN
 
 PAGE: Final = "basic/authorization"
-RESOURCE_METADATA_PATH: Final = "/.well-known/oauth-protected-resource"
 RANK_2025_06_18: Final = 2
 RANK_2025_11_25: Final = 3
 
@@ -57,7 +57,7 @@ def is_endpoint(http: HttpExchange) -> bool:
     """Whether an exchange is certainly with the endpoint."""
     if http.client_messages or http.is_streamable:
         return True
-    if http.method != "GET" or http.path.startswith("/.well-known/"):
+    if http.method != "GET" or http.path.startswith(WELL_KNOWN):
         return False
     return http.accepts_stream or (http.uri_key is not None and http.status == 200)
 

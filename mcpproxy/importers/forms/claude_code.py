@@ -38,7 +38,7 @@ from typing import Any, Final, NamedTuple
 
 from orjson import JSONDecodeError, loads
 
-from mcpproxy.importers.entries import MAX_SNIFFED_LINES, from_first_entry, is_fence, is_program_log
+from mcpproxy.importers.entries import MAX_SNIFFED_LINES, is_fence, is_program_log, sniffed_lines
 from mcpproxy.importers.form import Form
 from mcpproxy.importers.log_items import (
     ClientExit,
@@ -93,8 +93,7 @@ class _Entry(NamedTuple):
 
 def sniff(head: bytes, _file_name: str) -> bool:
     """Returns whether the log begins with an object of Claude Code, or with debug entries, one of which names a server."""
-    lines = first_lines(head, MAX_SNIFFED_LINES)
-    if entry_lines := from_first_entry(lines, _OBJECT_START):
+    if entry_lines := sniffed_lines(head, _OBJECT_START, is_named=False):
         objects = _objects(enumerate(entry_lines[:MAX_OBJECT_LINES], 1))
         entry = next((_entry_of(value, "", "") for value, _ in objects), None)
         return entry is not None

@@ -42,7 +42,7 @@ from mcpproxy.importers.exchange_log import (
 from mcpproxy.importers.form import Form
 from mcpproxy.importers.har_start import har_scheme
 from mcpproxy.importers.log_items import LeftOut, Remark
-from mcpproxy.importers.source import InvalidLine, Log, whole_json
+from mcpproxy.importers.source import InvalidLine, Log, required_object, whole_json
 from mcpproxy.importers.times import SECOND_NS, stamp_of_date
 
 MAX_HAR_BYTES: Final = 128 << 20
@@ -105,8 +105,8 @@ def _logged_exchange(entry: object, place: str, latest_ns: int | None) -> Logged
     Raises:
         InvalidLine: the entry cannot be read.
     """
-    values = _object(entry, "an object")
-    request = _object(values.get("request"), "an object in `request`")
+    values = required_object(entry, "an object")
+    request = required_object(values.get("request"), "an object in `request`")
     response = _optional(values, "response")
     content = _optional(response, "content", "response.content")
     date = values.get("startedDateTime")
@@ -249,15 +249,9 @@ def _fields(headers: object) -> list[tuple[bytes, bytes]]:
     return [(name, value) for name, value in fields if name.lower() not in _TRANSFER_FIELDS]
 
 
-def _object(value: object, expected: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise InvalidLine(f"expected {expected}")
-    return value
-
-
 def _optional(values: dict[str, Any], name: str, path: str = "") -> dict[str, Any]:
     """Returns a member that must be an object, or an empty one if it is null or missing."""
-    return {} if values.get(name) is None else _object(values[name], f"an object in `{path or name}`")
+    return {} if values.get(name) is None else required_object(values[name], f"an object in `{path or name}`")
 
 
 def _request_text(values: dict[str, Any], name: str) -> str:

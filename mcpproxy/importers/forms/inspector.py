@@ -54,7 +54,15 @@ from mcpproxy.importers.exchange_log import (
 )
 from mcpproxy.importers.form import Form
 from mcpproxy.importers.log_items import Item, LeftOut, LoggedFrame, LoggedStderr, sorted_by_time
-from mcpproxy.importers.source import InvalidLine, Log, consume_entries, first_element, json_of, whole_json
+from mcpproxy.importers.source import (
+    InvalidLine,
+    Log,
+    consume_entries,
+    first_element,
+    json_of,
+    required_object,
+    whole_json,
+)
 from mcpproxy.importers.times import stamp_of_date
 
 MILLISECOND_NS: Final = 1_000_000
@@ -89,7 +97,7 @@ def read(log: Log) -> Iterator[Item]:
     items: list[LoggedFrame | LoggedStderr] = []
     for number, entry in consume_entries(entries):
         try:
-            items += _READERS[tab](_object(entry, "an object"), name)
+            items += _READERS[tab](required_object(entry, "an object"), name)
         except InvalidLine as error:
             yield LeftOut(f"entry {number}", str(error), name)
     yield from sorted_by_time(items)
@@ -120,7 +128,7 @@ def _server(log: Log) -> str:
 
 def _messages(entry: dict[str, Any], name: str) -> list[LoggedFrame | LoggedStderr]:
     stamp_ns = stamp_of_date(entry.get("timestamp"))
-    message, response = _object(entry.get("message"), "an object in `message`"), entry.get("response")
+    message, response = required_object(entry.get("message"), "an object in `message`"), entry.get("response")
     side = _SIDES.get(entry.get("origin"))
     frames: list[LoggedFrame | LoggedStderr] = [LoggedFrame(name, side, json_of(message), stamp_ns)]
     if response is not None:
@@ -128,7 +136,7 @@ def _messages(entry: dict[str, Any], name: str) -> list[LoggedFrame | LoggedStde
         response_ns = None
         if stamp_ns is not None and duration is not None:
             response_ns = stamp_ns + checked_time(duration, "milliseconds in `duration`", MILLISECOND_NS)
-        raw_response = json_of(_object(response, "an object in `response`"))
+        raw_response = json_of(required_object(response, "an object in `response`"))
         frames.append(
             LoggedFrame(name, _OPPOSITE[side], raw_response, response_ns or stamp_ns, response_ns is not None)
         )
@@ -136,7 +144,7 @@ def _messages(entry: dict[str, Any], name: str) -> list[LoggedFrame | LoggedStde
 
 
 def _log_message(entry: dict[str, Any], name: str) -> list[LoggedFrame | LoggedStderr]:
-    params = _object(entry.get("params"), "an object in `params`")
+    params = required_object(entry.get("params"), "an object in `params`")
     message = {"jsonrpc": "2.0", "method": "notifications/message", "params": params}
     return [LoggedFrame(name, "s2c", json_of(message), stamp_of_date(entry.get("receivedAt")))]
 
@@ -157,7 +165,7 @@ _READERS: Final = {"protocol": _messages, "logs": _log_message, "console": _stde
 def _exchanges(entries: list[Any]) -> Iterator[LoggedExchange | UnreadableExchange]:
     for number, entry in consume_entries(entries):
         try:
-            yield _exchange(_object(entry, "an object"), f"entry {number}")
+            yield _exchange(required_object(entry, "an object"), f"entry {number}")
         except InvalidLine as error:
             yield UnreadableExchange(f"entry {number}", str(error), "")
 
@@ -203,12 +211,6 @@ def _exchange(entry: dict[str, Any], place: str) -> LoggedExchange:
 def _fields(headers: object) -> list[tuple[bytes, bytes]]:
     pairs = headers.items() if isinstance(headers, dict) else ()
     return [(name.encode("utf-8", "replace"), _text(value).encode("utf-8", "replace")) for name, value in pairs]
-
-
-def _object(value: object, expected: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise InvalidLine(f"expected {expected}")
-    return value
 
 
 def _text(value: object) -> str:

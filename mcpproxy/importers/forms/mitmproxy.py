@@ -34,7 +34,7 @@ from mcpproxy.importers.exchange_log import (
 )
 from mcpproxy.importers.form import Form
 from mcpproxy.importers.log_items import LeftOut, Remark
-from mcpproxy.importers.source import InvalidLine, Log
+from mcpproxy.importers.source import InvalidLine, Log, required_object
 from mcpproxy.importers.times import SECOND_NS
 from mcpproxy.wording.counts import count_text
 
@@ -106,7 +106,7 @@ class _FlowReader:
 
 
 def _logged_exchange(flow: dict[str, Any], place: str, flows: _FlowReader) -> LoggedExchange:
-    request = _object(flow.get("request"), "request")
+    request = required_object(flow.get("request"), "a dictionary in `request`")
     response = flow.get("response")
     response_values = response if isinstance(response, dict) else {}
     start_ns = checked_time(request.get("timestamp_start"), "seconds in `timestamp_start`", SECOND_NS)
@@ -179,12 +179,6 @@ def _time(value: object) -> int | None:
 
 def _bytes(value: object) -> bytes:
     return value if isinstance(value, bytes) else b""
-
-
-def _object(value: object, name: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise InvalidLine(f"expected a dictionary in `{name}`")
-    return value
 
 
 # ---- typed netstrings: `LENGTH:DATA` and a letter for the type (https://tnetstrings.info, with `;` for text)

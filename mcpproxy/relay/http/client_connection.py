@@ -14,6 +14,7 @@ from mcpproxy.relay.http.observer_calls import ObservedConnection
 from mcpproxy.relay.http.rewrite import ResponseRewriter
 from mcpproxy.relay.http.shared import SharedState
 from mcpproxy.relay.http.side import MAX_HELD_BYTES, RelayConnection
+from mcpproxy.relay.http.socket_address import host_and_port
 from mcpproxy.relay.http.upstream import connect, error_text, set_reset_on_close, socket_of
 from mcpproxy.relay.http.upstream_connection import UpstreamConnection
 from mcpproxy.wire import http1, response
@@ -431,7 +432,4 @@ def _peer_text(transport: asyncio.Transport) -> str:
     sock = socket_of(transport)
     if sock is not None and sock.family == socket.AF_UNIX:
         return "unix"
-    if not peer:
-        return "unknown"
-    host, port = peer[:2]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return host_and_port(peer) if peer else "unknown"

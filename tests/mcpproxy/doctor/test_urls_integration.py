@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from mcpproxy import __version__
 from tests.harness import DEADLINE_S
 from tests.mcpproxy.cli.typed import mcpproxy, started
 from tests.mcpproxy.doctor.cases import configure, doctor, entry, good, verdicts
@@ -29,6 +30,13 @@ REDIRECTS = {
     "plain": (307, "http://{}/streamable"),
 }
 """Paths that are redirected: the status, and the target on this host."""
+BODIES = {
+    "text": ('{"jsonrpc":"2.0","id":1,"result":"x"}', "application/json"),
+    "page": ("<html>", "text/html"),
+    "refuses": ('{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"too new"}}', "application/json"),
+}
+"""Paths that always have the same response: its body, and the media type."""
+LOG = '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"hello"}}'
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -64,16 +72,26 @@ class _Handler(BaseHTTPRequestHandler):
             while not self.server.gate.wait(0.1):  # type: ignore[attr-defined]
                 self.wfile.write(b": ping\n\n" if kind == "pings" else b" ")
             return None
-        if kind == "text":
-            return self.answer(200, json.dumps({"jsonrpc": "2.0", "id": 1, "result": "x"}), "application/json")
-        if kind == "page":
-            return self.answer(200, "<html>", "text/html")
-        if kind == "refuses":
-            error = {"jsonrpc": "2.0", "id": 1, "error": {"code": -32602, "message": "too new"}}
-            return self.answer(200, json.dumps(error), "application/json")
+        if kind in BODIES:
+            return self.answer(200, *BODIES[kind])
+        if kind in ("chatty", "confused", "no-id"):
+            return self.answer_by_id(kind, json.loads(body)["method"])
         if kind == "oauth":
             return self.answer(401, headers={"WWW-Authenticate": 'Bearer resource_metadata="http://127.0.0.1/m"'})
         return self.answer(405 if kind == "sse" else 404)
+
+    def answer_by_id(self, kind: str, method: str) -> None:
+        """Send a notification before the response (`chatty`), or a response with another id or without one."""
+        if kind == "no-id":
+            text = f"which id, {self.headers['User-Agent']}?"
+            error = {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": text}}
+            return self.answer(200, json.dumps(error), "application/json")
+        if method.startswith("notifications/"):
+            return self.answer(202)
+        result = {"protocolVersion": "2025-11-25", "capabilities": {}, "tools": [{"name": "a"}]}
+        request_id = 1 if method == "initialize" else 2
+        answer = {"jsonrpc": "2.0", "id": request_id if kind == "chatty" else "other", "result": result}
+        return self.answer(200, f"data: {LOG}\n\ndata: {json.dumps(answer)}\n\n", "text/event-stream")
 
     def do_GET(self) -> None:
         if self.path == "/sse-hop":
@@ -141,6 +159,14 @@ def test_urls(home: Path) -> None:
         rows = {row["server"]: row for row in doctor(home, "claude-code")}
         assert rows["old"]["works"]
         assert list(verdicts([rows["new"]])) == ["http/wrong-transport"]
+
+
+def test_the_response_is_the_message_with_the_id_of_the_request(home: Path) -> None:
+    with http_server() as base:
+        (row,) = doctor(home, f"{base}/chatty", code=0)
+        assert (row["works"], row["tools"]) == (True, 1), "a notification before the response is skipped"
+        assert list(verdicts(doctor(home, f"{base}/confused"))) == ["http/not-mcp"]
+        assert f"which id, mcpproxy-doctor/{__version__}?" in verdicts(doctor(home, f"{base}/no-id"))["start/refused"]
 
 
 def test_redirects(home: Path) -> None:

@@ -1,6 +1,7 @@
 """What a connection that waits costs `serve`: a server can have thousands of idle streams."""
 
-from mcpproxy.recorder.exchange import BodyRecorder, ExchangeRecorder
+from mcpproxy.recorder.body_recorder import BodyRecorder
+from mcpproxy.recorder.exchange import ExchangeRecorder
 from mcpproxy.recorder.http import ConnectionRecorder
 
 

@@ -108,12 +108,12 @@ def test_a_fault_at_the_end_does_not_change_how_the_session_ends(place: Place, m
 
 
 HTTP_JUDGE = """
-import mcpproxy.recorder.exchange
-sabotage(mcpproxy.recorder.exchange, "judge_before_forwarding")
+import mcpproxy.recorder.body_recorder
+sabotage(mcpproxy.recorder.body_recorder, "judge_before_forwarding")
 """
 HTTP_RECORDER = """
-import mcpproxy.recorder.exchange
-sabotage(mcpproxy.recorder.exchange, "frame_members")
+import mcpproxy.recorder.body_recorder
+sabotage(mcpproxy.recorder.body_recorder, "frame_members")
 """
 
 
