@@ -99,6 +99,23 @@ _MAX_METHOD_AND_VERSION_BYTES: Final = 64  # the maximum number of bytes for the
 class RequestSplitter:
     """Splits the client's side of a connection into requests."""
 
+    __slots__ = (
+        "_accepts_upgrades",
+        "_chunks",
+        "_events",
+        "_fields",
+        "_has_read_empty_line",
+        "_has_refused",
+        "_head_lines",
+        "_head_size",
+        "_lines",
+        "_missing_bytes",
+        "_offers_upgrade",
+        "_read_step",
+        "_unread",
+        "awaits_response",
+    )
+
     def __init__(self, *, accepts_upgrades: bool = False) -> None:
         """Create a splitter for a new connection.
 
@@ -125,14 +142,14 @@ class RequestSplitter:
         self._fields: list[tuple[bytes, bytes]] = []
         self._missing_bytes = 0
         self._chunks: ChunkedBodyReader | None = None
-        self._read_step: Callable[[bytes, int], int] = self._read_request_line
+        self._read_step: Callable[[RequestSplitter, bytes, int], int] = RequestSplitter._read_request_line
 
     def feed(self, data: bytes) -> list[RequestEvent]:
         """Returns the events that a chunk of the stream completes, and none after a `Refusal`."""
         position = 0
         try:
             while position < len(data) and not self._has_refused and not self.awaits_response:
-                position = self._read_step(data, position)
+                position = self._read_step(self, data, position)
         except Malformed as error:
             self._has_refused = True
             method = self._head_lines[0].partition(b" ")[0] if self._head_lines else b""
@@ -193,7 +210,7 @@ class RequestSplitter:
             _judge_request_line(line)
             self._head_lines.append(line + b"\r\n")
             self._head_size = len(line) + 2
-            self._read_step = self._read_fields
+            self._read_step = RequestSplitter._read_fields
         elif line is not None:
             if self._has_read_empty_line:
                 raise Malformed("a request line is preceded by several empty lines")
@@ -251,10 +268,10 @@ class RequestSplitter:
         self._offers_upgrade = bool(offered_protocols)
         if length is None:
             self._chunks = ChunkedBodyReader(_FORBIDDEN_TRAILERS)
-            self._read_step = self._read_chunks
+            self._read_step = RequestSplitter._read_chunks
         elif length:
             self._missing_bytes = length
-            self._read_step = self._read_content
+            self._read_step = RequestSplitter._read_content
         else:
             self._events.append(MessageEnd(b""))
             self._end_message()

@@ -92,6 +92,21 @@ class EventSplitter:
         comments: the number of comment lines since the last event, which the next event will report.
     """
 
+    __slots__ = (
+        "_draft",
+        "_first_bytes",
+        "_has_dropped_nul",
+        "_id",
+        "_is_after_cr",
+        "_is_cut",
+        "_is_in_data",
+        "_line",
+        "_max_field",
+        "_max_pending",
+        "_next_id",
+        "comments",
+    )
+
     def __init__(self, max_pending: int = MAX_PENDING_BYTES, max_field: int = MAX_FIELD_BYTES) -> None:
         self.comments = 0
         self._max_pending = max_pending
