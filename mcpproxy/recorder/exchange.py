@@ -52,6 +52,7 @@ MAX_SNIFFED_BYTES: Final = 1 << 20
 _WELL_KNOWN: Final = b"/.well-known/"
 _STREAM_MEDIA_TYPE: Final = b"text/event-stream"
 _FIRST_ERROR_STATUS: Final = 400
+_NO_FIELDS: Final = Fields()
 _MESSAGE_KINDS: Final = frozenset({"request", "notification", "response", "error", "batch"})
 _SELF_EXPLANATORY_STATUSES: Final = frozenset({202, 204, 205})
 """The statuses of responses whose text is not stored, because they can be understood without it."""
@@ -217,6 +218,14 @@ class ExchangeRecorder:
             self._response_body.record_begin()
         else:
             self._is_response_recorded = False
+
+    def drop_fields(self) -> None:
+        """Drop the header fields of a stream, which are recorded; only what a refusal asks for is read later."""
+        request, head = self._request_head, self._response_head
+        is_stream = self._response_body is not None and self._response_body.is_stream
+        if is_stream and request is not None and head is not None and head.status < _FIRST_ERROR_STATUS:
+            self._request_head = request._replace(headers=_NO_FIELDS, wire=b"")
+            self._response_head = head._replace(headers=_NO_FIELDS)
 
     def on_switch(self) -> None:
         """Notes that the connection is no longer HTTP: further bytes belong to this exchange, and are only counted."""
@@ -508,6 +517,7 @@ class BodyRecorder:
         "_hash",
         "_is_always_stored",
         "_is_broken",
+        "_is_hashed",
         "_is_opaque",
         "_is_over",
         "_last_frame_event_id",
@@ -559,7 +569,8 @@ class BodyRecorder:
             exchange.expects_messages() if status is None else exchange.is_endpoint() and status < _FIRST_ERROR_STATUS
         )
         self._is_always_stored = is_json and expects_message
-        self._hash = hashlib.sha256() if self._may_be_hashed(is_encoded=bool(codings)) else None
+        self._is_hashed = self._may_be_hashed(is_encoded=bool(codings))
+        self._hash: hashlib._Hash | None = None  # made with the first piece, as it takes 250 bytes
         self._has_frames = False
         self._metadata_size = 0
         self._is_over = False
@@ -588,7 +599,8 @@ class BodyRecorder:
         """
         self.size += len(payload)
         self._exchange.recorder.bytes[self._direction] += len(payload)
-        if self._hash is not None:
+        if self._is_hashed:
+            self._hash = self._hash or hashlib.sha256()
             self._hash.update(payload)
         if self._decoder is not None:
             return self._decode(self._decoder, payload)

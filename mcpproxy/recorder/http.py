@@ -473,6 +473,7 @@ class ConnectionRecorder:
         if isinstance(event, response.ResponseHead):
             if not event.is_informational or event.status == _SWITCHING_PROTOCOLS:
                 exchange.begin_response(event)
+                exchange.drop_fields()
         elif isinstance(event, response.ProtocolSwitch):
             exchange.on_switch()
             exchange.count_tunnelled("s2c", event.size)

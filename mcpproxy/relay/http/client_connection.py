@@ -62,6 +62,7 @@ class ClientConnection(RelayConnection):
         self._splitter = RequestSplitter(accepts_upgrades=shared.is_public)
         self._waiting_data = bytearray()
         self._connect_task: asyncio.Task[None] | None = None
+        """The task that connects to the upstream; None before and after that."""
         self._deadline: asyncio.TimerHandle | None = None
         self._ignores_client = False
         """Whether further data from the client is discarded."""
@@ -88,7 +89,7 @@ class ClientConnection(RelayConnection):
         self.transport = cast("asyncio.Transport", transport)
         self.transport.set_write_buffer_limits(MAX_HELD_BYTES)
         self.observed.report_connected(_peer_text(self.transport))
-        if not self.shared.add_client(self, self._close_for_exit):
+        if not self.shared.add_client(self):
             self.shared.report_overload()
             count = self.shared.max_clients
             connections = "1 connection is" if count == 1 else f"{count} connections are"
@@ -182,7 +183,8 @@ class ClientConnection(RelayConnection):
             return
         if self.upstream is not None:
             self.upstream.half_close()
-        if self._connect_task is None or self._has_upstream_eof:
+        has_sent_nothing = self._connect_task is None and self.upstream is None
+        if has_sent_nothing or self._has_upstream_eof:
             self.end("client", None)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -221,6 +223,8 @@ class ClientConnection(RelayConnection):
         except (OSError, UnicodeError) as error:  # UnicodeError: an invalid host name
             status = 503 if getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE) else 502
             self._respond_unreachable(status, f"the upstream cannot be reached: {error_text(error)}")
+        finally:
+            self._connect_task = None
 
     def on_upstream_connected(self, upstream: UpstreamConnection) -> None:
         """Forward the waiting data, because the upstream has accepted the connection."""
@@ -388,7 +392,7 @@ class ClientConnection(RelayConnection):
 
     # --- the end ---
 
-    def _close_for_exit(self) -> None:
+    def close_for_exit(self) -> None:
         """Close both connections because the recorder ends."""
         if self.outstanding_requests:
             self.abort("proxy", "the recorder is exiting")
@@ -416,13 +420,13 @@ class ClientConnection(RelayConnection):
         self.observed.report_event(lambda tap, at_ns: tap.ended(at_ns, by, error))
 
     def _end_upstream(self, *, reset: bool) -> None:
-        if self._connect_task is not None and self.upstream is None:
-            self._connect_task.cancel()
         if self.upstream is not None:
             if reset:
                 self.upstream.abort()
             else:
                 self.upstream.close()
+        elif self._connect_task is not None:
+            self._connect_task.cancel()
 
 
 def _peer_text(transport: asyncio.Transport) -> str:
