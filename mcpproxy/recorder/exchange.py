@@ -285,6 +285,8 @@ class ExchangeRecorder:
         self._record_stage("end", ended_by=by)
         if self.recorder.on_exchange_end is not None:
             self.recorder.on_exchange_end(self._summary(by))
+        # The bodies refer to this exchange: without them it is freed at once, not when Python looks for cycles.
+        self._request_body = self._response_body = None
 
     def _summary(self, ended_by: str) -> ExchangeSummary:
         request, response_, at_ns = self._request_head, self._response_head, self.connection.at_ns

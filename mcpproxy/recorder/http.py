@@ -525,4 +525,5 @@ class ConnectionRecorder:
             exchange.end(by, error)
         self._stage_entries()
         self._open_exchanges.clear()
+        self._latest_exchange = None
         yield from ()

@@ -374,8 +374,11 @@ class ClientConnection(RelayConnection):
 
     def on_upstream_lost(self, exc: Exception | None) -> None:
         """Close the client's connection in the same way as the upstream closed its own."""
-        if self._has_ended:
-            return
+        if not self._has_ended:
+            self._end_as_upstream(exc)
+        self.upstream = None  # they refer to each other; without that, both are freed at once
+
+    def _end_as_upstream(self, exc: Exception | None) -> None:
         self._forward_held()
         if exc is not None:
             # The observer receives no end event, because after a reset, even a body without a length is incomplete.

@@ -5,6 +5,7 @@ import contextlib
 import gc
 import socket
 import tracemalloc
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -32,6 +33,13 @@ GET = (
     b"Mcp-Session-Id: 0123456789abcdef0123456789abcdef\r\nMcp-Protocol-Version: 2025-11-25\r\n\r\n"
 )
 STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n" + FIELDS + b"\r\n"
+PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
+POST = (
+    b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(PING)
+    + PING
+)
+RESULT = b'{"jsonrpc":"2.0","id":1,"result":{}}'
+ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(RESULT) + RESULT
 
 
 class Client:
@@ -63,11 +71,13 @@ class Client:
 
 
 async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Open a stream for each GET."""
+    """Open a stream for each GET, and answer each POST."""
     with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
         while True:
-            await reader.readuntil(b"\r\n\r\n")
-            writer.write(STREAM)
+            head = await reader.readuntil(b"\r\n\r\n")
+            if head.startswith(b"POST"):
+                await reader.readexactly(len(PING))
+            writer.write(ANSWER if head.startswith(b"POST") else STREAM)
     writer.close()
 
 
@@ -105,6 +115,12 @@ async def until(condition: Callable[[], bool]) -> None:
     await asyncio.to_thread(wait_until, condition)
 
 
+def our_objects() -> "Counter[type]":
+    """Count all objects of the relay, the recorder and the framing that Python's garbage collector knows."""
+    parts = ("mcpproxy.relay.", "mcpproxy.recorder.", "mcpproxy.wire.")
+    return Counter(type(each) for each in gc.get_objects() if type(each).__module__.startswith(parts))
+
+
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
@@ -128,3 +144,25 @@ def test_an_idle_stream_takes_little_memory(place: Path, is_public: bool) -> Non
         return sum(each.size for each in taken.statistics("filename")) / STREAMS
 
     assert asyncio.run(measure()) <= MOST_BYTES
+
+
+def test_what_has_ended_is_freed_without_a_search_for_garbage(place: Path) -> None:
+    # A search stops all traffic, and takes the longer, the more streams are open.
+    async def traffic() -> None:
+        async with relaying(place) as client:
+            gc.collect()
+            before = our_objects()
+            gc.disable()
+            try:
+                async with client.idle_streams(5), client.connection() as (reader, writer):
+                    for _ in range(20):
+                        writer.write(POST)
+                        await reader.readexactly(len(ANSWER))
+                    await until(lambda: client.recorder.exchange_count == 25)
+                    exchanges = [each for each in our_objects().elements() if each.__name__ == "ExchangeRecorder"]
+                    assert len(exchanges) <= 5 + 1  # each connection may keep its latest
+                await until(lambda: not our_objects() - before)
+            finally:
+                gc.enable()
+
+    asyncio.run(traffic())
