@@ -392,7 +392,7 @@ class ConnectionRecorder:
         """The records of the reported events."""
         self._latest_exchange: ExchangeRecorder | None = None
         self._open_exchanges: list[ExchangeRecorder] = []
-        self._work: list[Iterator[None]] = []  # an empty deque takes 600 bytes
+        self._work: tuple[Iterator[None], ...] = ()
 
     @property
     def is_behind(self) -> bool:
@@ -405,11 +405,11 @@ class ConnectionRecorder:
             for _ in self._work[0]:
                 self._stage_entries()
                 return
-            del self._work[0]
+            self._work = self._work[1:]
 
     def _queue_work(self, work: Iterator[None]) -> None:
         """Queue work, and start it if no other work is queued; the rest is done step by step, in order of arrival."""
-        self._work.append(work)
+        self._work += (work,)
         if len(self._work) == 1:
             self.catch_up()
 

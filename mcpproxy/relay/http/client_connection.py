@@ -60,7 +60,7 @@ class ClientConnection(RelayConnection):
         self.shared = shared
         self._loop = loop
         self._splitter = RequestSplitter(accepts_upgrades=shared.is_public)
-        self._waiting_data = bytearray()
+        self._waiting_data: bytearray | bytes = bytearray()
         self._connect_task: asyncio.Task[None] | None = None
         """The task that connects to the upstream; None before and after that."""
         self._deadline: asyncio.TimerHandle | None = None
@@ -235,7 +235,7 @@ class ClientConnection(RelayConnection):
         self.set_full(is_full=False)  # before the write, which may pause reading again
         if self._waiting_data:
             upstream.transport.write(bytes(self._waiting_data))
-            self._waiting_data = bytearray()
+            self._waiting_data = b""
         if self._has_client_eof:
             upstream.half_close()
 
