@@ -53,6 +53,7 @@ class BodyRecorder:
         "_hash",
         "_is_always_stored",
         "_is_broken",
+        "_is_hashed",
         "_is_opaque",
         "_is_over",
         "_is_recorded",
@@ -113,7 +114,8 @@ class BodyRecorder:
             exchange.expects_messages() if status is None else exchange.is_endpoint() and status < _FIRST_ERROR_STATUS
         )
         self._is_always_stored = is_json and expects_message
-        self._hash = hashlib.sha256() if self._may_be_hashed(is_encoded=bool(codings)) else None
+        self._is_hashed = self._may_be_hashed(is_encoded=bool(codings))
+        self._hash: hashlib._Hash | None = None  # made with the first piece, as it takes 250 bytes
         self._is_recorded = False
         """Whether the capture contains the body, as frames or as a document about the server."""
         self._is_over = False
@@ -142,7 +144,8 @@ class BodyRecorder:
         """
         self.size += len(payload)
         self._exchange.recorder.byte_counts[self._direction] += len(payload)
-        if self._hash is not None:
+        if self._is_hashed:
+            self._hash = self._hash or hashlib.sha256()
             self._hash.update(payload)
         if self._decoder is not None:
             return self._decode(self._decoder, payload)

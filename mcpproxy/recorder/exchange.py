@@ -26,6 +26,7 @@ from mcpproxy.recorder.response_text import TextCleaner
 from mcpproxy.relay.http.observer import RewrittenAddress
 from mcpproxy.wire import http1, response
 from mcpproxy.wire.forwarded import client_address
+from mcpproxy.wire.framing import Fields
 
 MAX_METADATA_BYTES: Final = 64 << 10
 MAX_ENDPOINTS: Final = 2
@@ -33,6 +34,8 @@ MAX_ENDPOINTS: Final = 2
 MAX_ENDPOINT_BYTES: Final = 8192
 MAX_MCP_PLACES: Final = 256
 """The maximum number of paths, in addition to the server's own, that are remembered because messages go there."""
+_FIRST_ERROR_STATUS: Final = 400
+_NO_FIELDS: Final = Fields()
 _SELF_EXPLANATORY_STATUSES: Final = frozenset({202, 204, 205})
 """The statuses of responses whose text is not stored, because they can be understood without it."""
 
@@ -175,6 +178,14 @@ class ExchangeRecorder:
         else:
             self._is_response_recorded = False
 
+    def drop_fields(self) -> None:
+        """Drop the header fields of a stream, which are recorded; only what a refusal asks for is read later."""
+        request, head = self._request_head, self._response_head
+        is_stream = self._response_body is not None and self._response_body.is_stream
+        if is_stream and request is not None and head is not None and head.status < _FIRST_ERROR_STATUS:
+            self._request_head = request._replace(headers=_NO_FIELDS, wire=b"")
+            self._response_head = head._replace(headers=_NO_FIELDS)
+
     def on_switch(self) -> None:
         """Notes that the connection is no longer HTTP: further bytes belong to this exchange, and are only counted."""
         self._tunnelled_bytes = {"c2s": 0, "s2c": 0}
@@ -232,6 +243,8 @@ class ExchangeRecorder:
         self._record_stage("end", ended_by=by)
         if self.recorder.on_exchange_end is not None:
             self.recorder.on_exchange_end(self._summary(by))
+        # The bodies refer to this exchange: without them it is freed at once, not when Python looks for cycles.
+        self._request_body = self._response_body = None
 
     def _summary(self, ended_by: str) -> ExchangeSummary:
         request, response_, at_ns = self._request_head, self._response_head, self.connection.at_ns

@@ -374,7 +374,7 @@ class ConnectionRecorder:
         """The records of the reported events."""
         self._latest_exchange: ExchangeRecorder | None = None
         self._open_exchanges: list[ExchangeRecorder] = []
-        self._work: list[Iterator[None]] = []  # an empty deque takes 600 bytes
+        self._work: tuple[Iterator[None], ...] = ()
 
     @property
     def is_behind(self) -> bool:
@@ -387,11 +387,11 @@ class ConnectionRecorder:
             for _ in self._work[0]:
                 self._stage_entries()
                 return
-            del self._work[0]
+            self._work = self._work[1:]
 
     def _queue_work(self, work: Iterator[None]) -> None:
         """Queue work, and start it if no other work is queued; the rest is done step by step, in order of arrival."""
-        self._work.append(work)
+        self._work += (work,)
         if len(self._work) == 1:
             self.catch_up()
 
@@ -455,6 +455,7 @@ class ConnectionRecorder:
         if isinstance(event, response.ResponseHead):
             if not event.is_informational or event.status == _SWITCHING_PROTOCOLS:
                 exchange.begin_response(event)
+                exchange.drop_fields()
         elif isinstance(event, response.ProtocolSwitch):
             exchange.on_switch()
             self.recorder.report_upgrade()
@@ -507,4 +508,5 @@ class ConnectionRecorder:
             exchange.end(by, error)
         self._stage_entries()
         self._open_exchanges.clear()
+        self._latest_exchange = None
         yield from ()

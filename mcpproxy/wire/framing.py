@@ -83,6 +83,8 @@ class Malformed(Exception):
 class LineReader:
     """Reads lines that end in CRLF from chunks that may be split anywhere."""
 
+    __slots__ = ("pending",)
+
     def __init__(self) -> None:
         self.pending: Final = bytearray()
         """The unfinished line, with its CR if only the LF is missing."""
@@ -135,8 +137,19 @@ class ChunkedBodyReader:
     """Reads the chunked body of one message.
 
     Attributes:
-        done: whether the empty line after the trailers has been read.
+        is_done: whether the empty line after the trailers has been read.
     """
+
+    __slots__ = (
+        "_excess",
+        "_forbidden_trailers",
+        "_is_in_data",
+        "_lines",
+        "_missing_bytes",
+        "_tail",
+        "_trailers",
+        "is_done",
+    )
 
     def __init__(self, forbidden: frozenset[bytes] = frozenset()) -> None:
         """Start before the first chunk size.
@@ -150,8 +163,8 @@ class ChunkedBodyReader:
         self._missing_bytes = 0  # the number of bytes still missing from the chunk
         self._is_in_data = False  # whether the next byte is in the data of a chunk, or in the CRLF after it
         self._excess = 0  # the number of extension bytes beyond those of content
-        self._tail = bytearray()  # the last chunk and the trailers so far; empty until the last chunk begins
-        self._trailers: list[tuple[bytes, bytes]] = []
+        self._tail = b""  # the last chunk and the trailers so far; empty until the last chunk begins
+        self._trailers: tuple[tuple[bytes, bytes], ...] = ()
 
     def feed(self, data: bytes, position: int, emit: "Callable[[Body | MessageEnd], object]") -> int:
         """Read up to the end of the body or of the data.
@@ -185,7 +198,7 @@ class ChunkedBodyReader:
             if valid_end > start:
                 emit(Body(held_bytes + data[start:valid_end], b"".join(payload)))
         if self.is_done:
-            emit(MessageEnd(bytes(self._tail), Fields(self._trailers)))
+            emit(MessageEnd(self._tail, Fields(self._trailers)))
         return position
 
     def _read_framing(self, data: bytes, position: int) -> int:
@@ -241,7 +254,7 @@ class ChunkedBodyReader:
         name, value = parse_field(line)
         if name.lower() in self._forbidden_trailers:
             raise Malformed("a trailer contains a field that is allowed only in a head")
-        self._trailers.append((name, value))
+        self._trailers += ((name, value),)
         return position
 
 

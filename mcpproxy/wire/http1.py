@@ -96,8 +96,36 @@ _TLS_HANDSHAKE: Final = 0x16
 _MAX_METHOD_AND_VERSION_BYTES: Final = 64  # the maximum number of bytes for the method and the version
 
 
+class _HeadDraft:
+    """A head that is read line by line."""
+
+    __slots__ = ("fields", "lines", "size")
+
+    def __init__(self, request_line: bytes) -> None:
+        self.lines = [request_line + b"\r\n"]
+        """The lines so far, with their line ends."""
+        self.size = len(self.lines[0])
+        self.fields: list[tuple[bytes, bytes]] = []
+
+
 class RequestSplitter:
     """Splits the client's side of a connection into requests."""
+
+    __slots__ = (
+        "_accepts_upgrades",
+        "_chunks",
+        "_draft",
+        "_events",
+        "_has_read_empty_line",
+        "_has_refused",
+        "_lines",
+        "_missing_bytes",
+        "_offers_upgrade",
+        "_read_step",
+        "_request_line",
+        "_unread",
+        "awaits_response",
+    )
 
     def __init__(self, *, accepts_upgrades: bool = False) -> None:
         """Create a splitter for a new connection.
@@ -119,23 +147,22 @@ class RequestSplitter:
 
     def _begin(self) -> None:
         """Prepare for the next request line."""
-        self._head_lines: list[bytes] = []
-        self._head_size = 0
+        self._request_line = b""  # of a head that has begun and is not complete
+        self._draft: _HeadDraft | None = None
         self._has_read_empty_line = False  # whether the one empty line allowed before a request line has been read
-        self._fields: list[tuple[bytes, bytes]] = []
         self._missing_bytes = 0
         self._chunks: ChunkedBodyReader | None = None
-        self._read_step: Callable[[bytes, int], int] = self._read_request_line
+        self._read_step: Callable[[RequestSplitter, bytes, int], int] = RequestSplitter._read_request_line
 
     def feed(self, data: bytes) -> list[RequestEvent]:
         """Returns the events that a chunk of the stream completes, and none after a `Refusal`."""
         position = 0
         try:
             while position < len(data) and not self._has_refused and not self.awaits_response:
-                position = self._read_step(data, position)
+                position = self._read_step(self, data, position)
         except Malformed as error:
             self._has_refused = True
-            method = self._head_lines[0].partition(b" ")[0] if self._head_lines else b""
+            method = self._request_line.partition(b" ")[0]
             self._begin()
             self._lines.pending.clear()
             self._events.append(Refusal(error.status, error.reason, method))
@@ -163,7 +190,7 @@ class RequestSplitter:
     @property
     def is_in_head(self) -> bool:
         """Whether a head has begun and is not complete."""
-        return bool(self._head_lines or self._lines.pending)
+        return bool(self._request_line or self._lines.pending)
 
     @property
     def is_in_message(self) -> bool:
@@ -183,7 +210,7 @@ class RequestSplitter:
                 and b" \r\n" not in header_lines
             ):
                 _judge_request_line(line)
-                self._head_lines = [line]
+                self._request_line = line
                 self._complete_head(line, fields, match[0])
                 return match.end()
         line, position = self._lines.read_line(
@@ -191,9 +218,8 @@ class RequestSplitter:
         )
         if line:
             _judge_request_line(line)
-            self._head_lines.append(line + b"\r\n")
-            self._head_size = len(line) + 2
-            self._read_step = self._read_fields
+            self._request_line, self._draft = line, _HeadDraft(line)
+            self._read_step = RequestSplitter._read_fields
         elif line is not None:
             if self._has_read_empty_line:
                 raise Malformed("a request line is preceded by several empty lines")
@@ -202,31 +228,21 @@ class RequestSplitter:
 
     def _read_fields(self, data: bytes, position: int) -> int:
         """Read header lines, and the empty line after them."""
+        draft = self._draft
+        assert draft is not None
         while position < len(data):
             line, position = self._lines.read_line(
-                data, position, MAX_REQUEST_HEAD_BYTES - self._head_size - 2, _head_too_long_error
+                data, position, MAX_REQUEST_HEAD_BYTES - draft.size - 2, _head_too_long_error
             )
             if line is None:
                 break
-            self._head_lines.append(line + b"\r\n")
-            self._head_size += len(line) + 2
+            draft.lines.append(line + b"\r\n")
+            draft.size += len(line) + 2
             if not line:
-                self._complete_head(self._head_lines[0][:-2], Fields(self._fields), b"".join(self._head_lines))
+                self._complete_head(self._request_line, Fields(draft.fields), b"".join(draft.lines))
                 break
-            self._add_field(*parse_field(line), line)
+            _add_field(draft.fields, *parse_field(line), line)
         return position
-
-    def _add_field(self, name: bytes, value: bytes, line: bytes) -> None:
-        if len(self._fields) == MAX_FIELDS:
-            raise _head_too_long_error()
-        lower_name = name.lower()
-        if lower_name in _FRAMING_FIELDS and b"\t" in line:
-            # llhttp, for example, does not recognise `chunked` if a tab follows it.
-            raise Malformed("a framing field contains a tab")
-        if b"_" in lower_name and lower_name.replace(b"_", b"-") in _FRAMING_FIELDS:
-            # Gateways in the CGI tradition treat `Content_Length` as `Content-Length`.
-            raise Malformed("a header name would be read as a framing field by servers that treat _ as -")
-        self._fields.append((name, value))
 
     def _complete_head(self, line: bytes, fields: Fields, wire: bytes) -> None:
         """Check a head as a whole, and prepare for its body."""
@@ -251,10 +267,10 @@ class RequestSplitter:
         self._offers_upgrade = bool(offered_protocols)
         if length is None:
             self._chunks = ChunkedBodyReader(_FORBIDDEN_TRAILERS)
-            self._read_step = self._read_chunks
+            self._read_step = RequestSplitter._read_chunks
         elif length:
             self._missing_bytes = length
-            self._read_step = self._read_content
+            self._read_step = RequestSplitter._read_content
         else:
             self._events.append(MessageEnd(b""))
             self._end_message()
@@ -278,6 +294,19 @@ class RequestSplitter:
     def _end_message(self) -> None:
         self.awaits_response, self._offers_upgrade = self._offers_upgrade, False
         self._begin()
+
+
+def _add_field(fields: list[tuple[bytes, bytes]], name: bytes, value: bytes, line: bytes) -> None:
+    if len(fields) == MAX_FIELDS:
+        raise _head_too_long_error()
+    lower_name = name.lower()
+    if lower_name in _FRAMING_FIELDS and b"\t" in line:
+        # llhttp, for example, does not recognise `chunked` if a tab follows it.
+        raise Malformed("a framing field contains a tab")
+    if b"_" in lower_name and lower_name.replace(b"_", b"-") in _FRAMING_FIELDS:
+        # Gateways in the CGI tradition treat `Content_Length` as `Content-Length`.
+        raise Malformed("a header name would be read as a framing field by servers that treat _ as -")
+    fields.append((name, value))
 
 
 def forwarded_head(head: RequestHead, host: bytes) -> bytes:

@@ -87,6 +87,19 @@ class _Unfollowable(Exception):
 class ResponseTap:
     """Parses a copy of the upstream's side of a connection."""
 
+    __slots__ = (
+        "_awaited_methods",
+        "_chunks",
+        "_events",
+        "_has_stopped",
+        "_has_switched",
+        "_head",
+        "_lost_reason",
+        "_may_switch",
+        "_missing_bytes",
+        "_read_step",
+    )
+
     def __init__(self) -> None:
         # GET, HEAD or empty for each request without a response. An empty deque takes 600 bytes.
         self._awaited_methods: list[bytes] = []
@@ -103,7 +116,7 @@ class ResponseTap:
         self._head = bytearray()
         self._missing_bytes = 0
         self._chunks: ChunkedBodyReader | None = None
-        self._read_step: Callable[[bytes, int], int] = self._read_head
+        self._read_step: Callable[[ResponseTap, bytes, int], int] = ResponseTap._read_head
 
     def expect_response(self, method: bytes, *, offers_upgrade: bool = False) -> None:
         """Register a request that is being forwarded, before its response can arrive."""
@@ -139,7 +152,7 @@ class ResponseTap:
         try:
             if self._lost_reason:
                 raise _Unfollowable(self._lost_reason)
-            return self._read_step(data, position)
+            return self._read_step(self, data, position)
         except _Unfollowable as error:
             self._stop()
             self._events.append(ParsingLost(str(error)))
@@ -150,7 +163,7 @@ class ResponseTap:
         if self._has_stopped:
             return []
         events: list[Event] = []
-        if self._read_step == self._read_until_close:
+        if self._read_step is ResponseTap._read_until_close:
             events.append(ResponseEnd(is_by_close=True))
         elif self.is_in_response:
             part_name = "head" if self._head else "content"
@@ -161,7 +174,7 @@ class ResponseTap:
     @property
     def is_in_head(self) -> bool:
         """Whether the next byte belongs to a head, as far as the tap can parse the responses."""
-        return not self._has_stopped and self._read_step == self._read_head
+        return not self._has_stopped and self._read_step is ResponseTap._read_head
 
     @property
     def awaited_count(self) -> int:
@@ -181,7 +194,7 @@ class ResponseTap:
     @property
     def is_in_response(self) -> bool:
         """Whether a response has begun and is not complete."""
-        return self._read_step != self._read_head or bool(self._head)
+        return self._read_step is not ResponseTap._read_head or bool(self._head)
 
     def _stop(self) -> None:
         self._has_stopped = True
@@ -243,12 +256,12 @@ class ResponseTap:
         length = next(reversed(head.headers.values_of(b"content-length")), None)
         if coding is not None and coding.lower().rpartition(b",")[2].strip(b" \t") == b"chunked":
             self._chunks = ChunkedBodyReader()
-            self._read_step = self._read_chunks
+            self._read_step = ResponseTap._read_chunks
         elif coding is not None or length is None:
-            self._read_step = self._read_until_close
+            self._read_step = ResponseTap._read_until_close
         elif int(length):
             self._missing_bytes = int(length)
-            self._read_step = self._read_content
+            self._read_step = ResponseTap._read_content
         else:
             self._events.append(ResponseEnd())
 

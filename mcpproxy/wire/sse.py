@@ -8,7 +8,7 @@ most the data and one line of one event are held, and the size of each is limite
 """
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from mcpproxy.wire.lines import MAX_PENDING_BYTES, character_border
@@ -64,7 +64,7 @@ class Event(NamedTuple):
 class _EventDraft:
     """The current event."""
 
-    data: bytearray = field(default_factory=bytearray)
+    data: bytearray | bytes = b""
     has_data: bool = False
     event: bytes = b""
     has_id: bool = False
@@ -77,6 +77,8 @@ class _EventDraft:
         """Begin a data line, whose value is added to `data` as it arrives."""
         if self.has_data:
             self.data += b"\n"
+        else:
+            self.data = bytearray()
         self.has_data = True
 
     @property
@@ -91,6 +93,21 @@ class EventSplitter:
     Attributes:
         comments: the number of comment lines since the last event, which the next event will report.
     """
+
+    __slots__ = (
+        "_draft",
+        "_first_bytes",
+        "_has_dropped_nul",
+        "_id",
+        "_is_after_cr",
+        "_is_cut",
+        "_is_in_data",
+        "_line",
+        "_max_field",
+        "_max_pending",
+        "_next_id",
+        "comments",
+    )
 
     def __init__(self, max_pending: int = MAX_PENDING_BYTES, max_field: int = MAX_FIELD_BYTES) -> None:
         self.comments = 0

@@ -88,7 +88,7 @@ FLOOD_BYTES = 256 << 10
 
 
 class Upstream(asyncio.Protocol):
-    """Answers each POST at once; a GET of /RATE gets a stream of RATE events a second."""
+    """Answers each POST at once; a GET of /mcp?rate=RATE gets a stream of RATE events a second."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -114,7 +114,7 @@ class Upstream(asyncio.Protocol):
             self.resume_writing()
             return
         if self.waiting.startswith(b"GET "):
-            rate = int(self.waiting.split(b" ", 2)[1][1:])
+            rate = int(self.waiting.split(b" ", 2)[1].removeprefix(b"/mcp?rate="))
             self.waiting = b""
             self.transport.write(STREAM)
             if rate:
@@ -230,7 +230,7 @@ async def events(port: str, streams: int, rate: int, seconds: float) -> dict[str
 
     async def one() -> None:
         reader, writer = await connect(port)
-        writer.write(b"GET /%d HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/event-stream\r\n\r\n" % rate)
+        writer.write(b"GET /mcp?rate=%d HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/event-stream\r\n\r\n" % rate)
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             line = await reader.readline()
@@ -246,7 +246,7 @@ async def idle(port: str, streams: int) -> None:
     opened = []
     for _ in range(streams):
         reader, writer = await connect(port)
-        writer.write(b"GET /0 HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/event-stream\r\n\r\n")
+        writer.write(b"GET /mcp?rate=0 HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/event-stream\r\n\r\n")
         await reader.readuntil(b"\r\n\r\n")
         opened.append((reader, writer))
     print(json.dumps({"streams": streams}), flush=True)

@@ -61,8 +61,9 @@ class ClientConnection(RelayConnection):
         self.shared = shared
         self._loop = loop
         self._splitter = RequestSplitter(accepts_upgrades=shared.is_public)
-        self._waiting_data = bytearray()
+        self._waiting_data: bytearray | bytes = bytearray()
         self._connect_task: asyncio.Task[None] | None = None
+        """The task that connects to the upstream; None before and after that."""
         self._deadline: asyncio.TimerHandle | None = None
         self._ignores_client = False
         """Whether further data from the client is discarded."""
@@ -89,7 +90,7 @@ class ClientConnection(RelayConnection):
         self.transport = cast("asyncio.Transport", transport)
         self.transport.set_write_buffer_limits(MAX_HELD_BYTES)
         self.observed.report_connected(_peer_text(self.transport))
-        if not self.shared.add_client(self, self._close_for_exit):
+        if not self.shared.add_client(self):
             self.shared.report_overload()
             count = self.shared.max_clients
             connections = "1 connection is" if count == 1 else f"{count} connections are"
@@ -183,7 +184,8 @@ class ClientConnection(RelayConnection):
             return
         if self.upstream is not None:
             self.upstream.half_close()
-        if self._connect_task is None or self._has_upstream_eof:
+        has_sent_nothing = self._connect_task is None and self.upstream is None
+        if has_sent_nothing or self._has_upstream_eof:
             self.end("client", None)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -222,6 +224,8 @@ class ClientConnection(RelayConnection):
         except (OSError, UnicodeError) as error:  # UnicodeError: an invalid host name
             status = 503 if getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE) else 502
             self._respond_unreachable(status, f"the upstream cannot be reached: {error_text(error)}")
+        finally:
+            self._connect_task = None
 
     def on_upstream_connected(self, upstream: UpstreamConnection) -> None:
         """Forward the waiting data, because the upstream has accepted the connection."""
@@ -232,7 +236,7 @@ class ClientConnection(RelayConnection):
         self.set_full(is_full=False)  # before the write, which may pause reading again
         if self._waiting_data:
             upstream.transport.write(bytes(self._waiting_data))
-            self._waiting_data = bytearray()
+            self._waiting_data = b""
         if self._has_client_eof:
             upstream.half_close()
 
@@ -371,8 +375,11 @@ class ClientConnection(RelayConnection):
 
     def on_upstream_lost(self, exc: Exception | None) -> None:
         """Close the client's connection in the same way as the upstream closed its own."""
-        if self._has_ended:
-            return
+        if not self._has_ended:
+            self._end_as_upstream(exc)
+        self.upstream = None  # they refer to each other; without that, both are freed at once
+
+    def _end_as_upstream(self, exc: Exception | None) -> None:
         self._forward_held()
         if exc is not None:
             # The observer receives no end event, because after a reset, even a body without a length is incomplete.
@@ -389,7 +396,7 @@ class ClientConnection(RelayConnection):
 
     # --- the end ---
 
-    def _close_for_exit(self) -> None:
+    def close_for_exit(self) -> None:
         """Close both connections because the recorder ends."""
         if self.outstanding_requests:
             self.abort("proxy", "the recorder is exiting")
@@ -417,13 +424,13 @@ class ClientConnection(RelayConnection):
         self.observed.report_event(lambda tap, at_ns: tap.ended(at_ns, by, error))
 
     def _end_upstream(self, *, reset: bool) -> None:
-        if self._connect_task is not None and self.upstream is None:
-            self._connect_task.cancel()
         if self.upstream is not None:
             if reset:
                 self.upstream.abort()
             else:
                 self.upstream.close()
+        elif self._connect_task is not None:
+            self._connect_task.cancel()
 
 
 def _peer_text(transport: asyncio.Transport) -> str:

@@ -43,8 +43,8 @@ class HttpRelay:
         self._is_closed = True
         if self._server is not None:
             self._server.close()
-        for leave in list(self.shared.clients.values()):
-            leave()
+        for client in list(self.shared.clients):
+            client.close_for_exit()
         try:
             async with asyncio.timeout(MAX_CLOSE_S):
                 await self.shared.wait_until_empty()

@@ -90,7 +90,7 @@ class ResponseRewriter:
         """The tap's events for the held bytes."""
         self._awaits_endpoint = False
         """Whether the current response is a stream that may begin with an `endpoint` event."""
-        self._line = bytearray()
+        self._line = b""
         """The content of the current line of that stream."""
         self._type = b""
         self._is_after_cr = False
@@ -163,7 +163,7 @@ class ResponseRewriter:
     def _begin_response(self, head: ResponseHead, *, is_get: bool) -> None:
         is_stream = is_get and head.status == 200 and head.headers.media_type == b"text/event-stream"
         self._awaits_endpoint = is_stream and not head.headers.values_of(b"content-encoding")
-        self._line.clear()
+        self._line = b""
         self._type, self._is_after_cr = b"", False
 
     def _relative_field(self, field: re.Match[bytes]) -> bytes:
@@ -199,7 +199,7 @@ class ResponseRewriter:
 
     def _examine_line(self) -> None:
         """Examine the current line of the stream, and forward its bytes unless the line may have to be changed."""
-        line = bytes(self._line)
+        line = self._line
         is_endpoint = self._type == b"endpoint"
         if line.endswith((b"\r", b"\n")):
             text = line[:-1]
@@ -211,7 +211,7 @@ class ResponseRewriter:
                 self._type = b""
             elif text.startswith(_EVENT_PREFIX):
                 self._type = text.removeprefix(_EVENT_PREFIX).removeprefix(b" ")
-            self._line.clear()
+            self._line = b""
         elif len(line) > MAX_EVENT_LINE_BYTES:
             self._awaits_endpoint = False
         elif line and is_endpoint and _DATA_PREFIX.startswith(line[: len(_DATA_PREFIX)]):

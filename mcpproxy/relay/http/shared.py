@@ -2,19 +2,27 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from mcpproxy.relay.http.admission import AdmissionRule
 from mcpproxy.relay.http.observer import Observer
 from mcpproxy.relay.http.observer_calls import ObserverCalls
 from mcpproxy.relay.http.rewrite import Origin
 from mcpproxy.relay.http.round_robin import RoundRobinQueue
-from mcpproxy.relay.http.side import RelayConnection
 from mcpproxy.relay.http.upstream import Upstream
 
 _MAX_SURPLUS_CLIENTS: Final = (
     4  # the number of clients above the maximum that receive an explanation instead of a reset
 )
+
+
+class Client(Protocol):
+    """A client connection."""
+
+    transport: asyncio.Transport
+
+    def close_for_exit(self) -> None:
+        """Close the connection because the recorder ends."""
 
 
 class SharedState:
@@ -51,23 +59,18 @@ class SharedState:
             Origin("http" if upstream.tls is None else "https", upstream.host, upstream.port) if rewrites else None
         )
         self.say = tell
-        self.clients: dict[RelayConnection, Callable[[], None]] = {}
-        """The client connections, each with the function to call when the recorder ends."""
+        self.clients: dict[Client, None] = {}
+        """The client connections, in the order in which they were made."""
         self.max_clients = most
         self._has_dropped = asyncio.Event()
         self._has_reported_overload = False
 
-    def add_client(self, client: RelayConnection, leave: Callable[[], None]) -> bool:
-        """Add a client that has connected; returns False if too many are connected.
-
-        Args:
-            client: the client's connection.
-            leave: ends the connection, with the recorder as the cause.
-        """
-        self.clients[client] = leave
+    def add_client(self, client: Client) -> bool:
+        """Add a client that has connected; returns False if too many are connected."""
+        self.clients[client] = None
         return len(self.clients) <= self.max_clients
 
-    def remove_client(self, client: RelayConnection) -> None:
+    def remove_client(self, client: Client) -> None:
         """Remove a client whose connection is closed."""
         self.clients.pop(client, None)
         self._has_dropped.set()
