@@ -163,9 +163,9 @@ class Fold:
             limit = f"there are more than {MAX_SESSIONS:,}"
             effect = "findings that depend on their end are missing"
             forgotten.append(ForgottenEntries("sessions", self.routing.forgotten_count, limit, effect))
-        if self.logins.forgotten_count:
-            limit = f"there are more than {MAX_LOGINS:,}"
-            forgotten.append(ForgottenEntries("logins", self.logins.forgotten_count, limit, "they are not listed"))
+        if self.logins.forgotten_open_count:
+            limit, effect = f"more than {MAX_LOGINS:,} began at once", "later legs of them count as new logins"
+            forgotten.append(ForgottenEntries("logins", self.logins.forgotten_open_count, limit, effect))
         for kind, count, max_count in (
             ("calls of several rounds", chains.forgotten_count, MAX_CHAINS),
             ("tasks", tasks.forgotten_count, MAX_TASKS),

@@ -311,6 +311,8 @@ class Logins:
         """The logins that are not over, the one with the latest leg last."""
         self._by_key: dict[Client | str, dict[Login, None]] = {}
         """The same by client and by client id."""
+        self.forgotten_open_count = 0
+        """How many logins had to be forgotten before they were over."""
         self._by_exchange: BoundedDict[int, Login] = BoundedDict(MAX_HTTP_EXCHANGES)
         self._accepted_credentials: BoundedDict[str, None] = BoundedDict(MAX_CREDENTIALS)
 
@@ -520,6 +522,7 @@ class Logins:
         login = Login(self.count)
         forgotten = self._logins.put(login.number, login)
         if forgotten in self._open_logins:
+            self.forgotten_open_count += 1
             self._end(forgotten)
         return login
 

@@ -729,8 +729,17 @@ def test_many_logins_are_forgotten(traffic: Traffic) -> None:
     logins = traffic.ended()
     assert [login.number for login in (logins[0], logins[-1])] == [8, MAX_LOGINS + 7]
     assert traffic.fold.logins.count == MAX_LOGINS + 7
+    assert traffic.fold.logins.forgotten_count == 7
     (entry,) = traffic.fold.forgotten_entries
     assert (entry.what, entry.times) == ("logins", 7)
+
+
+def test_logins_that_are_over_are_forgotten_without_loss(traffic: Traffic) -> None:
+    for _ in range(MAX_LOGINS + 7):
+        traffic.leg("server-metadata", 404)
+        traffic.message()
+    assert traffic.fold.logins.forgotten_count == 7
+    assert traffic.fold.forgotten_entries == []
 
 
 def _many_legs_of_one(count: int) -> None:
