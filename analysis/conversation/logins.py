@@ -282,6 +282,12 @@ class Login:
         if client_id:
             _add_bounded(self.client_ids, client_id)
 
+    def has_client(self, client: Client) -> bool:
+        """Returns whether a client is one of its clients; the SDKs send some requests without the name of a program."""
+        address, program = client
+        programs = {other for host, other in self.clients if host == address}
+        return bool(programs) and (not program or program in programs or programs == {""})
+
     def can_have_page(self, leg: Leg) -> bool:
         """Returns whether a leg of a browser can belong to it: no other browser has opened its page.
 
@@ -309,8 +315,8 @@ class Logins:
         self._logins: BoundedDict[int, Login] = BoundedDict(MAX_LOGINS)
         self._open_logins: dict[Login, None] = {}
         """The logins that are not over, the one with the latest leg last."""
-        self._by_key: dict[Client | str, dict[Login, None]] = {}
-        """The same by client and by client id."""
+        self._by_address: dict[str, dict[Login, None]] = {}
+        self._by_client_id: dict[str, dict[Login, None]] = {}
         self.forgotten_open_count = 0
         """How many logins had to be forgotten before they were over."""
         self._by_exchange: BoundedDict[int, Login] = BoundedDict(MAX_HTTP_EXCHANGES)
@@ -365,19 +371,17 @@ class Logins:
             self._end(login)
             return
         _put_last(self._open_logins, login)
-        for key in (leg.client, leg.facts.get("client_id", "")):
-            if key in login.clients or key in login.client_ids:
-                _put_last(self._by_key.setdefault(key, {}), login)
+        if leg.client in login.clients:
+            _put_last(self._by_address.setdefault(leg.client[0], {}), login)
+        client_id = leg.facts.get("client_id", "")
+        if client_id in login.client_ids:
+            _put_last(self._by_client_id.setdefault(client_id, {}), login)
 
     def _end(self, login: Login) -> None:
         """Note that no leg can follow."""
         del self._open_logins[login]
-        keys: set[Client | str] = {*login.clients, *login.client_ids}
-        for key in keys:
-            logins = self._by_key[key]
-            del logins[login]
-            if not logins:
-                del self._by_key[key]
+        _remove(self._by_address, {address for address, _ in login.clients}, login)
+        _remove(self._by_client_id, login.client_ids, login)
         login.is_over = True
         login.is_unbroken = login.is_unbroken and login.first.http.is_unbroken
         self.changed[login] = None
@@ -400,7 +404,7 @@ class Logins:
             started_ns = _started_ns(http)
             logins = [
                 login
-                for login in self._latest(_client_of(http))
+                for login in self._of_client(_client_of(http))
                 if not login.kinds <= _AFTER_LOGIN
                 and started_ns >= login.ended_ns
                 and not (credential and credential in login.refused_credentials)
@@ -423,7 +427,7 @@ class Logins:
             return None, False
         if leg.kind in _BROWSER_LEGS:
             return self._login_of_page(leg)
-        own, is_guess = self._latest(leg.client), False
+        own, is_guess = self._of_client(leg.client), False
         if not own and leg.kind != "challenge":
             own, is_guess = self._latest_of_program(leg), True
         own = [login for login in own if (login.kinds <= _AFTER_LOGIN) == (leg.kind in _AFTER_LOGIN)]
@@ -443,8 +447,8 @@ class Logins:
     def _login_of_page(self, leg: Leg) -> tuple[Login | None, bool]:
         """Returns the login to which a leg of a browser belongs, and whether that is a guess."""
         client_id = leg.facts.get("client_id", "")
-        same_id = sorted(self._latest(client_id), key=lambda login: leg.client not in login.clients)
-        same_browser = [login for login in self._latest(leg.client) if _may_have_id(login, client_id)]
+        same_id = sorted(self._of_client_id(client_id), key=lambda login: leg.client not in login.clients)
+        same_browser = [login for login in self._of_client(leg.client) if _may_have_id(login, client_id)]
         found = next((login for login in same_id + same_browser if login.can_have_page(leg)), None)
         if found is not None:
             return found, False
@@ -468,7 +472,7 @@ class Logins:
             is_guess: whether these are guessed.
         """
         client_id = leg.facts.get("client_id", "")
-        same_id = [login for login in self._latest(client_id) if not login.kinds <= _AFTER_LOGIN]
+        same_id = [login for login in self._of_client_id(client_id) if not login.kinds <= _AFTER_LOGIN]
         candidates = same_id or [login for login in own if _may_have_id(login, client_id)]
         if leg.facts.get("grant_type") == "authorization_code":
             # Several users of a service may have a code at once.
@@ -501,9 +505,14 @@ class Logins:
             return leg.started_ns >= login.issued.ended_ns
         return login.is_challenged and login.is_beginning and leg.started_ns >= login.ended_ns
 
-    def _latest(self, key: Client | str) -> list[Login]:
-        """Returns the open logins of a client or with a client id, the latest first."""
-        return [*islice(reversed(self._by_key.get(key, {})), MAX_CANDIDATES)]
+    def _of_client(self, client: Client) -> list[Login]:
+        """Returns the latest open logins of a client, the latest first."""
+        logins = islice(reversed(self._by_address.get(client[0], {})), MAX_CANDIDATES)
+        return [login for login in logins if login.has_client(client)]
+
+    def _of_client_id(self, client_id: str) -> list[Login]:
+        """Returns the latest open logins with a client id, the latest first."""
+        return [*islice(reversed(self._by_client_id.get(client_id, {})), MAX_CANDIDATES)]
 
     def _latest_of_program(self, leg: Leg) -> list[Login]:
         """Returns the only open login with a recent leg of the same program from another address, if there is one."""
@@ -553,6 +562,13 @@ def _may_have_id(login: Login, client_id: str) -> bool:
 def _add_bounded(values: set[T], value: T) -> None:
     if len(values) < MAX_LEGS:
         values.add(value)
+
+
+def _remove(index: dict[str, dict[Login, None]], keys: set[str], login: Login) -> None:
+    for key in keys:
+        del index[key][login]
+        if not index[key]:
+            del index[key]
 
 
 def _put_last(logins: dict[Login, None], login: Login) -> None:

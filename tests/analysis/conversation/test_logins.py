@@ -151,6 +151,30 @@ def test_one_browser_as_client(traffic: Traffic) -> None:
     assert (login.outcome, login.count, login.guessed_count) == ("granted", 6, 0)
 
 
+def test_a_client_that_does_not_name_its_program_in_every_request(traffic: Traffic) -> None:
+    nameless = CLIENT[0], ""  # as the official SDK for Python does
+    traffic.challenge()
+    traffic.challenge((CLIENT[0], "another/1"))
+    traffic.pause(-1.05)
+    traffic.challenge()
+    traffic.discovery(nameless)
+    traffic.leg("registration", 201, nameless, client_id="hmac:1")
+    traffic.authorize(client_id="hmac:1")
+    traffic.token(nameless, client_id="hmac:1")
+    traffic.message(token="new")
+    assert [(login.outcome, login.count, login.guessed_count) for login in traffic.ended()] == [
+        ("granted", 7, 0),
+        ("unfinished", 1, 0),
+    ]
+
+
+def test_a_client_that_never_names_its_program(traffic: Traffic) -> None:
+    traffic.leg("challenge", 401, (CLIENT[0], ""))
+    traffic.discovery()
+    traffic.discovery((CLIENT[0], "another/1"))
+    assert [login.count for login in traffic.ended()] == [3, 2]
+
+
 def test_a_client_that_reads_the_metadata_again_before_it_asks_for_the_token(traffic: Traffic) -> None:
     traffic.challenge()
     traffic.discovery()
@@ -759,9 +783,11 @@ def _many_logins(count: int) -> None:
         traffic.authorize((f"client {number}", "x"), client_id="other")
         traffic.message(token=f"token {number}")
         traffic.pause(-3)
-    assert traffic.fold.logins._by_key.keys() <= {
-        key for login in traffic.fold.logins.all() for key in (*login.clients, *login.client_ids)
-    }
+    logins = traffic.fold.logins
+    assert len(logins._by_address) <= MAX_LOGINS * 2
+    assert len(logins._by_client_id) <= MAX_LOGINS * 2
+    logins.finish()
+    assert [logins._open_logins, logins._by_address, logins._by_client_id] == [{}, {}, {}]
 
 
 @pytest.mark.parametrize("run", [_many_legs_of_one, _many_logins])
