@@ -62,7 +62,6 @@ _MISSING_STATUSES: Final = frozenset({404, 405})
 """Statuses of responses at an address where nothing is."""
 _NOT_MODIFIED: Final = 304
 _FORBIDDEN: Final = 403
-_CREDENTIAL_FIELDS: Final = ("authorization", "x-api-key")
 
 
 class Leg(NamedTuple):
@@ -344,8 +343,10 @@ class Logins:
         if self._open_logins:
             self._end_paused(http)
         if http.oauth is None:
-            if http.client_messages and http.status is not None and 200 <= http.status < 300:
-                self._on_accepted(http)
+            credential = credential_of(http)
+            is_new = bool(credential) and credential not in self._accepted_credentials
+            if is_new or self._open_logins:  # rarely
+                self._on_message(http, credential, is_new=is_new)
             return
         leg = leg_of(http) if http.number not in self._by_exchange else None
         if leg is not None:
@@ -392,14 +393,14 @@ class Logins:
         while self._open_logins and now_ns - (oldest := next(iter(self._open_logins))).ended_ns > MAX_PAUSE_NS:
             self._end(oldest)
 
-    def _on_accepted(self, http: HttpExchange) -> None:
-        """End the login of a client whose message the endpoint has accepted.
+    def _on_message(self, http: HttpExchange, credential: str, *, is_new: bool) -> None:
+        """End the login of a client whose message the endpoint has accepted, if it is one and has been.
 
         With a new credential, it is the login that has obtained it. Others that got no further than metadata meanwhile
         were attempts of the same client. With no credential or a known one, only a login without a challenge ends.
         """
-        credential = credential_of(http)
-        is_new = bool(credential) and credential not in self._accepted_credentials
+        if not http.client_messages or http.status is None or not 200 <= http.status < 300:
+            return
         if self._open_logins:
             started_ns = _started_ns(http)
             logins = [
@@ -547,7 +548,8 @@ def leg_of(http: HttpExchange) -> Leg | None:
 
 def credential_of(http: HttpExchange) -> str:
     """Returns the credential of a request as a keyed hash, or an empty string if it has none."""
-    return next(filter(None, (http.fields.get(name) for name in _CREDENTIAL_FIELDS)), "")
+    fields = http.fields
+    return fields.get("authorization") or fields.get("x-api-key") or ""
 
 
 def _is_plain_refusal(leg: Leg) -> bool:
