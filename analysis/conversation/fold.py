@@ -23,7 +23,7 @@ from analysis.conversation.http_exchange import MAX_OPEN_HTTP_EXCHANGES, HttpExc
 from analysis.conversation.http_exchanges import HttpExchanges
 from analysis.conversation.http_shortcut import HttpShortcut
 from analysis.conversation.links import Links
-from analysis.conversation.logins import Logins
+from analysis.conversation.logins import MAX_LOGINS, Logins
 from analysis.conversation.meaning import ContextBuilder, is_unjudged
 from analysis.conversation.message import (
     InvalidMessage,
@@ -163,6 +163,9 @@ class Fold:
             limit = f"there are more than {MAX_SESSIONS:,}"
             effect = "findings that depend on their end are missing"
             forgotten.append(ForgottenEntries("sessions", self.routing.forgotten_count, limit, effect))
+        if self.logins.forgotten_open_count:
+            limit, effect = f"more than {MAX_LOGINS:,} began at once", "later legs of them count as new logins"
+            forgotten.append(ForgottenEntries("logins", self.logins.forgotten_open_count, limit, effect))
         for kind, count, max_count in (
             ("calls of several rounds", chains.forgotten_count, MAX_CHAINS),
             ("tasks", tasks.forgotten_count, MAX_TASKS),
@@ -216,11 +219,16 @@ class Fold:
         self.note_loss(1, is_torn=isinstance(item, Damage) and item.cause == "torn")
         return ()
 
-    def flush(self) -> tuple[MessageContext, ...]:
-        """Release the lines held back as the beginning of a message that was never completed; return their messages."""
+    def flush(self, *, is_open: bool = False) -> tuple[MessageContext, ...]:
+        """Release the lines held back as the beginning of a message that was never completed; return their messages.
+
+        Args:
+            is_open: whether the capture goes on, and its logins with it.
+        """
         self.under_way.changed_calls = {}
         self.logins.changed = {}
-        self.logins.finish()
+        if not is_open:
+            self.logins.finish()
         return tuple([self._on_message(message) for message in self._assembly.finish()])
 
     def open_calls(self) -> tuple[Call, ...]:

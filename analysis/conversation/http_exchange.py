@@ -50,6 +50,25 @@ _CHALLENGE: Final = "www-authenticate"
 _CODING: Final = "content-encoding"
 _RARE_MEMBERS: Final = frozenset({"error", "metadata", "response_text", "endpoints", "oauth"})
 """Members that few `exchange` records have."""
+OAUTH_TEXTS: Final = (
+    "leg",
+    "grant_type",
+    "response_type",
+    "error",
+    "error_description",
+    "error_uri",
+    "scope",
+    "resource",
+    "iss",
+    "as_server",
+    "client_id",
+    "redirect_uri",
+    "code_challenge_method",
+    "token_type",
+)
+"""The members of `oauth` in FORMAT.md that are texts."""
+MAX_OAUTH_CHARS: Final = 2048
+"""The most characters of such a text; no recorder writes a longer one."""
 _EMPTY_SET: Final[frozenset[Any]] = frozenset()
 
 Resumption: TypeAlias = Literal["known", "unknown", "ambiguous", "undefined"]
@@ -124,6 +143,8 @@ class HttpExchange(Struct, eq=False, weakref=True):
     oauth: dict[str, str] | None = None
     """The members of `oauth` in FORMAT.md that are texts: what is known of a leg of an authorization. None if the
     exchange has nothing to do with one. Untrusted texts."""
+    has_code: bool = False
+    """Whether a browser was sent back to a client with a code of an authorization."""
     response_gist: str = ""
     """The gist of a response that is not an MCP message, in one line. Untrusted text."""
     is_signed: bool = False
@@ -270,7 +291,9 @@ class HttpExchange(Struct, eq=False, weakref=True):
         self.metadata = _text(members.get("metadata")) or self.metadata
         oauth = members.get("oauth")
         if isinstance(oauth, dict):
-            self.oauth = {name: value for name, value in oauth.items() if isinstance(value, str)}
+            texts = ((name, oauth.get(name)) for name in OAUTH_TEXTS)
+            self.oauth = {name: text[:MAX_OAUTH_CHARS] for name, text in texts if isinstance(text, str)}
+            self.has_code = oauth.get("has_code") is True
         if "response_text" in members and not self.response_gist:
             text = _text(members["response_text"])
             self.response_gist = gist(text)

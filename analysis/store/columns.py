@@ -100,7 +100,7 @@ _CAPTURES: Final = Table(
         Column("lost", "BIGINT", "not null", "records known to be lost: the recorder could not write them, or they are damaged"),
         Column("unjudged", "BIGINT", "not null", "frames that could not be parsed because they are too large, too deeply nested or incomplete"),
         Column("damage", "BIGINT", "not null", "bytes of its files that are not records; an unfinished record at the end of a file, such as a kill leaves, does not count"),
-        Column("forgotten", "BIGINT", "not null", "requests, HTTP exchanges, sessions, calls of several rounds, tasks and subscriptions that were forgotten because more were open at once than the limits allow; usually 0"),
+        Column("forgotten", "BIGINT", "not null", "requests, HTTP exchanges, sessions, logins, calls of several rounds, tasks and subscriptions that were forgotten because more were open at once than the limits allow; usually 0"),
         Column("begins_at", "BIGINT", "not null", "number of its first record if the recorder's ring has deleted earlier ones; otherwise 0"),
         Column("unrecorded", "BIGINT", "not null", "HTTP bodies that may contain messages but are missing: they could not be decoded, or the import did not contain them"),
     ),
@@ -239,6 +239,46 @@ _HTTP_EXCHANGES: Final = Table(
         Column("by_proxy", "BOOLEAN", "not null", "whether mcpproxy itself responded because the server could not be reached"),
         Column("failed_by", "VARCHAR", "null", "who failed, as far as HTTP shows: server, gateway, network or client (it left, or mcpproxy refused its request); NULL if the exchange did not fail. A stream that ends as it should, but without the response, is not a failure of HTTP"),
         Column("said", "VARCHAR", "null", "text of a response that is not an MCP message, such as the error page of a gateway, in one line; otherwise why the exchange broke off; NULL if there is neither. Untrusted text"),
+        Column("leg", "VARCHAR", "null", "which leg of an authorization it is: challenge, resource-metadata, server-metadata, registration, device, authorize, callback, token, revocation or introspection; NULL if it is none"),
+        Column("login", "INTEGER", "null", "number of the login to which that leg belongs"),
+        Column("oauth", "JSON", "null", "what else is recorded of that leg, or of an error in the form of OAuth: error, scope, client_id and so on, without credentials; NULL if there is nothing. Untrusted texts"),
+        Column("tunnelled_c2s_bytes", "BIGINT", "null", "bytes that the client sent after the connection had changed to another protocol, such as WebSocket (status 101); they are not recorded. NULL if it did not change"),
+        Column("tunnelled_s2c_bytes", "BIGINT", "null", "bytes that the server sent, in the same way"),
+    ),
+)
+_LOGINS: Final = Table(
+    "logins",
+    "one row per login: the requests with which a client asked for a token",
+    "select login, outcome, failed_leg, failed_status, error, kinds, peer, user_agent\nfrom logins where outcome in ('failed', 'rejected', 'unused', 'unfinished') order by started_ns",
+    (
+        _CAPTURE,
+        Column("login", "INTEGER", "not null", "number of the login in the capture, from 1"),
+        Column("outcome", "VARCHAR", "not null", "granted (a token was issued, here or elsewhere, and not refused), rejected (the endpoint refused the new token), unused (a token was issued, but the client went on without it), failed (a leg failed, see failed_leg), unfinished (no leg failed, but the client did not go on), unneeded (the client asked for metadata, but the endpoint for no token) or revoked (a token was only revoked or examined)"),
+        Column("is_over", "BOOLEAN", "not null", "whether no leg can follow; false for a login that is under way at the end of a growing capture"),
+        Column("is_renewal", "BOOLEAN", "not null", "whether a token was only renewed with a refresh token"),
+        Column("is_unbroken", "BOOLEAN", "not null", "whether no records were lost meanwhile, which may be those of a leg"),
+        Column("peer", "VARCHAR", "null", "address of its first client, without the port"),
+        Column("user_agent", "VARCHAR", "null", "program of its first client, as that names itself. Untrusted text"),
+        Column("started_ns", "BIGINT", "null", "when its first leg began, in ns since the capture opened"),
+        Column("ended_ns", "BIGINT", "null", "when its last leg ended"),
+        Column("time", "TIMESTAMP_NS", "null", "when it began, UTC", ComputedValue("clock(started_ns)")),
+        Column("leg_count", "BIGINT", "not null", "number of its legs"),
+        Column("guessed_legs", "BIGINT", "not null", "how many of them were assigned to it by a guess: no client id or address connects them with the others"),
+        Column("legs", "BIGINT[]", "not null", "numbers of their HTTP exchanges, in the order of their ends: the first 31 and the last"),
+        Column("kinds", "VARCHAR", "not null", "kinds of these legs, as in http_exchanges.leg, separated by commas; equal ones in a row once"),
+        Column("failed_leg", "VARCHAR", "null", "kind of the leg that failed; challenge if outcome is rejected; NULL for other outcomes"),
+        Column("failed_exchange", "BIGINT", "null", "number of its HTTP exchange"),
+        Column("failed_status", "INTEGER", "null", "status of the response to it; NULL if there is none"),
+        Column("error", "VARCHAR", "null", "OAuth error in that response, such as invalid_grant. Untrusted text"),
+        Column("error_description", "VARCHAR", "null", "description of that error. Untrusted text"),
+        Column("grant_type", "VARCHAR", "null", "grant type of the last request for a token. Untrusted text, as are all that follow"),
+        Column("scope", "VARCHAR", "null", "scope of the token, or else the last scope that a leg names"),
+        Column("resource", "VARCHAR", "null", "resource that the client asked for (RFC 8707), or else that of the metadata"),
+        Column("client_id", "VARCHAR", "null", "the last client id: a keyed hash or a URL"),
+        Column("redirect_uri", "VARCHAR", "null", "scheme and host of the last redirect URI"),
+        Column("issuer", "VARCHAR", "null", "the issuer that a leg named last"),
+        Column("server_elsewhere", "VARCHAR", "null", "the authorization server, if it is not at the recorded address; its legs are not in the capture"),
+        Column("accepted_exchange", "BIGINT", "null", "number of the first HTTP exchange after the login whose message the endpoint accepted"),
     ),
 )
 _FINDINGS: Final = Table(
@@ -299,7 +339,7 @@ _STDERR: Final = Table(
 
 TABLES: Final = {
     table.name: table
-    for table in (_CAPTURES, _SESSIONS, _FRAMES, _EXCHANGES, _HTTP_EXCHANGES, _FINDINGS, _TOOLS, _STDERR)
+    for table in (_CAPTURES, _SESSIONS, _FRAMES, _EXCHANGES, _HTTP_EXCHANGES, _LOGINS, _FINDINGS, _TOOLS, _STDERR)
 }
 """The tables by name, in the order in which they are created."""
 

@@ -20,6 +20,7 @@ from analysis.garbage import rare_collections
 from analysis.reading import Item, Reading, Step
 from analysis.store.capture_row import CaptureCounts
 from analysis.store.inserts import MAX_WAITING_BYTES, MAX_WAITING_ROWS, ROW_BYTES, TableWriter
+from analysis.store.login_rows import LoginRows
 from analysis.store.table_rows import MAX_HELD_SESSIONS, DefinitionRows, HttpRows, SessionRowBuilder, name_text, row_of
 from analysis.store.tables import Row, build_row, definition_statements
 from analysis.store.values import MAX_BIGINT, MAX_JSON_DEPTH, integer, is_shallow, text, wall
@@ -158,7 +159,8 @@ class _CaptureLoad:
         self._fold = self._reading.fold
         self._counts = CaptureCounts()
         self._definitions = DefinitionRows(rows["tools"], self._start)
-        self._http = HttpRows(rows["http_exchanges"], self._start)
+        self._http = HttpRows(rows["http_exchanges"], self._start, self._fold.logins)
+        self._logins = LoginRows(rows["logins"], self._start)
         self._held_frames: dict[int, Frame] = {}
         self._session_builders: dict[Session, SessionRowBuilder] = {}
         self._written_sessions: set[int] = set()
@@ -179,7 +181,7 @@ class _CaptureLoad:
                 self._process(step)
             if step.changed:
                 self._write_calls(step.changed)
-        for step in self._reading.finish():
+        for step in self._reading.finish("open" if is_growing else None):
             self._process(step)
             if step.item is None:
                 self._write_held_frames(step.messages)
@@ -312,6 +314,10 @@ class _CaptureLoad:
         if http is None:
             return
         self._http.builder_of(http, record.t_ns).update(record)
+        if http.oauth is not None:
+            self._tables.bytes += sum(map(len, http.oauth.values()))
+        if self._fold.logins.changed:
+            self._logins.hold(self._fold.logins.changed)
 
     def _process_stream(self, record: Record) -> None:
         number, events = integer(record.members.get("exchange")), integer(record.members.get("events"))
@@ -390,6 +396,8 @@ class _CaptureLoad:
                 self._add_session(session)
         self._session_rows.extend(self._start + builder.row() for builder in self._session_builders.values())
         self._http.finish()
+        self._logins.hold(fold.logins.changed)
+        self._logins.finish()
         self._count_frames()
         row = self._counts.row(self._capture, fold, is_growing=is_growing)
         self._tables.rows["captures"].append(self._start + row)

@@ -417,6 +417,18 @@ class Figures:
             )
         ]
 
+    def logins(self) -> list[Count]:
+        """Logins by outcome, with the leg that failed as an example."""
+        return self._counts(
+            """
+            select
+                outcome, count(*),
+                arg_min(concat_ws(' ', failed_leg, failed_status, error), (started_ns, capture, login))
+                    filter (failed_leg is not null)
+            from logins group by all order by 2 desc, 1
+            """
+        )
+
     def definitions(self) -> list[ToolCost]:
         """All listed tools, the most expensive first."""
         return [

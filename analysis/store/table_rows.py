@@ -11,6 +11,7 @@ import orjson
 from analysis.conversation.call import Call, Outcome
 from analysis.conversation.failure import failed_party
 from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
+from analysis.conversation.logins import Logins
 from analysis.conversation.message import Request, Response
 from analysis.conversation.session import Session
 from analysis.facts import code_of, size_of, text_of_error, texts_in
@@ -147,7 +148,18 @@ def _era(session: Session) -> str | None:
 class HttpExchangeRowBuilder:
     """Collects the times and events of an HTTP exchange, and builds its row."""
 
-    __slots__ = ("ended_ns", "events", "first_byte_ns", "head_ns", "http", "is_stream", "session", "started_ns")
+    __slots__ = (
+        "ended_ns",
+        "events",
+        "expires_in",
+        "first_byte_ns",
+        "head_ns",
+        "http",
+        "is_stream",
+        "session",
+        "started_ns",
+        "tunnelled",
+    )
 
     def __init__(self, http: HttpExchange, t_ns: int) -> None:
         self.http = http
@@ -157,6 +169,8 @@ class HttpExchangeRowBuilder:
         self.ended_ns: int | None = None
         self.is_stream = False
         self.events = 0
+        self.expires_in: int | None = None
+        self.tunnelled: tuple[int | None, int | None] = (None, None)
 
     def update(self, record: Record) -> None:
         """Update the times from an `exchange` record."""
@@ -168,9 +182,14 @@ class HttpExchangeRowBuilder:
             self.ended_ns = _stamp(times.get("response_end"), self.ended_ns)
         if record.members.get("stage") == "end" and self.ended_ns is None:
             self.ended_ns = record.t_ns
+        oauth, tunnelled = record.members.get("oauth"), record.members.get("tunnelled")
+        if isinstance(oauth, dict):
+            self.expires_in = integer(oauth.get("expires_in"))
+        if isinstance(tunnelled, dict):
+            self.tunnelled = integer(tunnelled.get("c2s")), integer(tunnelled.get("s2c"))
 
-    def row(self) -> Row:
-        """The row of the HTTP exchange."""
+    def row(self, login: int | None = None) -> Row:
+        """The row of the HTTP exchange; `login` is the number of the login of which it is a leg."""
         http = self.http
         content_type = http.answer_fields.get("content-type")
         is_stream = self.is_stream or (content_type or "").lower().startswith("text/event-stream")
@@ -200,8 +219,23 @@ class HttpExchangeRowBuilder:
                 "by_proxy": http.is_from_recorder,
                 "failed_by": failed_party(http),
                 "said": text(http.response_gist or http.error) or None,
+                "leg": None if http.oauth is None else text(http.oauth.get("leg")),
+                "login": login,
+                "oauth": self._oauth(),
+                "tunnelled_c2s_bytes": self.tunnelled[0],
+                "tunnelled_s2c_bytes": self.tunnelled[1],
             },
         )
+
+    def _oauth(self) -> str | None:
+        """Returns what is recorded of a leg of an authorization, other than its kind, as JSON."""
+        texts = self.http.oauth or {}
+        facts: dict[str, Any] = {name: value for name, value in texts.items() if name != "leg"}
+        if self.expires_in is not None:
+            facts["expires_in"] = self.expires_in
+        if self.http.has_code:
+            facts["has_code"] = True
+        return json_text(facts) if facts else None
 
 
 def _stamp(value: object, previous: int | None) -> int | None:
@@ -211,8 +245,8 @@ def _stamp(value: object, previous: int | None) -> int | None:
 class HttpRows:
     """The rows of the HTTP exchanges of a capture."""
 
-    def __init__(self, rows: list[Row], start: Row) -> None:
-        self._rows, self._start = rows, start
+    def __init__(self, rows: list[Row], start: Row, logins: Logins) -> None:
+        self._rows, self._start, self._logins = rows, start, logins
         self._builders: OrderedDict[int, HttpExchangeRowBuilder] = OrderedDict()
 
     def builder_of(self, http: HttpExchange, t_ns: int) -> HttpExchangeRowBuilder:
@@ -227,11 +261,16 @@ class HttpRows:
     def _write(self, number: int) -> None:
         builder = self._builders.pop(number, None)
         if builder is not None:
-            self._rows.append(self._start + builder.row())
+            self._append(builder)
+
+    def _append(self, builder: HttpExchangeRowBuilder) -> None:
+        login = self._logins.of_exchange(builder.http.number)
+        self._rows.append(self._start + builder.row(None if login is None else login.number))
 
     def finish(self) -> None:
         """Write all rows that are held back."""
-        self._rows.extend(self._start + builder.row() for builder in self._builders.values())
+        for builder in self._builders.values():
+            self._append(builder)
         self._builders.clear()
 
 

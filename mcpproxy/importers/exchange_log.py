@@ -1,8 +1,8 @@
 """Turns the HTTP exchanges that other tools log into conversations.
 
 A log has whole exchanges, with few times. A browser's log contains much other traffic than MCP. An origin that receives
-JSON-RPC by POST counts as a server. Its exchanges are imported if they are at a path that speaks MCP, or fetch a
-document that describes it (`/.well-known/`). All other exchanges are skipped and counted.
+JSON-RPC by POST counts as a server. Its exchanges are imported if they are at a path that speaks MCP, fetch a document
+that describes it (`/.well-known/`), or are legs of a login. All other exchanges are skipped and counted.
 """
 
 import re
@@ -16,6 +16,7 @@ from orjson import JSONDecodeError, loads
 from mcpproxy.importers.capture_lines import MAX_STAMP_NS
 from mcpproxy.importers.case import Case, Step, Transport
 from mcpproxy.importers.http import is_metadata, path_of, speaks_mcp
+from mcpproxy.importers.leg_finder import LegFinder
 from mcpproxy.importers.log_items import LeftOut, Remark
 from mcpproxy.importers.opening import can_open_conversation
 from mcpproxy.importers.source import InvalidLine
@@ -126,9 +127,15 @@ def items_of(
         head, origin = exchange.request_head, _origin(exchange.url)
         if origin in exchanges_by_origin and speaks_mcp(head, exchange.request_body):
             paths[origin].add(path_of(head))
+    leg_finders = {origin: LegFinder() for origin in exchanges_by_origin}
     for exchange in sorted(exchanges, key=lambda exchange: exchange.start_ns):
         head, origin = exchange.request_head, _origin(exchange.url)
-        if origin in exchanges_by_origin and (is_metadata(head) or path_of(head) in paths[origin]):
+        if origin in exchanges_by_origin and (
+            is_metadata(head)
+            or path_of(head) in paths[origin]
+            or leg_finders[origin].is_leg(head, exchange.request_body, exchange.response_head)
+        ):
+            leg_finders[origin].read_metadata(head, exchange.response_body)
             exchanges_by_origin[origin].append(exchange)
         else:
             other_count += 1

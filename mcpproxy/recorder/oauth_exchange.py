@@ -179,6 +179,14 @@ class OauthExchange:
         if len(self._secrets) > MAX_PARAMETERS or sum(len(value) for _, value in self._secrets) > MAX_SECRET_CHARS:
             raise TooManyParameters
 
+    @property
+    def leg(self) -> Leg | None:
+        """The leg that the exchange is, as far as has been read; None if it has nothing to do with an authorization."""
+        if self._request.method not in _METHODS:
+            return None
+        # A page of a login, which sends the browser back to the client, is a part of `authorize`.
+        return self._leg or ("authorize" if self.is_sent_back else None)
+
     def member(self, hashed: HashSecret | None, clean: CleanAddress) -> dict[str, Any] | None:
         """Returns the member `oauth`, or None if the exchange has nothing to do with an authorization.
 
@@ -188,8 +196,7 @@ class OauthExchange:
         """
         if self._request.method not in _METHODS:
             return None
-        # A page of a login, which sends the browser back to the client, is a part of `authorize`.
-        leg = self._leg or ("authorize" if self.is_sent_back else None)
+        leg = self.leg
         facts = _facts(self._sent, _REQUESTED.get(leg, ())) if leg else {}
         if leg in ("authorize", "callback"):
             facts |= _facts(self._redirect, (*OAUTH_MEMBERS, "iss"))

@@ -64,6 +64,8 @@ _SORT_COLUMNS: Final[dict[LatencySortKey, str]] = {
 """By sort order: the column by which rows are sorted, which is never dropped."""
 _SHAPE_COLUMN_CELLS: Final = SHAPE_CELLS + 2
 _TITLE_CELLS: Final = 22
+_FAILED_LOGINS: Final = frozenset({"failed", "rejected", "unused"})
+"""The outcomes of logins that are errors, as in the column `logins.outcome`."""
 _VALUE_CELLS: Final = len("23 h 59 min")
 _NOT_CHECKED: Final = "the rules did not run, because they would take long for this much traffic; --findings runs them"
 
@@ -87,6 +89,8 @@ class TrafficStats(NamedTuple):
     tool_times: list[ToolTime]
     sort: LatencySortKey | None = None
     """The sort order of latency rows, if requested."""
+    logins: Sequence[Count] = ()
+    """The logins by outcome."""
 
 
 def query_stats(
@@ -108,6 +112,7 @@ def query_stats(
         figures.time(),
         figures.tool_times(),
         sort,
+        figures.logins(),
     )
 
 
@@ -127,6 +132,8 @@ def as_objects(stats: TrafficStats) -> Iterator[dict[str, Any]]:
         "lifecycle_violations": _sum(stats.lifecycle_violations) if stats.has_findings else None,
         "abandoned": _sum(stats.abandoned),
         "unanswered": _sum(stats.unanswered),
+        "logins": _sum(stats.logins),
+        "failed_logins": _failed_logins(stats),
         "definition_bytes": sum(entry.bytes for entry in stats.definitions),
         "startup_ms": None if stats.startup is None else stats.startup.total_ms,
         **{name: value for name, value in stats.time._asdict().items() if name.endswith("_ms")},
@@ -147,6 +154,7 @@ def as_objects(stats: TrafficStats) -> Iterator[dict[str, Any]]:
         yield from ({"figure": figure, "rules_asked": stats.has_findings, **entry._asdict()} for entry in counts)
     yield from ({"figure": "abandoned", **entry._asdict()} for entry in stats.abandoned)
     yield from ({"figure": "unanswered", **entry._asdict()} for entry in stats.unanswered)
+    yield from ({"figure": "logins", **entry._asdict()} for entry in stats.logins)
     yield from ({"figure": "definitions", **entry._asdict()} for entry in stats.definitions)
     if stats.startup is not None:
         yield {"figure": "startup", **stats.startup._asdict()}
@@ -307,6 +315,9 @@ def _figures(stats: TrafficStats) -> Iterator[_FigureRow]:
             f"{stats.totals.not_recorded:,}",
             ["requests whose responses may be in a missing part of the capture"],
         )
+    if stats.logins:
+        details = [_explained(count) for count in stats.logins]
+        yield _FigureRow("LOGINS", f"{_sum(stats.logins):,}", details, bool(_failed_logins(stats)))
     if stats.definitions:
         total_bytes = sum(definition.bytes for definition in stats.definitions)
         yield _FigureRow("DEFINITIONS COST", size(total_bytes), _cost_details(stats.definitions))
@@ -319,6 +330,10 @@ def _figures(stats: TrafficStats) -> Iterator[_FigureRow]:
 
 def _sum(rows: Sequence[Count] | Sequence[AbandonedRequests] | Sequence[UnansweredRequests]) -> int:
     return sum(row.times for row in rows)
+
+
+def _failed_logins(stats: TrafficStats) -> int:
+    return _sum([count for count in stats.logins if count.what in _FAILED_LOGINS])
 
 
 def _finding_row(title: str, counts: list[Count], stats: TrafficStats) -> _FigureRow:

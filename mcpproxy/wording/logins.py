@@ -31,9 +31,9 @@ def login_text(login: Login) -> str:
 
 def outcome_text(login: Login) -> str:
     """Returns what became of a login, or what it waits for."""
-    if not login.is_over and login.issued is None and login.rejection is None:
-        return f"under way, after {leg_name(login.last)}"
     outcome, failed_leg = login.outcome, login.failed_leg
+    if not login.is_over and login.issued is None and login.rejection is None and outcome != "revoked":
+        return f"under way, after {leg_name(login.last)}"
     if outcome == "granted":
         elsewhere = sanitise(login.server_elsewhere, _MAX_NAME_CHARS)
         if login.issued is None:
@@ -41,6 +41,8 @@ def outcome_text(login: Login) -> str:
         return "token renewed" if login.is_renewal else "token issued"
     if outcome == "rejected":
         return f"the server refused the new token: {leg_result(login.rejection or login.last)}"
+    if outcome == "unused":
+        return "a token issued, but the client went on without it"
     if outcome == "failed" and failed_leg is not None:
         return f"failed at {leg_name(failed_leg)}: {leg_result(failed_leg)}"
     if outcome == "unneeded":

@@ -16,6 +16,7 @@ from mcp.client.auth import OAuthClientProvider
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import OAuthClientMetadata
 
+from analysis.reading import Reading
 from tests.harness import DEADLINE_S, ROOT, Place
 from tests.http_harness import Authority, free_port, serving
 from tests.nginx import nginx
@@ -103,3 +104,9 @@ def test_a_login_at_the_public_address_is_the_same(place: Place) -> None:
     assert sorted(ended["response"]["status"] for ended in exchanges) == sorted(status for _, _, status in recorded)
     assert not any("flags" in ended for ended in exchanges)
     assert token.encode() not in served.capture.read_bytes()
+    reading = Reading(served.capture)
+    for _ in reading.to_end():
+        pass
+    (login,) = reading.fold.logins.all()
+    assert [(leg.http.method, leg.http.path, leg.http.status) for leg in login.legs] == LEGS
+    assert (login.outcome, login.guessed_count, login.is_over, login.server_elsewhere) == ("granted", 0, True, "")

@@ -110,6 +110,10 @@ def _conversation(path: Path, number: int, rng: Random, name: str | None, wall_n
         for tool in ("forecast", "alerts", "unused")
     ]
     one.answer(at + 30 + rng.randrange(1000) / 16, "tools", tools=tools)
+    oauth = {"leg": rng.choice(("token", "challenge")), "error": rng.choice(TEXTS), "expires_in": 60, "has_code": True}
+    for exchange in range(rng.randrange(3)):
+        heads = {"request": {"method": "GET", "target": "/"}, "response": {"status": 400, "headers": []}}
+        one.record(at + 99, "exchange", exchange=exchange, stage="end", **heads, oauth=oauth, tunnelled={"c2s": 7})
     at += 100
     is_down = rng.random() < 0.3
     for id_ in range(rng.randrange(5, 25)):

@@ -39,7 +39,14 @@ def rows(frame: Any, name: str) -> list[tuple[Any, ...]]:
 
 @pytest.fixture(scope="module")
 def captures(able: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return hostile(tmp_path_factory.mktemp("captures") / "all", HOSTILE)
+    place = hostile(tmp_path_factory.mktemp("captures") / "all", HOSTILE)
+    login = CaptureWriter(place / "login.mcpcap", "login", 77, transport="http")
+    for number, kind in enumerate(("challenge", "token"), 1):
+        heads = {"request": {"method": "POST", "target": "/"}, "response": {"status": 400 + number, "headers": []}}
+        oauth = {"leg": kind, "error": "invalid_token\u202e", "expires_in": 60}
+        login.record(number, "exchange", exchange=number, stage="end", **heads, oauth=oauth, tunnelled={"c2s": 7})
+    login.close()
+    return place
 
 
 @pytest.fixture(scope="module")

@@ -50,6 +50,21 @@ def test_what_says_nothing_of_itself_belongs_to_the_only_one_there_is() -> None:
     assert sessions_of(tape) == [1, 1]
 
 
+@pytest.mark.parametrize("is_modern", [True, False])
+def test_clients_behind_a_proxy_are_told_apart_by_the_addresses_that_it_reports(is_modern: bool) -> None:
+    tape = Tape("http")
+    request = {"method": "POST", "target": "/mcp", "headers": [["User-Agent", "client/1"]]}
+    params = envelope(None) if is_modern else {}
+    for number, host in enumerate(("198.51.100.1", "198.51.100.2", "198.51.100.1", "2001:db8::1", "2001:db8::2"), 1):
+        place = {"conn": 1, "peer": "127.0.0.1:1", "forwarded_for": host}
+        tape.record("exchange", exchange=number, stage="request", request=request, **place)
+        tape.say("c2s", number, id=1, method="tools/list", params=params)
+        tape.say("s2c", number, id=1, result={"tools": []})
+        response = {"status": 200, "headers": []}
+        tape.record("exchange", exchange=number, stage="end", ended_by="complete", response=response)
+    assert sessions_of(tape) == [1, 2, 1, 3, 4]
+
+
 # ---- a refused probe, and the handshake after it
 
 REFUSED: dict[str, Any] = {"id": None, "error": {"code": -32600, "message": "Missing session ID"}}

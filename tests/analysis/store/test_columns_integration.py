@@ -37,6 +37,8 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A capture over HTTP with a row in every table; its server answers one request twice."""
     one = CaptureWriter(tmp_path_factory.mktemp("columns") / "all.mcpcap", "all", transport="http")
     one.record(1, "exchange", exchange=1, conn=1, stage="request", request={"method": "POST", "path": "/"})
+    refused = {"request": {"method": "POST", "target": "/token"}, "response": {"status": 400, "headers": []}}
+    one.record(1, "exchange", exchange=2, stage="end", **refused, oauth={"leg": "token", "error": "invalid_grant"})
     one.handshake(2)
     one.ask(20, 1, "tools/list")
     one.answer(21, 1, tools=[{"name": "search", "inputSchema": {"type": "object"}}])

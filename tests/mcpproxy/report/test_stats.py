@@ -16,7 +16,7 @@ from analysis.store.stats import (
     Totals,
     UnansweredRequests,
 )
-from mcpproxy.report.stats import MIN_WIDTH, SHAPE_CELLS, TrafficStats, as_text
+from mcpproxy.report.stats import MIN_WIDTH, SHAPE_CELLS, TrafficStats, as_objects, as_text
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.blocks import BLOCKS, distribution_text
 from mcpproxy.wording.cells import cells
@@ -73,6 +73,16 @@ def test_everything_is_on_the_screen() -> None:
     words = " ".join(shown.split())
     assert "ABANDONED 2 tools/call search 2 (1 answered late), the longest after 35.0 s (frame 38 of search" in words
     assert "client 5 min 08 s (the server waited for 9.0 s of it) · stalled 0 ms" in words
+
+
+def test_logins_are_counted_if_there_are_any() -> None:
+    assert "LOGINS" not in text(stats())
+    logins = [Count("granted", 1200, None), Count("failed", 2, "token 400 invalid_\x1b[0mgrant")]
+    shown = text(stats(logins=logins), 120)
+    assert "LOGINS                      1,202   granted 1,200 · failed 2 (token 400 invalid_\\x1b[0mgrant)" in shown
+    totals, *figures = as_objects(stats(logins=logins))
+    assert (totals["logins"], totals["failed_logins"]) == (1202, 2)
+    assert [figure["times"] for figure in figures if figure["figure"] == "logins"] == [1200, 2]
 
 
 @pytest.mark.parametrize(
