@@ -218,7 +218,7 @@ class Reading:
         for item in self._assembler.finish():
             yield self._step(None, item)
         reason = reason or self.end
-        last_messages = self.fold.flush()
+        last_messages = self.fold.flush(is_open=reason == "open")
         open_calls = self.fold.open_calls()
         changed_calls = self._under_way.changed_calls | dict.fromkeys(open_calls)
         findings = () if self._checker is None else self._checker.finish(last_messages, open_calls, reason)

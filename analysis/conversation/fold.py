@@ -216,11 +216,16 @@ class Fold:
         self.note_loss(1, is_torn=isinstance(item, Damage) and item.cause == "torn")
         return ()
 
-    def flush(self) -> tuple[MessageContext, ...]:
-        """Release the lines held back as the beginning of a message that was never completed; return their messages."""
+    def flush(self, *, is_open: bool = False) -> tuple[MessageContext, ...]:
+        """Release the lines held back as the beginning of a message that was never completed; return their messages.
+
+        Args:
+            is_open: whether the capture goes on, and its logins with it.
+        """
         self.under_way.changed_calls = {}
         self.logins.changed = {}
-        self.logins.finish()
+        if not is_open:
+            self.logins.finish()
         return tuple([self._on_message(message) for message in self._assembly.finish()])
 
     def open_calls(self) -> tuple[Call, ...]:
