@@ -74,8 +74,10 @@ class LegLine(NamedTuple):
     """Whether the login failed here."""
     exchange: int
     """The number of the first HTTP exchange."""
+    request_seq: int
+    """The number of the record of its request, or -1."""
     seq: int
-    """The number of the record with its end, or -1."""
+    """The number of the record of its end, or -1."""
     started_ns: int
     took_ns: int
     facts: tuple[Fact, ...]
@@ -293,6 +295,7 @@ def _leg_lines(legs: list[Leg], failed_leg: Leg | None) -> Iterator[LegLine]:
             len(equal_legs),
             any(leg is failed_leg for leg in equal_legs),
             first.http.number,
+            -1 if first.http.started_ref is None else first.http.started_ref.seq,
             -1 if first.http.end_ref is None else first.http.end_ref.seq,
             started_ns,
             max(0, ended_ns - started_ns),

@@ -32,6 +32,7 @@ class LoginCapture(CaptureWriter):
         self.exchange = 0
         self.client = CLIENT
         self.program = PROGRAM
+        self.client_id = "hmac:1"
 
     def leg(self, kind: str | None, method: str, target: str, status: int | None = 200, **facts: Any) -> int:
         """Write a whole exchange that is a leg, or nothing of a login if `kind` is None; returns its number."""
@@ -59,14 +60,16 @@ class LoginCapture(CaptureWriter):
 
     def authorization(self, **answer: Any) -> None:
         """Write a registration, and an authorization that redirects to the client."""
-        self.leg("registration", "POST", "/register", 201, client_id="hmac:1", redirect_uri="https://client.example")
-        asked = {"client_id": "hmac:1", "scope": "notes", "resource": PUBLIC, "code_challenge_method": "S256"}
-        query = "response_type=code&client_id=hmac:1&state=hmac:2"
+        self.leg(
+            "registration", "POST", "/register", 201, client_id=self.client_id, redirect_uri="https://client.example"
+        )
+        asked = {"client_id": self.client_id, "scope": "notes", "resource": PUBLIC, "code_challenge_method": "S256"}
+        query = f"response_type=code&client_id={self.client_id}&state=hmac:2"
         self.leg("authorize", "GET", f"/authorize?{query}", 302, **asked, **answer)
 
-    def token(self, status: int = 200, grant_type: str = "authorization_code", **facts: Any) -> None:
+    def token(self, status: int | None = 200, grant_type: str = "authorization_code", **facts: Any) -> None:
         """Write a request for a token."""
-        self.leg("token", "POST", "/token", status, grant_type=grant_type, client_id="hmac:1", **facts)
+        self.leg("token", "POST", "/token", status, grant_type=grant_type, client_id=self.client_id, **facts)
 
     def login(self) -> None:
         """Write a login that succeeds, and its first message."""
