@@ -90,6 +90,8 @@ class LoginLines:
         if stage != "end":
             return False
         self._held_requests.pop(number, None)
+        if record.members.get("flags"):
+            return False  # mcpproxy itself found fault with it
         return any(
             login.last.http.number == number and login.last.kind != "challenge" and not self._is_after_login(login)
             for login in self._logins.changed

@@ -208,10 +208,13 @@ def leg_status(leg: Leg) -> str:
 
 
 def leg_description(leg: Leg) -> str:
-    """Returns what the server said about a failure: the description of the error, or the text of a response without."""
+    """Returns what the server said about a failure: the description of the error, or the text of a response without.
+
+    If the exchange broke off, it is the reason for that.
+    """
     said = leg.facts.get("error_description", "")
     if not said and not leg.error:
-        said = leg.http.response_gist.removeprefix(f"{leg.http.status} ")
+        said = leg.http.response_gist.removeprefix(f"{leg.http.status} ") or leg.http.error
     return sanitise(said, _MAX_DESCRIPTION_CHARS) if said else ""
 
 

@@ -33,6 +33,8 @@ class LoginCapture(CaptureWriter):
         self.client = CLIENT
         self.program = PROGRAM
         self.client_id = "hmac:1"
+        self.flags: list[str] = []
+        """What the recorder finds fault with in the next exchanges."""
 
     def leg(self, kind: str | None, method: str, target: str, status: int | None = 200, **facts: Any) -> int:
         """Write a whole exchange that is a leg, or nothing of a login if `kind` is None; returns its number."""
@@ -86,13 +88,24 @@ class LoginCapture(CaptureWriter):
         return self.exchange, head
 
     def _end(
-        self, number: int, head: dict[str, Any], status: int | None, kind: str | None, facts: dict[str, Any]
+        self,
+        number: int,
+        head: dict[str, Any],
+        status: int | None,
+        kind: str | None,
+        facts: dict[str, Any],
     ) -> None:
         media = [] if kind is None or status in (302, None) else [["content-type", "application/json"]]
-        response = {} if status is None else {"response": {"status": status, "headers": media}}
-        oauth = {} if kind is None else {"oauth": {"leg": kind, **facts}}
-        ended_by = "error" if status is None else "complete"
-        self._stage(self.now_ms + 10, number, "end", request=head, **response, **oauth, ended_by=ended_by)
+        end: dict[str, Any] = {"request": head, "ended_by": "complete"}
+        if status is None:
+            end |= {"ended_by": "error", "error": "Connection reset by peer"}
+        else:
+            end["response"] = {"status": status, "headers": media}
+        if kind is not None:
+            end["oauth"] = {"leg": kind, **facts}
+        if self.flags:
+            end["flags"] = self.flags
+        self._stage(self.now_ms + 10, number, "end", **end)
 
     def _stage(self, at_ms: float, number: int, stage: str, **more: Any) -> None:
         self.record(at_ms, "exchange", conn=number, exchange=number, stage=stage, peer=self.client, **more)

@@ -1,5 +1,6 @@
 """Logins in the text of a conversation: which lines they replace, and when they have their own."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,11 @@ from captures.reader import Capture
 from mcpproxy.report.conversation import Conversation
 from mcpproxy.report.logins import GIVEN_UP_NS
 from mcpproxy.wording.cells import cells
+from tests.harness import ROOT
 from tests.mcpproxy.login_captures import METADATA, SERVER_METADATA, LoginCapture
 from tests.mcpproxy.test_conversation import UNSAFE
 
+PAGE = (ROOT / "docs/own-server.md").read_text("utf-8")
 LEGS = ("/.well-known/", "/register", "/authorize", "/token")
 
 
@@ -167,6 +170,13 @@ def test_exchanges_that_are_no_legs_keep_their_lines(capture: LoginCapture) -> N
     ]
 
 
+def test_a_leg_with_which_mcpproxy_finds_fault_keeps_its_line(capture: LoginCapture) -> None:
+    capture.message(401)
+    capture.flags = ["bypass/resource"]
+    capture.leg("resource-metadata", "GET", METADATA)
+    assert f"+0.050 @2 ▲ GET {METADATA} → 200 bypass/resource" in shown(capture)
+
+
 def test_a_revocation_later_is_a_line_of_its_own(capture: LoginCapture) -> None:
     capture.login()
     capture.leg("revocation", "POST", "/revoke", 200, client_id="hmac:1")
@@ -223,6 +233,30 @@ def test_many_legs_are_counted(capture: LoginCapture) -> None:
     lines = shown(capture)
     assert len(lines) < 50
     assert any("· 171 other requests" in line for line in lines)
+
+
+def test_the_example_of_the_guide_is_what_is_shown(capture: LoginCapture) -> None:
+    refusal = {"error": "invalid_token", "error_description": "Authentication required"}
+    for capture.client, ends in (("203.0.113.7:1", False), ("203.0.113.8:1", True)):
+        capture.message(401, **refusal)
+        capture.leg("resource-metadata", "GET", METADATA)
+        capture.leg("server-metadata", "GET", SERVER_METADATA)
+        if not ends:
+            capture.authorization()
+            capture.token(400, error="invalid_grant", error_description="incorrect code_verifier")
+    _, _, example = PAGE.partition("## A login that failed")
+    example = example.partition("```text\n")[2].partition("```")[0]
+    lines = [" ".join(line.split()) for line in example.splitlines()[2:-1]]
+    assert "▲ login 1: failed at token" in lines[0]
+    shown_lines = iter(shown(capture, width=100))
+    for line in lines:
+        words = plain(line)
+        assert any(plain(other) == words for other in shown_lines), line
+
+
+def plain(line: str) -> str:
+    """A line without what differs from one recording to the next: times, durations and the words that they cut off."""
+    return re.sub(r"…\S*|\+[\d.]+|[\d.]+ ms|@\d+", "", line)[:60].rstrip()
 
 
 def test_hostile_texts_are_escaped_and_fit_the_width(tmp_path: Path) -> None:

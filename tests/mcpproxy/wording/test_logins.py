@@ -83,7 +83,7 @@ def test_an_endpoint_that_does_not_answer(capture: LoginCapture) -> None:
     capture.discovery()
     capture.authorization()
     capture.token(None)
-    assert outcome_text(only(capture)) == "failed at token: no answer"
+    assert outcome_text(only(capture)) == "failed at token: no answer: Connection reset by peer"
 
 
 def test_a_token_that_the_server_refuses(capture: LoginCapture) -> None:
