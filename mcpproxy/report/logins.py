@@ -20,7 +20,6 @@ example to a refresh token that has expired."""
 MAX_HELD_REQUESTS: Final = 1_000
 """The maximum number of requests of probable legs that are held back until they end."""
 _METADATA: Final = frozenset({"resource-metadata", "server-metadata"})
-_LATER_LEGS: Final = frozenset({"revocation", "introspection"})
 
 
 class _LastSummary(NamedTuple):
@@ -53,9 +52,7 @@ class LoginLines:
         self.is_folded = record.rec == "exchange" and self._check_folded(record)
         for login in self._logins.changed:
             self._failed_logins.pop(login.number, None)
-            if self._is_after_login(login):
-                self._note_summary(login)
-            elif login.is_over or login.issued is login.last:
+            if login.is_over or login.issued is login.last:
                 yield from self._new_summary(login)
             elif login.failed_leg is login.last and login.last.kind not in _METADATA:
                 displaced = self._failed_logins.put(login.number, login)
@@ -71,8 +68,7 @@ class LoginLines:
     def last_summaries(self) -> Iterator[LoginSummary]:
         """Yields the logins that are due at the end: those that it ends, or that are still under way."""
         for login in self._logins.all():
-            if not self._is_after_login(login):
-                yield from self._new_summary(login)
+            yield from self._new_summary(login)
 
     def _check_folded(self, record: Record) -> bool:
         """Returns whether a record of an HTTP exchange needs no line; hold a request back until it ends.
@@ -92,32 +88,24 @@ class LoginLines:
         self._held_requests.pop(number, None)
         if record.members.get("flags"):
             return False  # mcpproxy itself found fault with it
+        # A challenge is the answer to a message, and is shown with it.
         return any(
-            login.last.http.number == number and login.last.kind != "challenge" and not self._is_after_login(login)
-            for login in self._logins.changed
+            login.last.http.number == number and login.last.kind != "challenge" for login in self._logins.changed
         )
 
     def held_requests(self) -> list[Record]:
         """Returns the requests that were held back and have not ended."""
         return [*self._held_requests.values()]
 
-    def _is_after_login(self, login: Login) -> bool:
-        """Whether the last leg concerns a token that an earlier summary has reported, and is reported by itself."""
-        is_reported = login.number in self._last_summaries and login.outcome != "revoked"
-        return is_reported and login.last.kind in _LATER_LEGS
-
     def _new_summary(self, login: Login) -> Iterator[LoginSummary]:
         """Yields the summary of a login, unless nothing has changed since its last summary."""
         previous = self._last_summaries.get(login.number)
         if previous == (login.outcome, login.count):
             return
-        self._note_summary(login)
+        self._last_summaries.put(login.number, _LastSummary(login.outcome, login.count))
         # What is wrong with a token that was issued is explained by all legs, which the earlier line did not list.
         is_explained = previous is not None and (previous.outcome != "granted" or login.outcome == "granted")
         yield summary_of(login, after=previous.leg_count if previous is not None and is_explained else 0)
-
-    def _note_summary(self, login: Login) -> None:
-        self._last_summaries.put(login.number, _LastSummary(login.outcome, login.count))
 
 
 def _may_be_leg(request: object) -> bool:

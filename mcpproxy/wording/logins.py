@@ -124,7 +124,8 @@ class LoginSummary(NamedTuple):
 
 def summary_of(login: Login, *, after: int = 0) -> LoginSummary:
     """Returns the summary of a login; `after` is how many of its first legs an earlier summary has listed."""
-    is_bad = login.outcome in _FAILURES and not _is_under_way(login)
+    has_failed = login.outcome in _FAILURES or (login.outcome == "revoked" and login.failed_leg is not None)
+    is_bad = has_failed and not _is_under_way(login)
     failed_leg = (login.rejection or login.failed_leg) if is_bad else None
     last_number = login.count - 1
     new_legs = [leg for number, leg in enumerate(login.legs[:-1]) if number >= after]
@@ -244,7 +245,7 @@ def _outcome_parts(login: Login) -> tuple[str, str]:
     if outcome == "rejected":
         refusal = login.rejection or login.last
         return f"the server refused the new token: {leg_status(refusal)}", leg_description(refusal)
-    if failed_leg is not None and outcome in ("failed", "unfinished"):
+    if failed_leg is not None and outcome in ("failed", "unfinished", "revoked"):
         return f"failed at {leg_name(failed_leg)}: {leg_status(failed_leg)}", leg_description(failed_leg)
     if outcome == "granted":
         return _granted_text(login), ""
