@@ -53,7 +53,7 @@ _FACT_NAMES: Final = {
 _FAILURES: Final = frozenset({"failed", "rejected", "unfinished", "unused"})
 _OUTCOME_TEXTS: Final = {
     "unneeded": ("not needed: the server asked for no token", ""),
-    "unused": ("the client did not use the new token", "its last request came without one"),
+    "unused": ("token issued, but the client went on without it", ""),
 }
 """Outcomes that need no more words than these."""
 
