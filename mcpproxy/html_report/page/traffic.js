@@ -5,7 +5,8 @@ class Traffic {
     this.model = model;
     this.asked = 0;
     // Logins whose legs are shown, by row. What failed is open at first.
-    this.unfolded = new Set(model.rows.kind.flatMap((kind, row) => (kind === "login" && model.rows.is_bad[row] ? [row] : [])));
+    this.unfolded = new Set();
+    model.rows.kind.forEach((kind, row) => kind === "login" && model.rows.is_bad[row] && this.unfolded.add(row));
     this.detail = new Detail(
       model,
       () => wordsIn(this.text.value),
