@@ -180,17 +180,20 @@ def test_the_unit_of_systemd_is_valid(place: Place) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-@pytest.mark.costly("two recorders, and two runs of show")
+@pytest.mark.costly("three recorders, and three runs of show")
 def test_a_wrong_set_up_looks_as_the_page_says(place: Place) -> None:
     told = [text for row in re.findall(r"^\| (.*?) \|", PAGE, re.MULTILINE) for text in re.findall("`([^`]+)`", row)]
-    wanted = [text for text in told if " → " in text or text.startswith(("502", "bypass/"))]
+    wanted = [text for text in told if " → " in text or text.startswith(("502", "bypass/", "failed at "))]
     assert len(wanted) == 8
     site = f"--public=https://{HOST}/mcp"
     shown = [show(place, site, f"http://127.0.0.1:{free_port()}/mcp", [("POST", "/mcp")])]
     with Upstream(answering(wrong)) as upstream:
         requests = [("POST", "/"), ("POST", "/sse"), ("POST", "/mcp"), ("GET", "/mcp"), ("GET", "/challenged")]
-        documents = ["/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-protected-resource"]
-        shown.append(show(place, site, upstream.url, requests + [("GET", path) for path in documents]))
+        document = "/.well-known/oauth-protected-resource"
+        shown.append(show(place, site, upstream.url, [*requests, ("GET", document)]))
+    guarded = b"HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n"
+    with Upstream(answering(lambda request: guarded if request.startswith(b"POST") else wrong(request))) as upstream:
+        shown.append(show(place, site, upstream.url, [("POST", "/mcp"), ("GET", f"{document}/mcp")]))
     for text in wanted:
         assert any(text in output for output in shown), (text, *map(print, shown))
 

@@ -73,6 +73,7 @@ def parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--id", metavar="ID", help="list the messages with this id, from every session and both sides")
     parser.add_argument("-v", "--verbose", action="store_true", help="print each message in full below its line")
+    parser.add_argument("--unfold", action="store_true", help="print each request of a login, even if it succeeded")
     parser.add_argument("--tail", type=_parse_count, metavar="N", help="only the last N lines")
     parser.add_argument("--limit", type=_parse_count, metavar="N", help="only the first N lines")
     parser.add_argument(
@@ -132,15 +133,17 @@ def _options_error(options: argparse.Namespace) -> str | None:
         return "--as cannot be combined with --format or --json: it prints the message alone"
     if options.format == "markdown" and (problem := _markdown_error(options)) is not None:
         return problem
+    if options.unfold and options.format == "json":
+        return "--unfold needs --format text; --json always prints every record"
     if options.frame is None and options.id is None:
         is_redundant = options.verbose and options.format == "json"
         return "--verbose needs --format text; --json always prints whole messages" if is_redundant else None
     if options.frame is not None and options.id is not None:
         return "--frame and --id cannot be combined; give one of them"
-    selects_lines = options.follow or options.filter or options.verbose or options.time is not None
+    selects_lines = options.follow or options.filter or options.verbose or options.unfold or options.time is not None
     if selects_lines or options.tail is not None or options.limit is not None:
         option = "--id" if options.frame is None else "--frame"
-        return f"{option} cannot be combined with --filter, --follow, --tail, --limit, --time or --verbose"
+        return f"{option} cannot be combined with --filter, --follow, --tail, --limit, --time, --unfold or --verbose"
     return None
 
 
@@ -149,6 +152,8 @@ def _markdown_error(options: argparse.Namespace) -> str | None:
         return "--follow needs --format text or json: Markdown begins with the findings, which are complete at the end"
     if options.verbose:
         return "--verbose needs --format text; Markdown always contains whole messages, collapsed"
+    if options.unfold:
+        return "--unfold needs --format text; Markdown always contains the requests of a login, collapsed"
     if options.frame is not None or options.id is not None:
         return "--frame and --id need --format text or json; --filter frame:N selects messages for Markdown, too"
     return None
@@ -376,6 +381,7 @@ class _TextPrinter:
             live=options.follow,
             only=options.filter,
             whole=options.verbose,
+            unfold=options.unfold,
         )
         self._has_heading = False
         self._reported_requests: set[int] = set()

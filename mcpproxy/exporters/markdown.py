@@ -26,6 +26,7 @@ from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.bodies import message_lines
 from mcpproxy.wording.cells import UNLIMITED_WIDTH
 from mcpproxy.wording.counts import count_text
+from mcpproxy.wording.logins import LoginSummary
 from mcpproxy.wording.names import peer_text, revisions_text
 from mcpproxy.wording.units import duration, local_time, size
 
@@ -110,7 +111,7 @@ class MarkdownExport:
             times: the form in which each message shows its time.
         """
         self._path, self._facts = path, facts
-        self._conversation = Conversation(fold, width=UNLIMITED_WIDTH, times=times, only=selection)
+        self._conversation = Conversation(fold, width=UNLIMITED_WIDTH, times=times, only=selection, unfold=True)
 
     @property
     def has_selected(self) -> bool:
@@ -127,6 +128,8 @@ class MarkdownExport:
             yield self._item_markdown(item)
 
     def _item_markdown(self, item: ConversationItem) -> str:
+        if isinstance(item.content, LoginSummary):
+            return self._login_markdown(item)
         line = _WIDE_GAP.sub("  ", "  ".join(line.strip() for line in self._conversation.lines(item)))
         frames = frames_below(item.content)
         if not frames:
@@ -135,6 +138,12 @@ class MarkdownExport:
         lines = (line for frame in frames for line in message_lines(frame))
         body = fenced_block(_truncate_lines(lines, frames[0].seq, size_of(frames)), kind)
         return f"<details><summary>{html_code(line)}</summary>\n\n{body}\n</details>\n\n"
+
+    def _login_markdown(self, item: ConversationItem) -> str:
+        line, *leg_lines = self._conversation.lines(item)
+        body = fenced_block((_WIDE_GAP.sub("  ", leg_line.strip()) for leg_line in leg_lines), "text")
+        summary = html_code(_WIDE_GAP.sub("  ", line.strip()))
+        return f"<details><summary>{summary}</summary>\n\n{body}\n</details>\n\n"
 
     def _facts_block(self) -> Iterator[str]:
         fold, header = self._facts.fold, self._facts.header

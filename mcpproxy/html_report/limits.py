@@ -11,6 +11,10 @@ MAX_BYTES_PER_PAYLOAD: Final = 256 << 10
 """The maximum size of one payload, in bytes."""
 MAX_HTTP_HEADS: Final = 20_000
 """The maximum number of HTTP exchanges with the fields of their heads."""
+MAX_LEGS: Final = 20_000
+"""The maximum number of legs of logins that have rows."""
+MAX_FAILED_LOGIN_KINDS: Final = 1_000
+"""The maximum number of ways to fail by which logins are counted."""
 MAX_STDERR_LINES: Final = 20_000
 MAX_STDERR_CHARACTERS: Final = 1_000
 """The maximum length of one line, in characters."""

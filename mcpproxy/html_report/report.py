@@ -13,6 +13,7 @@ from mcpproxy.check_run.examine import CaptureCheck, CheckOptions
 from mcpproxy.check_run.result import CheckOutcome
 from mcpproxy.html_report import limits
 from mcpproxy.html_report.blocks import Payloads, packed, plain
+from mcpproxy.html_report.logins import ReportLogins
 from mcpproxy.html_report.overview import overview
 from mcpproxy.html_report.page import pieces
 from mcpproxy.html_report.proof import ReportFindings
@@ -50,13 +51,15 @@ class HtmlReport:
         self._payloads = Payloads()
         self._traffic = Traffic(self._payloads, payload_limit)
         self._findings = ReportFindings(self._traffic)
+        self._logins = ReportLogins()
         self._progress = progress
         self._read_count = 0
         self.frames = sum(capture.frames for capture in self.captures)
         last_records = [self._read_capture(number, capture) for number, capture in enumerate(self.captures)]
         self._calls = _calls(rows, self.captures, last_records)
         self._stderr = _stderr(rows, self.captures)
-        self._overview = overview(rows, self.captures, self.redacted_flags)
+        self._overview = overview(rows, self.captures, self.redacted_flags) | self._logins.failures()
+        self._overview["figures"] += self._logins.figures()
         self._note_omissions(payload_limit, sizes, rows)
 
     @property
@@ -121,6 +124,7 @@ class HtmlReport:
             self._read_count += step.record is not None
             if not self._read_count % 1000:
                 self._progress(min(self._read_count, self.frames), self.frames)
+        self._logins.add_capture(number, examination.fold.logins)
         self._findings.finish_capture(examination.outcome)
         self.outcomes.append(examination.outcome)
         if traffic.frame_count < row.frames:
@@ -142,6 +146,11 @@ class HtmlReport:
             self.omissions.append(
                 f"{count_text(count, 'payload')} {'is' if count == 1 else 'are'} cut after {size(payload_limit)}, "
                 f"leaving out {size(lost_bytes)}; `mcpproxy show CAPTURE --frame N` prints all of it."
+            )
+        if self._traffic.omitted_leg_count:
+            self.omissions.append(
+                f"The traffic table has the first {limits.MAX_LEGS:,} requests of logins; "
+                f"{self._traffic.omitted_leg_count:,} are left out; `mcpproxy show CAPTURE --unfold` prints them."
             )
         line_count = rows.stderr_line_count()
         if line_count > limits.MAX_STDERR_LINES:

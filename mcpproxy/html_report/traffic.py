@@ -4,7 +4,7 @@ The words are those of `show` and `tui`; `mcpproxy.wording.lines` sanitises them
 them when it shows them.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 from analysis.conversation.call import ENDLESS_METHODS, Call, MessageContext
@@ -21,13 +21,17 @@ from mcpproxy.html_report.blocks import Payloads
 from mcpproxy.report.conversation import Conversation, ConversationItem
 from mcpproxy.report.conversation_rows import Batch, frame_of, line_of, size_of
 from mcpproxy.report.waits import waited_ns
+from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.facts import Fact, facts, outcome_facts
 from mcpproxy.wording.http_head import request_head, response_head
+from mcpproxy.wording.logins import LegLine, LoginSummary
 from mcpproxy.wording.records import Remark
 from mcpproxy.wording.statuses import Status, fate_status, waiting_status
 
 MAX_METHOD_CHARACTERS: Final = 120
 """The maximum length of a method, in characters."""
+_MAX_AWAITED_MARKS: Final = 20
+"""The maximum number of findings that are kept for a row that comes later."""
 NO_NUMBER: Final = -1
 """The value of a number that a row does not have."""
 
@@ -36,7 +40,7 @@ class _TrafficRow(NamedTuple):
     """The content of a row about a message or remark."""
 
     kind: str
-    """request, response, notification, batch, other (not a message) or remark."""
+    """request, response, notification, batch, other (not a message), login, leg or remark."""
     way: str = ""
     """→ or ←, or the sign of a remark."""
     method: str = ""
@@ -53,6 +57,10 @@ class _TrafficRow(NamedTuple):
     facts: tuple[tuple[str, str, bool], ...] = ()
     """What `show --frame` says, such as how a request was cancelled: name, text, and whether it is bad."""
     exchange: int = NO_NUMBER
+    login: int = NO_NUMBER
+    """For a leg, the row of its login, which is above."""
+    request_seq: int = NO_NUMBER
+    """For a leg, the number of the record of its request; that of its end is `seq`."""
 
 
 class Traffic:
@@ -74,6 +82,10 @@ class Traffic:
         """For each HTTP exchange: its capture, its number, and the payload with its two heads."""
         self.rows: dict[tuple[int, int], int] = {}
         """The first row of a record, by capture and number."""
+        self.leg_count = self.omitted_leg_count = 0
+        """How many legs of logins have a row, and how many have none because there are too many."""
+        self._awaited_rows: dict[tuple[int, int], list[tuple[str, Level]]] = {}
+        """The records whose rows come later, with the findings about them so far."""
 
     def __len__(self) -> int:
         return len(self.columns["seq"])
@@ -87,13 +99,29 @@ class Traffic:
             *(("payload", payload), ("level", 0), ("rules", "")),
         ):
             self.columns[name].append(value)
-        self.rows.setdefault((capture, seq), number)
+        for record in (seq, row.request_seq):
+            self.rows.setdefault((capture, record), number)
+            for rule, level in self._awaited_rows.pop((capture, record), ()):
+                self.mark_finding(capture, record, rule, level)
         return number
+
+    def await_row(self, capture: int, seq: int) -> None:
+        """Expect the row of a record later: that of a leg comes with its login."""
+        if len(self._awaited_rows) < limits.MAX_LEGS:
+            self._awaited_rows[capture, seq] = []
+
+    def forget_row(self, capture: int, seq: int) -> None:
+        """Stop expecting the row of a record."""
+        self._awaited_rows.pop((capture, seq), None)
 
     def mark_finding(self, capture: int, seq: int, rule: str, level: Level) -> None:
         """Mark the row of a record that a finding is about."""
         row = self.rows.get((capture, seq))
-        if row is not None:
+        if row is None:
+            marks = self._awaited_rows.get((capture, seq))
+            if marks is not None and len(marks) < _MAX_AWAITED_MARKS:
+                marks.append((rule, level))
+        else:
             self.columns["level"][row] = max(self.columns["level"][row], int(level))
             rules = self.columns["rules"][row].split()
             if rule not in rules:
@@ -124,8 +152,8 @@ class CaptureTraffic:
         self._conversation = Conversation(fold)
         self._open_requests: dict[tuple[int, int | None], int] = {}
         """The rows of requests that have no response so far."""
-        self._headless_exchanges: set[int] = set()
-        """Open HTTP exchanges, whose heads have not been written yet."""
+        self._headless_exchanges: dict[int, int] = {}
+        """Open HTTP exchanges, whose heads have not been written yet, and the first record of each."""
 
     def on_step(self, step: Step) -> None:
         """Process the next step, unless it is the last."""
@@ -140,9 +168,13 @@ class CaptureTraffic:
             self._set_outcome(call)
         number = item.members.get("exchange") if isinstance(item, Record) and item.rec == "exchange" else None
         if isinstance(item, Record) and type(number) is int:
-            self._headless_exchanges.add(number)
+            first_record = self._headless_exchanges.setdefault(number, seq)
+            self._traffic.await_row(self._capture, seq)
             if item.members.get("stage") == "end":
                 self._add_head(number)
+                if self._conversation.session.logins.of_exchange(number) is None:
+                    self._traffic.forget_row(self._capture, first_record)
+                    self._traffic.forget_row(self._capture, seq)
 
     def finish(self, last_step: Step, *, is_whole: bool) -> None:
         """Process the last step.
@@ -156,7 +188,7 @@ class CaptureTraffic:
         if not is_whole:
             return
         for item in self._conversation.items_of(last_step):
-            if isinstance(item.content, Remark | MessageContext):
+            if isinstance(item.content, Remark | MessageContext | LoginSummary):
                 self._add_item(item, NO_NUMBER)
         fold = self._conversation.session
         for call in fold.open_calls():
@@ -177,7 +209,7 @@ class CaptureTraffic:
             self._traffic.set_outcome(row, status, outcome_facts(call, waits_ns))
 
     def _add_head(self, number: int) -> None:
-        self._headless_exchanges.discard(number)
+        self._headless_exchanges.pop(number, None)
         http = self._conversation.session.exchanges.get(number)
         if http is not None and len(self._traffic.heads) < limits.MAX_HTTP_HEADS:
             payload = self._traffic.payloads.add(_heads(http))
@@ -194,8 +226,36 @@ class CaptureTraffic:
             traffic.add_row(
                 self._capture, frame.seq, frame.t_ns, NO_NUMBER, _row_of(content), self._add_payload((frame,))
             )
+        elif isinstance(content, LoginSummary):
+            self._add_login(content)
         elif isinstance(content, MessageContext):
             self._add_message(content)
+
+    def _add_login(self, login: LoginSummary) -> None:
+        """Add a row for a login, and one below it for each leg."""
+        traffic = self._traffic
+        # The outcome stands out if it matters.
+        word, outcome = ("", login.outcome) if login.is_unneeded else (login.outcome, "")
+        texts = (outcome, login.explanation, login.extent, login.client)
+        row = _TrafficRow(
+            "login",
+            "▲" if login.is_bad else "·",
+            f"login {login.number}",
+            word=word,
+            text="  ".join(filter(None, texts)),
+            is_bad=login.is_bad,
+            took_ns=login.took_ns,
+            facts=_json_facts(_login_facts(login)),
+        )
+        number = traffic.add_row(self._capture, NO_NUMBER, login.ended_ns, NO_NUMBER, row, NO_NUMBER)
+        for leg in login.legs:
+            if traffic.leg_count == limits.MAX_LEGS:
+                traffic.omitted_leg_count += 1
+                continue
+            traffic.leg_count += 1
+            traffic.add_row(
+                self._capture, leg.seq, leg.started_ns, NO_NUMBER, _row_of_leg(leg)._replace(login=number), NO_NUMBER
+            )
 
     def _add_message(self, context: MessageContext) -> None:
         traffic, message, call = self._traffic, context.message, context.answered
@@ -217,6 +277,40 @@ class CaptureTraffic:
 
     def _add_payload(self, frames: tuple[Frame, ...]) -> int:
         return self._traffic.payloads.add(_text(raw_of(frames), self._traffic.cut))
+
+
+def _login_facts(login: LoginSummary) -> Iterator[Fact]:
+    """Yields what the detail of a login shows, apart from its outcome and its legs."""
+    if login.is_unneeded:
+        yield Fact("outcome", login.outcome)
+    if login.explanation:
+        yield Fact("reason", login.explanation, is_bad=login.is_bad)
+    yield Fact("requests", f"{login.request_count:,}")
+    if login.omitted_count:
+        yield Fact("not kept", count_text(login.omitted_count, "request"))
+    if login.client:
+        yield Fact("client", login.client)
+
+
+def _row_of_leg(leg: LegLine) -> _TrafficRow:
+    """Returns the row of a leg, in which its facts are text that the filter finds."""
+    times = f"×{leg.times:,}" if leg.times > 1 else ""
+    # The status and the text before the facts contain the error already.
+    facts = ", ".join(
+        f"{fact.name} {fact.text}" for fact in leg.facts if not fact.is_bad and fact.name != "description"
+    )
+    return _TrafficRow(
+        "leg",
+        "▲" if leg.has_failed else "·",
+        leg.name,
+        word=leg.status,
+        text="  ".join(filter(None, (times, leg.request, leg.description, facts))),
+        is_bad=leg.has_failed,
+        took_ns=leg.took_ns,
+        facts=_json_facts(leg.facts),
+        exchange=leg.exchange,
+        request_seq=leg.request_seq,
+    )
 
 
 def _json_facts(facts: Iterable[Fact]) -> tuple[tuple[str, str, bool], ...]:

@@ -16,15 +16,18 @@ from analysis.conversation.message import Request
 from analysis.filter import Filter, facts_of, facts_of_batch, facts_of_call
 from analysis.protocol.methods import OPENING_METHODS
 from analysis.reading import AbandonedCount, Step
+from captures.damage import Damage
 from captures.frame import Frame
 from captures.record import Record
-from mcpproxy.report.conversation_rows import MIN_WIDTH, Batch, Item, UnansweredRequest, lay_out, row_of
+from mcpproxy.report.conversation_rows import MIN_WIDTH, Batch, Item, UnansweredRequest, lay_out, row_of, row_of_leg
 from mcpproxy.report.heading import Heading, heading_lines, heading_of
+from mcpproxy.report.logins import LoginLines
 from mcpproxy.report.waits import WaitingRequests, waited_ns, waiting_text
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording import units
 from mcpproxy.wording.bodies import message_lines
 from mcpproxy.wording.counts import abandoned_text, begins_text, count_text, guesses_text, lost_text, unrecorded_text
+from mcpproxy.wording.logins import LoginSummary
 from mcpproxy.wording.names import revisions_text
 from mcpproxy.wording.records import Remark, is_routine_stream, remark_on
 from mcpproxy.wording.spans import Style
@@ -70,6 +73,7 @@ class Conversation:
         live: bool = False,
         only: Filter | None = None,
         whole: bool = False,
+        unfold: bool = False,
     ) -> None:
         """Start without writing anything.
 
@@ -83,6 +87,7 @@ class Conversation:
                 heading was incomplete then, a line names the participants as soon as they are known.
             only: selects the messages that get a line; other records then get none.
             whole: whether each message is written in full below its line.
+            unfold: whether the legs of a login are below its line even if it succeeded.
         """
         self.session = session
         self.waits = WaitingRequests(session)
@@ -98,6 +103,8 @@ class Conversation:
         """Whether the filter has selected anything so far."""
         self._filter = only
         self._has_bodies = whole
+        self._unfolds_logins = unfold
+        self._login_lines = LoginLines(session.logins)
         self._held_items: list[ConversationItem] | None = []
         """Items whose lines wait for the heading; None once it has been written."""
         self._heading: Heading | None = None
@@ -205,8 +212,9 @@ class Conversation:
         """Returns the items that a step shows, without writing them.
 
         The records of a stream that carry no message show nothing: its beginning, its end, and events without data. A
-        filter that selects such an event shows it. The last step shows what only the end reveals: that the capture was
-        not closed, and requests without a response.
+        filter that selects such an event shows it. The legs of a login show nothing until the login is due, unless the
+        capture is followed live. The last step shows what only the end reveals: that the capture was not closed, logins
+        that were not completed, and requests without a response.
         """
         item, contexts = step.item, step.messages
         self._abandoned.on_step(step)
@@ -244,13 +252,22 @@ class Conversation:
             other_calls = [call for call in step.unanswered if call not in left_calls]
             late_items += self._failures(other_calls)
             self._note_settled(other_calls)
+        login_items = self._login_items(item)
         remark = remark_on(item, ended=self._has_ended)
         if isinstance(item, Record) and item.rec == "header" and item.seq and item.seq == self.session.first_seq:
             remark = Remark("▲", begins_text(item.seq), "bad")
-        if remark is None or (isinstance(item, Record) and self._is_redundant(item)):
-            return late_items
+        if remark is None or (isinstance(item, Record) and self._is_redundant(item, login_items)):
+            return (*late_items, *login_items)
         self._has_ended = self._has_ended or remark.is_end
-        return late_items if self._filter is not None else (*late_items, ConversationItem(self._last_ns, remark))
+        if self._filter is not None:
+            return late_items
+        return (*late_items, ConversationItem(self._last_ns, remark), *login_items)
+
+    def _login_items(self, item: Record | Damage) -> tuple[ConversationItem, ...]:
+        """Returns the logins that are due after a record other than a frame."""
+        if self._filter is not None or not isinstance(item, Record):
+            return ()
+        return tuple(ConversationItem(login.ended_ns, login) for login in self._login_lines.on_record(item))
 
     def _new_revisions(self, step: Step) -> Iterator[ConversationItem]:
         """Yields an item where a session begins to use a revision that the heading does not name."""
@@ -328,8 +345,13 @@ class Conversation:
         elif isinstance(request, dict) and request.get("method") == "POST" and len(self._open_posts) < MAX_OPEN_POSTS:
             self._open_posts.add(number)
 
-    def _is_redundant(self, record: Record) -> bool:
-        """Whether a record adds nothing to the messages: it is about a stream that answers a POST."""
+    def _is_redundant(self, record: Record, login_items: Sequence[ConversationItem]) -> bool:
+        """Whether a record adds nothing to other lines: it is about a stream that answers a POST, or part of a login.
+
+        If the capture is followed live, legs have lines until their login has its own, so one that hangs is visible.
+        """
+        if self._login_lines.is_folded and (not self._is_live or login_items):
+            return True
         members = record.members
         number = members.get("exchange")
         if record.rec != "stream" or type(number) is not int or number not in self._open_posts:
@@ -339,6 +361,7 @@ class Conversation:
     def _closing_items(self, contexts: Iterable[MessageContext], *, may_grow: bool) -> Iterator[ConversationItem]:
         for context in filter(self._selects, contexts):
             yield ConversationItem(context.message.t_ns, context)
+        yield from self._last_login_items()
         open_calls = [call for call in self.session.open_calls() if self._is_counted_at_end(call)]
         has_ended = self._has_ended or self.session.ending is not None
         is_open = may_grow and not has_ended
@@ -383,6 +406,17 @@ class Conversation:
         unanswered = [call for call in by_outcome[Outcome.UNANSWERED] if not (is_open and call.is_open)]
         yield from self._counted_items(unanswered, f"seem unanswered: {doubt}" if doubt else "unanswered")
 
+    def _last_login_items(self) -> Iterator[ConversationItem]:
+        """Yields the logins that are due at the end, and the requests of legs that have not ended."""
+        if self._filter is not None:
+            return
+        for summary in self._login_lines.last_summaries():
+            yield ConversationItem(summary.ended_ns, summary)
+        for record in () if self._is_live else self._login_lines.held_requests():
+            remark = remark_on(record, ended=self._has_ended)
+            if remark is not None:
+                yield ConversationItem(record.t_ns, remark)
+
     def _items_of_outcome(self, outcome: Outcome, open_calls: Sequence[Call], state: str) -> Iterator[ConversationItem]:
         """Yields the items of the requests with an outcome that both open and ended requests can have."""
         settled_calls = [call for call in self._settled_calls if call.outcome is outcome]
@@ -422,10 +456,23 @@ class Conversation:
         row = row_of(item.content, self._width)
         for spans in lay_out(row, self._clock(item), self._width):
             yield self._style.paint(spans).rstrip()
+        if isinstance(item.content, LoginSummary) and (item.content.is_bad or self._unfolds_logins):
+            yield from self.leg_lines(item.content)
         if self._has_bodies:
             yield from (
                 f"{'':<{_BODY_INDENT}}{line}" for frame in frames_below(item.content) for line in message_lines(frame)
             )
+
+    def leg_lines(self, summary: LoginSummary) -> Iterator[str]:
+        """Yields a line for each leg of a login."""
+        for number, leg in enumerate(summary.legs, 1):
+            if summary.omitted_count and number == len(summary.legs):
+                row = row_of(Remark("·", f"  {count_text(summary.omitted_count, 'other request')}"), self._width)
+                yield from (self._style.paint(spans).rstrip() for spans in lay_out(row, "", self._width))
+            # The times of legs are those of the capture, because they are earlier than that of the line above.
+            clock = units.offset_text(leg.started_ns) if self._times != "abs" else self._wall_clock(leg.started_ns)
+            for spans in lay_out(row_of_leg(leg), clock, self._width):
+                yield self._style.paint(spans).rstrip()
 
     def heading(self) -> Iterator[str]:
         """Yields one or more lines: who talks to whom, in which revision, and where it is recorded, as far as known."""
@@ -439,13 +486,18 @@ class Conversation:
         previous_ns = self._shown_ns
         self._shown_ns = t_ns
         if self._times == "abs":
-            wall_time = self._wall(t_ns, "%H:%M:%S")
-            if wall_time is not None:
-                return f"{wall_time}.{((self.session.wall_ns or 0) + t_ns) // 1_000_000 % 1000:03}"
+            return self._wall_clock(t_ns)
         # A request without a response is listed out of order, so the time since the previous line means nothing.
         if self._times == "delta" and not isinstance(item.content, UnansweredRequest):
             t_ns = max(0, t_ns - previous_ns) if previous_ns is not None else 0
         return units.offset_text(t_ns)
+
+    def _wall_clock(self, t_ns: int) -> str:
+        """Returns local wall-clock time, or the time since the capture opened if the header contains no valid time."""
+        wall_time = self._wall(t_ns, "%H:%M:%S")
+        if wall_time is None:
+            return units.offset_text(t_ns)
+        return f"{wall_time}.{((self.session.wall_ns or 0) + t_ns) // 1_000_000 % 1000:03}"
 
     def _wall(self, t_ns: int, time_format: str) -> str | None:
         """Returns local wall-clock time, or None if the header contains no valid time."""

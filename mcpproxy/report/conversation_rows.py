@@ -14,8 +14,9 @@ from captures.frame import Frame
 from mcpproxy.wording import lines, units
 from mcpproxy.wording.cells import UNLIMITED_WIDTH, cells, fit
 from mcpproxy.wording.lines import Line
+from mcpproxy.wording.logins import LegLine, LoginSummary
 from mcpproxy.wording.records import Remark
-from mcpproxy.wording.spans import Span, fit_spans
+from mcpproxy.wording.spans import Role, Span, fit_spans
 from mcpproxy.wording.statuses import Status
 from mcpproxy.wording.units import ms_text
 
@@ -37,6 +38,8 @@ _ERROR_INDENT: Final = _TIME_CELLS + 2 + _GLYPH_CELLS
 """The indent, in cells, of an error text on a separate line."""
 _FRAME_CELLS: Final = 4
 """The width of a frame's number, in cells; more digits push the rest to the right."""
+_LEG_NAME_CELLS: Final = 17
+"""The width of the name of a leg, in cells: that of the longest, `resource metadata`."""
 _EXCHANGE_CELLS: Final = 4
 """The width of an exchange's number, in cells; more digits push the rest to the right."""
 
@@ -56,8 +59,9 @@ class UnansweredRequest(NamedTuple):
     """Its state at that time."""
 
 
-Item: TypeAlias = MessageContext | Batch | UnansweredRequest | Remark
-"""The content of a line: a message; a batch, before its messages; a request without a response; anything else."""
+Item: TypeAlias = MessageContext | Batch | UnansweredRequest | LoginSummary | Remark
+"""The content of a line: a message; a batch, before its messages; a request without a response; a login; anything
+else."""
 
 
 class ConversationRow(NamedTuple):
@@ -164,6 +168,8 @@ def row_of(item: Item, width: int) -> ConversationRow:
     if isinstance(item, Remark):
         subject = [Span(item.text, item.role)]
         return ConversationRow(Span(item.glyph, item.role), subject, error=item.detail, exchange=item.exchange)
+    if isinstance(item, LoginSummary):
+        return _row_of_login(item)
     frame, size, line, latency = frame_of(item), size_of(item), line_of(item), ""
     width -= _FRAME_CELLS + 1 + (0 if frame.exchange is None else _EXCHANGE_CELLS + 1)
     # The line of the batch is above those of its messages.
@@ -184,6 +190,33 @@ def row_of(item: Item, width: int) -> ConversationRow:
         frame.seq,
         frame.exchange,
     )
+
+
+def row_of_leg(leg: LegLine) -> ConversationRow:
+    """Returns the row of a leg, which is below that of its login."""
+    role: Role = "bad" if leg.has_failed else "dim"
+    times = f"  ×{leg.times:,}" if leg.times > 1 else ""
+    return ConversationRow(
+        Span("▲" if leg.has_failed else "·", role),
+        [Span(f"  {leg.name:<{_LEG_NAME_CELLS}}  ", role)],
+        Span(leg.status, role),
+        (Span(f"{times}  {leg.request}", role),),
+        error=leg.description,
+        latency=ms_text(leg.took_ns),
+        exchange=leg.exchange,
+    )
+
+
+def _row_of_login(login: LoginSummary) -> ConversationRow:
+    """Returns the row of a login: one line if it succeeded; otherwise, its outcome may need the width of a line."""
+    if login.is_bad:
+        extent = f"{login.extent}, {units.duration(login.took_ns)}"
+        details = "  ".join(filter(None, (login.explanation, extent, login.client)))
+        return ConversationRow(Span("▲", "bad"), [Span(login.title, "bad")], error=details)
+    role: Role = "dim" if login.is_unneeded else "plain"
+    details = "  ".join(filter(None, (login.extent, login.client)))
+    subject = [Span(f"{login.title}  ", role), Span(details, "dim")]
+    return ConversationRow(Span("·", role), subject, latency=units.duration(login.took_ns))
 
 
 def frame_of(item: MessageContext | Batch | UnansweredRequest) -> Frame:

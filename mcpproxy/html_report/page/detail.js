@@ -93,8 +93,15 @@ class Detail {
 }
 
 function titleOf(rows, row) {
-  const record = rows.seq[row] < 0 ? "" : `${rows.kind[row] === "remark" ? "Record" : "Frame"} ${rows.seq[row]}: `;
-  return `${record}${rows.kind[row] === "remark" ? rows.text[row] : [rows.kind[row] === "other" ? "" : rows.kind[row], rows.method[row], rows.id[row], rows.name[row]].filter(Boolean).join(" ")}`;
+  const kind = rows.kind[row];
+  const record = rows.seq[row] < 0 ? "" : `${isFrame(rows, row) ? "Frame" : "Record"} ${rows.seq[row]}: `;
+  const words = [["other", "login", "leg"].includes(kind) ? "" : kind, rows.method[row], rows.id[row], rows.name[row]];
+  return `${record}${kind === "remark" ? rows.text[row] : words.filter(Boolean).join(" ")}`;
+}
+
+/** Whether a row is that of a frame, not of another record or of a login. */
+function isFrame(rows, row) {
+  return !["remark", "login", "leg"].includes(rows.kind[row]);
 }
 
 function factsOf(model, row) {
@@ -104,8 +111,8 @@ function factsOf(model, row) {
   const facts = [];
   if (captures.length > 1) facts.push(["capture", capture.name || capture.file]);
   const clock = capture.opened_ms === null ? "" : utc(capture.opened_ms + rows.t[row] / 1000);
-  facts.push(["crossed", `${sinceStart(rows.t[row])} s`, clock && el("span", { class: "dim" }, `  ${clock}`)]);
-  if (rows.kind[row] !== "remark") facts.push(["direction", rows.way[row] === "→" ? "client → server" : "server → client"]);
+  facts.push([{ login: "ended", leg: "began" }[rows.kind[row]] ?? "crossed", `${sinceStart(rows.t[row])} s`, clock && el("span", { class: "dim" }, `  ${clock}`)]);
+  if (isFrame(rows, row)) facts.push(["direction", rows.way[row] === "→" ? "client → server" : "server → client"]);
   if (rows.session[row] > 0) facts.push(["session", rows.session[row]]);
   if (rows.exchange[row] >= 0) facts.push(["exchange", `@${rows.exchange[row]}`]);
   if (rows.size[row] >= 0) facts.push(["size", bytes(rows.size[row])]);
@@ -120,13 +127,16 @@ function factsOf(model, row) {
         [rows.word[row], rows.kind[row] === "response" ? rows.text[row] : ""].filter(Boolean).join(": "),
       ),
     ]);
+  for (let leg = row + 1; rows.login[leg] === row; leg += 1)
+    facts.push([rows.method[leg], frameLink(place, rows.seq[leg], rows.word[leg]), `  ${rows.text[leg]}`]);
   if (rows.problem[row]) facts.push(["breaks", el("code", { class: "bad" }, rows.problem[row])]);
   return facts;
 }
 
 function findingsAt(model, row) {
   const { rows } = model;
-  const known = model.findingsOf[rows.capture[row]].get(rows.seq[row]) ?? [];
+  const found = model.findingsOf[rows.capture[row]];
+  const known = [rows.seq[row], rows.request_seq[row]].flatMap((record) => found.get(record) ?? []);
   const listed = new Set(known.map(([rule]) => rule));
   const others = rows.rules[row].split(" ").filter((rule) => rule && !listed.has(rule));
   return [

@@ -7,6 +7,7 @@ const KINDS = [
   ["response", "responses"],
   ["notification", "notifications"],
   ["batch other", "batches and other frames"],
+  ["login leg", "logins"],
   ["remark", "remarks and stderr"],
 ];
 

@@ -154,7 +154,7 @@ class List {
 
   click(event) {
     const at = Number(event.target.closest("tr")?.dataset.at ?? -1);
-    if (at < 0 || event.target.closest("a")) return;
+    if (at < 0 || event.target.closest("a, button")) return;
     this.select(at);
   }
 }

@@ -28,10 +28,10 @@ class Model {
     this.callOf = this.captures.map(() => new Map());
     this.headOf = this.captures.map(() => new Map());
     this.findingsOf = this.captures.map(() => new Map());
-    const { capture, seq } = this.rows;
+    const { capture, seq, request_seq: requestSeq } = this.rows;
     for (let row = 0; row < this.count; row += 1) {
       const known = this.rowOf[capture[row]];
-      if (!known.has(seq[row])) known.set(seq[row], row);
+      for (const record of [seq[row], requestSeq[row]]) if (!known.has(record)) known.set(record, row);
     }
     for (const [place, number, payload] of heads) this.headOf[place].set(number, payload);
     this.calls.request.forEach((request, call) => this.callOf[this.calls.capture[call]].set(request, call));

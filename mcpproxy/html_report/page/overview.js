@@ -8,7 +8,7 @@ function drawOverview(overview) {
       "div",
       { class: "columns" },
       firstFindings(overview),
-      el("div", {}, slowest(overview), withoutAnswer(overview), errors(overview)),
+      el("div", {}, failedLogins(overview), slowest(overview), withoutAnswer(overview), errors(overview)),
     ),
     ...leftOut(overview),
   );
@@ -159,6 +159,14 @@ function callRow({ captures }, { what, capture, frame, more, times }, took) {
       about ? el("p", { class: "what" }, about) : null,
     ),
     frameLink(capture, frame),
+  );
+}
+
+function failedLogins(overview) {
+  return calls(
+    `${counted(overview.failed_logins, "login")} failed`,
+    overview.login_failures.map((row) => callRow(overview, row, row.took)),
+    overview.more_login_failures,
   );
 }
 

@@ -4,6 +4,9 @@ class Traffic {
   constructor(model, place) {
     this.model = model;
     this.asked = 0;
+    // Logins whose legs are shown, by row. What failed is open at first.
+    this.unfolded = new Set();
+    model.rows.kind.forEach((kind, row) => kind === "login" && model.rows.is_bad[row] && this.unfolded.add(row));
     this.detail = new Detail(
       model,
       () => wordsIn(this.text.value),
@@ -14,12 +17,13 @@ class Traffic {
       label: "Traffic",
       printed: 300,
       columns: this.columns(),
-      choose: (row) => this.choose(row),
+      choose: (row, isEntered) => (isEntered && this.hasLegs(row) ? this.fold(row) : this.choose(row)),
     });
     this.status = el("p", { class: "dim", role: "status" });
     this.split = el("div", { class: "split" }, this.list.element, this.detail.element);
     place.append(this.form(), this.status, this.split);
     place.addEventListener("keydown", (event) => event.key === "Escape" && this.close());
+    this.list.grid.addEventListener("keydown", (event) => this.foldByKey(event));
     this.ready = this.filter();
   }
 
@@ -43,6 +47,7 @@ class Traffic {
         kind: "message",
         make: (cell) =>
           cell.append(
+            this.foldButton(),
             el("span", { class: "method" }),
             el("span", { class: "id dim" }),
             el("span", { class: "subject" }),
@@ -88,7 +93,15 @@ class Traffic {
 
   drawMessage(cell, row) {
     const { rows } = this.model;
-    const [method, id, subject] = cell.children;
+    const [button, method, id, subject] = cell.children;
+    button.hidden = !this.hasLegs(row);
+    if (!button.hidden) {
+      const isUnfolded = this.unfolded.has(row);
+      button.dataset.row = row;
+      button.textContent = isUnfolded ? "▾" : "▸";
+      button.setAttribute("aria-expanded", isUnfolded);
+      button.setAttribute("aria-label", `Requests of ${rows.method[row]}`);
+    }
     method.textContent = rows.method[row];
     id.textContent = rows.id[row] ? ` ${rows.id[row]}` : "";
     subject.textContent = rows.name[row] ? ` ${rows.name[row]}` : "";
@@ -100,6 +113,40 @@ class Traffic {
     word.textContent = rows.word[row];
     text.textContent = rows.word[row] && rows.text[row] ? `  ${rows.text[row]}` : rows.text[row];
     problem.textContent = rows.problem[row] ? `  ${rows.problem[row]}` : "";
+  }
+
+  /** The button that shows and hides the legs of a login; the keys of the list do the same. */
+  foldButton() {
+    const button = el("button", { type: "button", class: "fold", tabindex: -1 });
+    button.addEventListener("click", () => this.fold(Number(button.dataset.row)));
+    return button;
+  }
+
+  hasLegs(row) {
+    return this.model.rows.login[row + 1] === row;
+  }
+
+  fold(row) {
+    if (!this.unfolded.delete(row)) this.unfolded.add(row);
+    return this.filter();
+  }
+
+  foldByKey(event) {
+    const row = this.list.rows[this.list.chosen];
+    if (row === undefined || !["ArrowRight", "ArrowLeft"].includes(event.key)) return;
+    const login = this.model.rows.login[row];
+    const isUnfolding = event.key === "ArrowRight";
+    if (!isUnfolding && login >= 0) this.list.select(position(this.list.rows, login));
+    else if (this.hasLegs(row) && this.unfolded.has(row) !== isUnfolding) this.fold(row);
+    else return;
+    event.preventDefault();
+  }
+
+  /** The rows to show: without a search, the legs of a login that is folded are hidden. */
+  withoutFolded(rows) {
+    const { login } = this.model.rows;
+    if (this.text.value.trim() || this.bad.checked) return rows;
+    return rows.filter((row) => login[row] < 0 || this.unfolded.has(login[row]));
   }
 
   form() {
@@ -150,12 +197,13 @@ class Traffic {
   async filter() {
     this.asked += 1;
     const own = this.asked;
-    const show = (rows, isAll) => {
+    const show = (selected, isAll) => {
+      const rows = this.withoutFolded(selected);
       this.list.show(rows);
-      const count =
-        rows.length === this.model.count
-          ? counted(rows.length, "row")
-          : `${rows.length.toLocaleString("en")} of ${counted(this.model.count, "row")}`;
+      const isEverything = selected.length === this.model.count;
+      const count = isEverything
+        ? counted(rows.length, "row")
+        : `${rows.length.toLocaleString("en")} of ${counted(this.model.count, "row")}`;
       this.status.textContent = isAll ? count : `${count}, searching payloads…`;
     };
     await filterRows(this.model, this.wanted, show, () => own === this.asked);
@@ -187,6 +235,7 @@ class Traffic {
       this.text.value = this.kind.value = "";
       this.capture.value = "-1";
       this.bad.checked = false;
+      if (this.model.rows.login[row] >= 0) this.unfolded.add(this.model.rows.login[row]);
       await this.filter();
     }
     this.choose(row);

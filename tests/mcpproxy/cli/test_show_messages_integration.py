@@ -188,7 +188,12 @@ def test_nothing_of_it_acts_on_a_terminal(capture: Path) -> None:
         (("--frame", "x"), "--frame takes the number of a frame such as 38, or a range such as 30..40, not 'x'"),
         (("--frame", "3", "--id", "7"), "--frame and --id cannot be combined"),
         (("--frame", "3", "--follow"), "--frame cannot be combined with --filter, --follow, --tail"),
+        (
+            ("--id", "3", "--unfold"),
+            "--id cannot be combined with --filter, --follow, --tail, --limit, --time, --unfold",
+        ),
         (("-v", "--json"), "--verbose needs --format text"),
+        (("--unfold", "--json"), "--unfold needs --format text"),
     ],
 )
 def test_what_cannot_be_shown_is_told(capture: Path, arguments: tuple[str, ...], told: str) -> None:

@@ -13,6 +13,7 @@ from tests.analysis.store.capture_writer import CaptureWriter
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
 from tests.mcpproxy.exporters.recorded import counted
 from tests.mcpproxy.html_report.conversations import busy
+from tests.mcpproxy.login_captures import LoginCapture
 
 HOSTILE = (
     "```\n\n# heading\n\n@octocat #1 GH-2 owner/repo#3 https://evil.example www.evil.example",
@@ -110,6 +111,31 @@ def test_each_message_is_folded_with_its_whole_body(stdio: Path, tmp_path: Path)
     assert '"name": "word_count"' in "".join(rendered.inside)
 
 
+def test_a_login_is_folded_with_its_requests(tmp_path: Path) -> None:
+    one = LoginCapture(tmp_path / "one.mcpcap")
+    one.login()
+    text = shown(one.close())
+    assert text.count("·  login 1: token issued  challenge → ") == 1
+    (legs,) = re.findall(r"login 1: .*?</summary>\n\n```text\n(.*?)```\n\n</details>", text, re.DOTALL)
+    assert [line.split("  ")[2:5] for line in legs.splitlines()[-2:]] == [
+        ["authorization", "302", "GET /authorize"],
+        ["token", "200", "POST /token"],
+    ]
+    assert "GET /.well-known" not in text.replace(legs, "")
+
+
+def test_no_text_of_a_login_leaves_its_place(tmp_path: Path) -> None:
+    for number, text in enumerate(HOSTILE):
+        one = LoginCapture(tmp_path / f"{number}.mcpcap")
+        one.program = text
+        one.leg("resource-metadata", "GET", f"/{text}", 404, as_server=text)
+        one.token(400, text, error=text, error_description=text, scope=text)
+        rendered = Rendered(shown(one.close()))
+        assert rendered.open == []
+        assert set(rendered.elements) <= OURS
+        assert not re.search(r"octocat|evil|alert|heading|#\d|GH-|link|image|CDATA", "".join(rendered.outside))
+
+
 def test_it_begins_with_versions_and_findings(stdio: Path) -> None:
     text = shown(stdio)
     head, _, rest = text.partition("### Findings: ")
@@ -173,7 +199,9 @@ def test_what_an_issue_cannot_hold_is_told(tmp_path: Path) -> None:
     assert b"GitHub accepts 65,536 characters in an issue, and this has 1" in complaints(done)
 
 
-@pytest.mark.parametrize("words", [["--follow"], ["--verbose"], ["--frame", "3"], ["--id", "3"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "words", [["--follow"], ["--verbose"], ["--unfold"], ["--frame", "3"], ["--id", "3"]], ids=" ".join
+)
 def test_what_does_not_go_with_markdown_is_one_line(words: list[str], hostile: Path) -> None:
     done = mcpproxy("show", "--format", "markdown", *words, hostile)
     assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1)

@@ -9,6 +9,7 @@ from typing import Any, Final
 from captures.envelope import judge
 from captures.record import frame_members
 from tests.analysis.store.capture_writer import OPENED, CaptureWriter
+from tests.mcpproxy.login_captures import LoginCapture
 
 TOOLS: Final = ("read_file", "search", "list_directory", "write_file", "run_query", "fetch")
 WORDS: Final = ("quick", "brown", "fox", "jumps", "over", "lazy", "dog", "seven", "bright", "wizards", "plan", "quartz")
@@ -112,9 +113,9 @@ def attack(number: int) -> str:
 
 
 def hostile(folder: Path) -> list[Path]:
-    """Write captures, on stdio and over HTTP, with an attack in every text that comes from outside."""
+    """Write captures, on stdio, over HTTP and of logins, with an attack in every text that comes from outside."""
     folder.mkdir(parents=True, exist_ok=True)
-    return [_hostile_stdio(folder), _hostile_http(folder)]
+    return [_hostile_stdio(folder), _hostile_http(folder), _hostile_logins(folder)]
 
 
 def _hostile_stdio(folder: Path) -> Path:
@@ -193,6 +194,20 @@ def _hostile_http(folder: Path) -> Path:
             ended_by=text,
             error=text,
         )
+    return talk.close()
+
+
+def _hostile_logins(folder: Path) -> Path:
+    talk = LoginCapture(folder / "logins.mcpcap", 13, OPENED + 9_000_000_000)
+    names = ("scope", "resource", "iss", "as_server", "redirect_uri", "grant_type", "error_uri", "token_type")
+    for number, text in enumerate((*ATTACKS, "x" * 2048)):
+        # A capture holds JSON, in which these cannot be.
+        text = text.encode("utf-8", "replace").decode()
+        talk.client, talk.program = f"{text}{number}", text
+        facts = dict.fromkeys(names, text)
+        talk.message(401, error=text, error_description=text, scope=text)
+        talk.leg("resource-metadata", "GET", f"/{text}", 200, **facts)
+        talk.leg("token", "POST", f"/{text}", 400, **facts, client_id=text, error=text, error_description=text)
     return talk.close()
 
 
