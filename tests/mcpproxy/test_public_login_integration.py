@@ -16,6 +16,7 @@ from mcp.client.auth import OAuthClientProvider
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import OAuthClientMetadata
 
+from tests.analysis.traces import alarms
 from tests.harness import DEADLINE_S, ROOT, Place
 from tests.http_harness import Authority, free_port, serving
 from tests.nginx import nginx
@@ -103,3 +104,4 @@ def test_a_login_at_the_public_address_is_the_same(place: Place) -> None:
     assert sorted(ended["response"]["status"] for ended in exchanges) == sorted(status for _, _, status in recorded)
     assert not any("flags" in ended for ended in exchanges)
     assert token.encode() not in served.capture.read_bytes()
+    assert [rule for rule, _, _ in alarms(served.capture)] == ["auth/scope-missing"], "the SDK's challenges have none"
