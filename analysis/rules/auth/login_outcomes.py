@@ -7,7 +7,7 @@ from typing import Final
 from analysis.conversation.logins import Leg, Login
 from analysis.rules.base import NOTE, WARNING, CaptureEnd
 from analysis.rules.finding import Finding
-from analysis.rules.support.login_rules import LoginRule, legs_of, metadata_of
+from analysis.rules.support.login_rules import LoginRule, is_server_elsewhere, metadata_of
 
 MIN_WAIT_NS: Final = 5_000_000_000
 """How long a client has time for its next request before it counts as gone."""
@@ -126,7 +126,7 @@ class LoginUnfinished(LoginRule):
         after = "the challenge" if last.kind == "challenge" else _NAMES.get(last.kind, "a leg")
         text, level = f"the client did not go on after {after}: {_left_out(last, is_sent_back=is_sent_back)}", NOTE
         metadata = metadata_of(login)
-        if login.server_elsewhere:
+        if is_server_elsewhere(login):
             text += "; the authorization server is elsewhere"
         elif last.kind == "server-metadata" and not _offers_client_id(metadata):
             text += "; the metadata has no registration_endpoint and no client_id_metadata_document_supported"
@@ -158,7 +158,7 @@ class TokenRejected(LoginRule):
         if rejection.error == "use_dpop_nonce":
             return ()  # the client repeats the request with the nonce
         if issued is None:
-            if not login.server_elsewhere or not legs_of(login, "resource-metadata"):
+            if not is_server_elsewhere(login):
                 return ()
             text, level = "the server refuses the token of an authorization server elsewhere", NOTE
         elif _is_before(issued, rejection):

@@ -103,6 +103,14 @@ def metadata_of(login: Login) -> dict[str, Any]:
     return next((document for document in reversed(documents) if document is not None), {})
 
 
+def is_server_elsewhere(login: Login) -> bool:
+    """Whether the client went to an authorization server that is certainly another one than the recorded server."""
+    server = login.server_elsewhere
+    resources = {leg.facts.get("resource", "") for leg in legs_of(login, "resource-metadata")}
+    hosts = {_host_of(resource) for resource in resources}
+    return bool(server) and not is_own(server, login.last.http) and _host_of(server) not in hosts
+
+
 def is_here(address: object, http: HttpExchange) -> bool:
     """Whether an address may be at the recorded server, by any of its names."""
     return isinstance(address, str) and (is_own(address, http) or may_be_public(address, http))
@@ -115,6 +123,13 @@ def path_of(address: str) -> str | None:
     except ValueError:
         return None
     return parts.path.rstrip("/") if parts.netloc else None
+
+
+def _host_of(address: str) -> str:
+    try:
+        return urlsplit(address).netloc
+    except ValueError:
+        return ""
 
 
 def is_same_address(address: str, other: str) -> bool:

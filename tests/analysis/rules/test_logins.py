@@ -87,6 +87,10 @@ def texts_in(case: Case | str) -> list[str]:
                 "the authorization server is elsewhere"
             ),
         ),
+        (
+            "read-metadata-of-this-server-and-left",
+            "the client did not go on after the resource metadata: it asked for no server metadata",
+        ),
         ("code-not-used", "the client did not go on after authorization: it requested no token"),
         ("user-left", "the client did not go on after authorization: no code was issued"),
         ("challenged-and-left", "the client did not go on after the challenge: it asked for no metadata"),
