@@ -12,6 +12,7 @@ from analysis.rules.base import ERROR, NOTE, WARNING
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.auth_exchanges import RANK_2025_06_18, RESOURCE_METADATA_PATH, RevisionLearningRule
 from analysis.rules.support.eras import AllEras
+from analysis.rules.support.login_rules import has_old_discovery
 from analysis.rules.support.origins import is_local, is_own, may_be_public
 
 _SERVER_METADATA_PATH: Final = "/.well-known/oauth-authorization-server"
@@ -131,7 +132,9 @@ class OauthRequest(RevisionLearningRule):
             )
         elif method != "S256" and (is_whole or method):
             findings += self.findings_in_request(http, session, "the code_challenge_method is not S256", WARNING)
-        if is_whole and rank is not None and rank >= RANK_2025_06_18 and not parameters.get("resource"):
+        login = self.fold.logins.of_exchange(http.number)
+        needs_resource = is_whole and rank is not None and rank >= RANK_2025_06_18
+        if needs_resource and not parameters.get("resource") and not (login and has_old_discovery(login)):
             findings += self.findings_in_request(http, session, "a request for authorization has no resource", ERROR)
         if address and not _is_safe(address):
             findings += self.findings_in_request(

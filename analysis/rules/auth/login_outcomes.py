@@ -7,14 +7,13 @@ from typing import Final
 from analysis.conversation.logins import Leg, Login
 from analysis.rules.base import NOTE, WARNING, CaptureEnd
 from analysis.rules.finding import Finding
-from analysis.rules.support.login_rules import LoginRule, is_server_elsewhere, metadata_of
+from analysis.rules.support.login_rules import DISCOVERY, LoginRule, is_server_elsewhere, metadata_of
 
 MIN_WAIT_NS: Final = 5_000_000_000
 """How long a client has time for its next request before it counts as gone."""
 MIN_USER_WAIT_NS: Final = 60_000_000_000
 """How long a user has time to answer a page."""
 
-_DISCOVERY: Final = frozenset({"resource-metadata", "server-metadata"})
 _USER_LEGS: Final = frozenset({"authorize", "device"})
 _NAMES: Final = {
     "resource-metadata": "the resource metadata",
@@ -69,7 +68,7 @@ class LoginFailed(LoginRule):
         leg = login.failed_leg
         if login.outcome != "failed" or leg is None:
             return ()
-        is_early = leg.kind in _DISCOVERY or (ending is not None and ending.reason == "open")
+        is_early = leg.kind in DISCOVERY or (ending is not None and ending.reason == "open")
         if is_early and not _had_time(login, ending, MIN_WAIT_NS):
             return ()  # the client may look elsewhere, or try again
         text = f"the login failed at {_NAMES.get(leg.kind, 'a leg')}: {_result(leg)}"

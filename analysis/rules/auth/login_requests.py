@@ -12,7 +12,9 @@ from analysis.rules.support.auth_exchanges import RANK_2025_06_18
 from analysis.rules.support.eras import AllEras
 from analysis.rules.support.exchanges import JSON
 from analysis.rules.support.login_rules import (
+    DISCOVERY,
     LoginRule,
+    has_old_discovery,
     is_certain,
     is_here,
     is_response_read,
@@ -25,7 +27,6 @@ from analysis.rules.support.login_rules import (
 _MAX_PARAMETERS: Final = 100
 _CODE_GRANT: Final = "authorization_code"
 _FORBIDDEN: Final = 403
-_METADATA: Final = ("resource-metadata", "server-metadata")
 
 
 class MetadataType(LoginRule):
@@ -48,7 +49,7 @@ class MetadataType(LoginRule):
 
     def check_login(self, login: Login) -> Iterator[Finding]:
         # A server that asks for no token need not know these addresses.
-        legs = legs_of(login, *_METADATA) if any(leg.kind == "challenge" for leg in login.legs) else []
+        legs = legs_of(login, *DISCOVERY) if any(leg.kind == "challenge" for leg in login.legs) else []
         for leg in legs:
             http = leg.http
             if http.status != 200 or not is_response_read(http):
@@ -82,11 +83,12 @@ class TokenRequest(LoginRule):
 
     def check_login(self, login: Login) -> Iterator[Finding]:
         rank = self.rank_of(login)
+        needs_resource = rank is not None and rank >= RANK_2025_06_18 and not has_old_discovery(login)
         for leg in login.legs:
             grant = leg.facts.get("grant_type", "") if leg.kind == "token" else ""
             if grant not in (_CODE_GRANT, "refresh_token") or leg.http.method != "POST":
                 continue
-            if rank is not None and rank >= RANK_2025_06_18 and "resource" not in leg.facts:
+            if needs_resource and "resource" not in leg.facts:
                 level = ERROR if grant == _CODE_GRANT else WARNING
                 yield from self.findings_in_request_of(leg, f"a request for a token ({grant}) has no resource", level)
             if grant == _CODE_GRANT and is_certain(login):

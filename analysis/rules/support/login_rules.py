@@ -24,6 +24,8 @@ MAX_REMEMBERED_ADDRESSES: Final = 100
 """The most addresses that a rule remembers from metadata and challenges."""
 MAX_READ_BODY_BYTES: Final = 64 << 10
 """The largest body of a leg in which the recorder looks for facts, and the largest document that it keeps."""
+DISCOVERY: Final = frozenset({"resource-metadata", "server-metadata"})
+"""The kinds of the legs in which a client reads metadata."""
 _ACCEPTED: Final = 202
 
 
@@ -95,6 +97,11 @@ def is_certain(login: Login) -> bool:
     is_confirmed = any(leg.kind == "token" and leg.client == login.first.client for leg in login.legs)
     has_own_id = not any(client_id.startswith("https://") for client_id in login.client_ids)
     return not login.guessed_count or (is_confirmed and has_own_id)
+
+
+def has_old_discovery(login: Login) -> bool:
+    """Whether the client found no resource metadata, and went on as 2025-03-26 says, which has no resources."""
+    return not legs_of(login, "resource-metadata") and any(leg.kind in DISCOVERY for leg in login.legs)
 
 
 def metadata_of(login: Login) -> dict[str, Any]:
