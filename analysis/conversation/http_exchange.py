@@ -460,6 +460,11 @@ class HttpExchange(Struct, eq=False, weakref=True):
         return self._traffic.upstream
 
     @property
+    def has_public_url(self) -> bool:
+        """Whether `upstream` is the URL by which clients know the server."""
+        return self._traffic.has_public_url
+
+    @property
     def path(self) -> str:
         """The target without its query."""
         return self.target.partition("?")[0]
@@ -551,6 +556,8 @@ class HttpTraffic:
         """The streams of the older transport, by the keys of the addresses that they announced."""
         self.upstream = ""
         """Origin and path of the server, if the recorder knew it; else empty."""
+        self.has_public_url = False
+        """Whether `upstream` is the URL by which clients know the server (`serve --public`)."""
         self.paths: dict[str, None] = {}
         """The first 64 paths to which messages were POSTed successfully."""
         self.session_ids = SessionIds()

@@ -142,7 +142,8 @@ def test_the_public_url_is_the_one_to_compare_with(name: str) -> None:
     assert rules_in(name, in_public("https://example.com/mcp")) == []
     case = case_with(name, "Host: example.com", "Host: 127.0.0.1:8000")
     assert rules_in(case, in_public("https://example.com/mcp")) == []
-    assert "metadata-document" in rules_in(case, in_public("https://other.example.net/mcp"))
+    for other in ("https://other.example.net/mcp", "http://localhost:8000/mcp"):
+        assert "metadata-document" in rules_in(case, in_public(other)), "no tunnel can hide another name"
 
 
 def test_a_document_at_the_root_is_about_the_endpoint_or_the_root() -> None:
