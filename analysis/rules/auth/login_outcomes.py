@@ -105,6 +105,7 @@ class LoginUnfinished(LoginRule):
         "auth/pkce-unsupported",
         "auth/registration-response",
         "auth/iss-parameter",
+        "auth/retry-loop",
     )
     source = "2025-06-18 basic/authorization"
 
@@ -120,8 +121,8 @@ class LoginUnfinished(LoginRule):
         needs_user = (last.kind in _USER_LEGS and not is_sent_back) or last.is_pending
         if not _had_time(login, ending, MIN_USER_WAIT_NS if needs_user else MIN_WAIT_NS):
             return ()
-        if last.kind == "challenge" and "authorization" in last.http.fields:
-            return ()  # a client with a credential of its own need not know how to log in
+        if last.kind == "challenge" and (last.http.status != _UNAUTHORIZED or "authorization" in last.http.fields):
+            return ()  # the origin was refused, for example, or the client has a credential that needs no login
         after = "the challenge" if last.kind == "challenge" else _NAMES.get(last.kind, "a leg")
         text, level = f"the client did not go on after {after}: {_left_out(last, is_sent_back=is_sent_back)}", NOTE
         metadata = metadata_of(login)
