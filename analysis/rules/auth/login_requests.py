@@ -130,8 +130,7 @@ class ResourceParameter(LoginRule):
             asked, http = leg.facts.get("resource", ""), leg.http
             if leg.kind != "authorize" or not asked or any(is_same_address(asked, other) for other in described):
                 continue
-            is_endpoint = is_here(asked, http) and http.upstream and path_of(asked) == path_of(http.upstream)
-            if not is_endpoint:
+            if not (is_here(asked, http) and path_of(asked) in _endpoint_paths(login)):
                 text = "the resource of a request for authorization is not the one of the metadata"
                 return self.findings_in_request_of(leg, text, WARNING)
         return ()
@@ -209,6 +208,13 @@ class StepUpScope(LoginRule):
 
 
 # ---- shared by the rules
+
+
+def _endpoint_paths(login: Login) -> set[str | None]:
+    """Returns the paths at which the client of a login talks to the server."""
+    exchanges = [leg.http for leg in login.legs if leg.kind == "challenge"]
+    exchanges += [] if login.accepted is None else [login.accepted]
+    return {path_of(login.first.http.upstream), *(http.path.rstrip("/") for http in exchanges)}
 
 
 def _parameter_names(address: str) -> set[str]:

@@ -34,6 +34,8 @@ _ENDPOINTS: Final = {
 _ADDRESSES: Final = ("issuer", *_ENDPOINTS)
 _DEFAULT_GRANTS: Final = ("authorization_code", "implicit")
 """The grants of a document without `grant_types_supported` (RFC 8414 §2)."""
+_OWN_ERRORS: Final = ("invalid_", "unauthorized_", "unsupported_")
+"""How the errors begin with which only an endpoint of an authorization answers (RFC 6749 §5.2)."""
 _ABSENT_STATUSES: Final = frozenset({404, 405, 410, 501})
 
 
@@ -183,6 +185,8 @@ class EndpointMissing(LegRule):
         name = self._announced.get((leg.kind, http.path.rstrip("/")), "")
         # Any other endpoint may refuse a GET.
         if not name or http.status not in _ABSENT_STATUSES or (http.method == "GET" and leg.kind != "authorize"):
+            return ()
+        if leg.error.startswith(_OWN_ERRORS):
             return ()
         return self.findings_in_response(http, session, f"the announced {name} is not there: {http.status}", ERROR)
 
