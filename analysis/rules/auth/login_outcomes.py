@@ -61,7 +61,12 @@ class LoginFailed(LoginRule):
     at_end = True
     once = True
     once_each = True
-    follows = ("auth/challenge-missing", "auth/document-missing", "auth/endpoint-missing")
+    follows = (
+        "auth/challenge-missing",
+        "auth/document-missing",
+        "auth/endpoint-missing",
+        "auth/metadata-type",
+    )
     source = "2025-03-26 basic/authorization"
 
     def on_login(self, login: Login, ending: CaptureEnd | None) -> Iterable[Finding]:

@@ -26,6 +26,7 @@ from analysis.rules.support.login_rules import (
 
 _MAX_PARAMETERS: Final = 100
 _CODE_GRANT: Final = "authorization_code"
+_OK: Final = 200
 _FORBIDDEN: Final = 403
 
 
@@ -49,10 +50,10 @@ class MetadataType(LoginRule):
 
     def check_login(self, login: Login) -> Iterator[Finding]:
         # A server that asks for no token need not know these addresses.
-        legs = legs_of(login, *DISCOVERY) if any(leg.kind == "challenge" for leg in login.legs) else []
-        for leg in legs:
+        is_challenged = any(leg.kind == "challenge" for leg in login.legs)
+        for leg in login.legs if is_challenged else ():
             http = leg.http
-            if http.status != 200 or not is_response_read(http):
+            if leg.kind not in DISCOVERY or http.status != _OK or not is_response_read(http):
                 continue
             what = "resource" if leg.kind == "resource-metadata" else "server"
             if http.metadata is None:

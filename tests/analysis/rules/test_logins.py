@@ -223,7 +223,7 @@ def test_no_rule_raises_for_odd_facts(value: str) -> None:
 
 
 def test_findings_about_many_logins_are_counted() -> None:
-    """Many clients fail in the same way; of the oldest logins, nothing is kept."""
+    """Many clients fail in the same way, more than are kept."""
     first, failed = ([*cases_by_name()[name].members["frames"]] for name in ("refreshed", "token-refused-400"))
     frames = first[:2]
     for number in range(MAX_LOGINS + 20):
@@ -240,4 +240,7 @@ def test_findings_about_many_logins_are_counted() -> None:
     (case,) = cases([json.dumps(made).encode()])
     assert isinstance(case, Case)
     checker = judged(case)
-    assert {rule: count for (rule, _, _), count in checker.counts.items()} == {"auth/login-failed": MAX_LOGINS}
+    found: list[Finding] = checker.found  # type: ignore[attr-defined]
+    assert [one.rule for one in found] == ["auth/login-failed"]
+    (count,) = (count for (rule, _, _), count in checker.counts.items() if rule == "auth/login-failed")
+    assert count >= MAX_LOGINS
