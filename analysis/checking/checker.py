@@ -26,6 +26,7 @@ from analysis.conversation.bounded_dict import BoundedDict
 from analysis.conversation.call import Call, MessageContext
 from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import HttpExchange
+from analysis.conversation.logins import MAX_LOGINS
 from analysis.conversation.session import Session
 from analysis.rules.base import CaptureEnd, DeferredCheck, Rule
 from analysis.rules.discovery import rule_numbers, rules
@@ -78,6 +79,7 @@ class Checker:
         self._bound = BoundHookPlans(
             rules().values() if selected_rules is None else selected_rules, costs, self._prepare
         )
+        self._judged_logins: BoundedDict[int, None] = BoundedDict(MAX_LOGINS)
         self._timers: list[tuple[int, int, Rule, DeferredCheck]] = []
         self._timer_count = 0
         self._watchers: dict[int, dict[Rule, None]] = {}
@@ -139,7 +141,7 @@ class Checker:
         if last_messages:
             findings += self._check_messages(last_messages, None)
         findings += self.advance(self._fold.t_ns)
-        end_findings: list[Finding] = []
+        end_findings = self._check_logins(CaptureEnd(reason, self._fold.t_ns, (), is_clear=self._fold.is_complete))
         by_session: dict[int, list[Call]] = {}
         for call in open_calls:
             if call.session is not None:
@@ -238,6 +240,8 @@ class Checker:
         findings: list[Finding] = []
         if record.rec == "exchange":
             findings += self._check_exchange(record)
+            if self._fold.logins.changed:
+                findings += self._check_logins(None)
         elif self._fold.transport != "http":
             for session in self._fold.routing.sessions():
                 for rule, hook in self._bound.of_session("record", session):
@@ -271,6 +275,16 @@ class Checker:
                         message_session,
                         findings,
                     )
+        return findings
+
+    def _check_logins(self, ending: CaptureEnd | None) -> list[Finding]:
+        """Call the hooks for the logins that are now over; a login may change again when its token is revoked."""
+        findings: list[Finding] = []
+        for login in self._fold.logins.changed:
+            if login.is_over and login.number not in self._judged_logins:
+                self._judged_logins.put(login.number, None)
+                for rule, hook in self._bound.of_login():
+                    findings += self._call_hook(rule, hook, login, ending)
         return findings
 
     def _run_exchange_hooks(

@@ -217,6 +217,10 @@ class _HookPlans:
             _store_in_cache(self._others, key, unbound_calls)
         return unbound_calls
 
+    def of_logins(self) -> UnboundCalls:
+        """The hooks `login`."""
+        return tuple((type(rule), "login") for rule in self._rules_with_hook("login", has_start=True, is_http=True))
+
     def _plan(self, kind: str, context: MessageContext, method: str) -> HookPlan:
         plan = HookPlan()
         is_shaped = kind in _SHAPED_KINDS
@@ -343,6 +347,10 @@ class BoundHookPlans:
         return self._calls_of(
             key, partial(self._hook_plans.of_sessions, hook, session.observed_start, is_http=session.is_http)
         )
+
+    def of_login(self) -> Calls:
+        """The hooks that run for each login that is over."""
+        return self._calls_of("login", self._hook_plans.of_logins)
 
     def switch_off(self, rule_id: str, fault: str) -> None:
         """Disable a rule: its hooks are no longer bound."""

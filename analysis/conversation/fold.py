@@ -480,6 +480,7 @@ class Fold:
         self.observed_start = self.routing.observed_start = is_first and members.get("observed_start") is True
         self.is_verbatim = members.get("verbatim") is not False
         self.exchanges.is_whole = self.observed_start
+        self.exchanges.has_public_url = bool(text_of(members.get("public")))
         self.exchanges.upstream = text_of(members.get("public")) or text_of(members.get("upstream")) or ""
         self.routing.transport = self.transport
         if self.transport == "stdio":

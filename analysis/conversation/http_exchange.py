@@ -169,6 +169,8 @@ class HttpExchange(Struct, eq=False, weakref=True):
     response_size: int = 0
     unrecorded_sides: frozenset[Side] = _EMPTY_SET
     """The sides whose body may contain messages but is not in the capture, as far as is known."""
+    unread_bodies: frozenset[str] = _EMPTY_SET
+    """`request` or `response`, if its body was not imported or could not be decoded. Then nothing in it is known."""
     counted_unrecorded: int = 0
     """How many of the sides in `unrecorded_sides` the fold has counted."""
     session: Session | None = None
@@ -246,6 +248,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
             self._update_rare_members(members, at)
         if "missing" in members or _CODING in self.answer_fields or _CODING in self.fields:
             self.unrecorded_sides = frozenset([side for side in _SIDES if self._lacks_body(side, members)])
+            self.unread_bodies = _unread_bodies(members)
 
     def _update_common_members(self, members: dict[str, Any]) -> None:
         """Update the exchange from the members that most records have, apart from the heads."""
@@ -481,6 +484,11 @@ class HttpExchange(Struct, eq=False, weakref=True):
         return self._traffic.upstream
 
     @property
+    def has_public_url(self) -> bool:
+        """Whether `upstream` is the URL by which clients know the server."""
+        return self._traffic.has_public_url
+
+    @property
     def path(self) -> str:
         """The target without its query."""
         return self.target.partition("?")[0]
@@ -572,6 +580,8 @@ class HttpTraffic:
         """The streams of the older transport, by the keys of the addresses that they announced."""
         self.upstream = ""
         """Origin and path of the server, if the recorder knew it; else empty."""
+        self.has_public_url = False
+        """Whether `upstream` is the URL by which clients know the server (`serve --public`)."""
         self.paths: dict[str, None] = {}
         """The first 64 paths to which messages were POSTed successfully."""
         self.session_ids = SessionIds()
@@ -602,6 +612,14 @@ def _program(server: str) -> str:
 def media_type_of(value: str) -> str:
     """Returns a media type in lower case, without its parameters."""
     return value.partition(";")[0].strip().lower()
+
+
+def _unread_bodies(members: dict[str, Any]) -> frozenset[str]:
+    missing, hashes = members.get("missing"), members.get("body_hash")
+    names = {name for name in missing if isinstance(name, str)} if isinstance(missing, list) else set()
+    if isinstance(hashes, dict):
+        names |= {name for name, value in hashes.items() if isinstance(value, dict) and "undecoded" in value}
+    return frozenset(names)
 
 
 def _text(value: object) -> str:

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
 from analysis.conversation.call import Call, MessageContext
 from analysis.conversation.http_exchange import HttpExchange
+from analysis.conversation.logins import Login
 from analysis.conversation.message import Side
 from analysis.conversation.record_ref import RecordRef
 from analysis.conversation.session import Session, State
@@ -267,6 +268,10 @@ class Rule:
 
     def on_end(self, session: Session, ending: "CaptureEnd") -> Iterable[Finding]:
         """Called at the end of the capture; `ending` says how it ended, and which requests are unanswered."""
+        return ()
+
+    def on_login(self, login: Login, ending: "CaptureEnd | None") -> Iterable[Finding]:
+        """Called once for each login, when it is over; `ending` says how the capture ended if that is why."""
         return ()
 
     # ---- findings

@@ -17,6 +17,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import OAuthClientMetadata
 
 from analysis.reading import Reading
+from tests.analysis.traces import alarms
 from tests.harness import DEADLINE_S, ROOT, Place
 from tests.http_harness import Authority, free_port, serving
 from tests.nginx import nginx
@@ -110,3 +111,4 @@ def test_a_login_at_the_public_address_is_the_same(place: Place) -> None:
     (login,) = reading.fold.logins.all()
     assert [(leg.http.method, leg.http.path, leg.http.status) for leg in login.legs] == LEGS
     assert (login.outcome, login.guessed_count, login.is_over, login.server_elsewhere) == ("granted", 0, True, "")
+    assert [rule for rule, _, _ in alarms(served.capture)] == ["auth/scope-missing"], "the SDK's challenges have none"

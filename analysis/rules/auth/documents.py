@@ -12,11 +12,16 @@ from analysis.rules.base import ERROR, NOTE, WARNING
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.auth_exchanges import RANK_2025_06_18, RevisionLearningRule
 from analysis.rules.support.eras import AllEras
+from analysis.rules.support.login_rules import has_old_discovery
 from analysis.rules.support.origins import is_local, is_own, may_be_public
 from captures.metadata_paths import RESOURCE_METADATA_PATH, SERVER_METADATA_PATH
 
 _RANK_2025_03_26: Final = only("2025-03-26").first
 _MAX_PARAMETERS: Final = 100
+_NAMES: Final = frozenset({"response_type", "client_id"})
+"""Parameters of which a request for authorization has at least one."""
+_PUSHED_NAMES: Final = frozenset({"request_uri", "request"})
+"""Parameters that contain the others, or say where these are (RFC 9101)."""
 
 
 class MetadataDocument(RevisionLearningRule):
@@ -29,7 +34,7 @@ class MetadataDocument(RevisionLearningRule):
 
     **Instead.** `{"resource":"https://example.com/mcp","authorization_servers":["https://login.example.com"]}`. If the
     server was reached by an address of the recorder's machine or of a private network, a public name is not reported:
-    behind a tunnel or a gateway, clients may know the server by that name.
+    behind a tunnel or a gateway, clients may know the server by that name. With `serve --public`, the name is known.
     """
 
     id = "auth/metadata-document"
@@ -111,22 +116,25 @@ class OauthRequest(RevisionLearningRule):
     source = "2025-03-26 basic/authorization; 2025-06-18 basic/authorization"
     http_methods: ClassVar[frozenset[str]] = frozenset({"POST", "GET"})
 
-    def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        rank = self.rank_for(http, session)
-        if rank == 0 or http.method != "GET" or not http.path.endswith("/authorize"):
+    def on_exchange_end(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        rank, facts = self.rank_for(http, session), http.oauth or {}
+        if rank == 0 or not (facts.get("leg") == "authorize" or http.path.endswith("/authorize")):
             return ()
-        parameters = _query_parameters(http)
-        if "response_type" not in parameters and "client_id" not in parameters:
-            return ()
+        parameters = _query_parameters(http) if http.method == "GET" else {}
+        # A form that is posted may be one of the server's own pages; parameters may also have been pushed (RFC 9126).
+        is_whole = not parameters.keys().isdisjoint(_NAMES) and parameters.keys().isdisjoint(_PUSHED_NAMES)
         findings: list[Finding] = []
-        method, address = parameters.get("code_challenge_method"), parameters.get("redirect_uri")
-        if not parameters.get("code_challenge"):
+        method = parameters.get("code_challenge_method") or facts.get("code_challenge_method")
+        address = parameters.get("redirect_uri") or (facts.get("redirect_uri") if http.method == "POST" else None)
+        if is_whole and not parameters.get("code_challenge"):
             findings += self.findings_in_request(
                 http, session, "a request for authorization has no code_challenge", ERROR
             )
-        elif method != "S256":
+        elif method != "S256" and (is_whole or method):
             findings += self.findings_in_request(http, session, "the code_challenge_method is not S256", WARNING)
-        if rank is not None and rank >= RANK_2025_06_18 and not parameters.get("resource"):
+        login = self.fold.logins.of_exchange(http.number)
+        needs_resource = is_whole and rank is not None and rank >= RANK_2025_06_18
+        if needs_resource and not parameters.get("resource") and not (login and has_old_discovery(login)):
             findings += self.findings_in_request(http, session, "a request for authorization has no resource", ERROR)
         if address and not _is_safe(address):
             findings += self.findings_in_request(

@@ -36,8 +36,11 @@ def is_own(address: str, http: HttpExchange) -> bool:
 def may_be_public(address: str, http: HttpExchange) -> bool:
     """Whether an address may be the public one of a server that was reached by an address inside a network.
 
-    A tunnel, a gateway or a container's port hides the name by which clients know the server.
+    A tunnel, a gateway or a container's port hides the name by which clients know the server, unless the recorder was
+    told that name.
     """
+    if http.has_public_url:
+        return False
     known_origin, public_origin = (
         _host_and_port(http.upstream) or _host_and_port(f"//{http.fields.get('host', '')}"),
         _host_and_port(address),

@@ -1,0 +1,205 @@
+"""What became of logins: which leg failed, and what the client did not ask for."""
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from analysis.conversation.logins import Leg, Login
+from analysis.rules.base import NOTE, WARNING, CaptureEnd
+from analysis.rules.finding import Finding
+from analysis.rules.support.login_rules import DISCOVERY, LoginRule, is_server_elsewhere, metadata_of
+
+MIN_WAIT_NS: Final = 5_000_000_000
+"""How long a client has time for its next request before it counts as gone."""
+MIN_USER_WAIT_NS: Final = 60_000_000_000
+"""How long a user has time to answer a page."""
+
+_USER_LEGS: Final = frozenset({"authorize", "device"})
+_NAMES: Final = {
+    "resource-metadata": "the resource metadata",
+    "server-metadata": "the server metadata",
+    "registration": "registration",
+    "authorize": "authorization",
+    "callback": "the callback",
+    "token": "the token request",
+    "device": "the request for a device code",
+    "revocation": "revocation",
+    "introspection": "introspection",
+}
+_LEFT_OUT: Final = {
+    "challenge": "it asked for no metadata",
+    "resource-metadata": "it asked for no server metadata",
+    "server-metadata": "it neither registered nor asked for authorization",
+    "registration": "it did not ask for authorization",
+    "callback": "it requested no token",
+    "device": "it requested no token",
+    "token": "it stopped asking for the token",
+}
+"""What a client did not do after the last leg, by the kind of that leg."""
+_USUAL_ERRORS: Final = frozenset(
+    {"access_denied", "expired_token", "login_required", "consent_required", "interaction_required"}
+)
+"""Errors that a user causes, who refuses, or who is not there."""
+_is_error_code = re.compile(r"[A-Za-z0-9_.-]{1,60}", re.ASCII).fullmatch
+_UNAUTHORIZED: Final = 401
+
+
+class LoginFailed(LoginRule):
+    """A login ended with a request that failed.
+
+    **Why it matters.** The client has no token, so it cannot use the server. Its user usually reads only that there was
+    an error; the finding says which leg failed, and how the server answered it.
+
+    **On the wire.** `> POST /token`, answered `400 Bad Request` `{"error":"invalid_grant"}`
+
+    **Instead.** Look at the response: `show` and the report have the description that the server sent. That a user
+    refuses, or that a refresh token has expired, is a note.
+    """
+
+    id = "auth/login-failed"
+    level = WARNING
+    at_end = True
+    once = True
+    once_each = True
+    follows = (
+        "auth/challenge-missing",
+        "auth/document-missing",
+        "auth/endpoint-missing",
+        "auth/metadata-type",
+    )
+    source = "2025-03-26 basic/authorization"
+
+    def on_login(self, login: Login, ending: CaptureEnd | None) -> Iterable[Finding]:
+        leg = login.failed_leg
+        if login.outcome != "failed" or leg is None:
+            return ()
+        is_early = leg.kind in DISCOVERY or (ending is not None and ending.reason == "open")
+        if is_early and not _had_time(login, ending, MIN_WAIT_NS):
+            return ()  # the client may look elsewhere, or try again
+        text = f"the login failed at {_NAMES.get(leg.kind, 'a leg')}: {_result(leg)}"
+        is_usual = leg.error in _USUAL_ERRORS or (login.is_renewal and leg.error == "invalid_grant")
+        return self.findings_in_response_of(leg, text, NOTE if is_usual else WARNING)
+
+
+class LoginUnfinished(LoginRule):
+    """A client began a login, got what it asked for, and did not go on.
+
+    **Why it matters.** Clients give up without a word when metadata does not offer what they need. Nothing fails on the
+    wire, and the user reads that there was an error.
+
+    **On the wire.** `> GET /.well-known/oauth-authorization-server`, answered 200, and then nothing
+
+    **Instead.** Look at what the client read last. A client without a client id needs `registration_endpoint`, or
+    `"client_id_metadata_document_supported":true`; without either it is a warning, otherwise a note: the user may have
+    left, or the client may have gone on at an authorization server elsewhere, which the capture does not show.
+    """
+
+    id = "auth/login-unfinished"
+    level = WARNING
+    at_end = True
+    once = True
+    once_each = True
+    follows = (
+        "auth/challenge-missing",
+        "auth/resource-metadata-missing",
+        "auth/metadata-document",
+        "auth/metadata-type",
+        "auth/resource-mismatch",
+        "auth/issuer-mismatch",
+        "auth/server-metadata",
+        "auth/pkce-unsupported",
+        "auth/registration-response",
+        "auth/iss-parameter",
+        "auth/retry-loop",
+    )
+    source = "2025-06-18 basic/authorization"
+
+    def on_login(self, login: Login, ending: CaptureEnd | None) -> Iterable[Finding]:
+        last = login.last
+        if (
+            login.outcome != "unfinished"
+            or not last.http.is_unbroken
+            or (ending is not None and ending.reason == "open")
+        ):
+            return ()
+        is_sent_back = last.kind == "authorize" and last.http.is_redirect
+        needs_user = (last.kind in _USER_LEGS and not is_sent_back) or last.is_pending
+        if not _had_time(login, ending, MIN_USER_WAIT_NS if needs_user else MIN_WAIT_NS):
+            return ()
+        if last.kind == "challenge" and (last.http.status != _UNAUTHORIZED or "authorization" in last.http.fields):
+            return ()  # the origin was refused, for example, or the client has a credential that needs no login
+        after = "the challenge" if last.kind == "challenge" else _NAMES.get(last.kind, "a leg")
+        text, level = f"the client did not go on after {after}: {_left_out(last, is_sent_back=is_sent_back)}", NOTE
+        metadata = metadata_of(login)
+        if is_server_elsewhere(login):
+            text += "; the authorization server is elsewhere"
+        elif last.kind == "server-metadata" and not _offers_client_id(metadata):
+            text += "; the metadata has no registration_endpoint and no client_id_metadata_document_supported"
+            level = WARNING
+        return self.findings_in_response_of(last, text, level)
+
+
+class TokenRejected(LoginRule):
+    """The server refuses a token that was just issued for it.
+
+    **Why it matters.** The login succeeds, and the user is not logged in. Often the two parts of the server disagree on
+    the audience, the issuer, the keys or the clock.
+
+    **On the wire.** `> POST /token`, answered 200, then `> POST /mcp` with the token, answered 401
+
+    **Instead.** Compare what the token says about `aud`, `iss` and `exp` with what the endpoint checks. If the token
+    comes from an authorization server elsewhere, it is a note: the capture does not show whether the client sent the
+    right one.
+    """
+
+    id = "auth/token-rejected"
+    level = WARNING
+    source = "RFC 6750 §3.1; 2025-06-18 basic/authorization"
+
+    def check_login(self, login: Login) -> Iterable[Finding]:
+        rejection, issued = login.rejection, login.issued
+        if login.outcome != "rejected" or rejection is None or rejection.http.status != _UNAUTHORIZED:
+            return ()
+        if rejection.error == "use_dpop_nonce":
+            return ()  # the client repeats the request with the nonce
+        if issued is None:
+            if not is_server_elsewhere(login):
+                return ()
+            text, level = "the server refuses the token of an authorization server elsewhere", NOTE
+        elif _is_before(issued, rejection):
+            text, level = "the server refuses the token that it has just issued", WARNING
+        else:
+            return ()
+        return self.findings_in_response_of(rejection, f"{text}: {_result(rejection)}", level)
+
+
+# ---- shared by the rules
+
+
+def _had_time(login: Login, ending: CaptureEnd | None, wait_ns: int) -> bool:
+    """Whether the client could have gone on; a login that does not end with the capture has paused, or was given up."""
+    return ending is None or ending.t_ns - login.ended_ns >= wait_ns
+
+
+def _result(leg: Leg) -> str:
+    """Returns the status and the error of a leg, unless the error is no code; its description is a text of the peer."""
+    status = "no response" if leg.http.status is None else str(leg.http.status)
+    return f"{status} {leg.error}" if _is_error_code(leg.error) else status
+
+
+def _left_out(leg: Leg, *, is_sent_back: bool) -> str:
+    if leg.kind == "authorize":
+        return "it requested no token" if is_sent_back else "no code was issued"
+    return _LEFT_OUT.get(leg.kind, "nothing followed")
+
+
+def _offers_client_id(metadata: dict[str, object]) -> bool:
+    if not metadata:
+        return True
+    return bool(metadata.get("registration_endpoint")) or metadata.get("client_id_metadata_document_supported") is True
+
+
+def _is_before(issued: Leg, rejection: Leg) -> bool:
+    """Whether the client sent the request that was refused after it had the token."""
+    end, start = issued.http.end_ref, rejection.http.started_ref
+    return end is not None and start is not None and end.seq < start.seq

@@ -1,0 +1,127 @@
+"""The metadata of the protected resource: its place, and what it says about the resource."""
+
+from collections.abc import Iterable
+from typing import ClassVar, Final
+
+from analysis.conversation.bounded_dict import BoundedDict
+from analysis.conversation.logins import Leg
+from analysis.conversation.session import Session
+from analysis.protocol.revisions import Span, since
+from analysis.rules.auth.challenges import document_of
+from analysis.rules.base import ERROR, WARNING
+from analysis.rules.finding import Finding
+from analysis.rules.odd_exchange import ExchangeOddity
+from analysis.rules.support.auth_exchanges import RESOURCE_METADATA_PATH, challenges_of
+from analysis.rules.support.eras import AllEras
+from analysis.rules.support.login_rules import MAX_REMEMBERED_ADDRESSES, LegRule, is_here, path_of
+from analysis.rules.support.origins import is_own
+
+_RESOURCE_METADATA: Final = frozenset({"resource-metadata"})
+_MISSING_STATUSES: Final = frozenset({401, 403, 404, 405, 410, 501})
+"""Statuses that say that the document is not there, or not for everybody."""
+
+
+class DocumentMissing(LegRule):
+    """A challenge names a document that the server does not return.
+
+    **Why it matters.** The client looks for the document where the challenge says that it is. Without it, the client
+    does not learn which authorization server to ask.
+
+    **On the wire.** `WWW-Authenticate: Bearer
+    resource_metadata="https://example.com/.well-known/oauth-protected-resource/mcp"`, then `> GET
+    /.well-known/oauth-protected-resource/mcp`, answered 404
+
+    **Instead.** Serve the document at that address, to everybody, or name the address at which it is. If a reverse
+    proxy forwards only the path of the endpoint, let it forward `/.well-known/` too.
+    """
+
+    id = "auth/document-missing"
+    who = "server"
+    versions: ClassVar[Span] = AllEras(*since("2025-06-18"))
+    once = True
+    once_each = True
+    source = "RFC 9728 §5.1; 2025-06-18 basic/authorization"
+    exchanges = ExchangeOddity.SENT | ExchangeOddity.RECEIVED
+    kinds = _RESOURCE_METADATA | {"challenge"}
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._named_paths: BoundedDict[str, None] = BoundedDict(MAX_REMEMBERED_ADDRESSES)
+
+    def check_leg(self, leg: Leg, session: Session | None) -> Iterable[Finding]:
+        if leg.kind == "challenge":
+            for challenge in challenges_of(leg.http) or ():
+                address = challenge.parameters.get("resource_metadata", "")
+                path = path_of(address) if is_own(address, leg.http) else None
+                if path:
+                    self._named_paths.put(path, None)
+            return ()
+        if leg.http.status not in _MISSING_STATUSES or leg.http.path.rstrip("/") not in self._named_paths:
+            return ()
+        text = f"the document that a challenge names is not there: {leg.http.status}"
+        return self.findings_in_response(leg.http, session, text, ERROR)
+
+
+class ResourceMismatch(LegRule):
+    """The document about the protected resource is about another path of the server.
+
+    **Why it matters.** The client compares `resource` with the URL that the user entered, and refuses the document if
+    they differ. A client that does not compare them asks for a token for something else.
+
+    **On the wire.** `> GET /.well-known/oauth-protected-resource/mcp`, answered `{"resource":"https://example.com/api",
+    …}`
+
+    **Instead.** `{"resource":"https://example.com/mcp", …}`: the public URL of the endpoint, with its path. A document
+    about a path above the endpoint is a warning, because some clients accept it. Another host is
+    [auth/metadata-document](#authmetadata-document).
+    """
+
+    id = "auth/resource-mismatch"
+    who = "server"
+    versions: ClassVar[Span] = AllEras(*since("2025-06-18"))
+    once = True
+    once_each = True
+    source = "RFC 9728 §3.3; 2025-06-18 basic/authorization"
+    kinds = _RESOURCE_METADATA
+
+    def check_leg(self, leg: Leg, session: Session | None) -> Iterable[Finding]:
+        document = document_of(leg.http)
+        resource = None if document is None else document.get("resource")
+        if not isinstance(resource, str) or not is_here(resource, leg.http):
+            return ()
+        described = path_of(resource)
+        inserted = leg.http.path.removeprefix(RESOURCE_METADATA_PATH).rstrip("/")
+        # At the root there may be a document about the endpoint, whose path is known from its URL.
+        expected_paths = (
+            {inserted} if inserted else {"", path_of(leg.http.upstream) if leg.http.upstream else described}
+        )
+        if described is None or described in expected_paths:
+            return ()
+        is_above = any(path is not None and path.startswith(f"{described}/") for path in expected_paths)
+        text = f"the document is about {'a path above the endpoint' if is_above else 'another path of this server'}"
+        return self.findings_in_response(leg.http, session, text, WARNING if is_above else ERROR)
+
+
+class BearerMethods(LegRule):
+    """The document about the protected resource says that tokens are not sent in a header.
+
+    **Why it matters.** Clients of MCP send the token in the field `Authorization` and nowhere else.
+
+    **On the wire.** `{"resource":"https://example.com/mcp","bearer_methods_supported":["body"], …}`
+
+    **Instead.** `"bearer_methods_supported":["header"]`, or leave the member out.
+    """
+
+    id = "auth/bearer-methods"
+    who = "server"
+    versions: ClassVar[Span] = AllEras(*since("2025-06-18"))
+    level = WARNING
+    once = True
+    source = "RFC 9728 §2; 2025-06-18 basic/authorization"
+    kinds = _RESOURCE_METADATA
+
+    def check_leg(self, leg: Leg, session: Session | None) -> Iterable[Finding]:
+        methods = (document_of(leg.http) or {}).get("bearer_methods_supported")
+        if not isinstance(methods, list) or "header" in methods:
+            return ()
+        return self.findings_in_response(leg.http, session, "bearer_methods_supported has no header", WARNING)
