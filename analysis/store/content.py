@@ -7,10 +7,14 @@ tokens, the ids that cancellations and subscriptions name, and the trace context
 
 import json
 import re
+from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Any, Final
 
 import orjson
+
+from analysis.conversation.message import MISSING
+from analysis.protocol.json_pointer import encode_step
 
 _DIGEST_BYTES: Final = 8
 """The hash of a message fits into a BIGINT, because columns of text would make every load noticeably slower."""
@@ -21,6 +25,11 @@ _HANDLE_OF: Final = {"notifications/progress": "progressToken", "notifications/c
 """The member of the params that is a handle, by method."""
 _MAY_BE_WHOLE: Final = re.compile(rb"[0-9](?:\.0|e)")
 """What JSON with a float that is a whole number contains; `1.0` and `1` are equal."""
+
+_MAX_STEPS: Final = 16
+"""How deep a pointer to a difference leads."""
+_MAX_NAME_CHARS: Final = 60
+"""The most characters of each name in such a pointer."""
 
 
 def params_hash(body: dict[str, Any]) -> int | None:
@@ -96,3 +105,40 @@ def whole(value: Any) -> Any:
     if isinstance(value, list):
         return [whole(member) for member in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def first_difference(one: Any, other: Any) -> str:
+    """Returns a JSON Pointer to the first place at which two values differ, as far as it is not too deep.
+
+    Args:
+        one: a parsed value. Names that the pointer quotes are cut, and not safe on a screen.
+        other: a value that differs from it.
+    """
+    pointer = ""
+    for _ in range(_MAX_STEPS):
+        step = _differing_member(one, other)
+        if step is None:
+            break
+        pointer += f"/{encode_step(str(step), _MAX_NAME_CHARS)}"
+        one, other = _member(one, step), _member(other, step)
+    return pointer
+
+
+def _differing_member(one: Any, other: Any) -> str | int | None:
+    """Returns the name or index of the first member that differs, or None if there is none, or no members."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        names: Iterable[str | int] = [*one, *(name for name in other if name not in one)]
+    elif isinstance(one, list) and isinstance(other, list):
+        names = range(max(len(one), len(other)))
+    else:
+        return None
+    try:
+        return next((name for name in names if _member(one, name) != _member(other, name)), None)
+    except RecursionError:
+        return None
+
+
+def _member(value: Any, name: str | int) -> Any:
+    if isinstance(value, dict):
+        return value.get(name, MISSING)
+    return value[name] if isinstance(value, list) and isinstance(name, int) and name < len(value) else MISSING

@@ -408,9 +408,9 @@ judged as (
 select
     coalesce(client_time, server_time) as time,
     client_capture, server_capture, kind, sender, method, name,
-    client_session, client_frame, nullif(client_item, -1) as client_item, client_response, client_id, client_outcome,
+    round(client_t_ns / 1e6, 3) as client_ms, client_session, client_frame, nullif(client_item, -1) as client_item, client_response, client_id, client_outcome,
     client_status, client_cancelled_ns is not null as client_is_cancelled,
-    server_session, server_frame, nullif(server_item, -1) as server_item, server_response, server_id, server_outcome,
+    round(server_t_ns / 1e6, 3) as server_ms, server_session, server_frame, nullif(server_item, -1) as server_item, server_response, server_id, server_outcome,
     server_status, server_cancelled_ns is not null as server_is_cancelled,
     step > 0 as is_pair,
     is_certain and not may_be_unrecorded and coalesce(there_ms, 0) > -1000 as is_certain,
@@ -443,6 +443,7 @@ comment on column both_sides.kind is 'request or notification';
 comment on column both_sides.sender is 'its sender: client or server';
 comment on column both_sides.method is 'its method';
 comment on column both_sides.name is 'the tool, prompt or resource that it is about; NULL if it names none';
+comment on column both_sides.client_ms is 'when it was there, in ms since that capture opened; NULL if that capture lacks it';
 comment on column both_sides.client_session is 'number of its session in the capture nearer to the client; NULL if that lacks it';
 comment on column both_sides.client_frame is 'number of its frame there; NULL if that capture lacks it';
 comment on column both_sides.client_item is 'its place in that frame, from 0, if the frame contains several messages';
@@ -451,6 +452,7 @@ comment on column both_sides.client_id is 'for a request: its id there, as JSON 
 comment on column both_sides.client_outcome is 'for a request: its outcome there, as in exchanges';
 comment on column both_sides.client_status is 'for a request over HTTP: the status of the HTTP response there';
 comment on column both_sides.client_is_cancelled is 'for a request: whether it was cancelled there, or its client closed its HTTP exchange';
+comment on column both_sides.server_ms is 'when it was there, in ms since that capture opened; NULL if that capture lacks it';
 comment on column both_sides.server_session is 'number of its session in the capture nearer to the server; NULL if that lacks it';
 comment on column both_sides.server_frame is 'number of its frame there; NULL if that capture lacks it';
 comment on column both_sides.server_item is 'its place in that frame';

@@ -47,8 +47,8 @@ judged as (
 select
     judged.time as time,
     what, is_certain, captures.server as server, sender, method, judged.name as name,
-    client_capture, client_session, client_frame, client_item, client_response, client_outcome, client_status,
-    server_capture, server_session, server_frame, server_item, server_response, server_outcome, server_status,
+    client_capture, client_ms, client_session, client_frame, client_item, client_response, client_outcome, client_status,
+    server_capture, server_ms, server_session, server_frame, server_item, server_response, server_outcome, server_status,
     is_request_changed, is_response_changed
 from judged join captures on captures.capture = server_capture
 where what is not null
@@ -62,6 +62,7 @@ comment on column lost_between.sender is 'its sender: client or server';
 comment on column lost_between.method is 'its method';
 comment on column lost_between.name is 'the tool, prompt or resource that it is about; NULL if it names none';
 comment on column lost_between.client_capture is 'id of the capture that was taken nearer to the client';
+comment on column lost_between.client_ms is 'when it was there, in ms since that capture opened; NULL if that capture lacks it';
 comment on column lost_between.client_session is 'number of its session in the capture nearer to the client; NULL if that lacks it';
 comment on column lost_between.client_frame is 'number of its frame there; NULL if that capture lacks it';
 comment on column lost_between.client_item is 'its place in that frame, from 0, if the frame contains several messages';
@@ -69,6 +70,7 @@ comment on column lost_between.client_response is 'for a request: frame number o
 comment on column lost_between.client_outcome is 'for a request: its outcome there, as in exchanges';
 comment on column lost_between.client_status is 'for a request over HTTP: the status of the HTTP response there';
 comment on column lost_between.server_capture is 'id of the capture that was taken nearer to the server';
+comment on column lost_between.server_ms is 'when it was there, in ms since that capture opened; NULL if that capture lacks it';
 comment on column lost_between.server_session is 'number of its session in the capture nearer to the server; NULL if that lacks it';
 comment on column lost_between.server_frame is 'number of its frame there; NULL if that capture lacks it';
 comment on column lost_between.server_item is 'its place in that frame';
