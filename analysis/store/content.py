@@ -1,8 +1,8 @@
 """Compares what two messages say, whoever wrote them down.
 
-Two messages say the same if their params, result or error are equal after parsing: the order of members, white space and
-the way a number is written do not count. Neither do the handles that a sender chooses and a bridge may replace: progress
-tokens, the ids that cancellations and subscriptions name, and the trace context, which each hop continues.
+Two messages say the same if their params, result or error are equal after parsing: the order of members, white space
+and the way a number is written do not count. Neither do the handles that a sender chooses and a bridge may replace:
+progress tokens, the ids that cancellations and subscriptions name, and the trace context, which each hop continues.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Two captures of one conversation: what was lost or changed between them, and how long the way took.
 
-The view `both_sides` pairs the messages, and `lost_between` says what became of those that differ. This module only reads
-these views, and finds the place of a change in the frames.
+The view `both_sides` pairs the messages, and `lost_between` says what became of those that differ. This module only
+reads these views, and finds the place of a change in the frames.
 """
 
 from collections.abc import Iterable, Iterator
@@ -158,7 +158,7 @@ class JoinedCaptures:
             return None
         *counts, request_ms, request_max_ms, response_ms, response_max_ms, clock_ms, clock_error_ms = row
         ways = Way(request_ms, request_max_ms), Way(response_ms, response_max_ms)
-        return Joined(*counts, *ways, clock_ms, clock_error_ms)
+        return Joined._make([*counts, *ways, clock_ms, clock_error_ms])
 
     def differences(self, joined: Joined) -> Iterator[Difference]:
         """Yields what was lost, changed or answered between, in chronological order."""

@@ -146,7 +146,7 @@ numbering as (
         *,
         coalesce(
             min(case when alike = 2 and surplus = 0 then case when has_same_id then 1 when not has_same_id then 0 end end) over (
-                partition by one, other, scope, sender
+                partition by one, other, scope
             ) = 1,
             false
         ) as keeps_ids
@@ -375,22 +375,22 @@ oriented as (
         case when is_one_client then other_cancelled_ns else one_cancelled_ns end as server_cancelled_ns
     from bounded
 ),
--- What one capture lacks can only be missing if the other one covers that time.
+-- What one capture lacks can only be missing if the other one covers that time: at its end, some messages are on the way.
 judged as (
     select
         oriented.*,
         case
             when client_frame is null then
-                server_t_ns - offset_ns between near.first_ns + margin_ns and near.last_ns - margin_ns
+                server_t_ns - offset_ns between near.first_ns + margin_ns and near.last_ns - margin_ns - 100000000
             when server_frame is null then
-                client_t_ns + offset_ns between far.first_ns + margin_ns and far.last_ns - margin_ns
+                client_t_ns + offset_ns between far.first_ns + margin_ns and far.last_ns - margin_ns - 100000000
             else true
         end as is_request_covered,
         case
             when client_ended_ns is null and server_ended_ns is not null then
-                server_ended_ns - offset_ns between near.first_ns + margin_ns and near.last_ns - margin_ns
+                server_ended_ns - offset_ns between near.first_ns + margin_ns and near.last_ns - margin_ns - 100000000
             when server_ended_ns is null and client_ended_ns is not null then
-                client_ended_ns + offset_ns between far.first_ns + margin_ns and far.last_ns - margin_ns
+                client_ended_ns + offset_ns between far.first_ns + margin_ns and far.last_ns - margin_ns - 100000000
             else true
         end as is_response_covered,
         case
@@ -400,7 +400,7 @@ judged as (
         end as may_be_unrecorded,
         (client_t_ns + offset_ns - server_t_ns) / 1e6 * case sender when 'client' then -1 else 1 end as there_ms,
         (client_ended_ns + offset_ns - server_ended_ns) / 1e6 * case sender when 'client' then 1 else -1 end as back_ms
-    from (select *, coalesce(width_ns, 0) + 100000000 as margin_ns from oriented) as oriented
+    from (select *, coalesce(width_ns, 0) as margin_ns from oriented) as oriented
         join spans as near on near.capture = client_capture
         join spans as far on far.capture = server_capture
     where scope is not null or client_frame is not null
