@@ -11,7 +11,7 @@
 --     from both_sides order by request_hop_ms + response_hop_ms desc
 create view both_sides as
 with http as (
-    select capture, exchange, max(status) as status, max(session_id) as session_id from http_exchanges group by all
+    select capture, exchange, max(case when not by_proxy then status end) as status, max(session_id) as session_id from http_exchanges group by all
 ),
 said as (
     select
