@@ -1,4 +1,4 @@
-"""`check --join` on what was really recorded at both ends: an SDK client and server, and nginx between the recorders."""
+"""`check --join` on what was recorded at both ends: an SDK client and server, and nginx between the recorders."""
 
 import json
 import shutil
