@@ -4,7 +4,7 @@ import json
 import shutil
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import anyio
 import httpx2
@@ -20,6 +20,7 @@ from tests.nginx import nginx
 
 pytestmark = pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx is not installed")
 
+Calls: TypeAlias = list[tuple[str, dict[str, object]]]
 PUBLIC = "https://mcp.example.org/mcp"
 UNFAITHFUL = """
     server {{
@@ -49,7 +50,7 @@ FAITHFUL = """
 """
 
 
-async def talk(url: str, mode: Any, *calls: tuple[str, dict[str, object]]) -> None:
+async def talk(url: str, mode: Any, calls: Calls) -> None:
     """Call tools one after the other, whatever becomes of them."""
     with anyio.fail_after(DEADLINE_S):
         async with (
@@ -79,17 +80,20 @@ def test_what_nginx_loses_answers_and_changes_is_told(place: Place) -> None:
         serving(place, f"http://127.0.0.1:{port}/mcp") as near_client,
     ):
         late: tuple[str, dict[str, object]] = "meet", {"who": "the client", "parties": 2}
-        calls: list[tuple[str, dict[str, object]]] = [
+        calls: Calls = [
             ("count", {"steps": 1}),
             ("tell", {"text": "a"}),
             late,
             ("count", {"steps": 7}),
         ]
-        anyio.run(talk, near_client.url, "auto", *calls)
+        anyio.run(talk, near_client.url, "auto", calls)
+        lost: Calls = [("fail", {})]
+        last: Calls = [("count", {"steps": 2})]
         with suppress(ExceptionGroup):  # the client does not survive a connection that breaks off
-            anyio.run(talk, near_client.url, "auto", ("fail", {}))
-        anyio.run(talk, near_client.url, "auto", ("count", {"steps": 2}))
-        anyio.run(talk, url, "auto", ("meet", {"who": "another", "parties": 2}))  # which lets the server end
+            anyio.run(talk, near_client.url, "auto", lost)
+        anyio.run(talk, near_client.url, "auto", last)
+        release: Calls = [("meet", {"who": "another", "parties": 2})]
+        anyio.run(talk, url, "auto", release)  # now the server can end
     # The order in which the captures are named makes no difference.
     code, rows, text = joined(near_server.capture, near_client.capture)
     assert code == 1
@@ -117,9 +121,9 @@ def test_a_faithful_gateway_loses_nothing_and_other_clients_do_not_count(place: 
         nginx(place.root, FAITHFUL.format(port=port, upstream=near_server.url.removesuffix("/mcp")), port),
         serving(place, f"http://127.0.0.1:{port}/mcp") as near_client,
     ):
-        calls: list[tuple[str, dict[str, object]]] = [("count", {"steps": 3}), ("tell", {"text": "a"}), ("fail", {})]
-        anyio.run(talk, f"http://127.0.0.1:{port}/mcp", "legacy", *calls, *calls)
-        anyio.run(talk, near_client.url, "legacy", *calls)
+        calls: Calls = [("count", {"steps": 3}), ("tell", {"text": "a"}), ("fail", {})]
+        anyio.run(talk, f"http://127.0.0.1:{port}/mcp", "legacy", [*calls, *calls])
+        anyio.run(talk, near_client.url, "legacy", calls)
     code, rows, text = joined(near_client.capture, near_server.capture)
     assert (code, rows) == (0, [])
     assert "Nothing lost or changed. In both captures: 5 of 5 requests" in text

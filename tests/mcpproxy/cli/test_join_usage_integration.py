@@ -55,15 +55,17 @@ def test_folders_and_last_name_captures_too(captures: list[Path]) -> None:
 
 
 def test_wrong_use_is_one_line(captures: list[Path], tmp_path: Path) -> None:
-    wrong = [
-        captures[:1],
+    wrong: list[list[str | Path]] = [
+        [captures[0]],
         [*captures, CaptureWriter(tmp_path / "third.mcpcap", "x", 9).close()],
         [captures[0], captures[0]],
-        *[
-            [*captures, *options]
-            for options in (["--trace", "-"], ["--follow"], ["--baseline", "b"], ["--rule", "id/*"])
-        ],
-        *[[*captures, *options] for options in (["--filter", "has:error"], ["--format", "sarif"], ["--profile"])],
+        [*captures, "--trace", "-"],
+        [*captures, "--follow"],
+        [*captures, "--baseline", "accepted.jsonl"],
+        [*captures, "--rule", "id/*"],
+        [*captures, "--filter", "has:error"],
+        [*captures, "--format", "sarif"],
+        [*captures, "--profile"],
         [captures[0], tmp_path / "absent.mcpcap"],
     ]
     for words in wrong:
