@@ -158,6 +158,7 @@ _FRAMES: Final = Table(
         Column("size", "BIGINT", "not null", "its bytes, without the delimiter", ComputedValue("octet_length(raw)")),
         Column("stall_ns", "BIGINT", "null", "how long it waited because its receiver did not read it; NULL if it did not wait", ComputedValue("null")),  # of stalls, which are recorded later
         Column("request", "BIGINT", "null", "frame number of the request that it is or answers; NULL if it matches none"),
+        Column("params_hash", "BIGINT", "null", "for a notification: a hash of its params, as in exchanges; otherwise NULL"),
         Column("is_json", "BOOLEAN", "not null", "whether it is JSON, and not nested too deeply for DuckDB", ComputedValue(f"message_problem is null or message_problem = '{DUPLICATE_MEMBER}'")),
         Column("message_problem", "VARCHAR", "null", "why message is NULL: unjudged (not parsed), not JSON (taken strictly: NaN, a byte order mark and half of a surrogate pair are not JSON), too deep (for DuckDB), or duplicate member (an object, at any depth, has two members with the same name; the other columns use the last, as most parsers do); NULL if there is a message"),
         Column("raw", "BLOB", "not null", "its exact bytes"),
@@ -207,6 +208,9 @@ _EXCHANGES: Final = Table(
         Column("task", "VARCHAR", "null", "id of the task that it started or is about"),
         Column("exchange", "BIGINT", "null", "number of the HTTP exchange that carried the request, the last one if it was redirected; NULL on stdio"),
         Column("redirects", "INTEGER", "not null", "how many times it was redirected and repeated; the repetitions do not count as requests"),
+        Column("params_hash", "BIGINT", "null", "a hash of its params that depends neither on the order of members nor on what a bridge may replace: progress tokens, trace context, ids that other messages refer to; NULL if they are nested too deeply"),
+        Column("response_hash", "BIGINT", "null", "a hash of the result or error in the same way; NULL if there is none"),
+        Column("trace", "VARCHAR", "null", "its trace context: traceparent of its _meta, if it has at most 256 characters, or else a hash of that field of the HTTP head; NULL if there is neither. Untrusted text"),
     ),
 )
 _HTTP_EXCHANGES: Final = Table(

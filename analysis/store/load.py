@@ -19,6 +19,7 @@ from analysis.conversation.stalls import wait_of
 from analysis.garbage import rare_collections
 from analysis.reading import Item, Reading, Step
 from analysis.store.capture_row import CaptureCounts
+from analysis.store.content import params_hash
 from analysis.store.inserts import MAX_WAITING_BYTES, MAX_WAITING_ROWS, ROW_BYTES, TableWriter
 from analysis.store.login_rows import LoginRows
 from analysis.store.table_rows import MAX_HELD_SESSIONS, DefinitionRows, HttpRows, SessionRowBuilder, name_text, row_of
@@ -231,7 +232,7 @@ class _CaptureLoad:
     def _process_frame(self, frame: Frame, messages: tuple[MessageContext, ...]) -> None:
         if len(messages) == 1 and (context := messages[0]).message.frames[0] is frame:
             self._count_message(context)
-            self._add_frame(frame, context.session, context.call)
+            self._add_frame(frame, context)
         else:
             self._held_frames[frame.seq] = frame
             self._write_held_frames(messages)
@@ -245,18 +246,23 @@ class _CaptureLoad:
                 contexts_by_frame.setdefault(frame.seq, []).append(context)
         for seq, contexts in contexts_by_frame.items():
             if seq in self._held_frames:
-                context = contexts[0]
-                self._add_frame(
-                    self._held_frames.pop(seq), context.session, None if len(contexts) > 1 else context.call
-                )
+                frame, context = self._held_frames.pop(seq), contexts[0]
+                if len(contexts) > 1:
+                    self._add_row(frame, context.session, None, None, None)
+                else:
+                    self._add_frame(frame, context)
 
-    def _add_frame(self, frame: Frame, session: Session, call: Call | None) -> None:
+    def _add_frame(self, frame: Frame, context: MessageContext) -> None:
+        call = context.call
+        content = params_hash(context.body) if frame.verdict.kind == "notification" else None
         if call is None:
-            self._add_row(frame, session, None, None)
+            self._add_row(frame, context.session, None, None, content)
         else:
-            self._add_row(frame, session, name_text(call.name), call.request.seq)
+            self._add_row(frame, context.session, name_text(call.name), call.request.seq, content)
 
-    def _add_row(self, frame: Frame, session: Session, name: str | None, request: int | None) -> None:
+    def _add_row(
+        self, frame: Frame, session: Session, name: str | None, request: int | None, content: int | None
+    ) -> None:
         kind, id_, method, code, problem, _ = frame.verdict
         raw, conn, exchange = frame.raw, frame.conn, frame.exchange
         size = len(raw)
@@ -281,6 +287,7 @@ class _CaptureLoad:
                 code,
                 problem,
                 request,
+                content,
                 None if frame.is_as_written and size < _MIN_DEEP_FRAME_BYTES else _message_problem(frame),
                 raw,
             )

@@ -47,7 +47,7 @@ class Relation(NamedTuple):
 
 
 def view_texts() -> dict[str, str]:
-    """The statements that create each view, by name, in the order to run them: some need `calls`, the first one."""
+    """The statements that create each view, by name, in the order to run them: some need one before them."""
     folder = files(__package__) / "views"
     texts = {file.name: sql_of(file) for file in folder.iterdir() if file.name.endswith(".sql")}
     return {name.removesuffix(".sql"): text for name, text in sorted(texts.items())}

@@ -14,8 +14,9 @@ from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
 from analysis.conversation.logins import Logins
 from analysis.conversation.message import Request, Response
 from analysis.conversation.session import Session
-from analysis.facts import code_of, size_of, text_of_error, texts_in
+from analysis.facts import code_of, size_of, text_of_error, texts_in, traceparent_of
 from analysis.protocol.revisions import REVISIONS
+from analysis.store.content import answer_hash, params_hash
 from analysis.store.definitions import Definition, definitions_in
 from analysis.store.tables import Row, build_row
 from analysis.store.values import MAX_NAME_CHARS, integer, json_text, text
@@ -87,7 +88,15 @@ def row_of(call: Call) -> Row:
         None if task is None else text(task.id.value),
         None if http is None else integer(http.number),
         call.redirects,
+        params_hash(request.body),
+        None if response is None else answer_hash(response.body),
+        _trace_of(call),
     )
+
+
+def _trace_of(call: Call) -> str | None:
+    trace = traceparent_of(call.request)
+    return text(call.http.fields.get("traceparent")) if trace is None and call.http is not None else text(trace)
 
 
 def _failed_ns(call: Call) -> int | None:

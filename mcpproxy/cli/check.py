@@ -1,5 +1,7 @@
 """Report violations of the protocol's rules in captures or, with --trace, in traces from other tools.
 
+With --join, report what was lost or changed between two captures of one conversation.
+
 Exit code: 1 if there are findings at or above --fail-on (default: error), 2 if something could not be checked or there
 was nothing to check, 130 after Ctrl-C, which with --follow prints the totals first.
 """
@@ -31,6 +33,7 @@ from mcpproxy.cli.baseline_file import NewBaseline, read_baseline
 from mcpproxy.cli.check_warnings import say_damage, say_outcome
 from mcpproxy.cli.diagnostics import Exit, Progress, fail, say, say_table
 from mcpproxy.cli.follow_selection import FollowedCaptures
+from mcpproxy.cli.join import check_join
 from mcpproxy.cli.rule import unknown_rule_error
 from mcpproxy.cli.selection import add_captures, scope_of, select_captures
 from mcpproxy.cli.traces import check_traces
@@ -84,6 +87,11 @@ def parser() -> argparse.ArgumentParser:
         metavar="F",
         help="check the conversations in F, or - for stdin, and compare with the findings they expect",
     )
+    parser.add_argument(
+        "--join",
+        action="store_true",
+        help="report what was lost or changed between two captures of one conversation, instead of checking rules",
+    )
     add_color(parser)
     add_format(parser, "junit", "sarif", "github")
     return parser
@@ -96,6 +104,8 @@ def run(arguments: list[str]) -> int:
     problem = _choice_error(options)
     if problem is not None:
         return fail(problem)
+    if options.join:
+        return check_join(options, _LEVELS[options.fail_on])
     if options.trace is not None:
         return _check_traces(options)
     if options.update_baseline and options.baseline is None:

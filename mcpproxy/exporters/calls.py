@@ -15,13 +15,12 @@ from analysis.conversation.call import Call, MessageContext, Outcome
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Request, Side
 from analysis.conversation.session import Peer, Session
+from analysis.facts import traceparent_of
 from analysis.filter import Filter
 from analysis.reading import Step
 from analysis.selection import matches
 from captures.damage import Damage
 
-MAX_TRACEPARENT_CHARS: Final = 256
-"""The maximum length of a traceparent. Version 00 has 55 characters; later versions may have more (W3C, 3.2.4)."""
 MAX_TIMED_SESSIONS: Final = 10_000
 """The maximum number of sessions whose first and last times are kept."""
 MAX_CANCELLED_CALLS: Final = 10_000
@@ -84,9 +83,7 @@ class SessionSpan(NamedTuple):
 
 def origin_of(request: Request) -> RequestOrigin:
     """Return the origin of a request."""
-    traceparent = request.meta.get("traceparent")
-    is_short = isinstance(traceparent, str) and len(traceparent) <= MAX_TRACEPARENT_CHARS
-    return RequestOrigin(request.seq, request.index, request.t_ns, traceparent if is_short else None)
+    return RequestOrigin(request.seq, request.index, request.t_ns, traceparent_of(request))
 
 
 class CallCollector:

@@ -29,7 +29,14 @@ def _last(cell: Any) -> Any:
     return (cell is None, cell)
 
 
+def _of_two_captures(row: Row) -> Any:
+    """The sort key of a message of two captures."""
+    names = ("client_frame", "server_frame", "client_item", "server_item")
+    return [_last(row["time"]), row["client_capture"], row["server_capture"], *[_last(row[name]) for name in names]]
+
+
 ORDERS: Final[dict[str, Callable[[Row], Any]]] = {
+    "both_sides": _of_two_captures,
     "error_rates": lambda row: [_last(row[c]) for c in ("minute", "server", "asked_by", "method", "name")],
     "errors": lambda row: [_last(row["time"]), row["capture"], row["request"] or row["response"]],
     "findings_by_rule": lambda row: [_LEVELS.get(row["level"], 3), -row["findings"], _last(row["server"]), row["rule"]],
@@ -38,6 +45,7 @@ ORDERS: Final[dict[str, Callable[[Row], Any]]] = {
     "latency": lambda row: [-row["calls"], *[_last(row[c]) for c in ("server", "asked_by", "method", "name")]],
     "latency_histogram": lambda row: [_last(row[c]) for c in ("server", "asked_by", "method", "name", "bucket")],
     "lifecycle_violations": lambda row: [_last(row["time"]), row["capture"], row["frame"], row["rule"]],
+    "lost_between": _of_two_captures,
     "never_called": lambda row: [-row["definition_bytes"], _last(row["server"]), row["name"]],
     "session_times": lambda row: [_last(row["time"]), row["capture"], row["session"]],
     "slowest": lambda row: [-row["latency_ms"]],

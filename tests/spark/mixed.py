@@ -15,6 +15,8 @@ from tests.harness import ROOT
 
 CORPUS: Final = ROOT / "tests/corpus/captures"
 SERVERS: Final = ("weather", "files", "no\u202eisy\x1b[2J", "😀 server", None)
+_OF_ONE_CONVERSATION: Final = (2, 7)
+"""Captures of the same day whose calls have the same trace contexts, as if both had one conversation."""
 # Members that change a tool's definition, and some that only appear to.
 _ODD: Final[tuple[dict[str, Any], ...]] = (
     {},
@@ -118,7 +120,9 @@ def _conversation(path: Path, number: int, rng: Random, name: str | None, wall_n
     is_down = rng.random() < 0.3
     for id_ in range(rng.randrange(5, 25)):
         took = rng.choice((0.0005, 0.25, 0.5, 1, 2, 3.0015, 64, 250, rng.random() * 900))
-        one.call(at, id_, rng.choice(("forecast", "alerts", "slow", "résumé")), place=rng.choice(TEXTS))
+        tool, place = rng.choice(("forecast", "alerts", "slow", "résumé")), rng.choice(TEXTS)
+        trace = {"_meta": {"traceparent": f"00-{id_ + 1:032x}-{1:016x}-01"}} if number in _OF_ONE_CONVERSATION else {}
+        one.ask(at, id_, "tools/call", name=tool, arguments={"place": place}, **trace)
         _answer(one, rng, at, id_, took, is_down=is_down)
         at += took + rng.choice((0, 0.5, 40, 1100))
     one.say(at, "s2c", id=None, error={"code": -32700, "message": rng.choice(("what?", 7, {"a": [1.50]}, None))})

@@ -18,7 +18,7 @@ from tests.spark.mixed import hostile, mixed
 HOSTILE = ("demo", "http")
 OVER_CAPTURES = ("calls", "findings_by_rule", "latency", "sse_streams", "startup", "stderr_lines", "tool_changes")
 """Views of various tables. All views are compared over a data set here, and over captures by tests.bench.spark."""
-ZONED = ("error_rates", "throughput", "flaky", "timeline")
+ZONED = ("error_rates", "throughput", "flaky")
 """Views that compute with times."""
 
 

@@ -11,10 +11,11 @@ from analysis.rules.auth.challenges import document_of
 from analysis.rules.base import ERROR, WARNING
 from analysis.rules.finding import Finding
 from analysis.rules.odd_exchange import ExchangeOddity
-from analysis.rules.support.auth_exchanges import RESOURCE_METADATA_PATH, challenges_of
+from analysis.rules.support.auth_exchanges import challenges_of
 from analysis.rules.support.eras import AllEras
 from analysis.rules.support.login_rules import MAX_REMEMBERED_ADDRESSES, LegRule, is_here, path_of
 from analysis.rules.support.origins import is_own
+from captures.metadata_paths import RESOURCE_METADATA_PATH
 
 _RESOURCE_METADATA: Final = frozenset({"resource-metadata"})
 _MISSING_STATUSES: Final = frozenset({401, 403, 404, 405, 410, 501})
