@@ -1,11 +1,13 @@
 """Logins and their legs in words, for all commands, reports and screens. All text of peers is sanitised."""
 
+from collections.abc import Iterator
 from itertools import groupby
 from typing import Final
 
 from analysis.conversation.logins import Leg, Login
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.counts import count_text
+from mcpproxy.wording.facts import Fact
 from mcpproxy.wording.units import duration
 
 _MAX_NAME_CHARS: Final = 80
@@ -22,6 +24,22 @@ _NAMES: Final = {
     "device": "device code",
 }
 """The names of legs, in words."""
+_FACT_NAMES: Final = {
+    "scope": "scope",
+    "resource": "resource",
+    "client_id": "client id",
+    "redirect_uri": "redirect to",
+    "grant_type": "grant type",
+    "response_type": "response type",
+    "code_challenge_method": "PKCE method",
+    "as_server": "authorization server",
+    "iss": "issuer",
+    "token_type": "token type",
+    "error": "error",
+    "error_description": "description",
+    "error_uri": "error page",
+}
+"""The members of `oauth` in FORMAT.md that are facts for a reader, and their names."""
 
 
 def login_text(login: Login) -> str:
@@ -78,6 +96,14 @@ def leg_result(leg: Leg) -> str:
     error = sanitise(leg.error, _MAX_NAME_CHARS)
     description = sanitise(leg.facts.get("error_description", ""))
     return f"{status}{f' {error}' if error else ''}{f': {description}' if description else ''}"
+
+
+def leg_facts(leg: Leg) -> Iterator[Fact]:
+    """Yields what is known about a leg, such as its scope, its resource and its error."""
+    for member, name in _FACT_NAMES.items():
+        value = leg.facts.get(member)
+        if value:
+            yield Fact(name, sanitise(value), is_bad=member == "error" and leg.has_failed)
 
 
 def client_text(login: Login) -> str:
