@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from analysis.child_process import as_json, from_json
 from analysis.conversation.call import IdState, Outcome
-from mcpproxy.tui.data.login_columns import LOGIN_OUTCOMES, LoginColumns
+from mcpproxy.tui.data.login_columns import MAX_OUTCOME_CODE, LoginColumns
 from mcpproxy.tui.data.sorted_rows import insert_row
 
 MAX_ROWS: Final = 1_250_000
@@ -159,7 +159,7 @@ class Columns:
             (self._joined_words,),
             (self.sessions, self.marks, self.call_of),
             (self.changed_rows,),
-            (logins.head, logins.failed, logins.accepted, logins.guessed, logins.is_over, logins.outcome),
+            (logins.head, logins.failed, logins.accepted, logins.guessed, logins.outcome),
             (logins.leg_start, logins.leg_end, logins.leg_login),
         )
         """Columns that belong together, in the order in which they must be written: cells refer only to cells already
@@ -276,7 +276,7 @@ class Columns:
         if check.endswith("?"):
             values.discard(NONE)
         limits = {"row": row_count, "call": len(self.calls), "kind": kind_count, "outcome": OPEN + 1}
-        limits |= {"login": len(self.logins), "login outcome": len(LOGIN_OUTCOMES)}
+        limits |= {"login": len(self.logins), "login outcome": MAX_OUTCOME_CODE + 1}
         return not values or max(values) < limits[check.rstrip("?")]
 
 
@@ -370,7 +370,7 @@ _CHECKS: Final = (
     ("joined",),
     ("any", "any", "call?"),
     ("row",),
-    ("row", "row?", "row?", "any", "any", "login outcome"),
+    ("row", "row?", "row?", "any", "login outcome"),
     ("row?", "row", "login"),
 )
 """What the cells of each column refer to."""

@@ -57,7 +57,7 @@ class Interpreter:
         if step.end is not None and not self._is_cut:
             for call in step.changed:
                 self._calls.on_call(call, NONE, is_last=True)
-            self._login_cells.on_change(self._logins.changed, NONE)
+            self._login_cells.on_end(self._logins.changed)
         if entry is None:
             return
         if row >= self._max_rows:

@@ -27,8 +27,7 @@ class LoginCells:
 
         Args:
             logins: the logins.
-            row: the row that changed them, which ended a leg if one of them has a new leg; NONE for the end of the
-                capture.
+            row: the row that changed them, which ended a leg if one of them has a new leg; NONE if no row did.
         """
         columns = self._filler.columns.logins
         for login in logins:
@@ -40,13 +39,21 @@ class LoginCells:
             self._write_state(login, position)
             self._filler.note_login_change(position)
 
+    def on_end(self, logins: Iterable[Login]) -> None:
+        """Write what the end of the capture means for logins, of which the fold may have forgotten some."""
+        self.on_change(logins, NONE)
+        outcomes = self._filler.columns.logins.outcome
+        for position in [position for position, outcome in enumerate(outcomes) if not outcome % 2]:
+            outcomes[position] += 1
+            self._filler.note_login_change(position)
+
     def _add_login(self, row: int) -> None:
         columns = self._filler.columns.logins
         self._leg_counts.append(0)
         columns.head.append(row)
         for column in (columns.failed, columns.accepted):
             column.append(NONE)
-        for column in (columns.guessed, columns.is_over, columns.outcome):
+        for column in (columns.guessed, columns.outcome):
             column.append(0)
 
     def _add_leg(self, login: Login, position: int, row: int) -> None:
@@ -65,8 +72,7 @@ class LoginCells:
         columns.failed[position] = self._end_row(None if failed_leg is None else failed_leg.http)
         columns.accepted[position] = self._end_row(login.accepted)
         columns.guessed[position] = login.guessed_count
-        columns.is_over[position] = login.is_over
-        columns.outcome[position] = outcome
+        columns.outcome[position] = 2 * outcome + login.is_over
         if login.is_over and columns.failed[position] != NONE:
             self._filler.add_mark(columns.failed[position], BAD)
 

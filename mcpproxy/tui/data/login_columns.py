@@ -6,6 +6,7 @@ from typing import Final, get_args
 from analysis.conversation.logins import Outcome
 
 LOGIN_OUTCOMES: Final[tuple[Outcome, ...]] = get_args(Outcome)
+MAX_OUTCOME_CODE: Final = 2 * len(LOGIN_OUTCOMES) - 1
 
 
 class LoginColumns:
@@ -20,10 +21,8 @@ class LoginColumns:
         """Row of the end of the first exchange that the endpoint accepted after its legs, or NONE."""
         self.guessed = array("I")
         """How many of its legs were assigned by a guess."""
-        self.is_over = array("B")
-        """Whether no leg can follow."""
         self.outcome = array("B")
-        """Index into `LOGIN_OUTCOMES`: what became of it so far."""
+        """What became of it so far: twice its index in `LOGIN_OUTCOMES`, and 1 more if no leg can follow."""
         self.leg_start = array("I")
         """By leg, in the order in which the legs ended: the row of its request, or NONE if that was not recorded."""
         self.leg_end = array("I")

@@ -7,7 +7,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import filterfalse
-from typing import Final
+from typing import Final, NamedTuple
 
 from mcpproxy.tui.data.login_rows import LegRows
 from mcpproxy.tui.data.reading import Reading
@@ -18,6 +18,14 @@ MAX_SINGLE_CHANGES: Final = 1000
 UNSUCCESSFUL: Final = frozenset({"failed", "rejected", "unfinished"})
 """The outcomes of logins that are unfolded at first."""
 _HIDDEN, _FOLDED, _UNFOLDED = range(3)
+
+
+class _Outcomes(NamedTuple):
+    """Everything on which the folds at first depend."""
+
+    codes: bytes
+    """What became of each login."""
+    is_live: bool
 
 
 class LoginFolds:
@@ -39,7 +47,7 @@ class LoginFolds:
         """How many rows of the base, and how many legs, have been listed."""
         self._modes = bytearray()
         """By login, less 1: whether it is hidden, folded or unfolded in the rows."""
-        self._outcomes = (b"", b"")
+        self._outcomes = _Outcomes(b"", is_live=False)
 
     def rows(self, base: Sequence[int], *, omits_successes: bool) -> Sequence[int]:
         """Returns the rows to list, which `grow` changes; without logins, these are the rows without folds.
@@ -99,12 +107,20 @@ class LoginFolds:
 
     def _changed_logins(self) -> list[int]:
         """Returns the logins that have to be folded, unfolded, hidden or listed now."""
-        outcomes = self._logins.outcomes
-        if outcomes == self._outcomes:
+        previous, current = self._outcomes, self._current_outcomes()
+        if previous == current:
             return []
-        self._outcomes = outcomes
-        self._modes.extend(map(self._mode_of, range(len(self._modes) + 1, len(outcomes[0]) + 1)))
-        return [number for number, mode in enumerate(self._modes, 1) if self._mode_of(number) != mode]
+        self._outcomes = current
+        known_count, is_still_live = len(self._modes), previous.is_live == current.is_live
+        self._modes.extend(map(self._mode_of, range(known_count + 1, len(current.codes) + 1)))
+        return [
+            number
+            for number, (before, now) in enumerate(zip(previous.codes, current.codes, strict=False), 1)
+            if not (before == now and is_still_live) and self._mode_of(number) != self._modes[number - 1]
+        ]
+
+    def _current_outcomes(self) -> "_Outcomes":
+        return _Outcomes(self._logins.outcome_codes(), self._reading.is_live)
 
     def _mode_of(self, number: int) -> int:
         if self._omits_successes and self._logins.state(number).outcome not in UNSUCCESSFUL:
@@ -153,8 +169,8 @@ class LoginFolds:
 
     def _list_anew(self) -> None:
         logins, self._base_count, self._leg_count = self._logins, len(self._base), self._logins.leg_count
-        self._outcomes = logins.outcomes
-        self._modes = bytearray(map(self._mode_of, range(1, len(self._outcomes[0]) + 1)))
+        self._outcomes = self._current_outcomes()
+        self._modes = bytearray(map(self._mode_of, range(1, len(self._outcomes.codes) + 1)))
         leg_rows: set[int] = set()
         visible_rows: set[int] = set()
         for leg in range(self._leg_count):

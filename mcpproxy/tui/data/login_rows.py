@@ -128,8 +128,8 @@ class LoginRows:
         columns, position = self._columns, number - 1
         return LoginState(
             self._leg_counts[position],
-            LOGIN_OUTCOMES[columns.outcome[position]],
-            bool(columns.is_over[position]),
+            LOGIN_OUTCOMES[columns.outcome[position] // 2],
+            bool(columns.outcome[position] % 2),
             columns.failed[position],
             columns.accepted[position],
             columns.guessed[position],
@@ -168,8 +168,6 @@ class LoginRows:
         """The number of the login of a leg."""
         return self._columns.leg_login[leg] + 1
 
-    @property
-    def outcomes(self) -> tuple[bytes, bytes]:
-        """The outcomes of all logins, and which are over, to compare with those of another time."""
-        count = len(self)
-        return bytes(self._columns.outcome[:count]), bytes(self._columns.is_over[:count])
+    def outcome_codes(self) -> bytes:
+        """Returns a byte for each login, which is another one if the login has another outcome, or is over."""
+        return bytes(self._columns.outcome[: len(self)])

@@ -339,8 +339,8 @@ SCENES: Final[dict[str, Scene]] = {
     "detail-exchange": Scene(corpus("demo"), then(*["down"] * 8, "enter", "6", see="sum")),
     "detail-find": Scene(busy, finding),
     "tools-definition": Scene(busy, definition),
-    "traffic-logins": Scene(logins, then("right", see="the code was used before")),
-    "detail-login": Scene(logins, then("G", *["up"] * 7, "enter", see="grant type")),
+    "traffic-logins": Scene(logins, then("right", see="registration")),
+    "detail-login": Scene(logins, then("G", *["up"] * 7, "enter", see="login 2: failed")),
 }
 SIZES: Final = ((80, 24), (140, 40))
 
