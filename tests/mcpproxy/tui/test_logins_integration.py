@@ -77,6 +77,7 @@ async def other_views_have_no_folds(stage: Stage) -> None:
     await stage.open()
     await stage.settled()
     await stage.press("g", "right", "down", "down", "m")
+    await stage.see("◆")
     marked = stage.traffic.entry
     await stage.press("left")
     assert "◆" in stage.text().splitlines()[line_with(stage, "login 1:")]
@@ -125,7 +126,7 @@ def test_legs_that_come_late_do_not_move_the_cursor(tmp_path: Path) -> None:
         for line in talk.records[first:]:
             live.append(line)
         reading = stage.traffic.reading
-        await stage.until(lambda: reading.interpreted_count == len(talk.records) - 1 and len(reading.logins) == 2)
+        await stage.until(lambda: reading.interpreted_count == len(talk.records) and len(reading.logins) == 2)
         await stage.settled()
         assert stage.traffic.entry == watched
         assert "paused" in stage.text()
