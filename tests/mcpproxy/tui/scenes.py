@@ -340,7 +340,7 @@ SCENES: Final[dict[str, Scene]] = {
     "detail-find": Scene(busy, finding),
     "tools-definition": Scene(busy, definition),
     "traffic-logins": Scene(logins, then("right", see="registration")),
-    "detail-login": Scene(logins, then("G", *["up"] * 7, "enter", see="login 2: failed")),
+    "detail-login": Scene(logins, then("G", *["up"] * 8, "enter", see="login 2: failed")),
 }
 SIZES: Final = ((80, 24), (140, 40))
 
