@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from textual import on
-from textual.actions import SkipAction
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -50,8 +49,8 @@ class TrafficList(Vertical):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("right,l", "fold(True)", "unfold", show=False, id="unfold"),
-        Binding("left,h", "fold(False)", "fold", show=False, id="fold"),
+        Binding("right,l", "fold(True)", "unfold", show=False, id="unfold-login"),
+        Binding("left,h", "fold(False)", "fold", show=False, id="fold-login"),
     ]
 
     class Reordered(Message):
@@ -223,13 +222,21 @@ class TrafficList(Vertical):
 
     # ---- folds
 
-    def action_fold(self, is_unfolded: bool) -> None:
-        """Unfold the login at the cursor, or fold it again; on any other row, the key has its other meaning."""
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool:
+        """Whether an action is possible: keys that cannot fold or unfold the row at the cursor have other meanings."""
+        return action != "fold" or self._login_to_fold(is_unfolded=bool(parameters[0])) is not None
+
+    def _login_to_fold(self, *, is_unfolded: bool) -> int | None:
+        """The number of the login at the cursor, if it can be folded or unfolded."""
         entry = self.entry
         number = None if entry is None or self.rows.folds is None else self.reading.logins.login_shown_in(entry)
-        if number is None or self.folds.is_unfolded(number) == is_unfolded:
-            raise SkipAction
-        self._set_fold(number, is_unfolded=is_unfolded)
+        return None if number is None or self.folds.is_unfolded(number) == is_unfolded else number
+
+    def action_fold(self, is_unfolded: bool) -> None:
+        """Unfold the login at the cursor, or fold it again."""
+        number = self._login_to_fold(is_unfolded=is_unfolded)
+        if number is not None:
+            self._set_fold(number, is_unfolded=is_unfolded)
 
     def _set_fold(self, number: int, *, is_unfolded: bool) -> None:
         """Fold or unfold a login, with the cursor on its head."""

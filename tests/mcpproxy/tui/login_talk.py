@@ -35,7 +35,7 @@ class LoginTalk:
         """Write a record."""
         self.records.append(seal(len(self.records), int(self._ms * 1e6), rec, raw))
 
-    def wait(self, ms: float) -> None:
+    def pass_time(self, ms: float) -> None:
         """Let time pass."""
         self._ms += ms
 
@@ -66,7 +66,7 @@ class LoginTalk:
         for way, body in bodies:
             if way == "c2s":
                 self.say("frame", frame("c2s", body, unit="http_body", **at))
-        self.wait(took_ms)
+        self.pass_time(took_ms)
         if status is not None:
             self.say("exchange", members(**at, stage="response", request=request, **answer))
         for way, body in bodies:
@@ -78,7 +78,7 @@ class LoginTalk:
             "exchange",
             members(**at, stage="end", request=request, peer=peer, **answer, ended_by=ended_by, **sizes, **more),
         )
-        self.wait(8)
+        self.pass_time(8)
         return self._exchange
 
     def leg(self, leg: str, method: str, target: str, status: int | None, **facts: Any) -> int:
@@ -114,7 +114,7 @@ class LoginTalk:
         """Write what the browser does."""
         asked = {"client_id": "hmac:5ce1a0b4f3d29e07", "response_type": "code", "code_challenge_method": "S256"}
         browser = {"peer": "198.51.100.20:4100", "program": "Mozilla/5.0"}
-        self.wait(2400)
+        self.pass_time(2400)
         self.leg("authorize", "GET", "/authorize?x=1", 302, scope="notes:read", **asked, **browser, **facts)
 
     def token(self, status: int = 200, **facts: Any) -> None:
@@ -164,8 +164,8 @@ def two_logins(folder: Path) -> Path:
     """Write a capture of a login that succeeds, a session, and a login that fails."""
     talk = LoginTalk()
     whole_login(talk)
-    talk.wait(60_000)
+    talk.pass_time(60_000)
     failed_login(talk)
-    talk.wait(500)
+    talk.pass_time(500)
     talk.end()
     return talk.write(folder)
