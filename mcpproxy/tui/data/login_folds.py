@@ -15,7 +15,7 @@ from mcpproxy.tui.data.sorted_rows import insert_row
 
 MAX_SINGLE_CHANGES: Final = 1000
 """How many legs are listed or removed one by one; for more, all rows are listed anew, which may take 0.3 s."""
-UNSUCCESSFUL: Final = frozenset({"failed", "rejected", "unfinished"})
+UNSUCCESSFUL: Final = frozenset({"failed", "rejected", "unfinished", "unused"})
 """The outcomes of logins that are unfolded at first."""
 _HIDDEN, _FOLDED, _UNFOLDED = range(3)
 

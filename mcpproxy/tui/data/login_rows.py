@@ -9,11 +9,13 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from analysis.conversation.logins import MAX_LEGS, Outcome
+from analysis.conversation.logins import Outcome
 from mcpproxy.tui.data.columns import NONE
 from mcpproxy.tui.data.login_columns import LOGIN_OUTCOMES, LoginColumns
 from mcpproxy.tui.data.sorted_rows import contains, insert_row
 
+MAX_READ_LEGS: Final = 256
+"""The maximum number of legs of a login that are read for a text. A device may ask for its token every five seconds."""
 _START_BITS: Final = 32
 _LEG_MASK: Final = (1 << _START_BITS) - 1
 
@@ -142,22 +144,22 @@ class LoginRows:
             yield self.leg(leg)
             leg = self._next_leg[leg]
 
-    def kept_legs(self, number: int) -> list[LegRows]:
-        """Returns the rows of the legs that are read for a text: the first ones and the last one."""
-        kept_legs = []
+    def read_legs(self, number: int) -> list[LegRows]:
+        """Returns the rows of the legs that are read for a text: the first `MAX_READ_LEGS`, or the last one instead."""
+        read_legs = []
         for leg in self.legs(number):
-            kept_legs.append(leg)
-            if len(kept_legs) == MAX_LEGS:
-                kept_legs[-1] = self.leg(self._last_leg[number - 1])
+            read_legs.append(leg)
+            if len(read_legs) == MAX_READ_LEGS:
+                read_legs[-1] = self.leg(self._last_leg[number - 1])
                 break
-        return kept_legs
+        return read_legs
 
     def rows_in(self, row: int) -> list[int]:
         """The rows that a row stands for: for the head of a login, also those of its legs; ascending."""
         number = self.login_headed_by(row)
         if number is None:
             return [row]
-        leg_rows = (leg_row for rows in self.kept_legs(number) for leg_row in rows)
+        leg_rows = (leg_row for rows in self.read_legs(number) for leg_row in rows)
         return sorted({row, *(leg_row for leg_row in leg_rows if leg_row != NONE)})
 
     def leg(self, leg: int) -> LegRows:

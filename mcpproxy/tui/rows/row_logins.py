@@ -4,6 +4,7 @@ The worker has assigned the legs. A login is put together again from its rows, s
 same words as every command (`mcpproxy.wording.logins`).
 """
 
+from analysis.conversation.handshake import text_of
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.http_exchanges import HttpExchanges
 from analysis.conversation.logins import Leg, Login, leg_of
@@ -18,7 +19,7 @@ def login_at(reading: Reading, number: int) -> Login | None:
     """Returns a login as far as it is known now, or None if the records of its legs are gone. Reads the file."""
     state = reading.logins.state(number)
     login = Login(number)
-    for leg_rows in reading.logins.kept_legs(number):
+    for leg_rows in reading.logins.read_legs(number):
         leg = leg_at(reading, leg_rows)
         if leg is None:
             continue
@@ -42,7 +43,8 @@ def leg_at(reading: Reading, rows: LegRows) -> Leg | None:
 
 
 def _exchange_at(reading: Reading, rows: LegRows) -> HttpExchange | None:
-    exchanges, number = HttpExchanges(), None
+    exchanges, number, header = HttpExchanges(), None, reading.index.header.members
+    exchanges.upstream = text_of(header.get("public")) or text_of(header.get("upstream")) or ""
     for row in rows:
         record = reading.index.read_item(row) if row < len(reading.index) else None
         if isinstance(record, Record):

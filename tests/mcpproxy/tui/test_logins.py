@@ -168,6 +168,11 @@ def test_a_login_is_described_in_the_same_words_as_by_every_command(tmp_path: Pa
     talk.leg("revocation", "POST", "/revoke", 200, program="other")
     for number in range(100):
         talk.leg("token", "POST", "/token", 400, error="slow_down", program="poll", scope=f"{number}")
+    talk.leg("device", "POST", "/device", 200, program="device code")
+    for _ in range(60):
+        talk.leg("token", "POST", "/token", 400, error="authorization_pending", program="device code")
+    talk.leg("token", "POST", "/token", 200, program="device code")
+    talk.leg("token", "POST", "/token", 400, error="invalid_grant", program="device code")
     talk.end()
     path = talk.write(tmp_path)
     whole = Whole(path)
