@@ -6,7 +6,7 @@ As soon as the capture has a login, the rows are in an array of their own: four 
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from itertools import filterfalse
+from itertools import filterfalse, islice
 from typing import Final, NamedTuple
 
 from mcpproxy.tui.data.login_rows import LegRows
@@ -74,7 +74,8 @@ class LoginFolds:
     def fold(self, number: int, *, is_unfolded: bool) -> None:
         """Fold or unfold a login."""
         self._choices[number] = is_unfolded
-        self._list_changes([], [number])
+        if number <= len(self._modes):
+            self._list_changes([], [number])
 
     def reveal(self, row: int) -> None:
         """Unfold the login to which a row belongs, unless the row is its head."""
@@ -92,11 +93,7 @@ class LoginFolds:
             return
         logins = self._logins
         kept_login = logins.login_of(kept_row) if kept_row is not None else None
-        if (
-            kept_login is not None
-            and kept_row != logins.head(kept_login)
-            and self._mode_of(kept_login) != self._modes[kept_login - 1]
-        ):
+        if kept_login is not None and kept_row != logins.head(kept_login) and not self._is_listed_as_is(kept_login):
             self._choices.setdefault(kept_login, True)
         new_legs = range(self._leg_count, logins.leg_count)
         self._leg_count = new_legs.stop
@@ -104,6 +101,9 @@ class LoginFolds:
         count = len(self._base)
         new_rows, self._base_count = self._base[self._base_count : count], count
         self._list_new_rows(new_rows)
+
+    def _is_listed_as_is(self, number: int) -> bool:
+        return number <= len(self._modes) and self._mode_of(number) == self._modes[number - 1]
 
     def _changed_logins(self) -> list[int]:
         """Returns the logins that have to be folded, unfolded, hidden or listed now."""
@@ -177,7 +177,7 @@ class LoginFolds:
             rows, number = logins.leg(leg), logins.login_of_leg(leg)
             leg_rows |= {*rows}
             visible_rows |= {*self._visible_rows(number, rows)}
-        other_rows = array("I", filterfalse(leg_rows.__contains__, self._base[: self._base_count]))
+        other_rows = array("I", filterfalse(leg_rows.__contains__, islice(self._base, self._base_count)))
         # The screen holds the array, so it must stay the same.
         del self._rows[:]
         start = 0

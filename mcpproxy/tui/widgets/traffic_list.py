@@ -129,7 +129,7 @@ class TrafficList(Vertical):
         if self.rows.folds is None:
             return
         entry = self.entry
-        self.folds.grow(entry)
+        self.folds.grow(entry if self._has_moved else None)
         self.rows.view = self.all_rows
         if self._has_moved and entry is not None and self.entry != entry:
             self.table.shift(max(0, bisect_right(self.rows.view, entry) - 1))

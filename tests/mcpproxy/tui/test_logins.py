@@ -156,6 +156,40 @@ def test_a_live_login_is_unfolded_until_it_succeeds_and_stays_so_under_the_curso
         writer.close()
 
 
+def test_the_cursor_stays_on_a_row_that_turns_out_to_be_a_leg(tmp_path: Path) -> None:
+    for goes_by_key in (False, True):
+        talk = LoginTalk()
+        failed_login(talk)
+        talk.session()
+        first = len(talk.records)
+        (tmp_path / str(goes_by_key)).mkdir()
+        path = tmp_path / str(goes_by_key) / "live.mcpcap"
+        writer = CaptureFile(path)
+        whole_login(talk)
+        for line in talk.records[:first]:
+            writer.append(line)
+        reading = InProcessReading(path)
+        while reading.step():
+            pass
+        folds = LoginFolds(reading)
+        folds.rows(reading.folded_rows, omits_successes=False)
+        folds.grow(None)
+        assert len(reading.logins) == 1
+        for line in talk.records[first:]:
+            writer.append(line)
+        while reading.step():
+            pass
+        watched = [*reading.logins.legs(2)][2].end
+        if goes_by_key:
+            folds.reveal(watched)
+        rows = folds.rows(reading.folded_rows, omits_successes=False)
+        folds.grow(watched)
+        assert watched in rows
+        assert sum(reading.logins.login_of(row) == 2 for row in rows) == 8
+        reading.close()
+        writer.close()
+
+
 def test_a_login_is_described_in_the_same_words_as_by_every_command(tmp_path: Path) -> None:
     talk = LoginTalk()
     whole_login(talk)
