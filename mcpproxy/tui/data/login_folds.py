@@ -13,11 +13,13 @@ from mcpproxy.tui.data.login_rows import LegRows
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.sorted_rows import insert_row
 
-MAX_SINGLE_CHANGES: Final = 1000
-"""How many legs are listed or removed one by one; for more, all rows are listed anew, which may take 0.3 s."""
+MAX_SINGLE_CHANGES: Final = 300
+"""How many legs are listed or removed one by one; for more, all rows are listed anew, in some 10 ms per 60,000 rows."""
 UNSUCCESSFUL: Final = frozenset({"failed", "rejected", "unfinished", "unused"})
 """The outcomes of logins that are unfolded at first."""
 _HIDDEN, _FOLDED, _UNFOLDED = range(3)
+_IS_UNFOLDED: Final = bytes(mode == _UNFOLDED for mode in range(256))
+"""By mode: 1 if the login is unfolded."""
 
 
 class _Outcomes(NamedTuple):
@@ -171,12 +173,9 @@ class LoginFolds:
         logins, self._base_count, self._leg_count = self._logins, len(self._base), self._logins.leg_count
         self._outcomes = self._current_outcomes()
         self._modes = bytearray(map(self._mode_of, range(1, len(self._outcomes.codes) + 1)))
-        leg_rows: set[int] = set()
-        visible_rows: set[int] = set()
-        for leg in range(self._leg_count):
-            rows, number = logins.leg(leg), logins.login_of_leg(leg)
-            leg_rows |= {*rows}
-            visible_rows |= {*self._visible_rows(number, rows)}
+        leg_rows = logins.all_rows(self._leg_count)
+        unfolded_logins = self._modes.translate(_IS_UNFOLDED)
+        visible_rows = {*logins.heads_of(self._modes), *logins.ends_of(unfolded_logins, self._leg_count)}
         other_rows = array("I", filterfalse(leg_rows.__contains__, islice(self._base, self._base_count)))
         # The screen holds the array, so it must stay the same.
         del self._rows[:]

@@ -7,6 +7,7 @@ exchange. The record of a leg's request has no row of its own if the leg has end
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator
+from itertools import compress
 from typing import Final, NamedTuple
 
 from analysis.conversation.logins import Outcome
@@ -169,6 +170,20 @@ class LoginRows:
     def login_of_leg(self, leg: int) -> int:
         """The number of the login of a leg."""
         return self._columns.leg_login[leg] + 1
+
+    def all_rows(self, leg_count: int) -> set[int]:
+        """Returns the rows of the requests and the ends of the first legs."""
+        columns = self._columns
+        return {*columns.leg_start[:leg_count], *columns.leg_end[:leg_count]}
+
+    def heads_of(self, choices: bytes | bytearray) -> Iterator[int]:
+        """Yields the heads of the logins that are chosen: by a byte for each login, which is not 0."""
+        return compress(self._columns.head[: len(choices)], choices)
+
+    def ends_of(self, choices: bytes | bytearray, leg_count: int) -> Iterator[int]:
+        """Yields the ends of those of the first legs whose logins are chosen."""
+        columns = self._columns
+        return compress(columns.leg_end[:leg_count], map(choices.__getitem__, columns.leg_login[:leg_count]))
 
     def outcome_codes(self) -> bytes:
         """Returns a byte for each login, which is another one if the login has another outcome, or is over."""
