@@ -13,6 +13,8 @@ from mcpproxy.tui.data.columns import (
     CALLS,
     CHANGED_ROWS,
     JOINED_WORDS,
+    LEGS,
+    LOGINS,
     MAX_BATCH_BYTES,
     MAX_CELLS_PER_PART,
     MAX_SPANNING_MESSAGES,
@@ -48,8 +50,11 @@ class ColumnFiller:
         """The number of messages that span lines, but are shown as separate lines."""
         self._unusual_counts: dict[int, int] = {}
         """How many unusual messages each row of this batch has."""
-        self._sent = dict.fromkeys((CALLS, SETTLED_CALLS, SESSION_STARTS, ROW_CELLS, CHANGED_ROWS, USUAL_TIMES), 0)
+        self._sent = dict.fromkeys(
+            (CALLS, SETTLED_CALLS, SESSION_STARTS, LOGINS, LEGS, ROW_CELLS, CHANGED_ROWS, USUAL_TIMES), 0
+        )
         self._changed_calls: set[int] = set()
+        self._changed_logins: set[int] = set()
         self._changed_rows: set[int] = set()
         self._changed_usual_times: set[int] = set()
         self._unusual_words: list[int] = []
@@ -100,6 +105,11 @@ class ColumnFiller:
         """Record that more is known about a call."""
         if number < self._sent[CALLS]:
             self._changed_calls.add(number)
+
+    def note_login_change(self, position: int) -> None:
+        """Record that more is known about a login, given its position among all logins."""
+        if position < self._sent[LOGINS]:
+            self._changed_logins.add(position)
 
     def set_usual(self, kind: int, ns: int) -> None:
         """Set the time within which 95 of 100 responses to a kind of request came."""
@@ -158,11 +168,14 @@ class ColumnFiller:
         for group, words in ((UNUSUAL_WORDS, self._unusual_words), (JOINED_WORDS, self._joined_words)):
             for first in range(0, len(words), MAX_CELLS_PER_PART):
                 yield word_part(group, words[first : first + MAX_CELLS_PER_PART])
+        yield from self._take_changes(LOGINS, self._changed_logins, len(columns.logins))
+        yield from self._take_changes(LEGS, (), len(columns.logins.leg_login))
         yield from self._take_changes(ROW_CELLS, self._changed_rows, len(columns.call_of))
         yield from self._take_changes(CHANGED_ROWS, (), len(columns.changed_rows))
         for changes in (
             self._changed_usual_times,
             self._changed_calls,
+            self._changed_logins,
             self._unusual_words,
             self._joined_words,
             self._changed_rows,

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 from analysis.child_process import as_json, from_json
 from analysis.conversation.call import IdState, Outcome
+from mcpproxy.tui.data.login_columns import MAX_OUTCOME_CODE, LoginColumns
 from mcpproxy.tui.data.sorted_rows import insert_row
 
 MAX_ROWS: Final = 1_250_000
@@ -126,6 +127,7 @@ class Columns:
     def __init__(self) -> None:
         """Start without rows."""
         self.calls = Calls()
+        self.logins = LoginColumns()
         self.sessions = array("I")
         """By row: the number of its session, from 1; 0 if it has no message."""
         self.marks = bytearray()
@@ -144,7 +146,7 @@ class Columns:
         """Messages that span lines, ascending: each word contains the first row and the last."""
         self._unusual_words = array("Q")
         """Unusual messages, ascending by row, and by position within a row."""
-        calls = self.calls
+        calls, logins = self.calls, self.logins
         self._groups: tuple[tuple[array[int] | bytearray, ...], ...] = (
             (self.usual_ns,),
             (
@@ -157,6 +159,8 @@ class Columns:
             (self._joined_words,),
             (self.sessions, self.marks, self.call_of),
             (self.changed_rows,),
+            (logins.head, logins.failed, logins.accepted, logins.guessed, logins.outcome),
+            (logins.leg_start, logins.leg_end, logins.leg_login),
         )
         """Columns that belong together, in the order in which they must be written: cells refer only to cells already
         written. In each group, the length of the last column counts.
@@ -271,8 +275,9 @@ class Columns:
         values = set(cells)
         if check.endswith("?"):
             values.discard(NONE)
-        limit = {"row": row_count, "call": len(self.calls), "kind": kind_count, "outcome": OPEN + 1}[check.rstrip("?")]
-        return not values or max(values) < limit
+        limits = {"row": row_count, "call": len(self.calls), "kind": kind_count, "outcome": OPEN + 1}
+        limits |= {"login": len(self.logins), "login outcome": MAX_OUTCOME_CODE + 1}
+        return not values or max(values) < limits[check.rstrip("?")]
 
 
 class Batch(NamedTuple):
@@ -353,6 +358,8 @@ UNUSUAL_WORDS: Final = 4
 JOINED_WORDS: Final = 5
 ROW_CELLS: Final = 6
 CHANGED_ROWS: Final = 7
+LOGINS: Final = 8
+LEGS: Final = 9
 """The number of the last group of columns."""
 _CHECKS: Final = (
     ("time",),
@@ -363,6 +370,8 @@ _CHECKS: Final = (
     ("joined",),
     ("any", "any", "call?"),
     ("row",),
+    ("row", "row?", "row?", "any", "login outcome"),
+    ("row?", "row", "login"),
 )
 """What the cells of each column refer to."""
 _WIDTHS: Final = tuple(

@@ -1,7 +1,7 @@
 """Interpreting: the worker fills the columns of a capture from the steps of its reading, and reports changes.
 
-`call_cells.py` and `message_cells.py` write the cells. Facts about the capture as a whole are sent as JSON when they
-have changed.
+`call_cells.py`, `login_cells.py` and `message_cells.py` write the cells. Facts about the capture as a whole are sent as
+JSON when they have changed.
 """
 
 from collections.abc import Iterator
@@ -17,6 +17,7 @@ from mcpproxy.tui.data.call_cells import CallCells
 from mcpproxy.tui.data.column_filler import ColumnFiller
 from mcpproxy.tui.data.columns import BAD, NONE, OTHER_BODY, Batch
 from mcpproxy.tui.data.conversation import MAX_SESSIONS_WITH_PEERS, MissingRange
+from mcpproxy.tui.data.login_cells import LoginCells
 from mcpproxy.tui.data.message_cells import MessageCells
 
 MAX_MISSING_RANGES: Final = 1000
@@ -40,6 +41,7 @@ class Interpreter:
         self._reading, self._max_rows = reading, max_rows
         self._filler = ColumnFiller()
         self._calls, self._messages = CallCells(self._filler, max_rows), MessageCells(self._filler)
+        self._logins, self._login_cells = reading.fold.logins, LoginCells(self._filler)
         self._is_cut = False
         """Whether rows above the limit were left out; they may contain responses."""
         self._missing_ranges: list[MissingRange] = []
@@ -55,6 +57,7 @@ class Interpreter:
         if step.end is not None and not self._is_cut:
             for call in step.changed:
                 self._calls.on_call(call, NONE, is_last=True)
+            self._login_cells.on_end(self._logins.changed)
         if entry is None:
             return
         if row >= self._max_rows:
@@ -63,6 +66,7 @@ class Interpreter:
         self._filler.add_row(self._filler.seqs.last if isinstance(entry, Damage) else entry.seq)
         for call in step.changed:
             self._calls.on_call(call, row)
+        self._login_cells.on_change(self._logins.changed, row)
         if isinstance(entry, Damage):
             columns.marks[row] |= BAD
             return

@@ -48,6 +48,7 @@ from mcpproxy.tui.data.columns import (
 from mcpproxy.tui.data.conversation import Conversation
 from mcpproxy.tui.data.findings import Findings
 from mcpproxy.tui.data.http_exchanges import HttpExchanges
+from mcpproxy.tui.data.login_rows import LoginRows
 from mcpproxy.tui.data.output_caches import cache_of, is_cached, save_pieces
 from mcpproxy.tui.data.row_views import ExcludedRows, FilteredRows
 from mcpproxy.wording.records import Remark, remark_on
@@ -83,6 +84,8 @@ class Reading:
         """The findings of the rules, from the worker."""
         self.columns = Columns()
         self.calls = self.columns.calls
+        self.logins = LoginRows(self.columns.logins)
+        """The rows of its logins."""
         self.kinds = CallKinds()
         """The kinds of requests so far."""
         self.stderr_rows = array("I")
@@ -511,6 +514,7 @@ class Reading:
                 except ValueError:
                     self._refuse_output("the output of the process that reads captures is invalid")
                     return
+                self.logins.link_new_legs()
                 self._analysed_bytes = batch.read_bytes
                 self._is_analysed = self._is_analysed or batch.has_ended
                 self._report_count += 1

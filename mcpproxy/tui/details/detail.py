@@ -18,7 +18,9 @@ from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.details.byte_pages import PAGE_BYTES, HexPage, RawPage
 from mcpproxy.tui.details.exchange_view import JoinedLines, exchange_view, wrapped_facts
 from mcpproxy.tui.rows.finding_lines import row_lines, short_lines
+from mcpproxy.tui.rows.login_row_text import role_of
 from mcpproxy.tui.rows.row_calls import MAX_LINE_FRAME_BYTES, call_at, late_ns, message_at, response_of
+from mcpproxy.tui.rows.row_logins import login_at
 from mcpproxy.tui.rows.row_text import meaning_at
 from mcpproxy.tui.text.messages import record_value
 from mcpproxy.tui.text.rows import row_text
@@ -27,6 +29,7 @@ from mcpproxy.wording import units
 from mcpproxy.wording.exact_json import parse
 from mcpproxy.wording.facts import Fact, cancellation, outcome, related_facts
 from mcpproxy.wording.http_head import request_head, response_head
+from mcpproxy.wording.logins import client_text, duration_text, outcome_text
 from mcpproxy.wording.names import peer_text
 from mcpproxy.wording.spans import Role, Span
 from mcpproxy.wording.statuses import outcome_status, waiting_status
@@ -128,6 +131,9 @@ def exchange_lines(reading: Reading, row: int) -> Lines:
     index, number = reading.index, reading.call(row)
     entry = index.entry(row)
     lines = [[Span(f"{entry.kind} ", "accent"), Span(f"{entry_name(entry)}, {units.size(entry.size)}")]]
+    login = reading.logins.login_shown_in(row)
+    if login is not None:
+        return [*lines, *_login_lines(reading, login)]
     if number is None:
         return [*lines, *(_related_lines(reading, row) or [[Span("not part of an exchange", "dim")]])]
     calls = reading.calls
@@ -142,6 +148,15 @@ def exchange_lines(reading: Reading, row: int) -> Lines:
         if peer is not None:
             lines.append(_labelled_line(side, peer_text(peer)))
     return lines
+
+
+def _login_lines(reading: Reading, number: int) -> Lines:
+    """Returns what became of a login, for the summary of its head and its legs."""
+    login, role = login_at(reading, number), role_of(reading.logins.state(number))
+    if login is None:
+        return []
+    facts = (("login", f"{number:,}"), ("lasted", duration_text(login)), ("client", client_text(login)))
+    return [_labelled_line("outcome", outcome_text(login), role), *(_labelled_line(*fact) for fact in facts)]
 
 
 def _related_lines(reading: Reading, row: int) -> list[list[Span]]:

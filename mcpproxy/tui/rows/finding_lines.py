@@ -60,20 +60,28 @@ def page_lines(rule: str, width: int) -> list[list[Span]]:
     return page + [[Span(f"  {address}", "dim")] for address in addresses(known_rule.source)]
 
 
+def findings_in(reading: Reading, row: int) -> list[Finding]:
+    """Returns the findings in a row whose texts are kept; for the head of a login, also those in its legs."""
+    rows = reading.logins.rows_in(row)
+    return [finding for other_row in rows for finding in reading.findings.findings_at(other_row)]
+
+
 def row_lines(reading: Reading, row: int, width: int) -> list[list[Span]]:
-    """Returns all findings in a row, in full. Reads the file."""
-    findings = reading.findings
-    detailed_findings, (_, count) = findings.findings_at(row), findings.worst_level_and_count(row)
+    """Returns all findings in a row, in full; for the head of a login, also those in its legs. Reads the file."""
+    findings, rows = reading.findings, reading.logins.rows_in(row)
+    detailed_findings = findings_in(reading, row)
+    count = sum(findings.worst_level_and_count(other_row)[1] for other_row in rows)
     lines: list[list[Span]] = []
     for finding in sorted(detailed_findings, key=lambda finding: -finding.level):
         lines += [*finding_lines(finding, width, proof_lines(reading, finding, width)), []]
     if count > len(detailed_findings):
-        rule_list = ", ".join(findings.rules_at(row))
+        rules_in_rows = dict.fromkeys(rule for other_row in rows for rule in findings.rules_at(other_row))
+        rule_list = ", ".join(rules_in_rows)
         other_count = count - len(detailed_findings)
         text = f"{other_count:,} more, shown in full by `mcpproxy check`; all rules in this row: {rule_list}"
         lines += [[Span(line, "dim")] for line in wrapped(text, width)]
     if not count:
-        is_checked = row < findings.checked_count or findings.has_ended
+        is_checked = rows[-1] < findings.checked_count or findings.has_ended
         lines.append([Span("nothing found" if is_checked else findings.trouble or "not checked yet …", "dim")])
     return lines
 
@@ -81,7 +89,7 @@ def row_lines(reading: Reading, row: int, width: int) -> list[list[Span]]:
 def short_lines(reading: Reading, row: int, width: int) -> list[list[Span]]:
     """Returns the worst five findings in a row, in a few lines each."""
     lines: list[list[Span]] = []
-    for finding in sorted(reading.findings.findings_at(row), key=lambda finding: -finding.level)[:5]:
+    for finding in sorted(findings_in(reading, row), key=lambda finding: -finding.level)[:5]:
         lines += [[], [Span(f"{SIGNS[finding.level]} {finding.rule}", LEVELS[finding.level])]]
         lines += [[Span(line)] for line in wrapped(sanitise(finding.message, 300), width)]
     return lines

@@ -16,6 +16,7 @@ from captures.damage import Damage
 from captures.frame import Frame
 from captures.record import Record
 from mcpproxy.sanitise import sanitise
+from mcpproxy.tui.data.login_rows import LoginState
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.rows.row_calls import MAX_LINE_FRAME_BYTES, call_at, late_ns, message_at, request_of
 from mcpproxy.wording import lines
@@ -44,10 +45,14 @@ class RowText(NamedTuple):
     """Whether `subject` extends to the end of the row."""
     is_final: bool = True
     """Whether it stays the same when more rows have been interpreted."""
+    login: int = 0
+    """For the head and the legs of a login: its number."""
+    login_state: LoginState | None = None
+    """What was known about that login."""
 
 
 PENDING_TEXT: Final = RowText(Span(""), (Span("…", "dim"),), is_final=False)
-_GONE_TEXT: Final = RowText(
+GONE_TEXT: Final = RowText(
     Span("▲", "bad"), (Span("gone: its recorder has deleted this part, or the file was changed", "bad"),)
 )
 
@@ -66,7 +71,7 @@ def text_of(reading: Reading, row: int) -> RowText:
         return _large_frame_text(reading, row)
     item = reading.index.read_item(row)
     if item is None:
-        return _GONE_TEXT
+        return GONE_TEXT
     if not isinstance(item, Frame):
         remark = remark_on(item, ended=False)
         if remark is None:

@@ -13,8 +13,10 @@ from typing import Final
 from analysis.conversation.call import ENDLESS_METHODS, Outcome
 from mcpproxy.tui.data.columns import NONE
 from mcpproxy.tui.data.findings import LEVELS, MAX_COUNT_PER_ROW, SIGNS
+from mcpproxy.tui.data.login_folds import LoginFolds
 from mcpproxy.tui.data.reading import Reading
-from mcpproxy.tui.rows.row_text import PENDING_TEXT, RowText, short_call, text_of
+from mcpproxy.tui.rows.login_row_text import BAD_GLYPH, role_of, row_text_with_logins
+from mcpproxy.tui.rows.row_text import PENDING_TEXT, RowText, short_call
 from mcpproxy.tui.rows.traffic_columns import Times
 from mcpproxy.tui.widgets.columns import Column, TableLine, layout
 from mcpproxy.wording import units
@@ -31,6 +33,8 @@ MAX_CACHED_ROWS: Final = 2000
 """The maximum number of rows whose texts are cached; the rows that were read first are dropped first."""
 MIN_NOTE_CELLS: Final = 24
 """The minimum width of the column with the content in which a note has room, in cells."""
+FOLDED_SIGN: Final = "▸"
+UNFOLDED_SIGN: Final = "▾"
 MARK_SIGN: Final = "◆"
 """The sign before the time of a marked row."""
 
@@ -55,6 +59,8 @@ class TrafficRows:
         """The marked rows, by the numbers of their records, with their notes."""
         self.is_narrow = False
         """Whether the column with the content has no room for a note, so that notes follow the names."""
+        self.folds: LoginFolds | None = None
+        """Which logins are folded; None if the rows have no folds."""
         self._content_width, self._status_width = 24, 14
         self._ready = ready
         self._texts: OrderedDict[int, RowText] = OrderedDict()
@@ -102,7 +108,7 @@ class TrafficRows:
         cell_spans: dict[str, Sequence[Span]] = {
             "number": (Span(str(self.reading.index.entry(entry).seq), "dim"),),
             "time": self._time_cell(row),
-            "way": (text.direction,),
+            "way": self._way_cell(entry, text),
             "findings": (self._findings_cell(row),),
         }
         if text.is_wide:
@@ -142,19 +148,46 @@ class TrafficRows:
 
     def forget(self) -> None:
         """Drop the cached rows whose texts may have changed."""
-        for entry in [entry for entry, text in self._texts.items() if not text.is_final]:
+        for entry in [entry for entry, text in self._texts.items() if not self._is_current(entry, text)]:
             self._texts.pop(entry, None)
 
+    def _is_current(self, entry: int, text: RowText) -> bool:
+        """Whether nothing has become known that may change the text of an entry."""
+        logins = self.reading.logins
+        if not (text.is_wide and len(logins)):
+            return text.is_final
+        number = logins.login_shown_in(entry)
+        return text.is_final and text.login_state == (None if number is None else logins.state(number))
+
+    def head_at(self, entry: int) -> int | None:
+        """The number of the login whose head an entry is, if it can be folded and unfolded."""
+        return None if self.folds is None else self.reading.logins.login_headed_by(entry)
+
     # ---- cells
+
+    def _way_cell(self, entry: int, text: RowText) -> tuple[Span, ...]:
+        number = self.head_at(entry)
+        if number is None or self.folds is None:
+            return (text.direction,)
+        fold_sign = Span(UNFOLDED_SIGN if self.folds.is_unfolded(number) else FOLDED_SIGN, "dim")
+        is_bad = role_of(self.reading.logins.state(number)) == "bad"
+        return (fold_sign, Span(BAD_GLYPH, "bad")) if is_bad else (fold_sign,)
 
     def _entries_of_line(self, line: int) -> list[int]:
         entry = self.view[line]
         partner = self.reading.partner(entry) if self.is_exchanges else None
         return [entry] if partner is None else [entry, partner]
 
+    def _covered_entries(self, line: int) -> list[int]:
+        """The entries whose findings and marks a line shows: for a folded login, also those of its legs."""
+        number = self.head_at(self.view[line])
+        if number is None or self.folds is None or self.folds.is_unfolded(number):
+            return self._entries_of_line(line)
+        return self.reading.logins.rows_in(self.view[line])
+
     def _findings_cell(self, line: int) -> Span:
         """The findings in a line: the worst level, and the number of findings."""
-        level_counts = [self.reading.findings.worst_level_and_count(entry) for entry in self._entries_of_line(line)]
+        level_counts = [self.reading.findings.worst_level_and_count(entry) for entry in self._covered_entries(line)]
         level = max((level for level, _ in level_counts if level is not None), default=None)
         if level is None:
             return Span("")
@@ -228,7 +261,7 @@ class TrafficRows:
         if not self.marks:
             return False
         index = self.reading.index
-        entries = (index.entry(number) for number in self._entries_of_line(line))
+        entries = (index.entry(number) for number in self._covered_entries(line))
         return any(entry.seq in self.marks and entry.kind != "damage" for entry in entries)
 
     def _time_text(self, row: int) -> str:
@@ -259,7 +292,7 @@ class TrafficRows:
 
     def _text_of(self, entry: int) -> RowText:
         """The text of a row."""
-        return text_of(self.reading, entry)
+        return row_text_with_logins(self.reading, entry)
 
 
 def request_excerpt(request_gist: str, response_gist: str, room: int) -> str:

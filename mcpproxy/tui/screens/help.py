@@ -56,6 +56,7 @@ ROWS: Final = (
     HelpRow("traffic"),
     HelpRow("Enter  →  l", "open the detail"),
     HelpRow("←  h", "fold; back to the list"),
+    HelpRow("→ ←", "unfold and fold the requests of a login; or click ▸ or ▾", "unfold-login fold-login"),
     HelpRow("Tab", "switch between list and detail", "panes"),
     HelpRow("1 2 3 4 5 6 7", "text, pretty, raw, hex, headers, exchange, findings"),
     HelpRow("/  n N", "in the detail: find text, go to the next and previous match"),

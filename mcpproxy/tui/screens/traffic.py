@@ -294,7 +294,8 @@ class TrafficScreen(CaptureScreen):
         index, shown_entries, seq = self.reading.index, self.reading.shown_rows, int(digits)
         entry = index.entry_of_seq(seq)
         position = bisect_left(shown_entries, entry) if entry is not None else len(shown_entries)
-        if entry is not None and position < len(shown_entries) and shown_entries[position] == entry:
+        has_row = position < len(shown_entries) and shown_entries[position] == entry
+        if entry is not None and (has_row or self.reading.logins.login_of(entry) is not None):
             self.go_to_entry(entry)
             return
         next_position = bisect_left(shown_entries, seq, key=lambda row: index.entry(row).seq)

@@ -8,6 +8,7 @@ from captures.record import Record, raw_bytes
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.rows.row_calls import message_at
 from mcpproxy.tui.text.content import MessageWriter
+from mcpproxy.tui.text.logins import login_text_of, write_leg
 from mcpproxy.tui.text.messages import write_frame, write_raw, write_record
 
 MAX_FORMATTED_FRAME_BYTES: Final = 8 << 20
@@ -22,6 +23,9 @@ def row_text(reading: Reading, row: int, width: int) -> MessageWriter | None:
         row: the entry.
         width: the width of a line, in cells.
     """
+    login_text = login_text_of(reading, row, width)
+    if login_text is not None:
+        return login_text
     item = reading.index.read_item(row) if reading.index.entry(row).size <= MAX_FORMATTED_FRAME_BYTES else None
     writer = MessageWriter(width)
     if isinstance(item, Frame):
@@ -33,6 +37,7 @@ def row_text(reading: Reading, row: int, width: int) -> MessageWriter | None:
         if item.rec == "stderr" and raw is not None:
             write_raw(writer, raw)
         else:
+            write_leg(writer, reading, row)
             write_record(writer, item)
     else:
         return None

@@ -146,12 +146,17 @@ class DetailBox(Vertical):
         number = reading.call(entry)
         outcome = reading.outcome(number) if number is not None else None
         findings = reading.findings
+        login = reading.logins.login_shown_in(entry)
         finding_state = (
             (findings.worst_level_and_count(entry), entry < findings.checked_count)
             if self.view in ("exchange", "findings")
             else None
+            if login is None
+            else len(findings)
         )
-        state = (entry, self.view, self.page, self.width, outcome, entry < reading.interpreted_count, finding_state)
+        login_state = None if login is None else reading.logins.state(login)
+        content_state = outcome, entry < reading.interpreted_count, finding_state, login_state
+        state = (entry, self.view, self.page, self.width, content_state)
         if state == self._drawn_state:
             return
         self._drawn_state = state

@@ -101,6 +101,18 @@ class Table(ScrollView, can_focus=True):
             """The table."""
             return self.table
 
+    class CellClicked(Message):
+        """A click on a cell of a row."""
+
+        def __init__(self, table: "Table", row: int, column: str) -> None:
+            super().__init__()
+            self.table, self.row, self.column = table, row, column
+
+        @property
+        def control(self) -> "Table":
+            """The table."""
+            return self.table
+
     def __init__(self, columns: Sequence[Column], *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
         self.columns = tuple(columns)
@@ -175,6 +187,15 @@ class Table(ScrollView, can_focus=True):
         if has_moved:
             self.post_message(self.RowHighlighted(self, row))
 
+    def shift(self, row: int) -> None:
+        """Put the cursor on the row where its content is now, at the same place of the screen."""
+        # Rows that are added above the first one must not be out of sight.
+        top = int(self.scroll_y) + row - self.cursor if self.scroll_y else max(0, row - self.page_rows + 1)
+        self._count = len(self.rows)
+        self.virtual_size = Size(1, self._count + 1)
+        self.cursor = row
+        self._scroll(top)
+
     def go_centered(self, row: int) -> None:
         """Put the cursor on a row, in the middle of the page; near the beginning, show all rows before it."""
         half_page = self.page_rows // 2
@@ -221,14 +242,23 @@ class Table(ScrollView, can_focus=True):
         if row == self.cursor and event.chain > 1:
             self.action_choose()
         self.go(row)
+        column = self._column_at(offset.x)
+        if column is not None:
+            self.post_message(self.CellClicked(self, row, column))
 
     def _click_head(self, x: int) -> None:
+        column = self._column_at(x)
+        if column is not None:
+            self.post_message(self.HeadClicked(self, column))
+
+    def _column_at(self, x: int) -> str | None:
+        """The name of the column at a cell of a line, or None if there is none."""
         right_edge = 0
         for column, width in layout(self.columns, self.room.width):
             right_edge += width + 1
             if x < right_edge:
-                self.post_message(self.HeadClicked(self, column.name))
-                return
+                return column.name
+        return None
 
     def on_mouse_scroll_up(self) -> None:
         """Pause following, as the user scrolls away from the end."""

@@ -3,13 +3,15 @@
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from typing import Final
+from typing import ClassVar, Final
 
 from textual import on
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.message import Message
 
+from mcpproxy.tui.data.login_folds import LoginFolds
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.sorting import RowSorter
 from mcpproxy.tui.data.step_thread import StepThread
@@ -46,6 +48,11 @@ class TrafficList(Vertical):
     }
     """
 
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("right,l", "fold(True)", "unfold", show=False, id="unfold-login"),
+        Binding("left,h", "fold(False)", "fold", show=False, id="fold-login"),
+    ]
+
     class Reordered(Message):
         """The rows are in another order, or are being sorted."""
 
@@ -56,6 +63,9 @@ class TrafficList(Vertical):
         self.table = Table((), id="traffic")
         self._nothing = SafeText(id="nothing")
         self.rows = TrafficRows(reading, self._report_rows)
+        self.folds = LoginFolds(reading)
+        """Which logins are folded, and the rows to list then."""
+        self.rows.folds = self.folds
         self.rows.view = reading.folded_rows
         self.selected_rows: Sequence[int] | None = None
         """The rows that a filter selects, to which later ones may be added; None without a filter."""
@@ -71,6 +81,8 @@ class TrafficList(Vertical):
         """The width of the list, in cells; 0 until it is laid out."""
         self._followed_rows = 0
         """The number of rows when the end was last followed."""
+        self._has_moved = False
+        """Whether the cursor has left the line where it was first, or that line was opened."""
 
     def compose(self) -> ComposeResult:
         """The rows, and the message if a filter selects none."""
@@ -92,6 +104,11 @@ class TrafficList(Vertical):
         """The entry at the cursor."""
         return self.rows.entry(self.table.cursor)
 
+    @on(Table.RowHighlighted)
+    @on(Table.RowSelected)
+    def _note_move(self) -> None:
+        self._has_moved = True
+
     def _report_rows(self) -> None:
         self.post_message(RowsRead())
 
@@ -102,9 +119,20 @@ class TrafficList(Vertical):
     def renew(self) -> None:
         """Update the rows with everything that is known about them by now."""
         self.rows.forget()
+        self._renew_folds()
         if needs_of(self.reading) != self._needs:
             self._set_columns()
         self.table.renew()
+
+    def _renew_folds(self) -> None:
+        """List the rows that have been added, folded or unfolded since the last call; the cursor stays on its row."""
+        if self.rows.folds is None:
+            return
+        entry = self.entry
+        self.folds.grow(entry if self._has_moved else None)
+        self.rows.view = self.all_rows
+        if self._has_moved and entry is not None and self.entry != entry:
+            self.table.shift(max(0, bisect_right(self.rows.view, entry) - 1))
 
     # ---- which rows
 
@@ -113,6 +141,11 @@ class TrafficList(Vertical):
         """The rows to list without a filter, in the order of the capture."""
         if self.rows.is_exchanges:
             return self.reading.calls.request
+        return self.folds.rows(self._base_rows, omits_successes=self.record_choice == MESSAGES_ONLY)
+
+    @property
+    def _base_rows(self) -> Sequence[int]:
+        """The rows to list by the choice of records, without folds."""
         return {ALL_RECORDS: self.reading.shown_rows, MESSAGES_ONLY: self.reading.message_rows}.get(
             self.record_choice, self.reading.folded_rows
         )
@@ -127,6 +160,7 @@ class TrafficList(Vertical):
         self._end_sorting()
         self.order, self._sorted_count = CAPTURE_ORDER, 0
         self.rows.view = self._unsorted_rows
+        self.rows.folds = None if self.rows.is_exchanges or self.selected_rows is not None else self.folds
         is_following = self.table.following
         self._set_columns()
         self.table.show(self.rows)
@@ -143,12 +177,17 @@ class TrafficList(Vertical):
 
     def line_of(self, row: int) -> int:
         """The row whose line shows another row: among exchanges, the row of its request."""
+        if self.rows.folds is not None:
+            return self.reading.logins.line_of(row)
         number = self.reading.call(row) if self.rows.is_exchanges else None
         return row if number is None else self.reading.calls.request[number]
 
     def go_to(self, entry: int) -> bool:
-        """Put the cursor on the line that shows an entry; returns False if there is none."""
-        view, row = self.rows.view, self.line_of(entry)
+        """Put the cursor on the line that shows an entry, and unfold its login; returns False if there is none."""
+        row = self.line_of(entry)
+        if self.rows.folds is not None:
+            self.folds.reveal(row)
+        view = self.rows.view
         if isinstance(view, array) and self.is_sorted:
             try:
                 line = view.index(row)
@@ -166,18 +205,52 @@ class TrafficList(Vertical):
         """List all frames, and all records if the entry is not a frame, with the cursor on the entry."""
         self.rows.is_exchanges = False
         self.show(entry)
-        if self.entry != entry:
+        if self.entry != self.line_of(entry):
             self.record_choice = ALL_RECORDS
             self.show(entry)
         self.table.following = False
 
     def entries(self) -> Sequence[int]:
-        """The entries shown, ascending; for an exchange, both of its entries."""
+        """The entries shown, ascending; for an exchange, both of its entries; those of logins in any case."""
         view = self.rows.view
+        if self.rows.folds is not None:
+            return self._base_rows
         if not self.rows.is_exchanges:
             return sorted(view) if self.is_sorted else view
         partners = (self.reading.partner(row) for row in view)
         return sorted({*view, *(row for row in partners if row is not None)})
+
+    # ---- folds
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool:
+        """Whether an action is possible: keys that cannot fold or unfold the row at the cursor have other meanings."""
+        return action != "fold" or self._login_to_fold(is_unfolded=bool(parameters[0])) is not None
+
+    def _login_to_fold(self, *, is_unfolded: bool) -> int | None:
+        """The number of the login at the cursor, if it can be folded or unfolded."""
+        entry = self.entry
+        number = None if entry is None or self.rows.folds is None else self.reading.logins.login_shown_in(entry)
+        return None if number is None or self.folds.is_unfolded(number) == is_unfolded else number
+
+    def action_fold(self, is_unfolded: bool) -> None:
+        """Unfold the login at the cursor, or fold it again."""
+        number = self._login_to_fold(is_unfolded=is_unfolded)
+        if number is not None:
+            self._set_fold(number, is_unfolded=is_unfolded)
+
+    def _set_fold(self, number: int, *, is_unfolded: bool) -> None:
+        """Fold or unfold a login, with the cursor on its head."""
+        self.folds.fold(number, is_unfolded=is_unfolded)
+        self.table.renew()
+        self.go_to(self.reading.logins.head(number))
+
+    @on(Table.CellClicked)
+    def _fold_by_click(self, event: Table.CellClicked) -> None:
+        """Fold or unfold the login on whose fold sign the user clicked."""
+        entry = self.rows.entry(event.row)
+        number = None if entry is None or event.column != "way" else self.rows.head_at(entry)
+        if number is not None:
+            self._set_fold(number, is_unfolded=not self.folds.is_unfolded(number))
 
     def switch_records(self) -> bool:
         """Show only messages, or all records; returns False if that is invisible until all frames are shown."""
@@ -253,8 +326,10 @@ class TrafficList(Vertical):
         if order == CAPTURE_ORDER:
             self.restore_order()
             return
-        # The selected rows are copied, as a filter may drop some of them later.
-        view = array("I", self.selected_rows) if self.selected_rows is not None else self.all_rows
+        # The rows are copied if a filter or a fold may drop some of them later.
+        view = self._unsorted_rows
+        if self.selected_rows is not None or self.rows.folds is not None:
+            view = array("I", view)
         sorting = RowSorter(
             self.reading, view, order.column, is_down=order.is_descending, is_exchanges=self.rows.is_exchanges
         )
@@ -280,7 +355,7 @@ class TrafficList(Vertical):
         if sorting.has_ended:
             self._end_sorting()
             self.order, self._sorted_count = order, sorting.count
-            self.rows.view = sorting.rows
+            self.rows.view, self.rows.folds = sorting.rows, None
             self.table.following = False
             self._set_columns()
             self.table.show(self.rows)

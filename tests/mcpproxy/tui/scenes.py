@@ -31,6 +31,7 @@ from mcpproxy.tui.messages import SqlReplied
 from mcpproxy.tui.screens import sessions
 from tests.captures.samples import header, lines, lost
 from tests.harness import ROOT
+from tests.mcpproxy.tui.login_talk import two_logins
 from tests.mcpproxy.tui.stage import CALL, END, FINE, Stage, conversation, frame_record, lossy, on_stage, record
 
 CORPUS: Final = ROOT / "tests/corpus/captures"
@@ -197,6 +198,11 @@ def huge(folder: Path) -> list[Path]:
     return [record(folder / "huge" / "20261118T110640Z-4f2a.mcpcap", [*middles, END])]
 
 
+def logins(folder: Path) -> list[Path]:
+    """A login that succeeds, a session, and a login that fails."""
+    return [two_logins(folder)]
+
+
 def mixed_sessions(folder: Path) -> list[Path]:
     """Sessions that ended normally, with an error, without an end record, and with lost records."""
     paths = siblings(folder, 60)
@@ -333,6 +339,8 @@ SCENES: Final[dict[str, Scene]] = {
     "detail-exchange": Scene(corpus("demo"), then(*["down"] * 8, "enter", "6", see="sum")),
     "detail-find": Scene(busy, finding),
     "tools-definition": Scene(busy, definition),
+    "traffic-logins": Scene(logins, then("right", see="registration")),
+    "detail-login": Scene(logins, then("G", *["up"] * 8, "enter", see="login 2: failed")),
 }
 SIZES: Final = ((80, 24), (140, 40))
 

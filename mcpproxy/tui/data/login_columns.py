@@ -1,0 +1,35 @@
+"""Login columns: what is known about the logins of a capture and their legs, in arrays; see `columns.py`."""
+
+from array import array
+from typing import Final, get_args
+
+from analysis.conversation.logins import Outcome
+
+LOGIN_OUTCOMES: Final[tuple[Outcome, ...]] = get_args(Outcome)
+MAX_OUTCOME_CODE: Final = 2 * len(LOGIN_OUTCOMES) - 1
+
+
+class LoginColumns:
+    """The logins of a capture, by their numbers from 1; each column begins with the login 1."""
+
+    def __init__(self) -> None:
+        self.head = array("I")
+        """The row of a login: that of the first record of its first leg."""
+        self.failed = array("I")
+        """Row of the leg with which it failed, or NONE."""
+        self.accepted = array("I")
+        """Row of the end of the first exchange that the endpoint accepted after its legs, or NONE."""
+        self.guessed = array("I")
+        """How many of its legs were assigned by a guess."""
+        self.outcome = array("B")
+        """What became of it so far: twice its index in `LOGIN_OUTCOMES`, and 1 more if no leg can follow."""
+        self.leg_start = array("I")
+        """By leg, in the order in which the legs ended: the row of its request, or NONE if that was not recorded."""
+        self.leg_end = array("I")
+        """The row of its end; ascending."""
+        self.leg_login = array("I")
+        """The number of its login, less 1."""
+
+    def __len__(self) -> int:
+        # Written last, so that every counted login is complete.
+        return len(self.outcome)
