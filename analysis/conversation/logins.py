@@ -46,6 +46,8 @@ Outcome: TypeAlias = Literal["granted", "rejected", "unused", "failed", "unfinis
 - `unneeded`: the client asked for metadata and was never challenged, and its messages were accepted or there is none.
 - `revoked`: a token was only examined or revoked.
 """
+UNSUCCESSFUL: Final[frozenset[Outcome]] = frozenset({"failed", "rejected", "unfinished", "unused"})
+"""The outcomes after which a client has no token that it uses."""
 
 _PENDING_ERRORS: Final = frozenset({"authorization_pending", "slow_down"})
 """Errors that ask a device to wait (RFC 8628 §3.5)."""

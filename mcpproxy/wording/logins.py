@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Final, NamedTuple
 
-from analysis.conversation.logins import Leg, Login
+from analysis.conversation.logins import UNSUCCESSFUL, Leg, Login
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.facts import Fact
@@ -50,7 +50,6 @@ _FACT_NAMES: Final = {
     "error_uri": "error page",
 }
 """The members of `oauth` in FORMAT.md that are facts for a reader, and their names."""
-_FAILURES: Final = frozenset({"failed", "rejected", "unfinished", "unused"})
 _OUTCOME_TEXTS: Final = {
     "unneeded": ("not needed: the server asked for no token", ""),
     "unused": ("token issued, but the client went on without it", ""),
@@ -124,7 +123,7 @@ class LoginSummary(NamedTuple):
 
 def summary_of(login: Login, *, after: int = 0) -> LoginSummary:
     """Returns the summary of a login; `after` is how many of its first legs an earlier summary has listed."""
-    has_failed = login.outcome in _FAILURES or (login.outcome == "revoked" and login.failed_leg is not None)
+    has_failed = login.outcome in UNSUCCESSFUL or (login.outcome == "revoked" and login.failed_leg is not None)
     is_bad = has_failed and not _is_under_way(login)
     failed_leg = (login.rejection or login.failed_leg) if is_bad else None
     last_number = login.count - 1

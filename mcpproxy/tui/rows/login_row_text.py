@@ -2,9 +2,9 @@
 
 from typing import Final
 
+from analysis.conversation.logins import UNSUCCESSFUL
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.columns import NONE
-from mcpproxy.tui.data.login_folds import UNSUCCESSFUL
 from mcpproxy.tui.data.login_rows import LegRows, LoginState
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.rows.row_logins import leg_at, login_at
