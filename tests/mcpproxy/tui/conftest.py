@@ -13,7 +13,8 @@ from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
 
 from analysis import child_process
-from tests.mcpproxy.tui.stage import render_later
+from mcpproxy.tui.keys import queue as key_queue
+from tests.mcpproxy.tui.stage import DEADLINE_S, render_later
 from tests.mcpproxy.tui.warm_workers import CAN_ADOPT, Forked
 
 
@@ -23,6 +24,12 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.delenv("NO_COLOR", raising=False)
+
+
+@pytest.fixture(autouse=True)
+def patient_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each key wait until everything that the previous key caused is done, which takes long on a busy machine."""
+    monkeypatch.setattr(key_queue, "MAX_KEY_WAIT_S", DEADLINE_S)
 
 
 @pytest.fixture(autouse=True, scope="package")
