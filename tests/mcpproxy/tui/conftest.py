@@ -36,7 +36,7 @@ def patient_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 def cheaper(request: pytest.FixtureRequest) -> Iterator[None]:
     """Reduce the cost of a run of the app to a third: workers are forked, style sheets and signatures are read once.
 
-    A screen is drawn when everything that a key causes is done; in soak, whenever something changes, as on a terminal.
+    A screen is drawn when a test looks at it; in soak, also whenever something changes, as on a terminal.
     """
     with pytest.MonkeyPatch.context() as patch:
         if CAN_ADOPT:
