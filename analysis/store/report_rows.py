@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from analysis.protocol.methods import OPENING_METHODS
 from analysis.store.open import Progress, Source, prepare
-from analysis.store.stats import Figures, connect_with_limit
+from analysis.store.stats import VIEWS, Figures, connect_with_limit
 
 
 class CaptureRow(NamedTuple):
@@ -320,4 +320,5 @@ def report_rows(readable: Iterable[Source], *, progress: Progress | None = None,
         memory: the bytes of memory that DuckDB may use.
     """
     with connect_with_limit(memory) as connection:
-        yield ReportRows(connection, prepare(connection, readable, progress=progress))
+        views = VIEWS | {"slowest", "tool_changes"}
+        yield ReportRows(connection, prepare(connection, readable, views=views, progress=progress))

@@ -31,6 +31,19 @@ SELECT_LOSSES: Final = (
     "order by path"
 )
 """Selects the captures that lack something: the rows of `Loss`."""
+VIEWS: Final = frozenset(
+    {
+        "calls",
+        "errors",
+        "id_mismatches",
+        "lifecycle_violations",
+        "session_times",
+        "startup",
+        "tool_costs",
+        "unanswered",
+    }
+)
+"""The views that figures are computed from."""
 MAX_ROWS_PER_FIGURE: Final = 1000
 """The most rows read for one figure, the most important first."""
 
@@ -480,7 +493,7 @@ def figures(
         memory: the bytes of memory that DuckDB may use.
     """
     with connect_with_limit(memory) as connection:
-        yield Figures(connection, prepare(connection, readable, findings=findings, progress=progress))
+        yield Figures(connection, prepare(connection, readable, views=VIEWS, findings=findings, progress=progress))
 
 
 def connect_with_limit(memory: int) -> duckdb.DuckDBPyConnection:

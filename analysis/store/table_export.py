@@ -158,7 +158,7 @@ def _export(
             # DuckDB may take a relative path for a home, an address or an extension: `~`, `s3://…`, `sqlite:…`.
             folder = os.path.abspath(private_path)
             with connect_with_spill_folder(folder) as connection:
-                refused = prepare(connection, readable, findings=findings, progress=progress)
+                refused = prepare(connection, readable, views=(), findings=findings, progress=progress)
                 losses = [Loss(*row) for row in connection.execute(SELECT_LOSSES).fetchall()]
                 writers: dict[Form, _Writer] = {
                     "parquet": _write_parquet,

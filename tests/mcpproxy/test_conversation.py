@@ -374,9 +374,9 @@ def test_a_huge_payload_costs_no_more_than_a_line() -> None:
     rows: list[dict[str, Any]] = [{"rec": "frame", "dir": "c2s", "raw": raw}]
     (thing,) = ConversationText().things_of(*items(rows, 1 << 30))
     conversation = ConversationText()
-    started = time.perf_counter()
+    started = time.process_time()
     assert all(cells(line) <= 80 for line in conversation.lines(thing))
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 1
 
 
 def test_an_exchange_with_a_status_of_a_wrong_type_is_a_line() -> None:

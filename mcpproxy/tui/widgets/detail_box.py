@@ -143,6 +143,9 @@ class DetailBox(Vertical):
         reading, entry = self._reading, self._entry()
         if not self.display or entry is None:
             return
+        if entry != self._exchange[0]:
+            # If the cursor comes back before this row is read, the previous tree must not stay as the user left it.
+            self._exchange = -1, ()
         number = reading.call(entry)
         outcome = reading.outcome(number) if number is not None else None
         findings = reading.findings

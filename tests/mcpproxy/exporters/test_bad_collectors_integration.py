@@ -197,7 +197,7 @@ def test_a_certificate_that_is_not_trusted(
         "the file of its certificate"
     )
     with listening(closing, authority.context("IP:127.0.0.1")) as url:
-        assert dropped_by(url, spans, monkeypatch, problem, 5) == len(spans)
+        assert dropped_by(url, spans, monkeypatch, problem, int(DEADLINE_S)) == len(spans)
     # Once its certificate is trusted, the remaining failure is the collector's own.
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", str(authority.file))
     with listening(closing, authority.context("IP:127.0.0.1")) as url:

@@ -2,7 +2,6 @@
 
 import base64
 import json
-import subprocess
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -12,28 +11,14 @@ import pytest
 
 from tests.analysis.store.capture_writer import CaptureWriter
 from tests.captures.samples import header
-from tests.harness import DEADLINE_S, Place, frames, wait_until
+from tests.harness import Place, frames, wait_until
 from tests.http_harness import STREAM, Upstream, Wire, chunked, post, serving
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
 from tests.mcpproxy.exporters.recorded import corpus, counted
 from tests.mcpproxy.tui import http_talk
 from tests.mcpproxy.tui.stage import CALL, END, record
 from tests.npm import installed
-from tests.readers import program
-
-READER = """
-import json
-from mitmproxy import http
-
-flows = []
-
-def response(flow: http.HTTPFlow) -> None:
-    flows.append([flow.request.method, flow.request.pretty_url, flow.request.get_text(), flow.response.status_code,
-                  flow.response.get_text()])
-
-def done() -> None:
-    print("FLOWS " + json.dumps(flows))
-"""
+from tests.readers import read_by_mitmproxy
 
 
 @pytest.fixture(scope="module")
@@ -53,21 +38,6 @@ def entries(out: Path, *arguments: str | Path) -> list[dict[str, Any]]:
     assert har["log"]["version"] == "1.2"
     found: list[dict[str, Any]] = har["log"]["entries"]
     return found
-
-
-def read_by_mitmproxy(har: Path, folder: Path) -> list[list[Any]]:
-    """Returns what mitmproxy reads in a file: method, URL, body, status, and body of each flow."""
-    script = folder / "reader.py"
-    script.write_text(READER)
-    done = subprocess.run(
-        [program("mitmdump"), "-q", "-n", "-r", har, "-s", script, "--set", f"confdir={folder}"],
-        capture_output=True,
-        timeout=DEADLINE_S,
-    )
-    assert done.returncode == 0, done.stderr.decode()
-    (line,) = [line for line in done.stdout.decode().splitlines() if line.startswith("FLOWS ")]
-    flows: list[list[Any]] = json.loads(line.removeprefix("FLOWS "))
-    return flows
 
 
 def test_every_exchange_is_an_entry_in_the_order_of_their_beginnings(http: Path, tmp_path: Path) -> None:
@@ -112,10 +82,9 @@ def test_it_fits_the_schema_of_the_format(http: Path, schema: jsonschema_rs.Vali
         schema.validate({"log": {"version": "1.2", "creator": {}, "entries": []}})
 
 
-@pytest.mark.costly("mitmproxy starts")
 def test_mitmproxy_reads_what_crossed(http: Path, tmp_path: Path) -> None:
     found = entries(tmp_path / "out.har", http)
-    flows = read_by_mitmproxy(tmp_path / "out.har", tmp_path)
+    flows = read_by_mitmproxy(tmp_path / "out.har", tmp_path / "out.flow")
     assert len(flows) == len(found)
     for entry, (method, url, sent, status, got) in zip(found, flows, strict=True):
         request, response = entry["request"], entry["response"]
@@ -139,7 +108,7 @@ def check_corpus(every: int, schema: jsonschema_rs.Validator, folder: Path) -> N
     inside = {(entry["_mcp"]["capture"], message["frame"]) for entry in found for message in entry["_mcp"]["messages"]}
     carried = "frames join http_exchanges using (capture, exchange)"
     assert len(inside) == counted(*http, folder=tables, table=carried, where="http_exchanges.method is not null")
-    assert len(read_by_mitmproxy(folder / "out.har", folder)) == len(found)
+    assert len(read_by_mitmproxy(folder / "out.har", folder / "out.flow")) == len(found)
 
 
 @pytest.mark.costly("mitmproxy reads a share of the corpus")

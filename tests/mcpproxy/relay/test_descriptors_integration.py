@@ -133,7 +133,7 @@ def test_null_for_all_three(place: Place) -> None:
 
 
 def test_a_session_with_null_for_stdout_goes_on_after_the_end_of_stdin(place: Place) -> None:
-    session = place.start(["sh", "-c", "cat >/dev/null; exec sleep 60"], stdout=subprocess.DEVNULL)
+    session = place.start(["sh", "-c", "cat >/dev/null; exec sleep 600"], stdout=subprocess.DEVNULL)
     session.close_stdin()
     wait_until(lambda: members_of(session.capture or Path(), "eof"), "the end of stdin to be passed on")
     assert session.process.poll() is None

@@ -132,7 +132,7 @@ if os.fork() == 0:
         for fd in (0, 1, 2, read_end, write_end):
             os.close(fd)
         import time
-        time.sleep(60)
+        time.sleep(600)
     os._exit(0)
 os.wait()
 print('{"params": {"data": {"daemon": %d}}}' % int(os.read(read_end, 20)), flush=True)
@@ -161,7 +161,7 @@ def test_a_server_that_has_ended_takes_nothing_with_it(place: Place) -> None:
 def test_a_kill_by_the_recorder_at_the_end_hits_no_survivor(place: Place) -> None:
     """The server is gone, and the recorder waits for a client that does not read; its death leaves nothing to end."""
     command = " ".join(map(str, peer("exit_code", "--bytes", str(100 << 10))))
-    session = place.start(["sh", "-c", f"sleep 60 </dev/null >/dev/null 2>&1 & {command}"])
+    session = place.start(["sh", "-c", f"sleep 600 </dev/null >/dev/null 2>&1 & {command}"])
     server = server_of(session)
     wait_until(lambda: not is_alive(server), "the server to be gone")
     session.process.kill()

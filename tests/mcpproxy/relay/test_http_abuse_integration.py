@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from mcpproxy.relay.http.client_connection import HEAD_TIMEOUT_S
 from mcpproxy.wire.framing import MAX_FIELDS
 from mcpproxy.wire.http1 import MAX_REQUEST_HEAD_BYTES, MAX_TARGET_BYTES
 from tests.harness import Place, records, wait_until
@@ -397,17 +398,27 @@ def test_slow_heads_keep_nobody_else_waiting(place: Place) -> None:
         serving(place, upstream) as served,
         contextlib.ExitStack() as stack,
     ):
-        slow = [stack.enter_context(served.client()) for _ in range(100)]
+        began = time.monotonic()
+        slow = [stack.enter_context(served.client()) for _ in range(20)]
         for client in slow:
             client.say(GET[:20])
-        for _ in range(20):
+        for _ in range(3):
             with served.client() as client:
                 client.say(GET)
                 assert client.hear(len(OK)) == OK
-        assert len(upstream.connections) == 20
-        for client in slow:
-            client.say(GET[20:])
-            assert client.hear(len(OK)) == OK
+        assert len(upstream.connections) == 3
+        endings = [_ending_of_slow_head(client) for client in slow]
+        # A machine so busy that they took longer than a head may take, shows only the above.
+        if time.monotonic() - began < HEAD_TIMEOUT_S:
+            assert endings == [OK] * len(slow)
+
+
+def _ending_of_slow_head(client: Wire) -> bytes:
+    """Send the rest of a head; returns the answer, or nothing if `serve` has given up waiting for it."""
+    with contextlib.suppress(ConnectionError):
+        client.say(GET[20:])
+        return client.hear(len(OK))
+    return b""
 
 
 @pytest.mark.soak

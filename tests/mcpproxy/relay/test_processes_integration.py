@@ -78,7 +78,7 @@ def test_a_tree_is_found_parents_first_and_not_by_another_start(place: Place) ->
 
 @pytest.mark.usefixtures("table")
 def test_whoever_took_over_a_pid_is_not_signalled(place: Place) -> None:
-    session = place.start(["sleep", "60"], direct=True)
+    session = place.start(["sleep", "600"], direct=True)
     stranger = Process(session.pid, "another start")
     assert live_processes([stranger]) == []
     assert send_signal([stranger], signal.SIGKILL) == []

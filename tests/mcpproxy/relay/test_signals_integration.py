@@ -207,7 +207,7 @@ def test_ctrl_c_on_a_terminal_reaches_the_server_once(place: Place, system: str,
 def test_a_terminal_that_goes_away_takes_the_server_with_it(place: Place) -> None:
     capture = place.root / "tty.mcpcap"
     with terminal() as screen:
-        session = on_terminal(place, screen, place.command(["sleep", "60"], capture=capture))
+        session = on_terminal(place, screen, place.command(["sleep", "600"], capture=capture))
         wait_until(lambda: members_of(capture, "process"), "the server to run")
         os.close(screen.theirs)
         os.close(screen.ours)

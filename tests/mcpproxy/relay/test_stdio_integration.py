@@ -158,7 +158,7 @@ for line in sys.stdin:
 
 
 def test_a_grandchild_that_holds_stdout_holds_us_up_for_half_a_second_at_most(place: Place) -> None:
-    session = place.start(peer("grandchild", "--status", "5", "--lifetime", "60"))
+    session = place.start(peer("grandchild", "--status", "5"))
     pids = session.next_report()
     wait_until(lambda: not is_alive(pids["parent"]))
     with killed_at_the_end(pids["child"]):
@@ -213,7 +213,7 @@ runpy.run_module("mcpproxy", run_name="__main__", alter_sys=True)
 @pytest.mark.parametrize("holds", [False, True], ids=["alone", "a descendant holds the pipe"])
 def test_what_a_late_thread_has_read_is_delivered(place: Place, *, holds: bool) -> None:
     """The pipe is empty and the server is gone, but a thread of the recorder still holds the last words."""
-    server = ["sh", "-c", f"{'sleep 60 & ' if holds else ''}echo $! >&2; printf 'last words\\n'"]
+    server = ["sh", "-c", f"{'sleep 600 & ' if holds else ''}echo $! >&2; printf 'last words\\n'"]
     capture = place.root / "x.mcpcap"
     command = [place.python, "-P", "-c", LATE_READS, "run", "--capture", str(capture), "--", *server]
     session = place.start(command, direct=True)

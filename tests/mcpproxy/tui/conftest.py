@@ -13,7 +13,8 @@ from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
 
 from analysis import child_process
-from tests.mcpproxy.tui.stage import render_later
+from mcpproxy.tui.keys import queue as key_queue
+from tests.mcpproxy.tui.stage import DEADLINE_S, render_later
 from tests.mcpproxy.tui.warm_workers import CAN_ADOPT, Forked
 
 
@@ -25,11 +26,17 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
 
 
+@pytest.fixture(autouse=True)
+def patient_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each key wait until everything that the previous key caused is done, which takes long on a busy machine."""
+    monkeypatch.setattr(key_queue, "MAX_KEY_WAIT_S", DEADLINE_S)
+
+
 @pytest.fixture(autouse=True, scope="package")
 def cheaper(request: pytest.FixtureRequest) -> Iterator[None]:
     """Reduce the cost of a run of the app to a third: workers are forked, style sheets and signatures are read once.
 
-    A screen is drawn when everything that a key causes is done; in soak, whenever something changes, as on a terminal.
+    A screen is drawn when a test looks at it; in soak, also whenever something changes, as on a terminal.
     """
     with pytest.MonkeyPatch.context() as patch:
         if CAN_ADOPT:

@@ -147,7 +147,7 @@ _render_now = Compositor.render_update
 def render_later(
     compositor: Compositor, full: bool = False, screen_stack: list[Screen[Any]] | None = None, simplify: bool = False
 ) -> Any:
-    """Replaces Textual's method: leaves drawing to `Stage.drawn`, unless a picture of the whole screen is wanted."""
+    """Replaces Textual's method: leaves drawing to `Stage.text`, unless a picture of the whole screen is wanted."""
     return _render_now(compositor, full, screen_stack, simplify) if full else None
 
 
@@ -216,6 +216,7 @@ class Stage:
 
     def text(self) -> str:
         """The text on the screen."""
+        self._draw()
         strips = self.app.screen._compositor.render_strips()
         return "\n".join("".join(segment.text for segment in strip).rstrip() for strip in strips)
 
@@ -254,19 +255,15 @@ class Stage:
         return self.app.checking.pid
 
     async def drawn(self) -> None:
-        """Wait until all pending messages, and those that they cause, are handled, and all changes are drawn."""
+        """Wait until all pending messages, and those that they cause, are handled, and all changes can be drawn."""
         end, ready = time.monotonic() + DEADLINE_S, asyncio.get_running_loop()._ready  # type: ignore[attr-defined]
         while True:
             assert self.app._exception is None, f"the app has failed: {self.app._exception!r}"
             assert time.monotonic() < end, f"{self._undrawn()}; the screen:\n{self.text()}"
             if ready:
                 await asyncio.sleep(0)
-            elif self.app._exit:
+            elif self.app._exit or not self._undrawn():
                 return
-            elif not self._undrawn():
-                self._draw()
-                if not ready and not self._undrawn():
-                    return
             else:
                 # Textual does so sixty times a second.
                 self.app.screen._on_timer_update()
@@ -297,6 +294,7 @@ class Stage:
         since: float | None = None
         while True:
             await self.drawn()
+            self._draw()  # rows are read when they are drawn
             busy = self._busy()
             if not busy:
                 # A thread may have posted something after all messages were handled and before it was checked.

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 from pathlib import Path
 
 import pytest
@@ -148,6 +149,25 @@ async def enter_goes_to_the_frame_escape_back_and_the_way_back_does_not_grow_wit
     await stage.see("this row has no findings")
 
 
+async def a_tree_is_at_its_top_again_however_soon_the_cursor_comes_back(stage: Stage) -> None:
+    await stage.open()
+    stage.traffic.go_to_entry(8)
+    await stage.press("enter", "2", "down", "down")
+    pane, detail = stage.traffic.pane, stage.traffic.detail
+    await stage.until(lambda: pane.cursor == 2)
+    await stage.press("tab")
+    # While its thread is busy, the detail of the other row is not read.
+    is_free = threading.Event()
+    detail._thread.submit(is_free.wait)
+    try:
+        await stage.press("up", "down")
+    finally:
+        is_free.set()
+    await stage.settled()
+    assert pane.folding_tree is not None
+    assert pane.cursor == 0
+
+
 async def the_traffic_counts_shows_and_filters_them(stage: Stage) -> None:
     await stage.resize((120, 30))
     await stage.open()
@@ -204,6 +224,7 @@ def test_the_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         what_is_folded_stays_folded_when_the_check_comes_by,  # first: once all is checked, no check comes by
         the_list_folds_is_filtered_and_leads_to_the_pages_of_its_rules,
         enter_goes_to_the_frame_escape_back_and_the_way_back_does_not_grow_without_end,
+        a_tree_is_at_its_top_again_however_soon_the_cursor_comes_back,
         the_traffic_counts_shows_and_filters_them,
     )
     play_each(acts, wrong(tmp_path))

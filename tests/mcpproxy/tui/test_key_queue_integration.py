@@ -10,7 +10,6 @@ from mcpproxy.tui.keys import queue as key_queue
 from mcpproxy.tui.screens.help import HelpScreen
 from mcpproxy.tui.widgets.filter_box import FilterBox
 from tests.captures.samples import header
-from tests.mcpproxy.tui import stage as stage_module
 from tests.mcpproxy.tui.stage import CALL, END, Stage, _pressed, captured, frame_record, play, record
 
 TYPED = [
@@ -49,9 +48,6 @@ def test_what_is_typed_at_once_goes_where_the_keys_before_lead(tmp_path: Path, t
 def test_keys_wait_for_work_that_is_done_at_last_and_not_for_what_never_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # On a busy machine, a second passes before the keys have come.
-    monkeypatch.setattr(key_queue, "MAX_KEY_WAIT_S", stage_module.DEADLINE_S)
-
     async def act(stage: Stage) -> None:
         await stage.open()
         work: Future[None] = Future()

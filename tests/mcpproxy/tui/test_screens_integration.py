@@ -315,6 +315,7 @@ class TestTraffic:
             ):  # fmt: skip
                 await stage.press(*keys)
                 assert table.cursor == row, keys
+            stage.text()  # a click is on what has been drawn
             await stage.pilot.click("#traffic", offset=(20, 4))
             assert table.cursor == 3
             await stage.pilot.click("#traffic", offset=(20, 4), times=2)
@@ -423,15 +424,20 @@ class TestEverywhere:
     @pytest.mark.costly("every key of the traffic, and SQL and all prompts in a second size, too")
     @pytest.mark.parametrize("size", sizes((1, 1), soak=[(20, 10), (2, 3), (10, 4), (40, 12), (80, 24), (300, 100)]))
     def test_any_size_survives_every_key(self, tmp_path: Path, size: tuple[int, int]) -> None:
+        async def pressed(stage: Stage, *keys: str) -> None:
+            for key in keys:
+                await stage.press(key)
+                stage.text()  # draws it
+
         async def act(stage: Stage) -> None:
             await stage.open()
-            await stage.press(
-                "down", "enter", "2", "3", "4", "6", "slash", "a", "escape", "tab", "G", "x", "x", "p", "n"
+            await pressed(
+                stage, "down", "enter", "2", "3", "4", "6", "slash", "a", "escape", "tab", "G", "x", "x", "p", "n"
             )
-            await stage.press("slash", "a", "enter", "t")
+            await pressed(stage, "slash", "a", "enter", "t")
             await stage.pilot.resize_terminal(60, 20)
             await stage.pilot.resize_terminal(*size)
-            await stage.press("question_mark", "escape", "escape", "escape", "escape")
+            await pressed(stage, "question_mark", "escape", "escape", "escape", "escape")
             await stage.back()
             for other in (size, (3, 3)):
                 await stage.resize(other)
@@ -439,12 +445,12 @@ class TestEverywhere:
                 await stage.back()
 
         async def all_that_is_asked_for(stage: Stage) -> None:
-            await stage.press("Q", "ctrl+u", *"from latency", "ctrl+j", "enter")
+            await pressed(stage, "Q", "ctrl+u", *"from latency", "ctrl+j", "enter")
             await stage.until(lambda: stage.app.sql.result is not None)
-            await stage.press("tab", "right", "enter", "escape", "escape", "escape", "enter")
+            await pressed(stage, "tab", "right", "enter", "escape", "escape", "escape", "enter")
             await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
-            await stage.press("M", "x", "escape", "c")
+            await pressed(stage, "M", "x", "escape", "c")
             await stage.until(lambda: isinstance(stage.app.screen, ChoiceScreen))
-            await stage.press("escape", "e", "escape", "question_mark", "escape", "slash", "m", "tab", "escape")
+            await pressed(stage, "escape", "e", "escape", "question_mark", "escape", "slash", "m", "tab", "escape")
 
         play(act, captured(tmp_path), size=size)

@@ -29,7 +29,9 @@ def command(capture: Path) -> copy_forms.CopyForm:
 
 
 @pytest.mark.costly("two programs of the SDK are started, one of them twice")
-@pytest.mark.parametrize("mode", ["legacy", "2026-07-28", pytest.param("auto", marks=pytest.mark.soak)])
+@pytest.mark.parametrize(
+    "mode", ["2026-07-28", *(pytest.param(mode, marks=pytest.mark.soak) for mode in ("legacy", "auto"))]
+)
 def test_a_server_of_stdio_answers_the_call_again(tmp_path: Path, mode: str) -> None:
     async def talk() -> None:
         async with recorded(SERVER, tmp_path / "x.mcpcap", mode) as client:
@@ -49,7 +51,7 @@ def test_a_server_of_stdio_answers_the_call_again(tmp_path: Path, mode: str) -> 
     assert not [answer for answer in answers if "error" in answer]
 
 
-@pytest.mark.parametrize("era", ["2025-11-25", STATELESS])
+@pytest.mark.parametrize("era", ["2025-11-25", pytest.param(STATELESS, marks=pytest.mark.soak)])
 def test_a_server_of_http_answers_the_call_again(place: Place, era: str) -> None:
     with serve_sdk(place) as (url, _):
         with serving(place, url) as recorder:

@@ -147,6 +147,8 @@ if __name__ == "__main__":
     _order = _next(socket.socket(fileno=int(sys.argv[1])))
     if _order["module"] == PROGRAM[0]:
         os.setsid()
+        # On a busy machine, a key may cause work for longer than the next one would wait.
+        setattr(import_module("mcpproxy.tui.keys.queue"), "MAX_KEY_WAIT_S", 200.0)  # noqa: B010 - as below
     else:
         os.setpgid(0, 0)
     _become(_order)

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,11 +18,11 @@ from mcpproxy.importers.capture_lines import CaptureLines
 from mcpproxy.importers.forms.mitmproxy import MAX_FLOW_BYTES
 from mcpproxy.importers.source import InvalidLine
 from tests.examples import examples
-from tests.harness import DEADLINE_S, Place, frames, members_of
+from tests.harness import Place, frames, members_of
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
 from tests.mcpproxy.exporters.recorded import over_http
 from tests.mcpproxy.importers.logs import imported as imported_in_memory
-from tests.readers import program
+from tests.readers import read_by_mitmproxy
 
 
 @pytest.fixture(scope="module")
@@ -37,18 +36,6 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def har(recorded: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("har") / "out.har"
     assert mcpproxy("export", "--format", "har", "-o", out, recorded).returncode == 0
-    return out
-
-
-def flow_file(har: Path, folder: Path) -> Path:
-    """A HAR file as mitmproxy itself keeps it."""
-    out = folder / "out.flow"
-    done = subprocess.run(
-        [program("mitmdump"), "-q", "-n", "-r", har, "-w", out, "--set", f"confdir={folder}"],
-        capture_output=True,
-        timeout=DEADLINE_S,
-    )
-    assert done.returncode == 0, done.stderr.decode()
     return out
 
 
@@ -94,7 +81,9 @@ def test_findings_of_the_copy_are_those_of_the_recording(recorded: Path, har: Pa
 
 
 def test_a_flow_file_of_mitmproxy_comes_back(recorded: Path, har: Path, tmp_path: Path) -> None:
-    (made,), told = imported("mitmproxy", flow_file(har, tmp_path), tmp_path / "out")
+    flows = tmp_path / "out.flow"
+    assert read_by_mitmproxy(har, flows)
+    (made,), told = imported("mitmproxy", flows, tmp_path / "out")
     assert crossed(made) == crossed(recorded)
     assert told == [
         "skipped 1 exchange that is not with an MCP server",
