@@ -124,7 +124,7 @@ def is_here(address: object, http: HttpExchange) -> bool:
 
 
 def path_of(address: str) -> str | None:
-    """Returns the path of an absolute URL without slashes at its end, or None if it is no URL."""
+    """Returns the path of an absolute URL without slashes at its end, or None if it is not one."""
     try:
         parts = urlsplit(address)
     except ValueError:
