@@ -54,7 +54,8 @@ def sentence(difference: Difference) -> str:
             outcome = difference.server_outcome if receiver == "server" else difference.client_outcome
             text = f"the {receiver} answered {what} ({outcome}), but the {asker}'s side never got the response"
         case "answered_between":
-            text = f"{what} was answered in between: the {asker}'s side got {_got(difference)}, {_given(difference)}"
+            outcomes = f"got {_sender_outcome(difference)}, {_receiver_outcome(difference)}"
+            text = f"{what} was answered in between: the {asker}'s side {outcomes}"
         case "request_added" | "notification_added":
             text = (
                 f"the {receiver}'s side saw {what}, which the {asker}'s side did not send: another client or something "
@@ -77,7 +78,7 @@ def _message_text(difference: Difference) -> str:
     return " ".join(word[:_MAX_TEXT_CHARS] for word in words)
 
 
-def _got(difference: Difference) -> str:
+def _sender_outcome(difference: Difference) -> str:
     """Returns what the sender of a request got in place of the response of its receiver."""
     is_client = difference.sender == "client"
     outcome = difference.client_outcome if is_client else difference.server_outcome
@@ -89,7 +90,7 @@ def _got(difference: Difference) -> str:
     return f"{outcome}{said}"
 
 
-def _given(difference: Difference) -> str:
+def _receiver_outcome(difference: Difference) -> str:
     """Returns what the receiver of a request did with it."""
     is_server = difference.sender == "client"
     receiver = "server" if is_server else "client"

@@ -183,7 +183,7 @@ def _had_time(login: Login, ending: CaptureEnd | None, wait_ns: int) -> bool:
 
 
 def _result(leg: Leg) -> str:
-    """Returns the status and the error of a leg, unless it is not a code; its description is text of the peer."""
+    """Returns the status of a leg, and its error if that is a code; its description is text of the peer."""
     status = "no response" if leg.http.status is None else str(leg.http.status)
     return f"{status} {leg.error}" if _is_error_code(leg.error) else status
 
