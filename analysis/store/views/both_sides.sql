@@ -10,11 +10,10 @@
 --     select method, name, client_frame, server_frame, request_hop_ms, response_hop_ms
 --     from both_sides order by request_hop_ms + response_hop_ms desc
 create view both_sides as
--- Each step is materialized: otherwise DuckDB 1.2 computes a step again for each use of it, and never finishes.
-with http as materialized (
+with http as (
     select capture, exchange, max(case when not by_proxy then status end) as status, max(session_id) as session_id from http_exchanges group by all
 ),
-said as materialized (
+said as (
     select
         exchanges.capture as capture, coalesce(exchanges.session, 0) as session, 'request' as kind, asked_by as sender,
         exchanges.method as method, name, id, trace, params_hash as params, response_hash as answer, request as frame,
@@ -30,7 +29,7 @@ said as materialized (
     from frames
     where kind = 'notification' and (select count(*) from captures) > 1
 ),
-spans as materialized (
+spans as (
     select
         said.capture as capture, min(captures.machine) as machine, min(said.time) as began, max(said.time) as ended,
         case when min(captures.begins_at) = 0 then 0 else min(t_ns) end as first_ns,
@@ -39,19 +38,19 @@ spans as materialized (
     from said join captures on captures.capture = said.capture
     group by said.capture
 ),
-marks as materialized (
+marks as (
     select distinct capture, case mark when 1 then trace else session_id end as value, mark
     from said cross join (select 1 as mark union all select 2) as kinds
     where case mark when 1 then trace else session_id end is not null
 ),
-related as materialized (
+related as (
     select distinct mine.capture as one, theirs.capture as other
     from marks as mine
         join marks as theirs on mine.mark = theirs.mark and mine.value = theirs.value and mine.capture < theirs.capture
     union
     select min(capture), max(capture) from captures having count(*) = 2
 ),
-links as materialized (
+links as (
     select one, other, is_one, case when is_one then one else other end as capture
     from related
         join spans as mine on mine.capture = one
@@ -64,14 +63,14 @@ links as materialized (
             else mine.began <= theirs.ended + interval 10 minutes and theirs.began <= mine.ended + interval 10 minutes
         end
 ),
-sided as materialized (
+sided as (
     select
         one, other, is_one, said.*,
         count(*) over (partition by one, other, is_one, session) as session_messages
     from links join said on said.capture = links.capture
 ),
 -- Sessions: each equal message, trace context and session id is a vote for the sessions that have it.
-ballots as materialized (
+ballots as (
     select
         one, other, is_one, session, session_messages, ballot,
         case ballot when 1 then concat(kind, ' ', sender, ' ', method, ' ', params) when 2 then trace else session_id end as value,
@@ -79,7 +78,7 @@ ballots as materialized (
     from sided cross join (select 1 as ballot union all select 2 union all select 3) as ballots
     where case ballot when 1 then params is not null when 2 then trace is not null else session_id is not null end
 ),
-placed as materialized (
+placed as (
     select
         *,
         row_number() over (partition by one, other, ballot, value, is_one order by t_ns, frame, item) as place,
@@ -90,7 +89,7 @@ placed as materialized (
     from ballots
     window equals as (partition by one, other, ballot, value)
 ),
-votes as materialized (
+votes as (
     select
         one, other, ballot, max(case when is_one then session end) as one_session,
         max(case when not is_one then session end) as other_session,
@@ -101,21 +100,21 @@ votes as materialized (
     group by one, other, ballot, value, place
     having count(*) = 2
 ),
-tally as materialized (
+tally as (
     select
         one, other, one_session, other_session, max(one_messages) as one_messages, max(other_messages) as other_messages,
         sum(case ballot when 1 then 1 when 2 then 1000 else 1000000 end) as votes
     from votes
     group by one, other, one_session, other_session
 ),
-ranked as materialized (
+ranked as (
     select
         *,
         row_number() over (partition by one, other, one_session order by votes desc, other_session) = 1 as is_best_of_one,
         row_number() over (partition by one, other, other_session order by votes desc, one_session) = 1 as is_best_of_other
     from tally
 ),
-elected as materialized (
+elected as (
     select
         *,
         max(case when is_best_of_one and (is_best_of_other or votes * 2 >= one_messages) then other_session end) over (
@@ -123,14 +122,14 @@ elected as materialized (
         ) as scope
     from ranked
 ),
-scopes as materialized (
+scopes as (
     select
         one, other, is_one, case when is_one then one_session else other_session end as session, scope
     from elected cross join (select true as is_one union all select false) as captures_of_pair
     where scope is not null
         and case when is_one then is_best_of_one else is_best_of_other and (is_best_of_one or votes * 2 >= other_messages) end
 ),
-scoped as materialized (
+scoped as (
     select
         sided.*, scope, case when sided.is_one then 1 else -1 end as side,
         count(*) over equals as alike,
@@ -142,7 +141,7 @@ scoped as materialized (
                 and scopes.session = sided.session
     window equals as (partition by sided.one, sided.other, scope, kind, sender, method, params)
 ),
-numbering as materialized (
+numbering as (
     select
         *,
         coalesce(
@@ -154,7 +153,7 @@ numbering as materialized (
     from scoped
 ),
 -- Pairs: each step counts the messages that it could pair, and pairs them in order if both sides have as many.
-step_1 as materialized (
+step_1 as (
     select
         *,
         trace is not null and scope is not null and params is not null and sum(side) over equals = 0 as has_trace,
@@ -164,7 +163,7 @@ step_1 as materialized (
     from numbering
     window equals as (partition by one, other, scope, kind, sender, method, trace, params)
 ),
-step_2 as materialized (
+step_2 as (
     select
         *,
         not has_trace and keeps_ids and id is not null and scope is not null and params is not null
@@ -175,7 +174,7 @@ step_2 as materialized (
     from step_1
     window equals as (partition by one, other, scope, kind, sender, method, has_trace, id, params)
 ),
-step_3 as materialized (
+step_3 as (
     select
         *,
         not has_trace and not has_id and answer is not null and scope is not null and params is not null
@@ -187,7 +186,7 @@ step_3 as materialized (
     from step_2
     window equals as (partition by one, other, scope, kind, sender, method, has_trace or has_id, params, answer)
 ),
-step_4 as materialized (
+step_4 as (
     select
         *,
         has_trace or has_id or has_answer as is_sure,
@@ -208,7 +207,7 @@ step_4 as materialized (
     from step_3
     window equals as (partition by one, other, scope, kind, sender, method, has_trace or has_id or has_answer, params)
 ),
-step_5 as materialized (
+step_5 as (
     select
         *,
         not is_sure and not has_params and trace is not null and scope is not null
@@ -216,7 +215,7 @@ step_5 as materialized (
     from step_4
     window equals as (partition by one, other, scope, kind, sender, method, is_sure or has_params, trace)
 ),
-step_6 as materialized (
+step_6 as (
     select
         *,
         not is_sure and not has_params and not has_trace_only and id is not null and scope is not null
@@ -224,7 +223,7 @@ step_6 as materialized (
     from step_5
     window equals as (partition by one, other, scope, kind, sender, method, is_sure or has_params or has_trace_only, id)
 ),
-step_7 as materialized (
+step_7 as (
     select
         *,
         not is_sure and not has_params and not has_trace_only and not has_id_only and not is_surplus
@@ -235,7 +234,7 @@ step_7 as materialized (
             is_sure or has_params or has_trace_only or has_id_only or is_surplus
     )
 ),
-stepped as materialized (
+stepped as (
     select
         *,
         case
@@ -245,7 +244,7 @@ stepped as materialized (
         end as step
     from step_7
 ),
-keyed as materialized (
+keyed as (
     select
         *,
         case step
@@ -258,7 +257,7 @@ keyed as materialized (
         end as pair_key
     from stepped
 ),
-paired as materialized (
+paired as (
     select
         one, other, scope, kind, sender, method, step, max(name) as name,
         case step
@@ -300,7 +299,7 @@ paired as materialized (
     group by one, other, scope, kind, sender, method, step, pair_key, place
 ),
 -- Clocks: how much later each message was seen in the second capture, by its direction.
-hops as materialized (
+hops as (
     select
         *,
         case
@@ -319,7 +318,7 @@ hops as materialized (
         end as longer_in_one
     from paired
 ),
-facing as materialized (
+facing as (
     select
         *,
         case
@@ -332,7 +331,7 @@ facing as materialized (
     from hops
     window captures_pair as (partition by one, other)
 ),
-bounded as materialized (
+bounded as (
     select
         *,
         case when is_one_client then min(to_server_ns) over captures_pair else max(to_server_ns) over captures_pair end as there_ns,
@@ -341,7 +340,7 @@ bounded as materialized (
     where is_joined
     window captures_pair as (partition by one, other)
 ),
-oriented as materialized (
+oriented as (
     select
         scope, kind, sender, method, name, step, is_certain, time_is_exact,
         case when is_one_client then 1 else -1 end * floor((coalesce(there_ns, back_ns) + coalesce(back_ns, there_ns)) / 2)::bigint as offset_ns,
@@ -377,7 +376,7 @@ oriented as materialized (
     from bounded
 ),
 -- What one capture lacks can only be missing if the other one covers that time: at its end, some messages are on the way.
-judged as materialized (
+judged as (
     select
         oriented.*,
         case
