@@ -169,9 +169,13 @@ def main() -> int:
             for entry in pending:
                 outcomes[entry.commit] = search.search(entry)
                 _print(outcomes[entry.commit], options.json)
-            tests = {entry.commit: outcomes[entry.commit].entry.test for entry in pending}
-            search.prove([test for test in tests.values() if test is not None])
-            pending = [entry for entry in pending if tests[entry.commit] in search.unsound]
+            noticed = {
+                entry.commit: outcomes[entry.commit].entry.test
+                for entry in pending
+                if outcomes[entry.commit].how not in NO_USE
+            }
+            search.prove([test for test in noticed.values() if test is not None])
+            pending = [entry for entry in pending if noticed.get(entry.commit) in search.unsound]
     found = [outcome.how for outcome in outcomes.values()]
     count = {how: found.count(how) for how in sorted(set(found))}
     print(f"{len(outcomes)} commits: {', '.join(f'{number} {how}' for how, number in count.items())}", file=sys.stderr)
