@@ -31,8 +31,11 @@ ABOUT: Final = """\
 # Past commits that fixed a bug; `test` fails when the commit is reverted on today's tree.
 # `python -m tests.bench.guard.history --update` writes this file; see its docstring.
 """
-BROKEN: Final = re.compile(r"not collected|(Name|Import|ModuleNotFound)Error|AttributeError: .* has no attribute ")
-"""Matches errors of a product that does not run at all after the revert: any test would notice that."""
+BROKEN: Final = re.compile(
+    r"\b(Name|Import|ModuleNotFound)Error: |AttributeError: .* has no attribute "
+    r"|TypeError: .*\b(unexpected keyword|missing \d+ required|takes .* positional) "
+)
+"""Matches errors of a product that does not fit together after the revert: any test would notice that."""
 
 NO_USE: Final = ("broken", "does not apply")
 """Outcomes that say nothing about the suite, so `--update` leaves the list's entry for such a commit unchanged."""
@@ -89,7 +92,7 @@ class Search:
                 run = self.scratch.run(tests, options=options, budget_s=budget, whole_s=3 * budget)
             if run.failure is not None:
                 said = run.failure.failed or ""
-                how = "broken" if BROKEN.match(said) else how
+                how = "broken" if said.startswith("not collected") or BROKEN.search(run.output) else how
                 return Outcome(entry._replace(test=run.failure.test), how, said)
         return Outcome(entry._replace(test=None), "unnoticed")
 
