@@ -28,11 +28,19 @@ def cases_by_name() -> dict[str, Case]:
     return {case.name: case for case in read(CORPUS / "auth-logins.ndjson")}
 
 
-def case_with(name: str, old: str, new: str) -> Case:
-    """A case of the corpus with another text in place of one, as it is spelt in the file."""
-    (made,) = cases([json.dumps(cases_by_name()[name].members).replace(old, new).encode()])
+def case_with(case: Case | str, old: str, new: str) -> Case:
+    """A case, of the corpus if it is a name, with another text in place of one in its messages."""
+    case_members = (cases_by_name()[case] if isinstance(case, str) else case).members
+    assert any(old in frame["raw"] for frame in case_members["frames"])
+    frames = [{**frame, "raw": _replaced(frame["raw"], old, new)} for frame in case_members["frames"]]
+    (made,) = cases([json.dumps({**case_members, "frames": frames}).encode()])
     assert isinstance(made, Case)
     return made
+
+
+def _replaced(message: str, old: str, new: str) -> str:
+    head, separator, body = message.replace(old, new).partition("\r\n\r\n")
+    return re.sub(r"(?<=Content-Length: )\d+", str(len(body)), head) + separator + body
 
 
 def judged(case: Case | str, change: Change = lambda record: record.members, reason: End = "closed") -> Judged:
@@ -61,8 +69,8 @@ def rules_in(case: Case | str, change: Change = lambda record: record.members, r
     return [one.rule.removeprefix("auth/") for one in found]
 
 
-def texts_in(case: Case | str) -> list[str]:
-    found: list[Finding] = judged(case).found  # type: ignore[attr-defined]
+def texts_in(case: Case | str, change: Change = lambda record: record.members) -> list[str]:
+    found: list[Finding] = judged(case, change).found  # type: ignore[attr-defined]
     return [one.message for one in found]
 
 
@@ -102,11 +110,7 @@ def test_a_finding_says_where_a_login_ended(name: str, text: str) -> None:
 
 
 def test_a_description_is_not_quoted() -> None:
-    case = case_with(
-        "token-refused-400",
-        'invalid_grant\\\\\\"',
-        'invalid_grant\\\\\\",\\\\\\"error_description\\\\\\":\\\\\\"no\\\\\\"',
-    )
+    case = case_with("token-refused-400", '"invalid_grant"', '"invalid_grant","error_description":"no"')
     assert texts_in(case) == texts_in("token-refused-400")
 
 
@@ -146,12 +150,22 @@ def test_the_public_url_is_the_one_to_compare_with(name: str) -> None:
         assert "metadata-document" in rules_in(case, in_public(other)), "no tunnel can hide another name"
 
 
+def test_the_same_host_is_not_elsewhere() -> None:
+    """The authorization server has the public URL, the address of the endpoint, or the host of the resource."""
+    text = "the client did not go on after the resource metadata: it asked for no server metadata"
+    elsewhere = "read-metadata-of-a-server-elsewhere-and-left"
+    assert texts_in(elsewhere) == [f"{text}; the authorization server is elsewhere"]
+    assert texts_in(elsewhere, in_public("https://login.example.net/mcp")) == [text]
+    name, servers = "read-metadata-of-this-server-and-left", '"authorization_servers":["'
+    behind = case_with(name, "Host: example.com", "Host: 127.0.0.1:8000")
+    for server in ("http://127.0.0.1:8000", "http://example.com"):
+        assert texts_in(case_with(behind, f"{servers}https://example.com", f"{servers}{server}")) == [text]
+
+
 def test_a_document_at_the_root_is_about_the_endpoint_or_the_root() -> None:
     name = "whole-login-with-the-document-at-the-root"
     assert rules_in(name, in_public("https://example.com/api")) == ["resource-mismatch"]
-    whole = case_with(
-        name, 'resource\\\\\\":\\\\\\"https://example.com/mcp', 'resource\\\\\\":\\\\\\"https://example.com'
-    )
+    whole = case_with(name, '"resource":"https://example.com/mcp"', '"resource":"https://example.com"')
     assert "resource-mismatch" not in rules_in(whole, in_public("https://example.com/mcp"))
 
 
