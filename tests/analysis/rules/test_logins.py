@@ -11,7 +11,8 @@ from orjson import loads
 
 from analysis.conversation.logins import MAX_LOGINS
 from analysis.reading import End
-from analysis.rules.finding import Finding
+from analysis.rules.base import ERROR, NOTE, WARNING
+from analysis.rules.finding import Finding, Level
 from captures.frames import FrameAssembler
 from captures.record import Record, decode, members, seal
 from mcpproxy.importers.case import Case
@@ -258,3 +259,51 @@ def test_findings_about_many_logins_are_counted() -> None:
     assert [one.rule for one in found] == ["auth/login-failed"]
     (count,) = (count for (rule, _, _), count in checker.counts.items() if rule == "auth/login-failed")
     assert count >= MAX_LOGINS
+
+
+@pytest.mark.parametrize(
+    ("name", "level"),
+    [
+        ("token-with-another-redirect", ERROR),
+        ("token-for-another-resource", WARNING),
+        ("token-without-resource", ERROR),
+        ("refreshed-without-resource", WARNING),
+        ("iss-promised-and-missing", ERROR),
+        ("iss-promised-and-missing-2025-11-25", WARNING),
+        ("read-the-metadata-and-left", WARNING),
+        ("read-good-metadata-and-left", NOTE),
+        ("token-refused-400", WARNING),
+        ("login-denied", NOTE),
+        ("refresh-token-over", NOTE),
+        ("token-refused-by-its-server", WARNING),
+        ("token-from-elsewhere-refused", NOTE),
+    ],
+)
+def test_the_level_says_whose_fault_it_may_be(name: str, level: Level) -> None:
+    found: list[Finding] = judged(name).found  # type: ignore[attr-defined]
+    assert [finding.level for finding in found] == [level]
+
+
+def test_the_scopes_of_the_challenge_are_enough() -> None:
+    assert rules_in(case_with("stepped-up", "scope=files%3Aread+files%3Awrite", "scope=files%3Awrite")) == []
+
+
+def test_a_renewed_token_may_be_for_another_resource_than_the_first() -> None:
+    first, other = ("resource=https%3A%2F%2Fexample.com%2F" + path for path in ("mcp", "api"))
+    again = "authorization_code&code=k2"
+    address = "client_id=c1&redirect_uri=http%3A%2F%2F127.0.0.1%3A8080%2Fcallback&code_verifier=v1"
+    name, old = "stepped-up", f"{again}&{address}&{first}"
+    assert rules_in(case_with(name, old, f"{again}&{address}&{other}")) == ["token-request"]
+    assert rules_in(case_with(name, old, f"refresh_token&refresh_token=r1&{address}&{other}")) == []
+
+
+def test_an_empty_response_is_no_page_in_place_of_metadata() -> None:
+    assert "metadata-type" in rules_in("page-for-metadata")
+    assert "metadata-type" not in rules_in(case_with("page-for-metadata", "<html></html>", ""))
+
+
+def test_a_client_that_needs_no_metadata_still_names_the_resource() -> None:
+    case = case_with("whole-login-of-a-known-client", "v1&resource=https%3A%2F%2Fexample.com%2Fmcp", "v1")
+    assert rules_in(case, lambda record: record.members if record.members.get("exchange") not in (2, 3) else None) == [
+        "token-request"
+    ]
