@@ -307,3 +307,13 @@ def test_a_client_that_needs_no_metadata_still_names_the_resource() -> None:
     assert rules_in(case, lambda record: record.members if record.members.get("exchange") not in (2, 3) else None) == [
         "token-request"
     ]
+
+
+def test_what_may_be_of_two_clients_is_not_compared() -> None:
+    """Only the token request of the client itself, with an id of its own, confirms which page is part of its login."""
+    case = case_with("whole-login-of-a-known-client", "8080%2Fcallback&code_verifier", "9090%2Fcallback&code_verifier")
+    assert rules_in(case) == ["token-request"]
+    request = "POST /token HTTP/1.1\r\nHost: example.com\r\nUser-Agent: "
+    assert rules_in(case_with(case, f"{request}host/1.0", f"{request}other/1.0")) == []
+    shared_id = "client_id=https%3A%2F%2Fapp.example.org%2Fclient.json"
+    assert rules_in(case_with(case, "client_id=c1", shared_id)) == []
