@@ -264,6 +264,8 @@ def test_findings_about_many_logins_are_counted() -> None:
 @pytest.mark.parametrize(
     ("name", "level"),
     [
+        ("resource-with-another-path", ERROR),
+        ("resource-above-the-endpoint", WARNING),
         ("token-with-another-redirect", ERROR),
         ("token-for-another-resource", WARNING),
         ("token-without-resource", ERROR),
@@ -317,3 +319,11 @@ def test_what_may_be_of_two_clients_is_not_compared() -> None:
     assert rules_in(case_with(case, f"{request}host/1.0", f"{request}other/1.0")) == []
     shared_id = "client_id=https%3A%2F%2Fapp.example.org%2Fclient.json"
     assert rules_in(case_with(case, "client_id=c1", shared_id)) == []
+
+
+@pytest.mark.parametrize(("grants", "is_missed"), [('["implicit"]', False), ('["implicit","refresh_token"]', True)])
+def test_only_the_implicit_grant_needs_no_token_endpoint(grants: str, is_missed: bool) -> None:
+    name = "metadata-without-token-endpoint"
+    old = '"grant_types_supported":["authorization_code","refresh_token"]'
+    (text,) = texts_in(case_with(name, old, f'"grant_types_supported":{grants}'))
+    assert ("token_endpoint" in text) == is_missed
