@@ -32,7 +32,7 @@ ABOUT: Final = """\
 # `python -m tests.bench.guard.history --update` writes this file; see its docstring.
 """
 BROKEN: Final = re.compile(
-    r"\b(Name|Import|ModuleNotFound)Error: |AttributeError: .* has no attribute "
+    r"\b(Name|Import|ModuleNotFound)Error: |AttributeError\b.* has no attribute |is not subscriptable"
     r"|TypeError: .*\b(unexpected keyword|missing \d+ required|takes .* positional) "
 )
 """Matches errors of a product that does not fit together after the revert: any test would notice that."""
