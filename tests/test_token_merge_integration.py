@@ -43,6 +43,11 @@ def test_a_part_of_a_line_is_replaced() -> None:
     assert merged_text(FIXED, changed, later) == later.replace("min(width, size)", "width")
 
 
+def test_words_stay_apart() -> None:
+    changed = FIXED.replace("sum(sizes)", "sum(sizes if sizes else (0,))")
+    assert merged_text(FIXED, changed, FIXED.replace("sizes", "widths")) == changed.replace("sizes", "widths")
+
+
 def test_a_whole_function_goes_although_its_docstring_was_reworded() -> None:
     total = FIXED[FIXED.index("def total") :]
     before, later = ("import math\n\n\n" + text for text in (FIXED, FIXED.replace("What fits", "Returns what fits")))

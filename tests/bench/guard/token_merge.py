@@ -70,6 +70,8 @@ def merged_text(base: str, changed: str, later: str) -> str:
             inserted = _text_of(changed, added, added[0].start) + gap
         else:
             ends, inserted = ours[stop].start, ""
+        if inserted:
+            inserted = _gap(later[:begins], inserted) + inserted + _gap(inserted, later[ends:])
         pieces += [later[position:begins], inserted]
         position = ends
     return "".join(pieces) + later[position:]
@@ -143,6 +145,11 @@ def _places(before: Sequence[_Token], edits: Sequence[_Edit], length: int) -> li
         place += [None] * (end - at)
     offset = length - len(before)
     return place + [index + offset for index in range(len(place), len(before) + 1)]
+
+
+def _gap(text: str, other: str) -> str:
+    """Returns a space if two texts would otherwise become one word."""
+    return " " if text and other and f"x{text[-1]}{other[0]}".isidentifier() else ""
 
 
 def _line_start(text: str, position: int) -> int:
