@@ -71,7 +71,8 @@ def merged_text(base: str, changed: str, later: str) -> str:
         else:
             ends, inserted = ours[stop].start, ""
         if inserted:
-            inserted = _gap(later[:begins], inserted) + inserted + _gap(inserted, later[ends:])
+            before_it = later[position:begins] or "".join(pieces[-1:])
+            inserted = _gap(before_it, inserted) + inserted + _gap(inserted, later[ends:])
         pieces += [later[position:begins], inserted]
         position = ends
     return "".join(pieces) + later[position:]
