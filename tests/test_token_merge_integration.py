@@ -46,6 +46,8 @@ def test_a_part_of_a_line_is_replaced() -> None:
 def test_words_stay_apart() -> None:
     changed = FIXED.replace("sum(sizes)", "sum(sizes if sizes else (0,))")
     assert merged_text(FIXED, changed, FIXED.replace("sizes", "widths")) == changed.replace("sizes", "widths")
+    before, changed = "x = 1\ny = [a for a in (b) if a]\n", "x = 1\ny = [a for a in b if a]\n"
+    assert merged_text(before, changed, before.replace("x", "z")) == changed.replace("x", "z")
 
 
 def test_a_whole_function_goes_although_its_docstring_was_reworded() -> None:

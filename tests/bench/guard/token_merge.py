@@ -50,7 +50,8 @@ def merged_text(base: str, changed: str, later: str) -> str:
     new_names = _new_names(before, ours)
     before, after = _renamed(before, new_names), _renamed(after, new_names)
     place = _places(before, _edits(before, ours), len(ours))
-    pieces, position = [], 0
+    pieces: list[str] = []
+    position = 0
     for at, end, first, last in _edits(before, after):
         if at == 0 or end >= len(before):
             continue
@@ -70,10 +71,9 @@ def merged_text(base: str, changed: str, later: str) -> str:
             inserted = _text_of(changed, added, added[0].start) + gap
         else:
             ends, inserted = ours[stop].start, ""
-        if inserted:
-            before_it = later[position:begins] or "".join(pieces[-1:])
-            inserted = _gap(before_it, inserted) + inserted + _gap(inserted, later[ends:])
-        pieces += [later[position:begins], inserted]
+        so_far = "".join([*pieces, later[position:begins]])
+        merged = so_far + _gap(so_far, inserted) + inserted
+        pieces = [merged, _gap(merged, later[ends:])]
         position = ends
     return "".join(pieces) + later[position:]
 
