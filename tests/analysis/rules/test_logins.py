@@ -76,24 +76,47 @@ def texts_in(case: Case | str) -> list[str]:
         (
             "read-the-metadata-and-left",
             (
-                "the client did not go on after the server metadata: it neither registered nor asked for "
-                "authorization; the metadata has no registration_endpoint and no client_id_metadata_document_supported"
+                "the client did not go on after the server metadata until the recording ended, 6.0 s later: it "
+                "neither registered nor asked for authorization; "
+                "the metadata has no registration_endpoint and no client_id_metadata_document_supported"
             ),
         ),
         (
             "read-metadata-of-a-server-elsewhere-and-left",
             (
-                "the client did not go on after the resource metadata: it asked for no server metadata; "
+                "the client did not go on after the resource metadata until the recording ended, 6.0 s later: "
+                "it asked for no server metadata; "
                 "the authorization server is elsewhere"
             ),
         ),
         (
             "read-metadata-of-this-server-and-left",
-            "the client did not go on after the resource metadata: it asked for no server metadata",
+            (
+                "the client did not go on after the resource metadata until the recording ended, 6.0 s later: "
+                "it asked for no server metadata"
+            ),
         ),
-        ("code-not-used", "the client did not go on after authorization: it requested no token"),
-        ("user-left", "the client did not go on after authorization: no code was issued"),
-        ("challenged-and-left", "the client did not go on after the challenge: it asked for no metadata"),
+        (
+            "code-not-used",
+            (
+                "the client did not go on after authorization until the recording ended, 6.0 s later: "
+                "it requested no token"
+            ),
+        ),
+        (
+            "user-left",
+            (
+                "the client did not go on after authorization until the recording ended, 61.0 s later: "
+                "no code was issued"
+            ),
+        ),
+        (
+            "challenged-and-left",
+            (
+                "the client did not go on after the challenge until the recording ended, 6.0 s later: "
+                "it asked for no metadata"
+            ),
+        ),
         ("token-refused-by-its-server", "the server refuses the token that it has just issued: 401 invalid_token"),
     ],
 )
@@ -120,6 +143,70 @@ def test_while_the_capture_grows_a_client_may_yet_go_on(name: str) -> None:
 def test_while_the_capture_grows_a_client_may_try_again() -> None:
     assert rules_in("token-refused-400", reason="open") == []
     assert rules_in("token-refused-400") == ["login-failed"]
+
+
+SECOND_NS = 1_000_000_000
+
+
+def growing(name: str) -> tuple[Judged, list[Finding], int]:
+    """A case that is still being recorded, the findings about logins so far, and the time of its last leg."""
+    checker, assembler = Judged(), FrameAssembler()
+    found: list[Finding] = []
+    lines = [*cases_by_name()[name].records()]
+    for _, line in lines[:-1]:
+        record = decode(line.rstrip(b"\n"), 0, loads)
+        item = assembler.feed(record) if record is not None else None
+        found += checker.feed(item) if item is not None else []
+    return checker, found, checker.fold.logins.all()[-1].ended_ns
+
+
+@pytest.mark.parametrize(
+    ("name", "rule", "wait_s"),
+    [
+        ("token-refused-400", "auth/login-failed", 10),
+        ("registration-refused-400", "auth/login-failed", 10),
+        ("code-not-used", "auth/login-unfinished", 10),
+        ("read-good-metadata-and-left", "auth/login-unfinished", 60),
+    ],
+)
+def test_a_client_that_does_not_go_on_is_reported_while_the_capture_grows(name: str, rule: str, wait_s: int) -> None:
+    def in_time(t_ns: int) -> list[str]:
+        checker, found, ended_ns = growing(name)
+        assert checker.reading.undecided_login_count == 1
+        assert rule not in [finding.rule for finding in found]
+        assert checker.reading._checker is not None
+        found = checker.reading._checker.advance_logins(ended_ns + t_ns)
+        assert checker.reading.undecided_login_count == (not found), "it is decided, or still under way"
+        return [finding.rule for finding in found + checker.finish("closed") if finding.rule == rule]
+
+    assert in_time(wait_s * SECOND_NS) == [rule], "once, not again at the end"
+    assert in_time(wait_s * SECOND_NS - 1) == [rule], "only at the end"
+
+
+@pytest.mark.parametrize("name", ["token-refused-400", "code-not-used"])
+def test_findings_are_the_same_whether_a_capture_is_read_while_it_grows_or_later(name: str) -> None:
+    live, found, ended_ns = growing(name)
+    assert live.reading._checker is not None
+    late_ns = ended_ns + 30 * SECOND_NS
+    found += live.reading._checker.advance_logins(late_ns) + live.finish("open")
+
+    later, found_later, _ = growing(name)
+    found_later += later.advance(late_ns) + later.finish("closed")
+    assert found_later == found
+
+
+def test_a_request_that_is_not_answered_yet_is_not_nothing() -> None:
+    checker, _, ended_ns = growing("token-refused-400")
+    request = {"method": "GET", "target": "/authorize?client_id=c1", "headers": [["user-agent", "host/1.0"]]}
+    http = checker.fold.logins.all()[-1].last.http
+    exchange = {"exchange": 99, "stage": "request", "peer": http.peer, "request": request}
+    line = seal(10_000, ended_ns + SECOND_NS, "exchange", members(**exchange))
+    record = decode(line.rstrip(b"\n"), 0, loads)
+    assert record is not None
+    checker.feed(record)
+    assert checker.reading._checker is not None
+    assert checker.reading._checker.advance_logins(ended_ns + 11 * SECOND_NS) == []
+    assert checker.reading.undecided_login_count == 1
 
 
 def without_exchange(number: int) -> Change:
