@@ -438,8 +438,7 @@ class Checker:
             return False
         if not rule.once:
             return True
-        repeat_key = finding.blames + finding.message if rule.once_each else finding.blames
-        key = (finding.rule, session, repeat_key)
+        key = (finding.rule, session, repeat_key(finding))
         earlier_count = self.counts[key]
         self.counts[key] += finding.finding_count
         return not earlier_count
@@ -449,6 +448,11 @@ class Checker:
 def _cause_rules() -> frozenset[str]:
     """The rules whose findings can be causes of other findings."""
     return frozenset(id_ for rule in rules().values() for id_ in rule.follows)
+
+
+def repeat_key(finding: Finding) -> str:
+    """Returns the text that the repetitions of a finding in one session share."""
+    return finding.blames + finding.message if rules()[finding.rule].once_each else finding.blames
 
 
 def sort_key(finding: Finding) -> tuple[int, int, int]:
