@@ -5,12 +5,13 @@ from collections.abc import Iterable
 from typing import Final
 
 from analysis.conversation.logins import Leg, Login
-from analysis.rules.base import NOTE, WARNING, CaptureEnd
+from analysis.rules.base import ERROR, NOTE, WARNING, CaptureEnd
 from analysis.rules.finding import Finding
 from analysis.rules.support.login_rules import (
     DISCOVERY,
     LoginFindingRule,
     LoginRule,
+    is_certain,
     is_server_elsewhere,
     metadata_of,
 )
@@ -44,6 +45,7 @@ _USUAL_ERRORS: Final = frozenset(
 """Errors that a user causes, who refuses, or who is not there."""
 _is_error_code = re.compile(r"[A-Za-z0-9_.-]{1,60}", re.ASCII).fullmatch
 _UNAUTHORIZED: Final = 401
+_MIN_SERVER_ERROR: Final = 500
 
 
 class LoginFailed(LoginFindingRule):
@@ -55,8 +57,9 @@ class LoginFailed(LoginFindingRule):
     **On the wire.** `> POST /token`, answered `400 Bad Request` `{"error":"invalid_grant"}`
 
     **Instead.** Look at the response: `show` and the report have the description that the server sent. That a user
-    refuses, or that a refresh token has expired, is a note. While the capture is being recorded, the finding comes when
-    the client has not gone on for 10 s, or for 60 s after metadata.
+    refuses, or that a refresh token has expired, is a note. A status of 500 and above, or a grant that is announced and
+    not supported, is an error of the server; who is at fault for other refusals, the capture does not show. While the
+    capture is being recorded, the finding comes when the client has not gone on for 10 s, or for 60 s after metadata.
     """
 
     id = "auth/login-failed"
@@ -80,7 +83,8 @@ class LoginFailed(LoginFindingRule):
         if leg.kind in DISCOVERY and ending is not None:  # the client may look elsewhere
             text += f"; {_end_text(login, ending)}"
             is_usual = is_usual or _is_short(login, ending)
-        return self.findings_in_response_of(leg, text, NOTE if is_usual else WARNING)
+        level = NOTE if is_usual else ERROR if _is_server_at_fault(login, leg) else WARNING
+        return self.findings_in_response_of(leg, text, level)
 
 
 class LoginUnfinished(LoginFindingRule):
@@ -146,7 +150,8 @@ class TokenRejected(LoginRule):
 
     **On the wire.** `> POST /token`, answered 200, then `> POST /mcp` with the token, answered 401
 
-    **Instead.** Compare what the token says about `aud`, `iss` and `exp` with what the endpoint checks. If the token
+    **Instead.** Compare what the token says about `aud`, `iss` and `exp` with what the endpoint checks; after a 403
+    with `insufficient_scope`, compare the scopes that were issued with those that the endpoint needs. If the token
     comes from an authorization server elsewhere, it is a note: the capture does not show whether the client sent the
     right one.
     """
@@ -157,7 +162,9 @@ class TokenRejected(LoginRule):
 
     def check_login(self, login: Login) -> Iterable[Finding]:
         rejection, issued = login.rejection, login.issued
-        if login.outcome != "rejected" or rejection is None or rejection.http.status != _UNAUTHORIZED:
+        if login.outcome != "rejected" or rejection is None:
+            return ()
+        if rejection.http.status != _UNAUTHORIZED and rejection.error != "insufficient_scope":
             return ()
         if rejection.error == "use_dpop_nonce":
             return ()  # the client repeats the request with the nonce
@@ -172,6 +179,29 @@ class TokenRejected(LoginRule):
         return self.findings_in_response_of(rejection, f"{text}: {_result(rejection)}", level)
 
 
+class TokenUnused(LoginFindingRule):
+    """A client obtains a token, and sends its next request without it.
+
+    **Why it matters.** The server refuses the request as before, and the user is asked to log in again.
+
+    **On the wire.** `> POST /token`, answered 200, then `> POST /mcp` without `Authorization`, answered 401
+
+    **Instead.** As a client, send the token with each request. It is a note: another user of the same client may have
+    sent that request.
+    """
+
+    id = "auth/token-unused"
+    who = "client"
+    level = NOTE
+    once = True
+    source = "2025-03-26 basic/authorization"
+
+    def on_login_stop(self, login: Login, ending: CaptureEnd | None) -> Iterable[Finding]:  # noqa: ARG002 - as above
+        if login.outcome != "unused" or not is_certain(login) or not login.is_unbroken:
+            return ()
+        return self.findings_in_request_of(login.last, "the client went on without the token that it had obtained")
+
+
 # ---- shared by the rules
 
 
@@ -183,6 +213,15 @@ def _end_text(login: Login, ending: CaptureEnd) -> str:
 def _is_short(login: Login, ending: CaptureEnd | None) -> bool:
     """Whether the recording ended before the client had time to go on."""
     return ending is not None and ending.t_ns - login.ended_ns < MIN_SILENCE_NS
+
+
+def _is_server_at_fault(login: Login, leg: Leg) -> bool:
+    """Whether the server certainly is at fault for a failed leg: it failed itself, or announced what it refuses."""
+    if leg.http.status is not None and leg.http.status >= _MIN_SERVER_ERROR:
+        return True
+    grants = metadata_of(login).get("grant_types_supported")
+    is_announced = isinstance(grants, list) and leg.facts.get("grant_type") in grants
+    return leg.error == "unsupported_grant_type" and is_announced
 
 
 def _result(leg: Leg) -> str:

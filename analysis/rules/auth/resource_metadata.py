@@ -12,7 +12,7 @@ from analysis.rules.base import ERROR, WARNING
 from analysis.rules.finding import Finding
 from analysis.rules.odd_exchange import ExchangeOddity
 from analysis.rules.support.auth_exchanges import challenges_of
-from analysis.rules.support.eras import AllEras
+from analysis.rules.support.eras import AllEras, shortened
 from analysis.rules.support.login_rules import MAX_REMEMBERED_ADDRESSES, LegRule, is_here, path_of
 from analysis.rules.support.origins import is_known_by_https, is_own, is_plain, is_unreachable
 from captures.metadata_paths import RESOURCE_METADATA_PATH
@@ -59,7 +59,7 @@ class DocumentMissing(LegRule):
             return ()
         if leg.http.status not in _MISSING_STATUSES or leg.http.path.rstrip("/") not in self._named_paths:
             return ()
-        text = f"the document that a challenge names is not there: {leg.http.status}"
+        text = f"the document that a challenge names is not there: {leg.http.status} for {shortened(leg.http.path)}"
         return self.findings_in_response(leg.http, session, text, ERROR)
 
 

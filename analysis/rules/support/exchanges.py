@@ -81,7 +81,9 @@ class HttpRule(Rule):
         A message that was refused is a leg too.
         """
         location = http.client_messages[0] if http.client_messages else (http.end_ref or http.answered_ref)
-        return self._findings(location, http, session, text, level)
+        findings = self._findings(location, http, session, text, level)
+        # The message is only where it is shown: its sender need not be at fault.
+        return [finding._replace(blames="unknown") for finding in findings] if self.who == "either" else findings
 
     def findings_at_end(self, http: HttpExchange, session: Session | None, text: str) -> list[Finding]:
         """Returns a finding at the record of the end of an exchange."""

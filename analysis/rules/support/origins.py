@@ -86,9 +86,9 @@ def _parts(address: str) -> SplitResult | None:
     """Returns the parts of an absolute URL, or None if it is none."""
     try:
         parts = urlsplit(address)
-        return parts if parts.hostname else None
     except ValueError:
         return None
+    return parts if parts.hostname else None
 
 
 def _is_private(host: str) -> bool:

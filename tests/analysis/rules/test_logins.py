@@ -11,7 +11,7 @@ from orjson import loads
 
 from analysis.conversation.logins import MAX_LOGINS
 from analysis.reading import End
-from analysis.rules.finding import Finding
+from analysis.rules.finding import Finding, Level
 from captures.frames import FrameAssembler
 from captures.record import Record, decode, members, seal
 from mcpproxy.importers.case import Case
@@ -209,6 +209,30 @@ def test_a_request_that_is_not_answered_yet_is_not_nothing() -> None:
     assert checker.reading.undecided_login_count == 1
 
 
+def test_only_what_a_server_does_wrong_for_certain_is_an_error() -> None:
+    def levels(*changes: tuple[str, str]) -> list[Level]:
+        members = json.dumps(cases_by_name()["token-refused-400"].members)
+        for old, new in changes:
+            assert old in members
+            members = members.replace(old, new)
+        (case,) = cases([members.encode()])
+        assert isinstance(case, Case)
+        found: list[Finding] = judged(case).found  # type: ignore[attr-defined]
+        return [one.level for one in found if one.rule == "auth/login-failed"]
+
+    assert levels() == [Level.WARNING]
+    assert levels(("HTTP/1.1 400 Bad Request", "HTTP/1.1 500 X")) == [Level.ERROR]
+    # The body is longer by 9 bytes.
+    unsupported = ("invalid_grant", "unsupported_grant_type"), ("Content-Length: 25", "Content-Length: 34")
+    assert levels(*unsupported) == [Level.ERROR], "the metadata announces it"
+
+
+def test_a_document_that_is_missing_is_named() -> None:
+    assert texts_in("document-not-there") == [
+        "the document that a challenge names is not there: 404 for /.well-known/oauth-protected-resource/mcp"
+    ]
+
+
 def without_exchange(number: int) -> Change:
     """Lose the records of an exchange."""
     return lambda record: None if record.members.get("exchange") == number else record.members
@@ -231,6 +255,73 @@ def test_the_public_url_is_the_one_to_compare_with(name: str) -> None:
     assert rules_in(case, in_public("https://example.com/mcp")) == []
     for other in ("https://other.example.net/mcp", "http://localhost:8000/mcp"):
         assert "metadata-document" in rules_in(case, in_public(other)), "no tunnel can hide another name"
+
+
+def published(path: str, url: str, **members: object) -> Change:
+    """Recorded in front of `https://example.com/mcp`, with other members in the documents at a path."""
+
+    def change(record: Record) -> dict[str, Any]:
+        if "metadata" not in record.members or path not in record.members["request"]["target"]:
+            return in_public(url)(record) or {}
+        document = {**json.loads(record.members["metadata"]), **members}
+        return {**record.members, "metadata": json.dumps(document)}
+
+    return change
+
+
+RESOURCE, SERVER = "oauth-protected-resource", "oauth-authorization-server"
+KNOWN_BY_HTTPS = "is an http address of this server, which clients know by https"
+
+
+@pytest.mark.parametrize(
+    ("path", "members", "rule", "text"),
+    [
+        (RESOURCE, {"resource": "http://example.com/mcp"}, "resource-mismatch", "about an http address of this server"),
+        (RESOURCE, {"resource": "http://localhost:80/mcp"}, "metadata-document", "a resource of another origin"),
+        (RESOURCE, {"resource": "https://example.com:8443/mcp"}, "metadata-document", "a resource of another origin"),
+        (
+            RESOURCE,
+            {"authorization_servers": ["http://example.com"]},
+            "metadata-document",
+            "an http address of this server",
+        ),
+        (RESOURCE, {"authorization_servers": ["http://127.0.0.1:8000"]}, "metadata-document", "own machine"),
+        (RESOURCE, {"authorization_servers": ["http://login.example.net"]}, "metadata-document", "an http address"),
+        (SERVER, {"issuer": "http://example.com"}, "issuer-mismatch", "an http address of this server"),
+        (SERVER, {"issuer": "http://localhost:8000"}, "issuer-mismatch", "another server"),
+    ],
+)
+def test_addresses_in_metadata_are_those_of_the_public_url(
+    path: str, members: dict[str, object], rule: str, text: str
+) -> None:
+    found: list[Finding] = judged("whole-login-2025-11-25", published(path, "https://example.com/mcp", **members)).found  # type: ignore[attr-defined]
+    assert [one.message for one in found if one.rule == f"auth/{rule}" and text in one.message], found
+
+
+def test_a_server_inside_a_network_may_do_without_https() -> None:
+    members = {"resource": "http://mcp.internal/mcp", "authorization_servers": ["http://mcp.internal"]}
+    case = case_with("whole-login-2025-11-25", "Host: example.com", "Host: mcp.internal")
+    found = rules_in(case, published(RESOURCE, "http://mcp.internal/mcp", **members))
+    assert not {"resource-mismatch", "metadata-document"} & set(found)
+
+
+@pytest.mark.parametrize(
+    ("address", "text"),
+    [
+        ("http://example.com", KNOWN_BY_HTTPS),
+        ("http://localhost:8000", "is at the server's own machine, which clients cannot reach"),
+        ("https://other.example.net", "is at another host"),
+        ("https://example.com", ""),
+    ],
+)
+def test_a_challenge_leads_to_the_public_url(address: str, text: str) -> None:
+    case = case_with("challenged-and-left", "https://example.com/.well-known", f"{address}/.well-known")
+    found: list[Finding] = judged(case, in_public("https://example.com/mcp")).found  # type: ignore[attr-defined]
+    assert [one.message for one in found if one.rule == "auth/metadata-address"] == [
+        f"the resource_metadata of a challenge {text}" for _ in range(bool(text))
+    ]
+    if text:
+        assert [one.rule for one in found] == ["auth/metadata-address"], "the rest is its consequence"
 
 
 def test_a_document_at_the_root_is_about_the_endpoint_or_the_root() -> None:
