@@ -27,7 +27,18 @@ _UNAUTHORIZED_STATUSES: Final = frozenset({401})
 _MAX_METADATA_CHARS: Final = 64 << 10
 
 
-class ChallengeMissing(EndpointRule):
+class ChallengeRule(EndpointRule):
+    """A rule about responses that refuse a request; without a message, its findings are at the end of the exchange."""
+
+    def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        return super().on_response_start(http, session) if http.client_messages else ()
+
+    def on_exchange_end(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        is_refused = http.status in (401, 403) and not http.client_messages
+        return super().on_response_start(http, session) if is_refused else ()
+
+
+class ChallengeMissing(ChallengeRule):
     """A 401 does not say how to get a token.
 
     **Why it matters.** The client learns neither that it needs a token nor where to get one. Since 2025-11-25 it may
@@ -86,7 +97,7 @@ class ChallengeMissing(EndpointRule):
         return ()
 
 
-class ResourceMetadataMissing(EndpointRule):
+class ResourceMetadataMissing(ChallengeRule):
     """The challenge of a 401 does not say where the metadata of the protected resource is.
 
     **Why it matters.** The client does not learn which authorization server to ask.
@@ -115,7 +126,7 @@ class ResourceMetadataMissing(EndpointRule):
         return self.findings_at_leg(http, session, "the challenge of a 401 has no resource_metadata", level)
 
 
-class ScopeMissing(EndpointRule):
+class ScopeMissing(ChallengeRule):
     """The challenge of a 401 does not say which scopes are needed.
 
     **Why it matters.** The client asks the user for every scope, or for too few.
@@ -179,7 +190,7 @@ class OfflineAccess(RevisionLearningRule):
         return self.findings_at_leg(http, session, "scopes_supported has offline_access", self.level)
 
 
-class InsufficientScopeShape(EndpointRule):
+class InsufficientScopeShape(ChallengeRule):
     """A 403 has a challenge that does not say what is missing.
 
     **Why it matters.** The client should request more scopes and try again, but needs all three parts for that.
