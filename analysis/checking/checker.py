@@ -452,7 +452,8 @@ def _cause_rules() -> frozenset[str]:
 
 def repeat_key(finding: Finding) -> str:
     """Returns the text that the repetitions of a finding in one session share."""
-    return finding.blames + finding.message if rules()[finding.rule].once_each else finding.blames
+    rule = rules().get(finding.rule)
+    return finding.blames + finding.message if rule is not None and rule.once_each else finding.blames
 
 
 def sort_key(finding: Finding) -> tuple[int, int, int]:
