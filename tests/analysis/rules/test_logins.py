@@ -167,6 +167,7 @@ def growing(name: str) -> tuple[Judged, list[Finding], int]:
         ("registration-refused-400", "auth/login-failed", 10),
         ("code-not-used", "auth/login-unfinished", 10),
         ("read-good-metadata-and-left", "auth/login-unfinished", 60),
+        ("read-the-metadata-and-left", "auth/login-unfinished", 10),
     ],
 )
 def test_a_client_that_does_not_go_on_is_reported_while_the_capture_grows(name: str, rule: str, wait_s: int) -> None:

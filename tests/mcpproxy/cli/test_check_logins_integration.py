@@ -12,7 +12,7 @@ from analysis.conversation.logins import GIVEN_UP_NS
 from captures.file import CaptureFile
 from tests.mcpproxy.cli.test_follow_integration import Output
 from tests.mcpproxy.cli.typed import mcpproxy, started
-from tests.mcpproxy.login_captures import LoginCapture
+from tests.mcpproxy.login_captures import SERVER_METADATA, LoginCapture
 
 FAILED = "the login failed at the token request: 400 invalid_grant"
 RULES = ("--rule", "auth/login-*")
@@ -22,7 +22,7 @@ RULES = ("--rule", "auth/login-*")
 def recorded(path: Path, age_ns: int) -> Iterator[CaptureFile]:
     """A capture that a recorder holds open, of a login whose request for a token failed `age_ns` ago."""
     capture = LoginCapture(path, wall_ns=time.time_ns() - age_ns)
-    capture.discovery()
+    capture.leg("server-metadata", "GET", SERVER_METADATA, iss="https://mcp.example.org")
     capture.authorization()
     capture.token(400, error="invalid_grant")
     file = CaptureFile(path)
