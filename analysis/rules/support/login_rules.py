@@ -110,7 +110,7 @@ def legs_of(login: Login, *kinds: str) -> list[Leg]:
 
 
 def is_certain(login: Login) -> bool:
-    """Whether all legs of a login are known, and are certainly of one client, so that they can be compared."""
+    """Whether all legs of a login are known and certainly belong to one client, so that they can be compared."""
     if login.skipped_count or len(login.client_ids) > 1 or not login.first.http.is_whole:
         return False
     # The page that a browser opened without any other tie has the client's own id if the client later requests a token.
@@ -144,7 +144,7 @@ def is_here(address: object, http: HttpExchange) -> bool:
 
 
 def path_of(address: str) -> str | None:
-    """Returns the path of an absolute URL without slashes at its end, or None if it is no URL."""
+    """Returns the path of an absolute URL without slashes at its end, or None if it is not one."""
     try:
         parts = urlsplit(address)
     except ValueError:

@@ -77,7 +77,7 @@ def texts_in(case: Case | str) -> list[str]:
             "read-the-metadata-and-left",
             (
                 "the client did not go on after the server metadata until the recording ended, 6.0 s later: it "
-                "neither registered nor asked for authorization; "
+                "neither registered nor requested authorization; "
                 "the metadata has no registration_endpoint and no client_id_metadata_document_supported"
             ),
         ),
@@ -85,7 +85,7 @@ def texts_in(case: Case | str) -> list[str]:
             "read-metadata-of-a-server-elsewhere-and-left",
             (
                 "the client did not go on after the resource metadata until the recording ended, 6.0 s later: "
-                "it asked for no server metadata; "
+                "it did not request the server metadata; "
                 "the authorization server is elsewhere"
             ),
         ),
@@ -93,14 +93,14 @@ def texts_in(case: Case | str) -> list[str]:
             "read-metadata-of-this-server-and-left",
             (
                 "the client did not go on after the resource metadata until the recording ended, 6.0 s later: "
-                "it asked for no server metadata"
+                "it did not request the server metadata"
             ),
         ),
         (
             "code-not-used",
             (
                 "the client did not go on after authorization until the recording ended, 6.0 s later: "
-                "it requested no token"
+                "it did not request a token"
             ),
         ),
         (
@@ -114,7 +114,7 @@ def texts_in(case: Case | str) -> list[str]:
             "challenged-and-left",
             (
                 "the client did not go on after the challenge until the recording ended, 6.0 s later: "
-                "it asked for no metadata"
+                "it did not request metadata"
             ),
         ),
         ("token-refused-by-its-server", "the server refuses the token that it has just issued: 401 invalid_token"),
@@ -230,7 +230,7 @@ def test_only_what_a_server_does_wrong_for_certain_is_an_error() -> None:
 
 def test_a_document_that_is_missing_is_named() -> None:
     assert texts_in("document-not-there") == [
-        "the document that a challenge names is not there: 404 for /.well-known/oauth-protected-resource/mcp"
+        "the document that a challenge names is not available: 404 for /.well-known/oauth-protected-resource/mcp"
     ]
 
 
@@ -277,7 +277,12 @@ KNOWN_BY_HTTPS = "is an http address of this server, which clients know by https
 @pytest.mark.parametrize(
     ("path", "members", "rule", "text"),
     [
-        (RESOURCE, {"resource": "http://example.com/mcp"}, "resource-mismatch", "about an http address of this server"),
+        (
+            RESOURCE,
+            {"resource": "http://example.com/mcp"},
+            "resource-mismatch",
+            "describes an http address of this server",
+        ),
         (RESOURCE, {"resource": "http://localhost:80/mcp"}, "metadata-document", "a resource of another origin"),
         (RESOURCE, {"resource": "https://example.com:8443/mcp"}, "metadata-document", "a resource of another origin"),
         (
