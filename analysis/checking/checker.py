@@ -1,10 +1,10 @@
 """Checker: turns the messages of a capture into findings, by the rules that apply to each.
 
 Only `analysis.reading` creates a checker. Sans-IO and streaming: `check`, `advance` and `finish` return the findings
-that are now certain, in the order of `sort_key`. Decisions depend only on the bytes and times in the capture. The
-findings of a rule do not depend on which other rules run, except those that replace its findings (`shares`). The rules
-for a message are looked up by its kind, method, revision, era and transport (`plans`), so a rule that does not apply
-costs nothing.
+that are now certain, in the order of `sort_key`. Decisions depend only on the bytes and times in the capture; for
+logins in a capture that is being recorded, the caller also says how late it is. The findings of a rule do not depend on
+which other rules run, except those that replace its findings (`shares`). The rules for a message are looked up by its
+kind, method, revision, era and transport (`plans`), so a rule that does not apply costs nothing.
 
 One cause, one finding: bytes that are not JSON reach only the framing rules, messages that cannot be classified only
 the envelope rules, and a rule that `replaces` another removes its findings about the same message.
