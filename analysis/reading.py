@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
+from analysis.clock import reached_ns
 from analysis.conversation.bounded_dict import ForgottenEntries
 from analysis.conversation.call import Call, MessageContext
 from analysis.conversation.fold import Fold
@@ -221,8 +222,17 @@ class Reading:
         last_messages = self.fold.flush(is_open=reason == "open")
         open_calls = self.fold.open_calls()
         changed_calls = self._under_way.changed_calls | dict.fromkeys(open_calls)
-        findings = () if self._checker is None else self._checker.finish(last_messages, open_calls, reason)
+        findings: list[Finding] = []
+        if self._checker is not None:
+            findings += self._checker.finish(last_messages, open_calls, reason)
+            findings += self.findings_by_clock() if reason == "open" and self.is_growing else ()
         yield Step(None, None, last_messages, changed_calls, findings, reason)
+
+    def findings_by_clock(self) -> "Sequence[Finding]":
+        """Returns the findings that are certain because a recorder is running and no record has come for some time."""
+        if self._checker is None:
+            return ()
+        return self._checker.advance_logins(reached_ns(self.fold.t_ns, self.fold.wall_ns))
 
     def drop_rules(self) -> None:
         """Continue without rules, because checking takes too long."""
@@ -287,6 +297,11 @@ class Reading:
     def counts(self) -> Counter[tuple[str, int, str]]:
         """The number of violations of rules that report only the first one, by rule, session and side."""
         return Counter() if self._checker is None else self._checker.counts
+
+    @property
+    def undecided_login_count(self) -> int:
+        """How many logins have no token yet although their client may still go on; 0 without rules."""
+        return 0 if self._checker is None else self._checker.undecided_login_count
 
     @property
     def followers(self) -> Counter[tuple[str, int, str]]:

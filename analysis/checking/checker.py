@@ -1,10 +1,10 @@
 """Checker: turns the messages of a capture into findings, by the rules that apply to each.
 
 Only `analysis.reading` creates a checker. Sans-IO and streaming: `check`, `advance` and `finish` return the findings
-that are now certain, in the order of `sort_key`. Decisions depend only on the bytes and times in the capture. The
-findings of a rule do not depend on which other rules run, except those that replace its findings (`shares`). The rules
-for a message are looked up by its kind, method, revision, era and transport (`plans`), so a rule that does not apply
-costs nothing.
+that are now certain, in the order of `sort_key`. Decisions depend only on the bytes and times in the capture; for
+logins in a capture that is being recorded, the caller also says how late it is. The findings of a rule do not depend on
+which other rules run, except those that replace its findings (`shares`). The rules for a message are looked up by its
+kind, method, revision, era and transport (`plans`), so a rule that does not apply costs nothing.
 
 One cause, one finding: bytes that are not JSON reach only the framing rules, messages that cannot be classified only
 the envelope rules, and a rule that `replaces` another removes its findings about the same message.
@@ -26,7 +26,7 @@ from analysis.conversation.bounded_dict import BoundedDict
 from analysis.conversation.call import Call, MessageContext
 from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import HttpExchange
-from analysis.conversation.logins import MAX_LOGINS
+from analysis.conversation.logins import GIVEN_UP_NS, MAX_LOGINS, UNSUCCESSFUL, Login
 from analysis.conversation.session import Session
 from analysis.rules.base import CaptureEnd, DeferredCheck, Rule
 from analysis.rules.discovery import rule_numbers, rules
@@ -80,6 +80,12 @@ class Checker:
             rules().values() if selected_rules is None else selected_rules, costs, self._prepare
         )
         self._judged_logins: BoundedDict[int, None] = BoundedDict(MAX_LOGINS)
+        self._stopped_logins: BoundedDict[int, int] = BoundedDict(MAX_LOGINS)
+        """How many legs each login had when its client had last stopped, by its number."""
+        self._waiting_logins: dict[Login, int] = {}
+        """The logins whose client may go on, and when it counts as gone."""
+        self._next_stop_ns = 0
+        """When the first of these clients may count as gone."""
         self._timers: list[tuple[int, int, Rule, DeferredCheck]] = []
         self._timer_count = 0
         self._watchers: dict[int, dict[Rule, None]] = {}
@@ -93,7 +99,7 @@ class Checker:
 
     def is_due(self, item: Frame | Record | Damage) -> bool:
         """Whether `advance` must be called before the fold processes an item, because deferred checks may be due."""
-        return bool(self._timers) and not isinstance(item, Damage)
+        return bool(self._timers or self._waiting_logins) and not isinstance(item, Damage)
 
     def check(
         self, item: Frame | Record | Damage, messages: tuple[MessageContext, ...], due: list[Finding] | None = None
@@ -122,7 +128,16 @@ class Checker:
         while self._timers and self._timers[0][0] <= t_ns:
             _, _, rule, callback = heapq.heappop(self._timers)
             findings += self._call_hook(rule, callback)
-        return sorted(self._settle(findings), key=sort_key)
+        return sorted(self._settle(findings + self._check_waiting_logins(t_ns)), key=sort_key)
+
+    def advance_logins(self, t_ns: int) -> list[Finding]:
+        """Advance the time of logins alone to `t_ns`, because no record has come since."""
+        return sorted(self._settle(self._check_waiting_logins(t_ns)), key=sort_key)
+
+    @property
+    def undecided_login_count(self) -> int:
+        """How many logins have no token yet although their client may still go on."""
+        return sum(login.outcome in UNSUCCESSFUL for login in self._waiting_logins)
 
     def finish(
         self,
@@ -281,10 +296,51 @@ class Checker:
         """Call the hooks for the logins that are now over, once for each login."""
         findings: list[Finding] = []
         for login in self._fold.logins.changed:
-            if login.is_over and login.number not in self._judged_logins:
+            if not login.is_over:
+                self._waiting_logins[login] = stop_ns = login.ended_ns + login.patience_ns
+                self._next_stop_ns = min(self._next_stop_ns, stop_ns) if len(self._waiting_logins) > 1 else stop_ns
+                continue
+            self._waiting_logins.pop(login, None)
+            if login.number not in self._judged_logins:
                 self._judged_logins.put(login.number, None)
-                for rule, hook in self._bound.of_login():
+                for rule, hook in self._bound.of_login("login"):
                     findings += self._call_hook(rule, hook, login, ending)
+                findings += self._check_stopped_login(login, ending)
+        return findings
+
+    def _check_waiting_logins(self, t_ns: int) -> list[Finding]:
+        """Call the hooks for the logins whose client has not gone on in time."""
+        findings: list[Finding] = []
+        if not self._waiting_logins or t_ns < self._next_stop_ns:
+            return findings
+        for login, stop_ns in [*self._waiting_logins.items()]:
+            if t_ns < stop_ns:
+                continue
+            if self._has_open_request(login):
+                self._waiting_logins[login] = t_ns + GIVEN_UP_NS
+            else:
+                del self._waiting_logins[login]
+                findings += self._check_stopped_login(login, None)
+        self._next_stop_ns = min(self._waiting_logins.values(), default=0)
+        return findings
+
+    def _has_open_request(self, login: Login) -> bool:
+        """Whether a client of a login has sent a request since, other than a message, that has not ended."""
+        hosts = {host for host, _ in login.clients}
+        return any(
+            http.started_ref is not None
+            and http.started_ref.t_ns >= login.ended_ns
+            and not http.client_messages
+            and http.peer_host in hosts
+            for http in self._fold.exchanges.open_exchanges()
+        )
+
+    def _check_stopped_login(self, login: Login, ending: CaptureEnd | None) -> list[Finding]:
+        findings: list[Finding] = []
+        if self._stopped_logins.get(login.number) != login.count:
+            self._stopped_logins.put(login.number, login.count)
+            for rule, hook in self._bound.of_login("login_stop"):
+                findings += self._call_hook(rule, hook, login, ending)
         return findings
 
     def _run_exchange_hooks(
@@ -382,8 +438,7 @@ class Checker:
             return False
         if not rule.once:
             return True
-        repeat_key = finding.blames + finding.message if rule.once_each else finding.blames
-        key = (finding.rule, session, repeat_key)
+        key = (finding.rule, session, repeat_key(finding))
         earlier_count = self.counts[key]
         self.counts[key] += finding.finding_count
         return not earlier_count
@@ -393,6 +448,12 @@ class Checker:
 def _cause_rules() -> frozenset[str]:
     """The rules whose findings can be causes of other findings."""
     return frozenset(id_ for rule in rules().values() for id_ in rule.follows)
+
+
+def repeat_key(finding: Finding) -> str:
+    """Returns the text that the repetitions of a finding in one session share."""
+    rule = rules().get(finding.rule)
+    return finding.blames + finding.message if rule is not None and rule.once_each else finding.blames
 
 
 def sort_key(finding: Finding) -> tuple[int, int, int]:

@@ -217,9 +217,9 @@ class _HookPlans:
             _store_in_cache(self._others, key, unbound_calls)
         return unbound_calls
 
-    def of_logins(self) -> UnboundCalls:
-        """The hooks `login`."""
-        return tuple((type(rule), "login") for rule in self._rules_with_hook("login", has_start=True, is_http=True))
+    def of_logins(self, hook: str) -> UnboundCalls:
+        """The hooks `login` or `login_stop`."""
+        return tuple((type(rule), hook) for rule in self._rules_with_hook(hook, has_start=True, is_http=True))
 
     def _plan(self, kind: str, context: MessageContext, method: str) -> HookPlan:
         plan = HookPlan()
@@ -348,9 +348,9 @@ class BoundHookPlans:
             key, partial(self._hook_plans.of_sessions, hook, session.observed_start, is_http=session.is_http)
         )
 
-    def of_login(self) -> Calls:
-        """The hooks that run for each login that is over."""
-        return self._calls_of("login", self._hook_plans.of_logins)
+    def of_login(self, hook: Literal["login", "login_stop"]) -> Calls:
+        """The hooks that run for each login that is over, or whose client has stopped."""
+        return self._calls_of(hook, partial(self._hook_plans.of_logins, hook))
 
     def switch_off(self, rule_id: str, fault: str) -> None:
         """Disable a rule: its hooks are no longer bound."""

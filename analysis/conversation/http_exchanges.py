@@ -1,6 +1,7 @@
 """HttpExchanges: the HTTP exchanges of a capture, and the messages that each keeps. Memory is bounded."""
 
 from collections import deque
+from collections.abc import Iterator
 from typing import Any, Final
 
 from analysis.conversation.bounded_dict import BoundedDict
@@ -179,6 +180,10 @@ class HttpExchanges(HttpTraffic):
             exchange = HttpExchange(self, self.loss_count, number, number, self._count)
             self._forget(self._open_exchanges.put(number, exchange))
         return exchange
+
+    def open_exchanges(self) -> Iterator[HttpExchange]:
+        """Yields the exchanges that have not ended."""
+        yield from self._open_exchanges.values()
 
     def all_exchanges(self) -> list[HttpExchange]:
         """Returns all exchanges that are kept, in the order in which they first appeared."""

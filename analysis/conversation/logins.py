@@ -24,6 +24,11 @@ MAX_LEGS: Final = 32
 """The most legs of a login that are kept: the first ones and the last one."""
 MAX_PAUSE_NS: Final = 30 * 60 * 1_000_000_000
 """How long a login may pause, because a person may be asked; after that, its client has given up."""
+GIVEN_UP_NS: Final = 10_000_000_000
+"""How long after a leg a client counts as gone if no user can be the reason. Clients react within seconds, for example
+to a refresh token that has expired."""
+USER_WAIT_NS: Final = 60_000_000_000
+"""How long after a leg a client counts as gone if it may ask its user before it goes on."""
 MAX_HOP_NS: Final = 60 * 1_000_000_000
 """How long after its last leg a login may continue from another address, because a service has several."""
 MAX_CANDIDATES: Final = 50
@@ -60,6 +65,8 @@ _BROWSER_LEGS: Final = frozenset({"authorize", "callback"})
 _REGISTERING: Final = frozenset({"registration", "device"})
 """Legs with which a client begins to ask for a token."""
 _KINDS: Final = _BEGINNING | _REGISTERING | _BROWSER_LEGS | _AFTER_LOGIN | {"token"}
+_CLIENT_ID_MEMBERS: Final = ("registration_endpoint", "client_id_metadata_document_supported")
+"""Members of metadata that say how a client gets an id."""
 _MISSING_STATUSES: Final = frozenset({404, 405})
 """Statuses of responses at an address where there is no endpoint."""
 _NOT_MODIFIED: Final = 304
@@ -101,6 +108,12 @@ class Leg(NamedTuple):
     def _has_document(self) -> bool:
         """Whether the response contains metadata, or JSON that is not recorded, instead of a page for every address."""
         return self.http.metadata is not None or "json" in self.http.media_type
+
+    @property
+    def offers_client_id(self) -> bool:
+        """Whether the metadata of an authorization server may say how to get a client id, as far as is known."""
+        metadata = self.http.metadata
+        return metadata is None or any(name in metadata for name in _CLIENT_ID_MEMBERS)
 
     @property
     def client(self) -> Client:
@@ -180,6 +193,18 @@ class Login:
     def ended_ns(self) -> int:
         """When its last leg ended."""
         return self.last.ended_ns
+
+    @property
+    def patience_ns(self) -> int:
+        """How long after the last leg its client counts as gone; it may still go on after that."""
+        last = self.last
+        if last.kind in _BROWSER_LEGS and not last.has_failed and not last.http.is_redirect:
+            return MAX_PAUSE_NS  # the user reads the page
+        if last.kind == "server-metadata" and not self.client_ids and not last.offers_client_id:
+            return GIVEN_UP_NS
+        if last.kind in _BEGINNING or ((last.kind in _REGISTERING or last.is_pending) and not last.has_failed):
+            return USER_WAIT_NS
+        return GIVEN_UP_NS
 
     @property
     def is_challenged(self) -> bool:

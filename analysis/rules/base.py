@@ -274,6 +274,13 @@ class Rule:
         """Called once for each login, when it is over; `ending` says how the capture ended if that is why."""
         return ()
 
+    def on_login_stop(self, login: Login, ending: "CaptureEnd | None") -> Iterable[Finding]:
+        """Called for each login when it is over, and once after each leg that its client has not followed up in time.
+
+        See `Login.patience_ns`. It is not called again for the same last leg; `ending` is as in `on_login`.
+        """
+        return ()
+
     # ---- findings
 
     def finding(

@@ -115,7 +115,9 @@ def _findings(capture: Capture) -> "Iterator[Finding]":
     from analysis.checking.checker import RuleSelection
 
     items = (item for item in capture.items_with_frames() if isinstance(item, Damage) or _fits_columns(item))
-    for step in Reading(items, RuleSelection()).to_end("open" if is_live(capture.segments[-1]) else None):
+    reading = Reading(items, RuleSelection())
+    reading.is_growing = is_live(capture.segments[-1])
+    for step in reading.to_end("open" if reading.is_growing else None):
         yield from step.findings
 
 

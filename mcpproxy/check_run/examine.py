@@ -21,8 +21,10 @@ from analysis.reading import End, Reading, Step
 from analysis.rules.discovery import rules_for
 from analysis.rules.finding import Finding
 from captures.damage import Damage
+from captures.file import is_live
 from captures.frame import Frame
 from captures.gaps import lost_range
+from captures.listing import segments
 from captures.reader import Capture
 from captures.record import Record
 from mcpproxy.check_run.record_locations import RecordLocations
@@ -133,6 +135,15 @@ class CaptureCheck:
         step = self.reading.feed(record)
         return step, self._process_step(step)
 
+    def findings_by_clock(self) -> list[LocatedFinding]:
+        """Returns the findings to report that are certain because no record has come for some time.
+
+        There are none if no recorder is writing the capture.
+        """
+        if not self.reading.undecided_login_count or not is_live(segments(self.path)[-1]):
+            return []
+        return [*self._reported_findings(self.reading.findings_by_clock())]
+
     def finish(self, reason: End) -> Iterator[tuple[Step, list[LocatedFinding]]]:
         """Yield the findings that only the end shows.
 
@@ -181,6 +192,7 @@ class CaptureCheck:
             capture.begins_at,
             reading.losses.bodies,
             capture.guesses,
+            reading.undecided_login_count,
             reading.followers,
         )
 

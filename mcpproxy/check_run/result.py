@@ -94,6 +94,8 @@ class CheckOutcome(NamedTuple):
     """The number of bodies that may contain messages but are not in the capture."""
     guesses: int = 0
     """The number of sessions that are guesses, because several clients look alike."""
+    undecided_logins: int = 0
+    """The number of logins without a token whose client may still go on."""
     followers: Mapping[tuple[str, int, str], int] = MappingProxyType({})
     """The number of findings that follow from others, by the cause's rule, the session, and the findings' rule."""
 

@@ -307,6 +307,8 @@ class _CheckRun:
                 self._begin_capture()
                 self._followed_check = CaptureCheck(path, self._check_options)
             if item is None:
+                for located in self._followed_check.findings_by_clock():
+                    self._on_event(located)
                 sys.stdout.flush()
                 continue
             step, findings = self._followed_check.feed(item)

@@ -6,7 +6,7 @@ from captures.damage import Damage
 from mcpproxy.check_run.result import STDIN, CheckOutcome
 from mcpproxy.cli.diagnostics import say
 from mcpproxy.sanitise import sanitise
-from mcpproxy.wording.counts import begins_text, guesses_text, unrecorded_text
+from mcpproxy.wording.counts import begins_text, count_text, guesses_text, unrecorded_text
 
 
 def say_damage(damage: Damage, name: Path) -> None:
@@ -26,6 +26,9 @@ def say_outcome(outcome: CheckOutcome) -> bool:
         say(f"{name}: {unrecorded_text(outcome.unrecorded)}; rules are silent where these could matter")
     if outcome.guesses:
         say(f"{name}: {guesses_text(outcome.guesses)}; rules about the course of a session are silent there")
+    if outcome.undecided_logins:
+        verb = "is" if outcome.undecided_logins == 1 else "are"
+        say(f"{name}: {count_text(outcome.undecided_logins, 'login')} {verb} still under way")
     if outcome.missing:
         count = f"{outcome.missing:,} record{'s are' if outcome.missing > 1 else ' is'} missing"
         say(f"{name}: {count}; `mcpproxy verify` says which")

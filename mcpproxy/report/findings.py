@@ -10,6 +10,7 @@ from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
+from analysis.checking.checker import repeat_key
 from analysis.rules.finding import Blames, Level
 from mcpproxy.check_run.record_locations import payload_at
 from mcpproxy.check_run.result import CheckOutcome, LocatedFinding, Reporter, Totals, problem_text
@@ -259,9 +260,9 @@ class TextReporter(Reporter):
 
 
 def _violation_count(entry: LocatedFinding, ended: CheckOutcome) -> int:
-    """Returns how often the rule was broken in that session, by that side."""
+    """Returns how often the finding was made in that session."""
     finding = entry.finding
-    return ended.counts.get((finding.rule, finding.session, finding.blames), 1)
+    return ended.counts.get((finding.rule, finding.session, repeat_key(finding)), 1)
 
 
 def _head(entry: LocatedFinding, times: int) -> list[Span]:

@@ -9,14 +9,11 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from analysis.conversation.bounded_dict import BoundedDict
-from analysis.conversation.logins import MAX_LOGINS, Login, Logins, Outcome
+from analysis.conversation.logins import GIVEN_UP_NS, MAX_LOGINS, Login, Logins, Outcome
 from captures.record import Record
 from mcpproxy.recorder.oauth_legs import is_proven, metadata_leg, path_of, usual_leg
 from mcpproxy.wording.logins import LoginSummary, summary_of
 
-GIVEN_UP_NS: Final = 10_000_000_000
-"""How long after a failure a login gets its line although its client may still go on. Clients react within seconds, for
-example to a refresh token that has expired."""
 MAX_HELD_REQUESTS: Final = 1_000
 """The maximum number of requests of probable legs that are held back until they end."""
 _METADATA: Final = frozenset({"resource-metadata", "server-metadata"})

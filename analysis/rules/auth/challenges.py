@@ -27,7 +27,18 @@ _UNAUTHORIZED_STATUSES: Final = frozenset({401})
 _MAX_METADATA_CHARS: Final = 64 << 10
 
 
-class ChallengeMissing(EndpointRule):
+class ChallengeRule(EndpointRule):
+    """A rule about responses that refuse a request; without a message, its findings are at the end of the exchange."""
+
+    def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        return super().on_response_start(http, session) if http.client_messages else ()
+
+    def on_exchange_end(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        is_refused = http.status in (401, 403) and not http.client_messages
+        return super().on_response_start(http, session) if is_refused else ()
+
+
+class ChallengeMissing(ChallengeRule):
     """A 401 does not say how to get a token.
 
     **Why it matters.** The client learns neither that it needs a token nor where to get one. Since 2025-11-25 it may
@@ -66,7 +77,7 @@ class ChallengeMissing(EndpointRule):
             return ()
         self._needs_document = self._needs_document or rank >= RANK_2025_11_25
         level = self.level_at(rank)
-        return self.findings_in_response(http, session, "a 401 without WWW-Authenticate", level)
+        return self.findings_at_leg(http, session, "a 401 without WWW-Authenticate", level)
 
     def _check_document(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if http.status == 200:
@@ -74,16 +85,19 @@ class ChallengeMissing(EndpointRule):
         elif self._needs_document and http.answered_ref is not None and http.is_whole:
             self._needs_document, documents = False, self._document_count
             text = "a 401 had no WWW-Authenticate, and the well-known location has no document either"
-            findings = self.findings_in_response(http, session, text, ERROR)
             # Clients look for the document in two places.
             self.check_later(
                 http.answered_ref.t_ns + RACE_NS,
-                lambda: findings if documents == self._document_count and http.is_whole else (),
+                lambda: (
+                    self.findings_at_leg(http, session, text, ERROR)
+                    if documents == self._document_count and http.is_whole
+                    else ()
+                ),
             )
         return ()
 
 
-class ResourceMetadataMissing(EndpointRule):
+class ResourceMetadataMissing(ChallengeRule):
     """The challenge of a 401 does not say where the metadata of the protected resource is.
 
     **Why it matters.** The client does not learn which authorization server to ask.
@@ -109,10 +123,10 @@ class ResourceMetadataMissing(EndpointRule):
         ):
             return ()
         level = self.level_at(rank)
-        return self.findings_in_response(http, session, "the challenge of a 401 has no resource_metadata", level)
+        return self.findings_at_leg(http, session, "the challenge of a 401 has no resource_metadata", level)
 
 
-class ScopeMissing(EndpointRule):
+class ScopeMissing(ChallengeRule):
     """The challenge of a 401 does not say which scopes are needed.
 
     **Why it matters.** The client asks the user for every scope, or for too few.
@@ -135,7 +149,7 @@ class ScopeMissing(EndpointRule):
         challenges = challenges_of(http)
         if not challenges or any(challenge.parameters.get("scope") for challenge in challenges):
             return ()
-        return self.findings_in_response(http, session, "the challenge of a 401 has no scope")
+        return self.findings_at_leg(http, session, "the challenge of a 401 has no scope")
 
 
 class OfflineAccess(RevisionLearningRule):
@@ -165,7 +179,7 @@ class OfflineAccess(RevisionLearningRule):
         bearer = bearer_challenge(http)
         if bearer is None or not _has_offline_access(bearer.parameters.get("scope")):
             return ()
-        return self.findings_in_response(http, session, "a challenge asks for the scope offline_access", self.level)
+        return self.findings_at_leg(http, session, "a challenge asks for the scope offline_access", self.level)
 
     def on_exchange_end(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         if http.metadata is None or not http.path.startswith(RESOURCE_METADATA_PATH):
@@ -173,10 +187,10 @@ class OfflineAccess(RevisionLearningRule):
         rank, scopes = self.rank_for(http, session), member(document_of(http), "scopes_supported")
         if rank is None or rank < FIRST_MODERN_RANK or not isinstance(scopes, list) or "offline_access" not in scopes:
             return ()
-        return self.findings_in_response(http, session, "scopes_supported has offline_access", self.level)
+        return self.findings_at_leg(http, session, "scopes_supported has offline_access", self.level)
 
 
-class InsufficientScopeShape(EndpointRule):
+class InsufficientScopeShape(ChallengeRule):
     """A 403 has a challenge that does not say what is missing.
 
     **Why it matters.** The client should request more scopes and try again, but needs all three parts for that.
@@ -199,13 +213,11 @@ class InsufficientScopeShape(EndpointRule):
         if bearer is None:
             return ()
         if bearer.parameters.get("error") != "insufficient_scope":
-            return self.findings_in_response(http, session, "the challenge of a 403 does not say insufficient_scope")
+            return self.findings_at_leg(http, session, "the challenge of a 403 does not say insufficient_scope")
         missing_names = [name for name in ("scope", "resource_metadata") if not bearer.parameters.get(name)]
         if not missing_names:
             return ()
-        return self.findings_in_response(
-            http, session, f"the challenge of a 403 has no {' and no '.join(missing_names)}"
-        )
+        return self.findings_at_leg(http, session, f"the challenge of a 403 has no {' and no '.join(missing_names)}")
 
 
 # ---- shared by the rules

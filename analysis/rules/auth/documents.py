@@ -1,6 +1,6 @@
 """Documents that say where to get tokens, and OAuth requests, as far as the recorder sees either."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import ClassVar, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -13,7 +13,14 @@ from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.auth_exchanges import RANK_2025_06_18, RevisionLearningRule
 from analysis.rules.support.eras import AllEras
 from analysis.rules.support.login_rules import has_old_discovery
-from analysis.rules.support.origins import is_local, is_own, may_be_public
+from analysis.rules.support.origins import (
+    is_known_by_https,
+    is_local,
+    is_own,
+    is_plain,
+    is_unreachable,
+    may_be_public,
+)
 from captures.metadata_paths import RESOURCE_METADATA_PATH, SERVER_METADATA_PATH
 
 _RANK_2025_03_26: Final = only("2025-03-26").first
@@ -25,10 +32,10 @@ _PUSHED_NAMES: Final = frozenset({"request_uri", "request"})
 
 
 class MetadataDocument(RevisionLearningRule):
-    """The document about the protected resource names no authorization server, or is about another resource.
+    """The document about the protected resource names no usable authorization server, or is about another resource.
 
     **Why it matters.** Clients compare `resource` with the address of the document, and refuse the document if the two
-    do not match. Without an authorization server the client has nowhere to get a token.
+    do not match. Without an authorization server that it can reach by https, the client has nowhere to get a token.
 
     **On the wire.** `< HTTP/1.1 200 OK` `{"resource":"https://example.com/mcp","authorization_servers":[]}`
 
@@ -55,12 +62,27 @@ class MetadataDocument(RevisionLearningRule):
             return ()
         servers, resource = document.get("authorization_servers"), document.get("resource")
         findings: list[Finding] = []
+        findings += self._check_servers(servers, http, session)
         if not isinstance(servers, list) or not servers:
-            findings += self.findings_in_response(http, session, "the document names no authorization server", ERROR)
+            findings += self.findings_at_leg(http, session, "the document names no authorization server", ERROR)
         if isinstance(resource, str) and not is_own(resource, http) and not may_be_public(resource, http):
             text = "the document is about a resource of another origin"
-            findings += self.findings_in_response(http, session, text, ERROR)
+            findings += self.findings_at_leg(http, session, text, ERROR)
         return findings
+
+    def _check_servers(self, servers: object, http: HttpExchange, session: Session | None) -> Iterator[Finding]:
+        """Yields the findings about the addresses of the authorization servers, each once."""
+        addresses = servers[:_MAX_PARAMETERS] if isinstance(servers, list) else []
+        names = [address for address in addresses if isinstance(address, str)]
+        plain_names = [name for name in names if is_plain(name, http)]
+        if any(is_unreachable(name, http) for name in names):
+            text = "authorization_servers has an address of the server's own machine, which clients cannot reach"
+            yield from self.findings_at_leg(http, session, text, ERROR)
+        if any(is_known_by_https(name, http) for name in plain_names):
+            text = "authorization_servers has an http address of this server, which clients know by https"
+            yield from self.findings_at_leg(http, session, text, ERROR)
+        elif plain_names:
+            yield from self.findings_at_leg(http, session, "authorization_servers has an http address", WARNING)
 
 
 class MetadataPath(RevisionLearningRule):
@@ -80,7 +102,7 @@ class MetadataPath(RevisionLearningRule):
     level = NOTE
     source = "2025-03-26 basic/authorization"
 
-    def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+    def on_exchange_end(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         rank = self.rank_for(http, session)
         if (
             rank != _RANK_2025_03_26
@@ -94,7 +116,7 @@ class MetadataPath(RevisionLearningRule):
             text = "the document about the authorization server is requested without MCP-Protocol-Version"
         else:
             return ()
-        return self.findings_in_request(http, session, text, self.level)
+        return self.findings_at_leg(http, session, text, self.level)
 
 
 class OauthRequest(RevisionLearningRule):
@@ -127,17 +149,15 @@ class OauthRequest(RevisionLearningRule):
         method = parameters.get("code_challenge_method") or facts.get("code_challenge_method")
         address = parameters.get("redirect_uri") or (facts.get("redirect_uri") if http.method == "POST" else None)
         if is_whole and not parameters.get("code_challenge"):
-            findings += self.findings_in_request(
-                http, session, "a request for authorization has no code_challenge", ERROR
-            )
+            findings += self.findings_at_leg(http, session, "a request for authorization has no code_challenge", ERROR)
         elif method != "S256" and (is_whole or method):
-            findings += self.findings_in_request(http, session, "the code_challenge_method is not S256", WARNING)
+            findings += self.findings_at_leg(http, session, "the code_challenge_method is not S256", WARNING)
         login = self.fold.logins.of_exchange(http.number)
         needs_resource = is_whole and rank is not None and rank >= RANK_2025_06_18
         if needs_resource and not parameters.get("resource") and not (login and has_old_discovery(login)):
-            findings += self.findings_in_request(http, session, "a request for authorization has no resource", ERROR)
+            findings += self.findings_at_leg(http, session, "a request for authorization has no resource", ERROR)
         if address and not _is_safe(address):
-            findings += self.findings_in_request(
+            findings += self.findings_at_leg(
                 http, session, "the redirect_uri uses neither https nor this machine", ERROR
             )
         return findings

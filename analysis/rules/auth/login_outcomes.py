@@ -5,16 +5,19 @@ from collections.abc import Iterable
 from typing import Final
 
 from analysis.conversation.logins import Leg, Login
-from analysis.rules.base import NOTE, WARNING, CaptureEnd
+from analysis.rules.base import ERROR, NOTE, WARNING, CaptureEnd
 from analysis.rules.finding import Finding
-from analysis.rules.support.login_rules import DISCOVERY, LoginRule, is_server_elsewhere, metadata_of
+from analysis.rules.support.login_rules import (
+    DISCOVERY,
+    LoginFindingRule,
+    LoginRule,
+    is_certain,
+    is_server_elsewhere,
+    metadata_of,
+)
 
-MIN_WAIT_NS: Final = 5_000_000_000
-"""How long a client has time for its next request before it counts as gone."""
-MIN_USER_WAIT_NS: Final = 60_000_000_000
-"""How long a user has time to answer a page."""
-
-_USER_LEGS: Final = frozenset({"authorize", "device"})
+MIN_SILENCE_NS: Final = 500_000_000
+"""How long a client must have been silent at the end of a recording for more than a note."""
 _NAMES: Final = {
     "resource-metadata": "the resource metadata",
     "server-metadata": "the server metadata",
@@ -42,9 +45,10 @@ _USUAL_ERRORS: Final = frozenset(
 """Errors that the user causes, by refusing or by not being there."""
 _is_error_code = re.compile(r"[A-Za-z0-9_.-]{1,60}", re.ASCII).fullmatch
 _UNAUTHORIZED: Final = 401
+_MIN_SERVER_ERROR: Final = 500
 
 
-class LoginFailed(LoginRule):
+class LoginFailed(LoginFindingRule):
     """A login ended with a request that failed.
 
     **Why it matters.** The client has no token, so it cannot use the server. Its user usually reads only that there was
@@ -53,12 +57,14 @@ class LoginFailed(LoginRule):
     **On the wire.** `> POST /token`, answered `400 Bad Request` `{"error":"invalid_grant"}`
 
     **Instead.** Look at the response: `show` and the report have the description that the server sent. It is only a
-    note if the user refused, or if a refresh token has expired.
+    note if the user refused, or if a refresh token has expired. A status of 500 and above, or a grant that is announced
+    and not supported, is an error of the server; for other refusals, the capture does not show who is at fault. While
+    the capture is being recorded, the finding comes when the client has not gone on for 10 s, or for 60 s after
+    metadata.
     """
 
     id = "auth/login-failed"
     level = WARNING
-    at_end = True
     once = True
     once_each = True
     follows = (
@@ -69,19 +75,20 @@ class LoginFailed(LoginRule):
     )
     source = "2025-03-26 basic/authorization"
 
-    def on_login(self, login: Login, ending: CaptureEnd | None) -> Iterable[Finding]:
+    def on_login_stop(self, login: Login, ending: CaptureEnd | None) -> Iterable[Finding]:
         leg = login.failed_leg
         if login.outcome != "failed" or leg is None:
             return ()
-        is_early = leg.kind in DISCOVERY or (ending is not None and ending.reason == "open")
-        if is_early and not _had_time(login, ending, MIN_WAIT_NS):
-            return ()  # the client may look elsewhere, or try again
         text = f"the login failed at {_NAMES.get(leg.kind, 'a leg')}: {_result(leg)}"
         is_usual = leg.error in _USUAL_ERRORS or (login.is_renewal and leg.error == "invalid_grant")
-        return self.findings_in_response_of(leg, text, NOTE if is_usual else WARNING)
+        if leg.kind in DISCOVERY and ending is not None:  # the client may look elsewhere
+            text += f"; {_end_text(login, ending)}"
+            is_usual = is_usual or _is_short(login, ending)
+        level = NOTE if is_usual else ERROR if _is_server_at_fault(login, leg) else WARNING
+        return self.findings_in_response_of(leg, text, level)
 
 
-class LoginUnfinished(LoginRule):
+class LoginUnfinished(LoginFindingRule):
     """A client began a login, got what it requested, and did not go on.
 
     **Why it matters.** Clients give up silently if the metadata does not offer what they need. Nothing fails on the
@@ -92,17 +99,18 @@ class LoginUnfinished(LoginRule):
     **Instead.** Look at what the client read last. A client without a client id needs `registration_endpoint` or
     `"client_id_metadata_document_supported":true` in the metadata. If both are missing, it is a warning, otherwise a
     note: the user may have left, or the client may have gone on at an authorization server elsewhere, whose traffic is
-    not in the capture.
+    not in the capture. If the recording ended soon after, the finding says so. While it goes on, the client has 10 s,
+    or 60 s if it may ask its user first, or half an hour if the user reads a page.
     """
 
     id = "auth/login-unfinished"
     level = WARNING
-    at_end = True
     once = True
     once_each = True
     follows = (
         "auth/challenge-missing",
         "auth/resource-metadata-missing",
+        "auth/metadata-address",
         "auth/metadata-document",
         "auth/metadata-type",
         "auth/resource-mismatch",
@@ -115,28 +123,23 @@ class LoginUnfinished(LoginRule):
     )
     source = "2025-06-18 basic/authorization"
 
-    def on_login(self, login: Login, ending: CaptureEnd | None) -> Iterable[Finding]:
+    def on_login_stop(self, login: Login, ending: CaptureEnd | None) -> Iterable[Finding]:
         last = login.last
-        if (
-            login.outcome != "unfinished"
-            or not last.http.is_unbroken
-            or (ending is not None and ending.reason == "open")
-        ):
+        if login.outcome != "unfinished" or not last.http.is_unbroken:
             return ()
         is_sent_back = last.kind == "authorize" and last.http.is_redirect
-        needs_user = (last.kind in _USER_LEGS and not is_sent_back) or last.is_pending
-        if not _had_time(login, ending, MIN_USER_WAIT_NS if needs_user else MIN_WAIT_NS):
-            return ()
         if last.kind == "challenge" and (last.http.status != _UNAUTHORIZED or "authorization" in last.http.fields):
             return ()  # the origin was refused, for example, or the client has a credential that needs no login
         after = "the challenge" if last.kind == "challenge" else _NAMES.get(last.kind, "a leg")
-        text, level = f"the client did not go on after {after}: {_left_out(last, is_sent_back=is_sent_back)}", NOTE
+        until = "" if ending is None else f" until {_end_text(login, ending)}"
+        text = f"the client did not go on after {after}{until}: {_left_out(last, is_sent_back=is_sent_back)}"
+        level = NOTE
         metadata = metadata_of(login)
         if is_server_elsewhere(login):
             text += "; the authorization server is elsewhere"
         elif last.kind == "server-metadata" and not _offers_client_id(metadata):
             text += "; the metadata has no registration_endpoint and no client_id_metadata_document_supported"
-            level = WARNING
+            level = NOTE if _is_short(login, ending) else WARNING
         return self.findings_in_response_of(last, text, level)
 
 
@@ -148,9 +151,10 @@ class TokenRejected(LoginRule):
 
     **On the wire.** `> POST /token`, answered 200, then `> POST /mcp` with the token, answered 401
 
-    **Instead.** Compare `aud`, `iss` and `exp` in the token with what the endpoint checks. If the token
-    comes from an authorization server elsewhere, it is a note: the capture does not show whether the client sent the
-    right one.
+    **Instead.** Compare `aud`, `iss` and `exp` in the token with what the endpoint checks; after a 403 with
+    `insufficient_scope`, compare the scopes that were issued with those that the endpoint needs. If the token comes
+    from an authorization server elsewhere, it is a note: the capture does not show whether the client sent the right
+    one.
     """
 
     id = "auth/token-rejected"
@@ -159,7 +163,9 @@ class TokenRejected(LoginRule):
 
     def check_login(self, login: Login) -> Iterable[Finding]:
         rejection, issued = login.rejection, login.issued
-        if login.outcome != "rejected" or rejection is None or rejection.http.status != _UNAUTHORIZED:
+        if login.outcome != "rejected" or rejection is None:
+            return ()
+        if rejection.http.status != _UNAUTHORIZED and rejection.error != "insufficient_scope":
             return ()
         if rejection.error == "use_dpop_nonce":
             return ()  # the client repeats the request with the nonce
@@ -174,12 +180,49 @@ class TokenRejected(LoginRule):
         return self.findings_in_response_of(rejection, f"{text}: {_result(rejection)}", level)
 
 
+class TokenUnused(LoginFindingRule):
+    """A client obtains a token, and sends its next request without it.
+
+    **Why it matters.** The server refuses the request as before, and the user is asked to log in again.
+
+    **On the wire.** `> POST /token`, answered 200, then `> POST /mcp` without `Authorization`, answered 401
+
+    **Instead.** As a client, send the token with each request. It is a note: another user of the same client may have
+    sent that request.
+    """
+
+    id = "auth/token-unused"
+    who = "client"
+    level = NOTE
+    once = True
+    source = "2025-03-26 basic/authorization"
+
+    def on_login_stop(self, login: Login, ending: CaptureEnd | None) -> Iterable[Finding]:  # noqa: ARG002 - as above
+        if login.outcome != "unused" or not is_certain(login) or not login.is_unbroken:
+            return ()
+        return self.findings_in_request_of(login.last, "the client went on without the token that it had obtained")
+
+
 # ---- shared by the rules
 
 
-def _had_time(login: Login, ending: CaptureEnd | None, wait_ns: int) -> bool:
-    """Whether the client could have gone on; a login that does not end with the capture has paused, or was given up."""
-    return ending is None or ending.t_ns - login.ended_ns >= wait_ns
+def _end_text(login: Login, ending: CaptureEnd) -> str:
+    """Returns how long after the last leg the recording ended."""
+    return f"the recording ended, {max(0, ending.t_ns - login.ended_ns) / 1e9:,.1f} s later"
+
+
+def _is_short(login: Login, ending: CaptureEnd | None) -> bool:
+    """Whether the recording ended before the client had time to go on."""
+    return ending is not None and ending.t_ns - login.ended_ns < MIN_SILENCE_NS
+
+
+def _is_server_at_fault(login: Login, leg: Leg) -> bool:
+    """Whether the server certainly is at fault for a failed leg: it failed itself, or announced what it refuses."""
+    if leg.http.status is not None and leg.http.status >= _MIN_SERVER_ERROR:
+        return True
+    grants = metadata_of(login).get("grant_types_supported")
+    is_announced = isinstance(grants, list) and leg.facts.get("grant_type") in grants
+    return leg.error == "unsupported_grant_type" and is_announced
 
 
 def _result(leg: Leg) -> str:

@@ -1,6 +1,6 @@
 """The protected resource metadata: where it is, and what it says about the resource."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import ClassVar, Final
 
 from analysis.conversation.bounded_dict import BoundedDict
@@ -12,9 +12,9 @@ from analysis.rules.base import ERROR, WARNING
 from analysis.rules.finding import Finding
 from analysis.rules.odd_exchange import ExchangeOddity
 from analysis.rules.support.auth_exchanges import challenges_of
-from analysis.rules.support.eras import AllEras
+from analysis.rules.support.eras import AllEras, shortened
 from analysis.rules.support.login_rules import MAX_REMEMBERED_ADDRESSES, LegRule, is_here, path_of
-from analysis.rules.support.origins import is_own
+from analysis.rules.support.origins import is_known_by_https, is_own, is_plain, is_unreachable
 from captures.metadata_paths import RESOURCE_METADATA_PATH
 
 _RESOURCE_METADATA: Final = frozenset({"resource-metadata"})
@@ -59,12 +59,52 @@ class DocumentMissing(LegRule):
             return ()
         if leg.http.status not in _MISSING_STATUSES or leg.http.path.rstrip("/") not in self._named_paths:
             return ()
-        text = f"the document that a challenge names is not available: {leg.http.status}"
+        text = f"the document that a challenge names is not available: {leg.http.status} for {shortened(leg.http.path)}"
         return self.findings_in_response(leg.http, session, text, ERROR)
 
 
+class MetadataAddress(LegRule):
+    """A challenge sends clients to an address of metadata that they cannot or must not use.
+
+    **Why it matters.** Clients refuse metadata over plain http, and do not reach an address of the server's own
+    machine. They stop after the challenge.
+
+    **On the wire.** `WWW-Authenticate: Bearer
+    resource_metadata="http://example.com/.well-known/oauth-protected-resource/mcp"`
+
+    **Instead.** `resource_metadata="https://example.com/.well-known/oauth-protected-resource/mcp"`: make it from the
+    public URL of the server. Behind a reverse proxy that ends TLS, let the server read `X-Forwarded-Proto`. With `serve
+    --public`, an address at another host is a warning.
+    """
+
+    id = "auth/metadata-address"
+    who = "server"
+    versions: ClassVar[Span] = AllEras(*since("2025-06-18"))
+    once = True
+    once_each = True
+    source = "RFC 9728 §3, §5.1; 2025-06-18 basic/authorization"
+    exchanges = ExchangeOddity.SENT | ExchangeOddity.RECEIVED
+    kinds = frozenset({"challenge"})
+
+    def check_leg(self, leg: Leg, session: Session | None) -> Iterator[Finding]:
+        http = leg.http
+        for challenge in challenges_of(http) or ():
+            address = challenge.parameters.get("resource_metadata", "")
+            if is_unreachable(address, http):
+                text, level = "is at the server's own machine, which clients cannot reach", ERROR
+            elif is_plain(address, http) and is_known_by_https(address, http):
+                text, level = "is an http address of this server, which clients know by https", ERROR
+            elif is_plain(address, http):
+                text, level = "is an http address", WARNING
+            elif http.has_public_url and path_of(address) is not None and not is_own(address, http):
+                text, level = "is at another host", WARNING
+            else:
+                continue
+            yield from self.findings_in_response(http, session, f"the resource_metadata of a challenge {text}", level)
+
+
 class ResourceMismatch(LegRule):
-    """The protected resource metadata describes another path of the server.
+    """The protected resource metadata describes another path of the server, or an http address.
 
     **Why it matters.** The client compares `resource` with the URL that the user entered, and refuses the document if
     they differ. A client that does not compare them asks for a token for something else.
@@ -72,7 +112,8 @@ class ResourceMismatch(LegRule):
     **On the wire.** `> GET /.well-known/oauth-protected-resource/mcp`, answered `{"resource":"https://example.com/api",
     …}`
 
-    **Instead.** `{"resource":"https://example.com/mcp", …}`: the public URL of the endpoint, with its path. A path
+    **Instead.** `{"resource":"https://example.com/mcp", …}`: the public URL of the endpoint, with its scheme and path.
+    Behind a reverse proxy that ends TLS, a server that does not read `X-Forwarded-Proto` takes itself for http. A path
     above the endpoint is a warning, because some clients accept it. Another host is
     [auth/metadata-document](#authmetadata-document).
     """
@@ -90,6 +131,11 @@ class ResourceMismatch(LegRule):
         resource = None if document is None else document.get("resource")
         if not isinstance(resource, str) or not is_here(resource, leg.http):
             return ()
+        if is_plain(resource, leg.http):
+            if is_known_by_https(resource, leg.http):
+                text = "the metadata describes an http address of this server, which clients know by https"
+                return self.findings_in_response(leg.http, session, text, ERROR)
+            return self.findings_in_response(leg.http, session, "the metadata describes an http address", WARNING)
         described = path_of(resource)
         inserted = leg.http.path.removeprefix(RESOURCE_METADATA_PATH).rstrip("/")
         # At the root there may be a document about the endpoint, whose path is known from its URL.

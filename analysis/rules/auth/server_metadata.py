@@ -17,7 +17,7 @@ from analysis.rules.support.login_rules import (
     is_here,
     path_of,
 )
-from analysis.rules.support.origins import is_local, is_own
+from analysis.rules.support.origins import is_known_by_https, is_local, is_own, is_plain
 
 _SERVER_METADATA: Final = frozenset({"server-metadata"})
 _METADATA: Final = _SERVER_METADATA | {"resource-metadata"}
@@ -75,7 +75,12 @@ class IssuerMismatch(LegRule):
                     self._named_servers.put(server.rstrip("/"), None)
             return ()
         issuer = document.get("issuer")
-        if not isinstance(issuer, str) or path_of(issuer) is None or issuer.rstrip("/") in self._named_servers:
+        if not isinstance(issuer, str) or path_of(issuer) is None:
+            return ()
+        if is_plain(issuer, leg.http) and is_known_by_https(issuer, leg.http):
+            text = "the issuer is an http address of this server, which clients know by https"
+            return self.findings_in_response(leg.http, session, text, ERROR)
+        if issuer.rstrip("/") in self._named_servers:
             return ()
         if not is_here(issuer, leg.http):
             return self.findings_in_response(leg.http, session, "the issuer is another server", ERROR)

@@ -82,6 +82,8 @@ def culprit_of(http: HttpExchange) -> Culprit:
     if failed_party(http) == "gateway":
         name = shortened(maker or via or "")
         return Culprit(f"a gateway ({name})" if name else "a gateway", "transport")
+    if http.is_behind_gateway:
+        return Culprit("the server or a gateway", "unknown")
     return Culprit("the server", "server")
 
 

@@ -8,7 +8,6 @@ from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
 from analysis.conversation.message import Response
 from analysis.conversation.session import Session
 from analysis.facts import code_of
-from analysis.protocol.error_codes import HEADER_MISMATCH, INVALID_PARAMS, UNSUPPORTED_VERSION
 from analysis.protocol.methods import REQUEST_METHODS
 from analysis.protocol.revisions import MODERN_ERA, REVISIONS, rank_of
 from analysis.rules.base import NOTE, Rule
@@ -27,7 +26,7 @@ from analysis.rules.support.http_facts import (
 from analysis.rules.support.tool_definitions import LIST_TOOLS, ToolLookupRule
 
 _STREAMABLE: Final = "2026-07-28 basic/transports/streamable-http"
-_REFUSAL_CODES: Final = frozenset({HEADER_MISMATCH, INVALID_PARAMS, UNSUPPORTED_VERSION})
+_MIN_ERROR_STATUS: Final = 400
 _FIRST_WITH_VERSION_HEADER: Final = REVISIONS.index("2025-06-18")
 
 
@@ -199,9 +198,8 @@ class HeaderMismatchAccepted(VersionLearningRule, HttpRule):
             return ()
         answer = http.server_messages[0].message if http.server_messages else None
         code = code_of(answer) if isinstance(answer, Response) else None
-        if http.status == 400 and code in _REFUSAL_CODES:
-            return ()
-        answer_text = f"status {http.status}" + ("" if code is None else f" and the error {code}")
+        if http.status >= _MIN_ERROR_STATUS or code is not None:
+            return ()  # whatever the reason, the request was refused
         return self.findings_in_response(
-            http, session, f"a request with wrong headers ({texts[0]}) is answered with {answer_text}"
+            http, session, f"a request with wrong headers ({texts[0]}) is answered with status {http.status}"
         )

@@ -73,6 +73,18 @@ class HttpRule(Rule):
         )
         return self._findings(location, http, session, text, level)
 
+    def findings_at_leg(
+        self, http: HttpExchange, session: Session | None, text: str, level: Level | None = None
+    ) -> list[Finding]:
+        """Returns a finding at the record of a leg of a login: at its end, or at the client's message if there is one.
+
+        A message that was refused is a leg too.
+        """
+        location = http.client_messages[0] if http.client_messages else (http.end_ref or http.answered_ref)
+        findings = self._findings(location, http, session, text, level)
+        # The message is only where it is shown: its sender need not be at fault.
+        return [finding._replace(blames="unknown") for finding in findings] if self.who == "either" else findings
+
     def findings_at_end(self, http: HttpExchange, session: Session | None, text: str) -> list[Finding]:
         """Returns a finding at the record of the end of an exchange."""
         return self._findings(http.end_ref, http, session, text, None)

@@ -7,7 +7,7 @@ it was given for the server. The server may use either address for itself, and a
 import re
 from ipaddress import ip_address
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from analysis.conversation.http_exchange import HttpExchange
 
@@ -50,6 +50,45 @@ def may_be_public(address: str, http: HttpExchange) -> bool:
         and not _is_private(public_origin[0])
         and (known_origin is None or _is_private(known_origin[0]))
     )
+
+
+def is_plain(address: str, http: HttpExchange) -> bool:
+    """Whether an address is plain http at another machine than this one, and not the URL by which the server is known.
+
+    A server inside a network may do without https.
+    """
+    parts = _parts(address)
+    if parts is None or parts.scheme != "http" or is_local(parts.hostname or ""):
+        return False
+    known = _parts(http.upstream)
+    return known is None or known.scheme != "http" or not is_own(address, http)
+
+
+def is_known_by_https(address: str, http: HttpExchange) -> bool:
+    """Whether an address has the host of the server, and the server is known by https."""
+    known = _parts(http.upstream)
+    return known is not None and known.scheme == "https" and is_own(address, http)
+
+
+def is_unreachable(address: str, http: HttpExchange) -> bool:
+    """Whether an address is on the server's own machine, although clients use the server from elsewhere."""
+    parts, known = _parts(address), _parts(http.upstream)
+    return (
+        http.has_public_url
+        and parts is not None
+        and known is not None
+        and is_local(parts.hostname or "")
+        and not is_local(known.hostname or "")
+    )
+
+
+def _parts(address: str) -> SplitResult | None:
+    """Returns the parts of an absolute URL, or None if it is none."""
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return None
+    return parts if parts.hostname else None
 
 
 def _is_private(host: str) -> bool:

@@ -123,6 +123,8 @@ class FindingSender:
         """Process the next step of the reading."""
         for finding in step.findings:
             self._report(finding)
+        if step.findings and step.item is None:
+            self._reported_entries = -1  # time alone has made them certain
         self._entry_count += step.item is not None
 
     def send(self, reading: Reading, *, has_caught_up: bool, has_ended: bool) -> None:
@@ -210,6 +212,9 @@ class CapturePass:
         if self.tail.has_ended:
             self._finish()
         has_caught_up = self.tail.is_at_end or self.has_ended
+        is_waiting = has_caught_up and not self.has_ended and self.reading.undecided_login_count > 0
+        if is_waiting and is_live(self.tail.segments[-1]):
+            self._on_step(Step(None, None, findings=self.reading.findings_by_clock()))
         if self.column_sender is not None:
             self.column_sender.send(has_ended=self.has_ended)
         if self.finding_sender is not None:

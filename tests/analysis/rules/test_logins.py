@@ -85,24 +85,47 @@ def texts_in(case: Case | str, change: Change = lambda record: record.members) -
         (
             "read-the-metadata-and-left",
             (
-                "the client did not go on after the server metadata: it neither registered nor requested "
-                "authorization; the metadata has no registration_endpoint and no client_id_metadata_document_supported"
+                "the client did not go on after the server metadata until the recording ended, 6.0 s later: it "
+                "neither registered nor requested authorization; "
+                "the metadata has no registration_endpoint and no client_id_metadata_document_supported"
             ),
         ),
         (
             "read-metadata-of-a-server-elsewhere-and-left",
             (
-                "the client did not go on after the resource metadata: it did not request the server metadata; "
+                "the client did not go on after the resource metadata until the recording ended, 6.0 s later: "
+                "it did not request the server metadata; "
                 "the authorization server is elsewhere"
             ),
         ),
         (
             "read-metadata-of-this-server-and-left",
-            "the client did not go on after the resource metadata: it did not request the server metadata",
+            (
+                "the client did not go on after the resource metadata until the recording ended, 6.0 s later: "
+                "it did not request the server metadata"
+            ),
         ),
-        ("code-not-used", "the client did not go on after authorization: it did not request a token"),
-        ("user-left", "the client did not go on after authorization: no code was issued"),
-        ("challenged-and-left", "the client did not go on after the challenge: it did not request metadata"),
+        (
+            "code-not-used",
+            (
+                "the client did not go on after authorization until the recording ended, 6.0 s later: "
+                "it did not request a token"
+            ),
+        ),
+        (
+            "user-left",
+            (
+                "the client did not go on after authorization until the recording ended, 61.0 s later: "
+                "no code was issued"
+            ),
+        ),
+        (
+            "challenged-and-left",
+            (
+                "the client did not go on after the challenge until the recording ended, 6.0 s later: "
+                "it did not request metadata"
+            ),
+        ),
         ("token-refused-by-its-server", "the server refuses the token that it has just issued: 401 invalid_token"),
     ],
 )
@@ -125,6 +148,95 @@ def test_while_the_capture_grows_a_client_may_yet_go_on(name: str) -> None:
 def test_while_the_capture_grows_a_client_may_try_again() -> None:
     assert rules_in("token-refused-400", reason="open") == []
     assert rules_in("token-refused-400") == ["login-failed"]
+
+
+SECOND_NS = 1_000_000_000
+
+
+def growing(name: str) -> tuple[Judged, list[Finding], int]:
+    """A case that is still being recorded, the findings about logins so far, and the time of its last leg."""
+    checker, assembler = Judged(), FrameAssembler()
+    found: list[Finding] = []
+    lines = [*cases_by_name()[name].records()]
+    for _, line in lines[:-1]:
+        record = decode(line.rstrip(b"\n"), 0, loads)
+        item = assembler.feed(record) if record is not None else None
+        found += checker.feed(item) if item is not None else []
+    return checker, found, checker.fold.logins.all()[-1].ended_ns
+
+
+@pytest.mark.parametrize(
+    ("name", "rule", "wait_s"),
+    [
+        ("token-refused-400", "auth/login-failed", 10),
+        ("registration-refused-400", "auth/login-failed", 10),
+        ("code-not-used", "auth/login-unfinished", 10),
+        ("read-good-metadata-and-left", "auth/login-unfinished", 60),
+        ("read-the-metadata-and-left", "auth/login-unfinished", 10),
+    ],
+)
+def test_a_client_that_does_not_go_on_is_reported_while_the_capture_grows(name: str, rule: str, wait_s: int) -> None:
+    def in_time(t_ns: int) -> list[str]:
+        checker, found, ended_ns = growing(name)
+        assert checker.reading.undecided_login_count == 1
+        assert rule not in [finding.rule for finding in found]
+        assert checker.reading._checker is not None
+        found = checker.reading._checker.advance_logins(ended_ns + t_ns)
+        assert checker.reading.undecided_login_count == (not found), "it is decided, or still under way"
+        return [finding.rule for finding in found + checker.finish("closed") if finding.rule == rule]
+
+    assert in_time(wait_s * SECOND_NS) == [rule], "once, not again at the end"
+    assert in_time(wait_s * SECOND_NS - 1) == [rule], "only at the end"
+
+
+@pytest.mark.parametrize("name", ["token-refused-400", "code-not-used"])
+def test_findings_are_the_same_whether_a_capture_is_read_while_it_grows_or_later(name: str) -> None:
+    live, found, ended_ns = growing(name)
+    assert live.reading._checker is not None
+    late_ns = ended_ns + 30 * SECOND_NS
+    found += live.reading._checker.advance_logins(late_ns) + live.finish("open")
+
+    later, found_later, _ = growing(name)
+    found_later += later.advance(late_ns) + later.finish("closed")
+    assert found_later == found
+
+
+def test_a_request_that_is_not_answered_yet_is_not_nothing() -> None:
+    checker, _, ended_ns = growing("token-refused-400")
+    request = {"method": "GET", "target": "/authorize?client_id=c1", "headers": [["user-agent", "host/1.0"]]}
+    http = checker.fold.logins.all()[-1].last.http
+    exchange = {"exchange": 99, "stage": "request", "peer": http.peer, "request": request}
+    line = seal(10_000, ended_ns + SECOND_NS, "exchange", members(**exchange))
+    record = decode(line.rstrip(b"\n"), 0, loads)
+    assert record is not None
+    checker.feed(record)
+    assert checker.reading._checker is not None
+    assert checker.reading._checker.advance_logins(ended_ns + 11 * SECOND_NS) == []
+    assert checker.reading.undecided_login_count == 1
+
+
+def test_only_what_a_server_does_wrong_for_certain_is_an_error() -> None:
+    def levels(*changes: tuple[str, str]) -> list[Level]:
+        members = json.dumps(cases_by_name()["token-refused-400"].members)
+        for old, new in changes:
+            assert old in members
+            members = members.replace(old, new)
+        (case,) = cases([members.encode()])
+        assert isinstance(case, Case)
+        found: list[Finding] = judged(case).found  # type: ignore[attr-defined]
+        return [one.level for one in found if one.rule == "auth/login-failed"]
+
+    assert levels() == [Level.WARNING]
+    assert levels(("HTTP/1.1 400 Bad Request", "HTTP/1.1 500 X")) == [Level.ERROR]
+    # The body is longer by 9 bytes.
+    unsupported = ("invalid_grant", "unsupported_grant_type"), ("Content-Length: 25", "Content-Length: 34")
+    assert levels(*unsupported) == [Level.ERROR], "the metadata announces it"
+
+
+def test_a_document_that_is_missing_is_named() -> None:
+    assert texts_in("document-not-there") == [
+        "the document that a challenge names is not available: 404 for /.well-known/oauth-protected-resource/mcp"
+    ]
 
 
 def without_exchange(number: int) -> Change:
@@ -153,14 +265,89 @@ def test_the_public_url_is_the_one_to_compare_with(name: str) -> None:
 
 def test_the_same_host_is_not_elsewhere() -> None:
     """The authorization server has the public URL, the address of the endpoint, or the host of the resource."""
-    text = "the client did not go on after the resource metadata: it asked for no server metadata"
+    text = (
+        "the client did not go on after the resource metadata until the recording ended, 6.0 s later: "
+        "it did not request the server metadata"
+    )
     elsewhere = "read-metadata-of-a-server-elsewhere-and-left"
     assert texts_in(elsewhere) == [f"{text}; the authorization server is elsewhere"]
     assert texts_in(elsewhere, in_public("https://login.example.net/mcp")) == [text]
     name, servers = "read-metadata-of-this-server-and-left", '"authorization_servers":["'
     behind = case_with(name, "Host: example.com", "Host: 127.0.0.1:8000")
-    for server in ("http://127.0.0.1:8000", "http://example.com"):
-        assert texts_in(case_with(behind, f"{servers}https://example.com", f"{servers}{server}")) == [text]
+    own = case_with(behind, f"{servers}https://example.com", f"{servers}http://127.0.0.1:8000")
+    assert texts_in(own) == [text]
+
+
+def published(path: str, url: str, **members: object) -> Change:
+    """Recorded in front of `https://example.com/mcp`, with other members in the documents at a path."""
+
+    def change(record: Record) -> dict[str, Any]:
+        if "metadata" not in record.members or path not in record.members["request"]["target"]:
+            return in_public(url)(record) or {}
+        document = {**json.loads(record.members["metadata"]), **members}
+        return {**record.members, "metadata": json.dumps(document)}
+
+    return change
+
+
+RESOURCE, SERVER = "oauth-protected-resource", "oauth-authorization-server"
+KNOWN_BY_HTTPS = "is an http address of this server, which clients know by https"
+
+
+@pytest.mark.parametrize(
+    ("path", "members", "rule", "text"),
+    [
+        (
+            RESOURCE,
+            {"resource": "http://example.com/mcp"},
+            "resource-mismatch",
+            "describes an http address of this server",
+        ),
+        (RESOURCE, {"resource": "http://localhost:80/mcp"}, "metadata-document", "a resource of another origin"),
+        (RESOURCE, {"resource": "https://example.com:8443/mcp"}, "metadata-document", "a resource of another origin"),
+        (
+            RESOURCE,
+            {"authorization_servers": ["http://example.com"]},
+            "metadata-document",
+            "an http address of this server",
+        ),
+        (RESOURCE, {"authorization_servers": ["http://127.0.0.1:8000"]}, "metadata-document", "own machine"),
+        (RESOURCE, {"authorization_servers": ["http://login.example.net"]}, "metadata-document", "an http address"),
+        (SERVER, {"issuer": "http://example.com"}, "issuer-mismatch", "an http address of this server"),
+        (SERVER, {"issuer": "http://localhost:8000"}, "issuer-mismatch", "another server"),
+    ],
+)
+def test_addresses_in_metadata_are_those_of_the_public_url(
+    path: str, members: dict[str, object], rule: str, text: str
+) -> None:
+    found: list[Finding] = judged("whole-login-2025-11-25", published(path, "https://example.com/mcp", **members)).found  # type: ignore[attr-defined]
+    assert [one.message for one in found if one.rule == f"auth/{rule}" and text in one.message], found
+
+
+def test_a_server_inside_a_network_may_do_without_https() -> None:
+    members = {"resource": "http://mcp.internal/mcp", "authorization_servers": ["http://mcp.internal"]}
+    case = case_with("whole-login-2025-11-25", "Host: example.com", "Host: mcp.internal")
+    found = rules_in(case, published(RESOURCE, "http://mcp.internal/mcp", **members))
+    assert not {"resource-mismatch", "metadata-document"} & set(found)
+
+
+@pytest.mark.parametrize(
+    ("address", "text"),
+    [
+        ("http://example.com", KNOWN_BY_HTTPS),
+        ("http://localhost:8000", "is at the server's own machine, which clients cannot reach"),
+        ("https://other.example.net", "is at another host"),
+        ("https://example.com", ""),
+    ],
+)
+def test_a_challenge_leads_to_the_public_url(address: str, text: str) -> None:
+    case = case_with("challenged-and-left", "https://example.com/.well-known", f"{address}/.well-known")
+    found: list[Finding] = judged(case, in_public("https://example.com/mcp")).found  # type: ignore[attr-defined]
+    assert [one.message for one in found if one.rule == "auth/metadata-address"] == [
+        f"the resource_metadata of a challenge {text}" for _ in range(bool(text))
+    ]
+    if text:
+        assert [one.rule for one in found] == ["auth/metadata-address"], "the rest is its consequence"
 
 
 def test_a_document_at_the_root_is_about_the_endpoint_or_the_root() -> None:

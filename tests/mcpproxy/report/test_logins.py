@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from analysis.conversation.logins import GIVEN_UP_NS
 from analysis.filter import parse
 from analysis.reading import Reading
 from captures.reader import Capture
 from mcpproxy.report.conversation import Conversation
-from mcpproxy.report.logins import GIVEN_UP_NS
 from mcpproxy.wording.cells import cells
 from tests.harness import ROOT
 from tests.mcpproxy.login_captures import METADATA, SERVER_METADATA, LoginCapture

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from analysis.clock import MAX_WRITING_NS
+from analysis.conversation.logins import GIVEN_UP_NS
 from analysis.rules.finding import Finding, Level
 from analysis.tally import Tally, cached
 from captures.file import CaptureFile
@@ -21,6 +23,7 @@ from mcpproxy.tui.data.findings import Findings
 from mcpproxy.tui.data.reading import Reading
 from tests.captures.samples import lines
 from tests.harness import wait_until
+from tests.mcpproxy.cli.test_check_logins_integration import recorded
 from tests.mcpproxy.tui.stage import END, FINE, captured, conversation, frame_record, record
 from tests.mcpproxy.tui.test_checking import read
 
@@ -144,6 +147,17 @@ def test_a_live_capture_is_followed_and_what_is_found_late_stands_where_it_happe
     assert asked in findings.late_rows
     assert cached(path) == findings.tally
     reading.close()
+
+
+def test_a_failed_login_is_found_although_nothing_follows(tmp_path: Path) -> None:
+    """The time alone makes it certain."""
+    with recorded(tmp_path / "c.mcpcap", GIVEN_UP_NS + MAX_WRITING_NS - 300_000_000), checking() as made:
+        path = tmp_path / "c.mcpcap"
+        reading = read(path)
+        made.check(path, reading.findings)
+        wait_until(lambda: "auth/login-failed" in {finding.rule for finding in reading.findings.kept_findings})
+        wait_until(lambda: sum(reading.findings.counts.values()) == len(reading.findings.kept_findings))
+        reading.close()
 
 
 def test_a_killed_worker_is_reported_and_the_next_check_has_another(tmp_path: Path) -> None:
