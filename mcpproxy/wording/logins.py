@@ -227,10 +227,14 @@ def leg_facts(leg: Leg) -> Iterator[Fact]:
 
 
 def client_text(login: Login) -> str:
-    """Returns the address and program of the first client of a login, and how many others took part."""
+    """Returns the address and program of the first client of a login, and how many other programs took part.
+
+    Some SDKs send the requests of a login without the name of a program, so those without one are not counted.
+    """
     host, program = login.first.client
+    program = program or next((leg.client[1] for leg in login.legs if leg.client[0] == host and leg.client[1]), "")
     first = " ".join(filter(None, (sanitise(host, _MAX_NAME_CHARS), sanitise(program, _MAX_NAME_CHARS))))
-    other_count = len(login.clients) - 1
+    other_count = len({other for _, other in login.clients} - {program, ""})
     return f"{first} and {count_text(other_count, 'other client')}" if first and other_count > 0 else first
 
 

@@ -178,6 +178,17 @@ def test_several_clients_are_counted(capture: LoginCapture) -> None:
     assert client_text(only(capture)) == "203.0.113.7 connector/1.0 and 1 other client"
 
 
+def test_requests_without_a_program_are_not_another_client(capture: LoginCapture) -> None:
+    capture.program = ""
+    capture.message(401)
+    capture.program = "connector/1.0"
+    capture.leg("resource-metadata", "GET", METADATA)
+    capture.leg("registration", "POST", "/register", 201, client_id="hmac:1")
+    capture.client, capture.program = "198.51.100.9:5", ""
+    capture.leg("authorize", "GET", "/authorize?response_type=code&client_id=hmac:1", 302, client_id="hmac:1")
+    assert client_text(only(capture)) == "203.0.113.7 connector/1.0"
+
+
 def test_the_facts_of_a_leg(capture: LoginCapture) -> None:
     capture.authorization(error="invalid_scope", error_description="no such scope")
     leg = logins(capture)[0].last
