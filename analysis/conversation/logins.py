@@ -24,6 +24,11 @@ MAX_LEGS: Final = 32
 """The most legs of a login that are kept: the first ones and the last one."""
 MAX_PAUSE_NS: Final = 30 * 60 * 1_000_000_000
 """How long a login may pause, because a person may be asked; after that, its client has given up."""
+GIVEN_UP_NS: Final = 10_000_000_000
+"""How long after a leg a client counts as gone if no user can be the reason. Clients react within seconds, for example
+to a refresh token that has expired."""
+USER_WAIT_NS: Final = 60_000_000_000
+"""How long after a leg a client counts as gone if it may ask its user before it goes on."""
 MAX_HOP_NS: Final = 60 * 1_000_000_000
 """How long after its last leg a login may continue from another address, because a service has several."""
 MAX_CANDIDATES: Final = 50
@@ -155,6 +160,8 @@ class Login:
         """Whether no record was lost between its first and its last leg, or its end."""
         self.is_over = False
         """Whether no leg can follow."""
+        self.cut_off_ns: int | None = None
+        """When the capture ended, if only that ended it."""
 
     @property
     def first(self) -> Leg:
@@ -180,6 +187,16 @@ class Login:
     def ended_ns(self) -> int:
         """When its last leg ended."""
         return self.last.ended_ns
+
+    @property
+    def patience_ns(self) -> int:
+        """How long after the last leg its client counts as gone; it may still go on after that."""
+        last = self.last
+        if last.kind in _BROWSER_LEGS and not last.has_failed and not last.http.is_redirect:
+            return MAX_PAUSE_NS  # the user reads the page
+        if last.kind in _BEGINNING or ((last.kind in _REGISTERING or last.is_pending) and not last.has_failed):
+            return USER_WAIT_NS
+        return GIVEN_UP_NS
 
     @property
     def is_challenged(self) -> bool:
@@ -354,9 +371,10 @@ class Logins:
         if leg is not None:
             self._on_leg(leg)
 
-    def finish(self) -> None:
-        """End all logins, because the capture has ended."""
+    def finish(self, end_ns: int) -> None:
+        """End all logins, because the capture has ended at `end_ns`."""
         for login in [*self._open_logins]:
+            login.cut_off_ns = end_ns
             self._end(login)
 
     def _on_leg(self, leg: Leg) -> None:
