@@ -1,4 +1,4 @@
-"""The logins of a report: how many there were, and in which ways they failed."""
+"""The logins of a report: how many there were, and why some did not succeed."""
 
 from typing import Any, Final, NamedTuple
 
@@ -14,7 +14,7 @@ _UNCOUNTED_OUTCOMES: Final = frozenset({"unneeded", "revoked"})
 
 
 class _Failure(NamedTuple):
-    """A way to fail, with the first login that failed in this way."""
+    """A reason why logins did not succeed, with the first of them."""
 
     capture: int
     first: LoginSummary
@@ -56,7 +56,7 @@ class ReportLogins:
         return [{"name": "logins", "value": f"{self.count:,}", "more": more, "is_bad": bool(more)}]
 
     def failures(self) -> dict[str, Any]:
-        """Returns the members of the overview about logins that did not succeed: the most frequent ways first."""
+        """Returns the members of the overview about logins that did not succeed: the most frequent reasons first."""
         ranked = sorted(self._failures.values(), key=lambda failure: -failure.times)
         return {
             "failed_logins": self.failed_count,
