@@ -228,7 +228,7 @@ class Fold:
         self.under_way.changed_calls = {}
         self.logins.changed = {}
         if not is_open:
-            self.logins.finish()
+            self.logins.finish(self.t_ns)
         return tuple([self._on_message(message) for message in self._assembly.finish()])
 
     def open_calls(self) -> tuple[Call, ...]:

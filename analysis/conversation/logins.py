@@ -168,6 +168,8 @@ class Login:
         """Whether no record was lost between its first and its last leg, or its end."""
         self.is_over = False
         """Whether no leg can follow."""
+        self.cut_off_ns: int | None = None
+        """When the capture ended, if only that ended it."""
 
     @property
     def first(self) -> Leg:
@@ -379,9 +381,10 @@ class Logins:
         if leg is not None:
             self._on_leg(leg)
 
-    def finish(self) -> None:
-        """End all logins, because the capture has ended."""
+    def finish(self, end_ns: int) -> None:
+        """End all logins, because the capture has ended at `end_ns`."""
         for login in [*self._open_logins]:
+            login.cut_off_ns = end_ns
             self._end(login)
 
     def _on_leg(self, leg: Leg) -> None:

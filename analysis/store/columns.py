@@ -272,6 +272,7 @@ _LOGINS: Final = Table(
         Column("kinds", "VARCHAR", "not null", "kinds of these legs, as in http_exchanges.leg, separated by commas; repetitions in a row are left out"),
         Column("failed_leg", "VARCHAR", "null", "kind of the leg that failed; challenge if outcome is rejected; NULL for other outcomes"),
         Column("failed_exchange", "BIGINT", "null", "number of its HTTP exchange"),
+        Column("failed_frame", "BIGINT", "null", "number of the record of its end, which show --frame prints"),
         Column("failed_status", "INTEGER", "null", "status of the response to it; NULL if there is none"),
         Column("error", "VARCHAR", "null", "OAuth error in that response, such as invalid_grant. Untrusted text"),
         Column("error_description", "VARCHAR", "null", "description of that error. Untrusted text"),

@@ -47,6 +47,7 @@ def login_row(login: Login) -> Row:
     """Returns the row of a login, without the values at the beginning of every row of a capture."""
     outcome = login.outcome
     failed_leg = login.failed_leg if outcome == "failed" else login.rejection
+    failed_end = None if failed_leg is None else failed_leg.http.end_ref
     address, program = login.first.client
     return build_row(
         "logins",
@@ -66,6 +67,7 @@ def login_row(login: Login) -> Row:
             "kinds": ", ".join(kind for kind, _ in groupby(leg.kind for leg in login.legs)),
             "failed_leg": None if failed_leg is None else failed_leg.kind,
             "failed_exchange": None if failed_leg is None else integer(failed_leg.http.number),
+            "failed_frame": None if failed_end is None else integer(failed_end.seq),
             "failed_status": None if failed_leg is None else small_status(failed_leg.http.status),
             "error": _fact_of(failed_leg, "error"),
             "error_description": _fact_of(failed_leg, "error_description"),

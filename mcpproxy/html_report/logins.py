@@ -7,6 +7,8 @@ from mcpproxy.html_report import limits
 from mcpproxy.wording.logins import LoginSummary, summary_of
 from mcpproxy.wording.units import duration
 
+_UNFINISHED_OUTCOMES: Final = frozenset({"unfinished", "unused"})
+"""Outcomes of logins in which no request failed: their client did not go on."""
 _UNCOUNTED_OUTCOMES: Final = frozenset({"unneeded", "revoked"})
 """Outcomes of requests around a login, which are not logins themselves."""
 
@@ -24,7 +26,7 @@ class ReportLogins:
 
     def __init__(self) -> None:
         """Start without logins."""
-        self.count = self.failed_count = 0
+        self.count = self.failed_count = self.unfinished_count = 0
         self._failures: dict[str, _Failure] = {}
 
     def add_capture(self, capture: int, logins: Logins) -> None:
@@ -35,7 +37,10 @@ class ReportLogins:
             summary = summary_of(login)
             if not summary.is_bad:
                 continue
-            self.failed_count += 1
+            if login.outcome in _UNFINISHED_OUTCOMES:
+                self.unfinished_count += 1
+            else:
+                self.failed_count += 1
             known = self._failures.get(summary.outcome)
             if known is not None:
                 self._failures[summary.outcome] = known._replace(times=known.times + 1)
@@ -46,14 +51,16 @@ class ReportLogins:
         """Returns the figure of the overview; none if there were no logins."""
         if not self.count:
             return []
-        failed_text = f"{self.failed_count:,} unsuccessful" if self.failed_count else ""
-        return [{"name": "logins", "value": f"{self.count:,}", "more": failed_text, "is_bad": self.failed_count > 0}]
+        counts = {"failed": self.failed_count, "unfinished": self.unfinished_count}
+        more = ", ".join(f"{count:,} {state}" for state, count in counts.items() if count)
+        return [{"name": "logins", "value": f"{self.count:,}", "more": more, "is_bad": bool(more)}]
 
     def failures(self) -> dict[str, Any]:
         """Returns the members of the overview about logins that did not succeed: the most frequent reasons first."""
         ranked = sorted(self._failures.values(), key=lambda failure: -failure.times)
         return {
             "failed_logins": self.failed_count,
+            "unfinished_logins": self.unfinished_count,
             "login_failures": [_failure(failure) for failure in ranked[: limits.MAX_FIRST_ROWS]],
             "more_login_failures": max(0, len(ranked) - limits.MAX_FIRST_ROWS),
         }

@@ -48,6 +48,10 @@ MAX_UNANSWERED_LINES: Final = 20
 """The maximum number of unanswered requests of an outcome that are listed at the end."""
 
 
+_BEFORE_END: Final = (MessageContext, LoginSummary)
+"""What the end of a capture adds to the conversation itself."""
+
+
 class ConversationItem(NamedTuple):
     """Something that gets a line."""
 
@@ -107,6 +111,8 @@ class Conversation:
         self._login_lines = LoginLines(session.logins)
         self._held_items: list[ConversationItem] | None = []
         """Items whose lines wait for the heading; None once it has been written."""
+        self._end_items: Sequence[ConversationItem] = ()
+        """The line about the end of the session, while logins are open that the end of the capture may make due."""
         self._heading: Heading | None = None
         """The heading, with what was known when it was due, regardless of what a filter selects after that."""
         self._revisions: set[str] = set()
@@ -156,7 +162,7 @@ class Conversation:
 
     def due_items(self, step: Step) -> Sequence[ConversationItem]:
         """Returns the items of a step, and those that were held back, once the heading is known."""
-        items = (*self.items_of(step), *self._new_revisions(step))
+        items = self._with_end_last((*self.items_of(step), *self._new_revisions(step)), step)
         self._step_count += 1
         if self._held_items is None:
             return items
@@ -168,6 +174,25 @@ class Conversation:
             or step.end is not None
         )
         return self._release_items() if is_due else ()
+
+    def _with_end_last(self, items: Sequence[ConversationItem], step: Step) -> Sequence[ConversationItem]:
+        """Returns the items with the line about the end after the logins that only the end of the capture makes due."""
+        held_items, self._end_items = self._end_items, ()
+        if step.end is not None:
+            count = next(
+                (number for number, item in enumerate(items) if not isinstance(item.content, _BEFORE_END)), len(items)
+            )
+            return (*items[:count], *held_items, *items[count:])
+        if not items:
+            self._end_items = held_items
+            return ()
+        items = (*held_items, *items)
+        content = items[-1].content
+        is_end = isinstance(content, Remark) and content.is_end
+        if is_end and any(not login.is_over for login in self.session.logins.all()):
+            self._end_items = items[-1:]
+            return items[:-1]
+        return items
 
     def release_held(self) -> Sequence[ConversationItem]:
         """Returns the items that were held back; from now on, nothing is held back."""
@@ -253,7 +278,7 @@ class Conversation:
             late_items += self._failures(other_calls)
             self._note_settled(other_calls)
         login_items = self._login_items(item)
-        remark = remark_on(item, ended=self._has_ended)
+        remark = self._remark_on(item)
         if isinstance(item, Record) and item.rec == "header" and item.seq and item.seq == self.session.first_seq:
             remark = Remark("▲", begins_text(item.seq), "bad")
         if remark is None or (isinstance(item, Record) and self._is_redundant(item, login_items)):
@@ -262,6 +287,12 @@ class Conversation:
         if self._filter is not None:
             return late_items
         return (*late_items, ConversationItem(self._last_ns, remark), *login_items)
+
+    def _remark_on(self, item: Record | Damage) -> Remark | None:
+        """Returns the remark on a record or on damage; the challenge of a login is no alarm."""
+        remark = remark_on(item, ended=self._has_ended)
+        is_challenge = isinstance(item, Record) and self._login_lines.is_challenge
+        return remark._replace(glyph="·", role="dim") if remark is not None and is_challenge else remark
 
     def _login_items(self, item: Record | Damage) -> tuple[ConversationItem, ...]:
         """Returns the logins that are due after a record other than a frame."""
@@ -321,9 +352,12 @@ class Conversation:
                 self._settled_calls.append(call)
 
     def _is_counted_at_end(self, call: Call) -> bool:
-        """Whether a request without a response is counted at the end."""
+        """Whether a request without a response is counted at the end: not if the line of a login says what it got."""
+        exchange = call.request.frames[0].exchange
+        is_challenged = exchange is not None and self.session.logins.of_exchange(exchange) is not None
         return (
             call.request.method not in ENDLESS_METHODS
+            and (self._filter is not None or not is_challenged)
             and (call.request.seq, call.request.index) not in self._failed_requests
             and self._selects(call)
         )
@@ -471,7 +505,7 @@ class Conversation:
                 yield from (self._style.paint(spans).rstrip() for spans in lay_out(row, "", self._width))
             # The times of legs are those of the capture, because they are earlier than that of the line above.
             clock = units.offset_text(leg.started_ns) if self._times != "abs" else self._wall_clock(leg.started_ns)
-            for spans in lay_out(row_of_leg(leg), clock, self._width):
+            for spans in lay_out(row_of_leg(leg, clock, self._width), clock, self._width):
                 yield self._style.paint(spans).rstrip()
 
     def heading(self) -> Iterator[str]:

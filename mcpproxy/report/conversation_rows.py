@@ -12,7 +12,7 @@ from analysis.conversation.message import Request
 from analysis.facts import size_of as bytes_in
 from captures.frame import Frame
 from mcpproxy.wording import lines, units
-from mcpproxy.wording.cells import UNLIMITED_WIDTH, cells, fit
+from mcpproxy.wording.cells import UNLIMITED_WIDTH, cells, fit, fit_end
 from mcpproxy.wording.lines import Line
 from mcpproxy.wording.logins import LegLine, LoginSummary
 from mcpproxy.wording.records import Remark
@@ -40,6 +40,10 @@ _FRAME_CELLS: Final = 4
 """The width of a frame's number, in cells; more digits push the rest to the right."""
 _LEG_NAME_CELLS: Final = 17
 """The width of the name of a leg, in cells: that of the longest, `resource metadata`."""
+_MIN_LEG_PATH_CELLS: Final = 6
+"""How many cells the end of a leg's path needs; with less room, its request is left out."""
+_MIN_EXCHANGES_WIDTH: Final = 60
+"""The width, in cells, from which a leg has the number of its exchange, and columns."""
 _EXCHANGE_CELLS: Final = 4
 """The width of an exchange's number, in cells; more digits push the rest to the right."""
 
@@ -81,7 +85,7 @@ class ConversationRow(NamedTuple):
     latency: str = ""
     size: str = ""
     frame: int | None = None
-    """The number of its frame; None for anything other than messages."""
+    """The number of its frame, or of the record of a leg; None for anything else."""
     exchange: int | None = None
     """The HTTP exchange that it belongs to."""
 
@@ -95,11 +99,9 @@ def lay_out(row: ConversationRow, clock: str, width: int) -> list[list[Span]]:
         width: the width of the terminal, in cells; at least NARROWEST.
     """
     glyph = row.glyph.text
-    number = f"{'' if row.frame is None else row.frame:>{_FRAME_CELLS}} "
-    if row.exchange is not None:
-        number += f"{f'@{row.exchange}':>{_EXCHANGE_CELLS}} "
-    head = [Span(f"{clock:>{_TIME_CELLS}}  {number}", "dim"), row.glyph, Span(" " * (_GLYPH_CELLS - len(glyph)))]
-    available = max(0, width - max(_TIME_CELLS, len(clock)) - 2 - len(number) - _GLYPH_CELLS)
+    left = _left_text(clock, row.frame, row.exchange)
+    head = [Span(left, "dim"), row.glyph, Span(" " * (_GLYPH_CELLS - len(glyph)))]
+    available = max(0, width - len(left) - _GLYPH_CELLS)
     is_roomy = available >= MIN_ROOMY_CELLS and not row.problem
     # A text that needs a separate line goes below the numbers, where it has more room.
     below_spans: list[Span] = []
@@ -109,14 +111,18 @@ def lay_out(row: ConversationRow, clock: str, width: int) -> list[list[Span]]:
     available -= sum(cells(span.text) for span in problem)
     body, tail = _body_and_tail(row, max(0, available), is_roomy=is_roomy)
     body_width, max_width = sum(cells(span.text) for span in body), _cells_before(tail, available)
+    is_unlimited = width >= UNLIMITED_WIDTH
+    max_width -= UNLIMITED_WIDTH - USUAL_WIDTH if is_unlimited else 0
     error = f"  {row.error}" if row.error else ""
+    # In a pipe, a message is one line: an error that would move the numbers follows them.
+    error_spans = [Span(error)] if error else []
     if body_width + cells(error) <= max_width:
-        body, body_width = [*body, Span(error)], body_width + cells(error)
-    else:
+        body, body_width, error_spans = [*body, *error_spans], body_width + cells(error), []
+    elif not is_unlimited:
         below_spans = [*below_spans, *([Span("  ")] if below_spans else []), Span(row.error)]
-    spare_cells = max_width - body_width - (UNLIMITED_WIDTH - USUAL_WIDTH if width >= UNLIMITED_WIDTH else 0)
-    gap = [Span(" " * (max(0, spare_cells) + 2)), Span(tail, "dim")] if tail else []
-    line = fit_spans([*head, *body, *problem, *gap], width)[0]
+        error_spans = []
+    gap = [Span(" " * (max(0, max_width - body_width) + 2)), Span(tail, "dim")] if tail else []
+    line = fit_spans([*head, *body, *problem, *gap, *error_spans], width)[0]
     return (
         [line, [Span(" " * _ERROR_INDENT), *fit_spans(below_spans, width - _ERROR_INDENT)[0]]]
         if below_spans
@@ -136,7 +142,7 @@ def _body_and_tail(row: ConversationRow, available: int, *, is_roomy: bool) -> t
         is_roomy: whether columns matter more than the text.
     """
     outcome = [] if row.outcome is None else [row.outcome]
-    tail = f"{row.latency:>8}  {row.size:>8}" if row.latency else row.size
+    tail = _tail(row)
     max_width = _cells_before(tail, available)
     body, body_width = fit_spans([*row.subject, *outcome, *row.text], max_width)
     if body_width < max_width or (is_roomy and body[: len(row.subject) + len(outcome)] == [*row.subject, *outcome]):
@@ -150,6 +156,17 @@ def _body_and_tail(row: ConversationRow, available: int, *, is_roomy: bool) -> t
         words, body_width = fit_spans(subject[:-1], max(0, max_width - cells(row.outcome.text) - cells(padding.text)))
         subject = [*words, padding] if body_width else []
     return fit_spans([*subject, *outcome, *row.text], max_width)[0], tail
+
+
+def _tail(row: ConversationRow) -> str:
+    """Returns the numbers at the end of a line that is wide enough."""
+    return f"{row.latency:>8}  {row.size:>8}" if row.latency else row.size
+
+
+def _left_text(clock: str, frame: int | None, exchange: int | None) -> str:
+    """Returns the time and the numbers at the beginning of a line."""
+    exchange_text = "" if exchange is None else f"{f'@{exchange}':>{_EXCHANGE_CELLS}} "
+    return f"{clock:>{_TIME_CELLS}}  {'' if frame is None else frame:>{_FRAME_CELLS}} {exchange_text}"
 
 
 def _cells_before(tail: str, available: int) -> int:
@@ -192,19 +209,39 @@ def row_of(item: Item, width: int) -> ConversationRow:
     )
 
 
-def row_of_leg(leg: LegLine) -> ConversationRow:
-    """Returns the row of a leg, which is below that of its login."""
+def row_of_leg(leg: LegLine, clock: str, width: int) -> ConversationRow:
+    """Returns the row of a leg, which is below that of its login.
+
+    Its name is never cut. If there is not enough room, these are cut or left out, in this order: the path, from the
+    left, because paths differ at the end; the request; the status.
+
+    Args:
+        leg: the leg.
+        clock: its time.
+        width: the width of the terminal, in cells.
+    """
     role: Role = "bad" if leg.has_failed else "dim"
-    times = f"  ×{leg.times:,}" if leg.times > 1 else ""
-    return ConversationRow(
+    frame = leg.seq if leg.seq >= 0 else leg.request_seq
+    took, has_columns = ms_text(leg.took_ns), width >= _MIN_EXCHANGES_WIDTH
+    row = ConversationRow(
         Span("▲" if leg.has_failed else "·", role),
-        [Span(f"  {leg.name:<{_LEG_NAME_CELLS}}  ", role)],
-        Span(leg.status, role),
-        (Span(f"{times}  {leg.request}", role),),
+        [Span(f"  {leg.name:<{_LEG_NAME_CELLS}}" if has_columns else leg.name, role), Span("  ")],
         error=leg.description,
-        latency=ms_text(leg.took_ns),
-        exchange=leg.exchange,
+        # There is no size, so a narrow line has no column for it.
+        latency=took if width >= USUAL_WIDTH else "",
+        size=took if has_columns and width < USUAL_WIDTH else "",
+        frame=frame if frame >= 0 else None,
+        exchange=leg.exchange if has_columns else None,
     )
+    tail_cells = len(_tail(row)) + 2 if has_columns else 0
+    taken = len(_left_text(clock, row.frame, row.exchange)) + _GLYPH_CELLS + tail_cells
+    room = width - taken - sum(cells(span.text) for span in row.subject)
+    status = fit(leg.status, max(3, room))
+    times = f"  ×{leg.times:,}" if leg.times > 1 else ""
+    method, _, path = leg.request.partition(" ")
+    path_cells = room - cells(f"{status}{times}  {method} ")
+    request = f"  {method} {fit_end(path, path_cells)}" if path_cells >= _MIN_LEG_PATH_CELLS else ""
+    return row._replace(outcome=Span(status, role), text=(Span(f"{times}{request}", role),))
 
 
 def _row_of_login(login: LoginSummary) -> ConversationRow:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from analysis.conversation.bounded_dict import BoundedDict
-from analysis.conversation.logins import GIVEN_UP_NS, MAX_LOGINS, Login, Logins, Outcome
+from analysis.conversation.logins import GIVEN_UP_NS, MAX_LOGINS, Login, Logins, Outcome, credential_of
 from captures.record import Record
 from mcpproxy.recorder.oauth_legs import is_proven, metadata_leg, path_of, usual_leg
 from mcpproxy.wording.logins import LoginSummary, summary_of
@@ -41,12 +41,16 @@ class LoginLines:
         """The logins whose last leg failed, in the order of these legs: their clients may still go on."""
         self.is_folded = False
         """Whether the last record is part of a login, so that it needs no line of its own."""
+        self.is_challenge = False
+        """Whether the last record is a challenge that belongs to a login, so that the response is no alarm."""
         self._held_requests: dict[int, Record] = {}
         """The requests of probable legs that have no line until they end, by the number of their HTTP exchange."""
 
     def on_record(self, record: Record) -> Iterator[LoginSummary]:
         """Process the next record other than a frame, after the fold has; yield the logins that are due."""
-        self.is_folded = record.rec == "exchange" and self._check_folded(record)
+        self.is_folded = self.is_challenge = False
+        if record.rec == "exchange":
+            self._check_exchange(record)
         for login in self._logins.changed:
             self._failed_logins.pop(login.number, None)
             if login.is_over or login.issued is login.last:
@@ -67,28 +71,28 @@ class LoginLines:
         for login in self._logins.all():
             yield from self._new_summary(login)
 
-    def _check_folded(self, record: Record) -> bool:
-        """Returns whether a record of an HTTP exchange needs no line; hold a request back until it ends.
+    def _check_exchange(self, record: Record) -> None:
+        """Decide whether a record of an HTTP exchange needs a line; hold a request back until it ends.
 
         Only the end of an exchange shows whether it is a leg, so the request is held back if it probably is one.
         """
         number, stage = record.members.get("exchange"), record.members.get("stage")
         if type(number) is not int:
-            return False
+            return
         if stage == "request":
-            is_held = len(self._held_requests) < MAX_HELD_REQUESTS and _may_be_leg(record.members.get("request"))
-            if is_held:
+            self.is_folded = len(self._held_requests) < MAX_HELD_REQUESTS and _may_be_leg(record.members.get("request"))
+            if self.is_folded:
                 self._held_requests[number] = record
-            return is_held
         if stage != "end":
-            return False
+            return
         self._held_requests.pop(number, None)
-        if record.members.get("flags"):
-            return False  # mcpproxy itself found fault with it
-        # A challenge is the answer to a message, and is shown with it.
-        return any(
-            login.last.http.number == number and login.last.kind != "challenge" for login in self._logins.changed
-        )
+        login = next((login for login in self._logins.changed if login.last.http.number == number), None)
+        if login is None or record.members.get("flags"):
+            return  # it is not a leg, or mcpproxy itself found fault with it
+        self.is_challenge = login.last.kind == "challenge"
+        # A credential that the server refuses may be the end of a conversation, so its line stays.
+        is_expected = not self.is_challenge or login.rejection is login.last or not credential_of(login.last.http)
+        self.is_folded = is_expected
 
     def held_requests(self) -> list[Record]:
         """Returns the requests that were held back and have not ended."""

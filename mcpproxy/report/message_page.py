@@ -23,6 +23,7 @@ from mcpproxy.wording import units
 from mcpproxy.wording.bodies import message_lines
 from mcpproxy.wording.facts import Fact, facts, title
 from mcpproxy.wording.http_head import request_head, response_head
+from mcpproxy.wording.logins import outcome_text
 from mcpproxy.wording.records import Remark, members_of, remark_on
 from mcpproxy.wording.spans import Span, Style
 
@@ -97,7 +98,7 @@ class SelectedMessages:
         """
         by_frame = None if findings is None else _by_frame(findings)
         for record in self.other_records.values():
-            yield from _record_lines(record, style)
+            yield from _record_lines(record, self._login_text(record.members.get("exchange")), style)
         printed_keys: set[_Key] = set()
         printed_frames: set[int] = set()
         for key, context in sorted(self.selected_messages.items()):
@@ -154,6 +155,8 @@ class SelectedMessages:
         yield _fact_line(style, Fact("crossed", f"{qualifier}+{message.t_ns / 1e9:,.6f} s{wall_time}"))
         for fact in self.facts(context):
             yield _fact_line(style, fact)
+        if login_text := self._login_text(frame.exchange):
+            yield _fact_line(style, Fact("login", login_text))
         for fact in _finding_facts(findings, frame.seq, message.index):
             yield _fact_line(style, fact)
         http = context.http or (None if frame.exchange is None else self.fold.exchanges.get(frame.exchange))
@@ -162,6 +165,11 @@ class SelectedMessages:
             for number, spans in enumerate(lines):
                 yield style.paint([Span(f"  {'' if number else 'http':<{_LABEL_CELLS}}", "dim"), *spans])
 
+    def _login_text(self, exchange: object) -> str:
+        """Returns the login of an HTTP exchange, and what became of it; an empty text if it belongs to none."""
+        login = self.fold.logins.of_exchange(exchange) if type(exchange) is int else None
+        return "" if login is None else f"{login.number}: {outcome_text(login)}"
+
     def facts(self, context: MessageContext) -> Iterator[Fact]:
         """Yields how a message relates to others: what became of a request, or what a response answers."""
         call = self._calls.get(_key(context.message)) if isinstance(context.message, Request) else None
@@ -169,14 +177,22 @@ class SelectedMessages:
         return facts(context, call, waited_ns(self.fold, call.request) if call is not None and may_come else None)
 
 
-def _record_lines(record: Record, style: Style) -> Iterator[str]:
-    """Yields the text of a record that is not a frame: its line in the list, and its members if that leaves any out."""
+def _record_lines(record: Record, login_text: str, style: Style) -> Iterator[str]:
+    """Yields the text of a record that is not a frame: its line in the list, and its members if that leaves any out.
+
+    Args:
+        record: the record.
+        login_text: the login of which it is a part, if any.
+        style: colours or none.
+    """
     line = remark_on(record, ended=False)
     remark = line or Remark("·", sanitise(record.rec, 60))
     yield style.paint([Span(f"record {record.seq}", "accent"), Span(f"  {remark.text}", remark.role)])
     yield from [f"  {remark.detail}"] if remark.detail else []
     if line is not None and record.rec != "exchange":
         return
+    if login_text:
+        yield style.paint([Span(f"  {'login':<{_MEMBER_CELLS}}", "dim"), Span(login_text)])
     for name, lines in members_of(record):
         for number, spans in enumerate(lines):
             yield style.paint([Span(f"  {'' if number else name:<{_MEMBER_CELLS}}", "dim"), *spans])

@@ -80,6 +80,17 @@ def pieces(text: str, width: int) -> Iterator[str]:
     yield text[piece_start:]
 
 
+def fit_end(text: str, width: int) -> str:
+    """The text, or as much of its end as leaves room for a `…`, in at most `width` cells."""
+    if cells(text) <= width:
+        return text
+    start = max(1, len(text) - width)
+    # A combining mark at the beginning would join the `…`.
+    while start < len(text) and (cells(text[start:]) > width - 1 or not cells(text[start])):
+        start += 1
+    return f"…{text[start:]}" if width > 0 else ""
+
+
 def fit_ends(text: str, width: int) -> str:
     """The text in at most `width` cells; if it is too long, it is cut in the middle, so that its end stays visible."""
     if width < 3 or cells(text) <= width:

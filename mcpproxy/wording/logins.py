@@ -50,6 +50,7 @@ _FACT_NAMES: Final = {
     "error_uri": "error page",
 }
 """The members of `oauth` in FORMAT.md that are facts for a reader, and their names."""
+_UNTIL_THE_END: Final = "until the recording ended"
 _OUTCOME_TEXTS: Final = {
     "unneeded": ("not needed: the server did not ask for a token", ""),
     "unused": ("token issued, but the client went on without it", ""),
@@ -227,10 +228,14 @@ def leg_facts(leg: Leg) -> Iterator[Fact]:
 
 
 def client_text(login: Login) -> str:
-    """Returns the address and program of the first client of a login, and how many others took part."""
+    """Returns the address and program of the first client of a login, and how many other programs took part.
+
+    Some SDKs send the requests of a login without the name of a program, so those without one are not counted.
+    """
     host, program = login.first.client
+    program = program or next((leg.client[1] for leg in login.legs if leg.client[0] == host and leg.client[1]), "")
     first = " ".join(filter(None, (sanitise(host, _MAX_NAME_CHARS), sanitise(program, _MAX_NAME_CHARS))))
-    other_count = len(login.clients) - 1
+    other_count = len({other for _, other in login.clients} - {program, ""})
     return f"{first} and {count_text(other_count, 'other client')}" if first and other_count > 0 else first
 
 
@@ -251,7 +256,15 @@ def _outcome_parts(login: Login) -> tuple[str, str]:
     if outcome == "revoked":
         is_revoked = any(leg.kind == "revocation" for leg in login.legs)
         return "token revoked" if is_revoked else "token introspected", ""
-    return f"the client did not go on after {leg_name(_furthest_leg(login))}", missing_text(login)
+    missing = ": ".join(filter(None, (_cut_off_text(login), missing_text(login))))
+    return f"the client did not go on after {leg_name(_furthest_leg(login))}", missing
+
+
+def _cut_off_text(login: Login) -> str:
+    """Returns that the recording ended so soon that the client may have gone on after it; an empty text if not."""
+    if login.cut_off_ns is None or (rest_ns := max(0, login.cut_off_ns - login.ended_ns)) >= login.patience_ns:
+        return ""
+    return f"{_UNTIL_THE_END}, {duration(rest_ns)} later"
 
 
 def _granted_text(login: Login) -> str:
@@ -266,7 +279,8 @@ def _request_text(leg: Leg) -> str:
 
 
 def _with_description(text: str, description: str) -> str:
-    return f"{text}: {description}" if description else text
+    separator = " " if description.startswith(_UNTIL_THE_END) else ": "
+    return f"{text}{separator}{description}" if description else text
 
 
 def _is_under_way(login: Login) -> bool:

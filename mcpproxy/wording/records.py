@@ -3,9 +3,10 @@
 Members of a record come from an untrusted file, so each is checked before use, and all text is sanitised.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeGuard
 
 from analysis.conversation.http_exchange import REDIRECT_STATUSES, values_of
 from analysis.conversation.response_text import MAX_GIST_CHARS, gist
@@ -13,6 +14,7 @@ from captures.gaps import lost_count, lost_range, lost_traffic
 from captures.record import Record, raw_bytes
 from mcpproxy.sanitise import sanitise, sanitise_bytes
 from mcpproxy.wording import units
+from mcpproxy.wording.bodies import json_lines
 from mcpproxy.wording.counts import count_text, lost_text
 from mcpproxy.wording.http_head import recorded_head
 from mcpproxy.wording.spans import Role, Span
@@ -22,6 +24,8 @@ _shorten_hashes: Final = re.compile(r"hmac:([0-9a-f]{4})[0-9a-f]{12}").sub
 _PEER_ENDINGS: Final = ("complete", "client", "server")
 _COMMON_MEMBERS: Final = frozenset({"seq", "rec", "t_ns", "crc"})
 """The members that every record has."""
+_MAX_COMPACT_CHARS: Final = 80
+"""The maximum length of an object or array on one line, in characters."""
 _SIDES: Final = {"c2s": ("client", "server"), "s2c": ("server", "client")}
 
 
@@ -82,7 +86,7 @@ def is_routine_stream(members: Mapping[str, Any], *, is_waiting: bool) -> bool:
 def members_of(record: Record) -> Iterator[tuple[str, list[list[Span]]]]:
     """The members of a record: the name of each, and the lines of its value.
 
-    HTTP heads have several lines; all other values are text or compact JSON, clipped.
+    HTTP heads have several lines, and so have long objects and arrays, and the documents of a login. Nothing is cut.
     """
     for name, value in record.members.items():
         if name in _COMMON_MEMBERS:
@@ -90,7 +94,30 @@ def members_of(record: Record) -> Iterator[tuple[str, list[list[Span]]]]:
         if name in ("request", "response") and isinstance(value, dict):
             yield name, list(recorded_head(value))
         else:
-            yield sanitise(name, 60), [[Span(excerpt(value))]]
+            lines = (
+                json_lines(value.encode("utf-8", "backslashreplace"))
+                if _is_document(name, value)
+                else _value_lines(value)
+            )
+            yield sanitise(name, 60), [[Span(line)] for line in lines]
+
+
+def _is_document(name: str, value: object) -> TypeGuard[str]:
+    """Whether a member is the text of a document about a login, which is JSON if it has not been cut."""
+    return name == "metadata" and isinstance(value, str) and value.lstrip().startswith("{")
+
+
+def _value_lines(value: object) -> list[str]:
+    """Returns a value as lines: a text by itself; JSON in one line if it is short, otherwise indented."""
+    if isinstance(value, str):
+        return [sanitise(value, None)]
+    try:
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    except RecursionError:
+        return [excerpt(value)]
+    if len(text) <= _MAX_COMPACT_CHARS or not isinstance(value, dict | list):
+        return [sanitise(text, None)]
+    return list(json_lines(text.encode("utf-8", "backslashreplace")))
 
 
 def _process(members: Mapping[str, Any]) -> Remark | None:

@@ -35,6 +35,8 @@ class LoginCapture(CaptureWriter):
         self.client_id = "hmac:1"
         self.flags: list[str] = []
         """What the recorder finds fault with in the next exchanges."""
+        self.document = ""
+        """The metadata in the responses of the next exchanges."""
 
     def leg(self, kind: str | None, method: str, target: str, status: int | None = 200, **facts: Any) -> int:
         """Write a whole exchange that is a leg, or nothing of a login if `kind` is None; returns its number."""
@@ -103,6 +105,8 @@ class LoginCapture(CaptureWriter):
             end["response"] = {"status": status, "headers": media}
         if kind is not None:
             end["oauth"] = {"leg": kind, **facts}
+        if self.document:
+            end["metadata"] = self.document
         if self.flags:
             end["flags"] = self.flags
         self._stage(self.now_ms + 10, number, "end", **end)

@@ -163,8 +163,13 @@ function callRow({ captures }, { what, capture, frame, more, times }, took) {
 }
 
 function failedLogins(overview) {
+  const { failed_logins: failed, unfinished_logins: unfinished } = overview;
+  const counts = [
+    failed ? `${counted(failed, "login")} failed` : "",
+    unfinished ? `${failed ? unfinished.toLocaleString("en") : counted(unfinished, "login")} unfinished` : "",
+  ];
   return calls(
-    `${counted(overview.failed_logins, "login")} did not succeed`,
+    counts.filter(Boolean).join(", "),
     overview.login_failures.map((row) => callRow(overview, row, row.took)),
     overview.more_login_failures,
   );

@@ -32,6 +32,8 @@ def login_at(reading: Reading, number: int) -> Login | None:
         login.rejection = leg_at(reading, LegRows(NONE, state.failed))
     login.skipped_count = max(0, state.leg_count - len(login.legs))
     login.guessed_count, login.is_over = state.guessed_count, state.is_over
+    # If something else ended it, it had more time than a client needs.
+    login.cut_off_ns = reading.index.last_ns if state.is_over else None
     login.accepted = _exchange_at(reading, LegRows(NONE, state.accepted))
     return login
 

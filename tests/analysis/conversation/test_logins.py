@@ -832,7 +832,7 @@ def _many_logins(count: int) -> None:
     logins = traffic.fold.logins
     assert len(logins._by_address) <= MAX_LOGINS * 2
     assert len(logins._by_client_id) <= MAX_LOGINS * 2
-    logins.finish()
+    logins.finish(0)
     assert [logins._open_logins, logins._by_address, logins._by_client_id] == [{}, {}, {}]
 
 

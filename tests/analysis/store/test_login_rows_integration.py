@@ -75,6 +75,7 @@ def test_a_login(talk: LoginWriter) -> None:
             "kinds": "challenge, resource-metadata, server-metadata, registration, authorize, token",
             "failed_leg": None,
             "failed_exchange": None,
+            "failed_frame": None,
             "failed_status": None,
             "error": None,
             "error_description": None,
@@ -110,12 +111,14 @@ def test_logins_that_fail(talk: LoginWriter) -> None:
     talk.leg("token", 200, "b", client_id="hmac:2")
     talk.leg("challenge", 401, "b", "new", error="invalid_token")
     talk.leg("resource-metadata", 200, "c", as_server="https://login.example/t")
-    columns = "outcome, failed_leg, failed_exchange, failed_status, error, error_description, server_elsewhere"
+    columns = (
+        "outcome, failed_leg, failed_exchange, failed_frame, failed_status, error, error_description, server_elsewhere"
+    )
     with loaded(talk.close()) as connection:
         assert rows(connection, f"select {columns} from logins order by login") == [
-            ("failed", "token", 1, 400, "invalid_grant", "gone\x1b[0m", None),
-            ("rejected", "challenge", 4, 401, "invalid_token", None, None),
-            ("unfinished", None, None, None, None, None, "https://login.example/t"),
+            ("failed", "token", 1, 2, 400, "invalid_grant", "gone\x1b[0m", None),
+            ("rejected", "challenge", 4, 8, 401, "invalid_token", None, None),
+            ("unfinished", None, None, None, None, None, None, "https://login.example/t"),
         ]
 
 

@@ -12,6 +12,7 @@ from tests.analysis.talk import META
 from tests.captures.samples import header
 from tests.captures.test_golden import CORPUS
 from tests.mcpproxy.cli.typed import complaints, mcpproxy, on_terminal, python
+from tests.mcpproxy.login_captures import SERVER_METADATA, LoginCapture
 from tests.mcpproxy.tui.stage import END, INITIALIZE, INITIALIZED, frame_record, record
 
 CALL = (
@@ -251,3 +252,19 @@ def test_the_request_that_was_probably_meant_is_named(tmp_path: Path) -> None:
 def test_what_is_typed_is_no_filter(capture: Path) -> None:
     for arguments in (("--frame", "3 or method:*"), ("--frame", "6..3"), ("--id", '"a" or method:"b"')):
         assert mcpproxy("show", *arguments, capture).returncode == 2
+
+
+def test_the_document_of_a_login_is_indented_and_whole_and_its_login_is_named(tmp_path: Path) -> None:
+    names = [f"method-{number}" for number in range(60)]
+    capture = LoginCapture(tmp_path / "x.mcpcap")
+    capture.message(401)
+    capture.document = json.dumps({"issuer": "https://mcp.example.org", "grant_types_supported": names})
+    capture.leg("server-metadata", "GET", SERVER_METADATA)
+    capture.document = ""
+    capture.leg("registration", "POST", "/register", 400, error="invalid_redirect_uri")
+    path = capture.close()
+    text = mcpproxy("show", "--frame", "5", path).stdout.decode()
+    assert '\n                   "issuer": "https://mcp.example.org",\n' in text
+    assert all(f'"{name}"' in text for name in names)
+    assert "\n  login          1: failed at registration: 400 invalid_redirect_uri\n" in text
+    assert "\n  login      1: failed at registration: " in mcpproxy("show", "--frame", "2", path).stdout.decode()

@@ -117,9 +117,9 @@ def test_a_login_is_folded_with_its_requests(tmp_path: Path) -> None:
     text = shown(one.close())
     assert text.count("·  login 1: token issued  challenge → ") == 1
     (legs,) = re.findall(r"login 1: .*?</summary>\n\n```text\n(.*?)```\n\n</details>", text, re.DOTALL)
-    assert [line.split("  ")[2:5] for line in legs.splitlines()[-2:]] == [
-        ["authorization", "302", "GET /authorize"],
-        ["token", "200", "POST /token"],
+    assert [line.split("  ")[1:6] for line in legs.splitlines()[-2:]] == [
+        ["11", "@5 ·", "authorization", "302", "GET /authorize"],
+        ["13", "@6 ·", "token", "200", "POST /token"],
     ]
     assert "GET /.well-known" not in text.replace(legs, "")
 

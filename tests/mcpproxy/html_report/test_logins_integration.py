@@ -53,14 +53,14 @@ def logins_shown(report: Opened) -> list[str]:
 
 
 def test_the_first_screen_says_which_logins_failed_and_leads_to_the_leg(report: Opened) -> None:
-    calls = report.page.locator("#overview .calls", has_text="3 logins did not succeed")
+    calls = report.page.locator("#overview .calls", has_text="2 logins failed, 1 unfinished")
     first, second = calls.locator("li").all_inner_texts()
     assert "token: 400 invalid_grant ×2" in first
     assert "the code has expired · 198.51.100.20 connector/1.0" in first
     assert "the client did not go on after server metadata" in second
     assert "no registration, no authorization" in second
     figure = report.page.locator("#overview .figure", has_text="logins").inner_text()
-    assert figure.split() == ["logins", "4", "3", "unsuccessful"]
+    assert figure.split() == ["logins", "4", "2", "failed,", "1", "unfinished"]
     calls.locator("a").first.click()
     report.page.wait_for_selector("aside.detail h3:has-text('token')")
     facts = report.page.inner_text("aside.detail .facts")
@@ -119,6 +119,15 @@ def test_rows_have_one_height_and_axe_finds_no_fault(started: Browser, file: Pat
         report.page.click("table.traffic tr.login .content >> nth=0")
         assert faults(report) == []
         assert report.run("document.documentElement.scrollWidth") <= width
+
+
+def test_the_content_of_the_traffic_has_most_of_the_room_on_a_phone(started: Browser, file: Path) -> None:
+    with opened(started, file, width=420) as report:
+        cell = "document.querySelector('table.traffic tr.leg .content')"
+        assert report.run(f"{cell}.getBoundingClientRect().width") >= 170
+        names = "[...document.querySelectorAll('table.traffic tr.leg td.message')]"
+        assert report.run(f"{names}.every((cell) => cell.scrollWidth <= cell.clientWidth)")
+        assert report.run("document.documentElement.scrollWidth") <= 420
 
 
 def test_a_finding_about_the_request_of_a_leg_is_in_its_row(report: Opened) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.conversation.logins import MAX_LEGS, Login
+from analysis.conversation.logins import MAX_LEGS, MAX_PAUSE_NS, Login
 from analysis.reading import Reading
 from mcpproxy.wording.logins import (
     chain_text,
@@ -26,15 +26,15 @@ def capture(tmp_path: Path) -> LoginCapture:
     return LoginCapture(tmp_path / "x.mcpcap")
 
 
-def logins(capture: LoginCapture, *, may_grow: bool = False) -> list[Login]:
-    reading = Reading(capture.close())
+def logins(capture: LoginCapture, *, may_grow: bool = False, ends_soon: bool = False) -> list[Login]:
+    reading = Reading(capture.close(capture.now_ms + 10 + (0 if ends_soon else MAX_PAUSE_NS // 1_000_000)))
     for _ in reading.to_end("open" if may_grow else None):
         pass
     return reading.fold.logins.all()
 
 
-def only(capture: LoginCapture, *, may_grow: bool = False) -> Login:
-    (login,) = logins(capture, may_grow=may_grow)
+def only(capture: LoginCapture, *, may_grow: bool = False, ends_soon: bool = False) -> Login:
+    (login,) = logins(capture, may_grow=may_grow, ends_soon=ends_soon)
     return login
 
 
@@ -139,6 +139,13 @@ class TestUnfinished:
             "the client did not go on after authorization: the page of the login was not completed, no token"
         )
 
+    def test_when_the_recording_ended_before_the_client_was_certainly_gone(self, capture: LoginCapture) -> None:
+        capture.discovery()
+        assert outcome_text(only(capture, ends_soon=True)) == (
+            "the client did not go on after server metadata until the recording ended, 0 ms later: "
+            "no registration, no authorization"
+        )
+
     def test_a_device_that_nobody_confirmed(self, capture: LoginCapture) -> None:
         capture.discovery()
         capture.leg("device", "POST", "/device", client_id="hmac:1")
@@ -177,6 +184,17 @@ def test_several_clients_are_counted(capture: LoginCapture) -> None:
     capture.client, capture.program = "198.51.100.9:5", "browser/2"
     capture.leg("authorize", "GET", "/authorize?response_type=code&client_id=hmac:1", 302, client_id="hmac:1")
     assert client_text(only(capture)) == "203.0.113.7 connector/1.0 and 1 other client"
+
+
+def test_requests_without_a_program_are_not_another_client(capture: LoginCapture) -> None:
+    capture.program = ""
+    capture.message(401)
+    capture.program = "connector/1.0"
+    capture.leg("resource-metadata", "GET", METADATA)
+    capture.leg("registration", "POST", "/register", 201, client_id="hmac:1")
+    capture.client, capture.program = "198.51.100.9:5", ""
+    capture.leg("authorize", "GET", "/authorize?response_type=code&client_id=hmac:1", 302, client_id="hmac:1")
+    assert client_text(only(capture)) == "203.0.113.7 connector/1.0"
 
 
 def test_the_facts_of_a_leg(capture: LoginCapture) -> None:
