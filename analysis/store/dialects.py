@@ -13,7 +13,8 @@ from analysis.store.reference import COMMENTS, view_texts
 from analysis.store.sql_files import sql_of
 
 _CREATE_VIEW: Final = re.compile(r"^create view ", re.MULTILINE)
-
+_AS_MATERIALIZED: Final = re.compile(r" as materialized \($", re.MULTILINE)
+"""An instruction to DuckDB; Spark has none of that kind, and decides itself."""
 
 _TYPES: Final = {
     "BIGINT": "bigint",
@@ -52,7 +53,7 @@ def spark_views() -> dict[str, str]:
     texts = {}
     for name, common_text in view_texts().items():
         variant = folder / f"{name}.sql"
-        text = sql_of(variant) if variant.is_file() else COMMENTS.sub("", common_text)
+        text = sql_of(variant) if variant.is_file() else _AS_MATERIALIZED.sub(" as (", COMMENTS.sub("", common_text))
         statement = _CREATE_VIEW.sub("create or replace temporary view ", text).rstrip().removesuffix(";")
         texts[name] = f"{_description(common_text)}\n{statement[statement.index('create or') :]}"
     return texts

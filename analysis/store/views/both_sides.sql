@@ -3,17 +3,18 @@
 -- Two captures have a conversation in common if they share a trace context or a session id (hashed with the same key), or
 -- if they are the only two that are queried. Their times must overlap; clocks of different machines may differ by ten
 -- minutes. Sessions belong together if they share most. Their messages are paired by trace context, then by id and equal
--- params unless something between them renumbers, then by equal params in order. If one side has more of the same, which
--- of them is missing is not certain. Nearer to the client is the capture in which the client waits longer. Clocks are
--- compared by the messages themselves: the offset is the middle between the shortest way to the server and the shortest way back.
+-- params unless something between them renumbers, then by equal params in order. If one side has more equal messages
+-- than the other, it is not certain which of them is missing. The capture in which the client waits longer was taken nearer to
+-- the client. Clocks are compared by the messages themselves: the offset is halfway between the shortest times there and back.
 --
 --     select method, name, client_frame, server_frame, request_hop_ms, response_hop_ms
 --     from both_sides order by request_hop_ms + response_hop_ms desc
 create view both_sides as
-with http as (
+-- Each step is materialized: otherwise DuckDB 1.2 computes a step again for each use of it, and never finishes.
+with http as materialized (
     select capture, exchange, max(case when not by_proxy then status end) as status, max(session_id) as session_id from http_exchanges group by all
 ),
-said as (
+said as materialized (
     select
         exchanges.capture as capture, coalesce(exchanges.session, 0) as session, 'request' as kind, asked_by as sender,
         exchanges.method as method, name, id, trace, params_hash as params, response_hash as answer, request as frame,
@@ -29,7 +30,7 @@ said as (
     from frames
     where kind = 'notification' and (select count(*) from captures) > 1
 ),
-spans as (
+spans as materialized (
     select
         said.capture as capture, min(captures.machine) as machine, min(said.time) as began, max(said.time) as ended,
         case when min(captures.begins_at) = 0 then 0 else min(t_ns) end as first_ns,
@@ -38,19 +39,19 @@ spans as (
     from said join captures on captures.capture = said.capture
     group by said.capture
 ),
-marks as (
+marks as materialized (
     select distinct capture, case mark when 1 then trace else session_id end as value, mark
     from said cross join (select 1 as mark union all select 2) as kinds
     where case mark when 1 then trace else session_id end is not null
 ),
-related as (
+related as materialized (
     select distinct mine.capture as one, theirs.capture as other
     from marks as mine
         join marks as theirs on mine.mark = theirs.mark and mine.value = theirs.value and mine.capture < theirs.capture
     union
     select min(capture), max(capture) from captures having count(*) = 2
 ),
-links as (
+links as materialized (
     select one, other, is_one, case when is_one then one else other end as capture
     from related
         join spans as mine on mine.capture = one
@@ -63,14 +64,14 @@ links as (
             else mine.began <= theirs.ended + interval 10 minutes and theirs.began <= mine.ended + interval 10 minutes
         end
 ),
-sided as (
+sided as materialized (
     select
         one, other, is_one, said.*,
         count(*) over (partition by one, other, is_one, session) as session_messages
     from links join said on said.capture = links.capture
 ),
 -- Sessions: each equal message, trace context and session id is a vote for the sessions that have it.
-ballots as (
+ballots as materialized (
     select
         one, other, is_one, session, session_messages, ballot,
         case ballot when 1 then concat(kind, ' ', sender, ' ', method, ' ', params) when 2 then trace else session_id end as value,
@@ -78,7 +79,7 @@ ballots as (
     from sided cross join (select 1 as ballot union all select 2 union all select 3) as ballots
     where case ballot when 1 then params is not null when 2 then trace is not null else session_id is not null end
 ),
-placed as (
+placed as materialized (
     select
         *,
         row_number() over (partition by one, other, ballot, value, is_one order by t_ns, frame, item) as place,
@@ -89,7 +90,7 @@ placed as (
     from ballots
     window equals as (partition by one, other, ballot, value)
 ),
-votes as (
+votes as materialized (
     select
         one, other, ballot, max(case when is_one then session end) as one_session,
         max(case when not is_one then session end) as other_session,
@@ -100,21 +101,21 @@ votes as (
     group by one, other, ballot, value, place
     having count(*) = 2
 ),
-tally as (
+tally as materialized (
     select
         one, other, one_session, other_session, max(one_messages) as one_messages, max(other_messages) as other_messages,
         sum(case ballot when 1 then 1 when 2 then 1000 else 1000000 end) as votes
     from votes
     group by one, other, one_session, other_session
 ),
-ranked as (
+ranked as materialized (
     select
         *,
         row_number() over (partition by one, other, one_session order by votes desc, other_session) = 1 as is_best_of_one,
         row_number() over (partition by one, other, other_session order by votes desc, one_session) = 1 as is_best_of_other
     from tally
 ),
-elected as (
+elected as materialized (
     select
         *,
         max(case when is_best_of_one and (is_best_of_other or votes * 2 >= one_messages) then other_session end) over (
@@ -122,14 +123,14 @@ elected as (
         ) as scope
     from ranked
 ),
-scopes as (
+scopes as materialized (
     select
         one, other, is_one, case when is_one then one_session else other_session end as session, scope
     from elected cross join (select true as is_one union all select false) as captures_of_pair
     where scope is not null
         and case when is_one then is_best_of_one else is_best_of_other and (is_best_of_one or votes * 2 >= other_messages) end
 ),
-scoped as (
+scoped as materialized (
     select
         sided.*, scope, case when sided.is_one then 1 else -1 end as side,
         count(*) over equals as alike,
@@ -141,7 +142,7 @@ scoped as (
                 and scopes.session = sided.session
     window equals as (partition by sided.one, sided.other, scope, kind, sender, method, params)
 ),
-numbering as (
+numbering as materialized (
     select
         *,
         coalesce(
@@ -153,7 +154,7 @@ numbering as (
     from scoped
 ),
 -- Pairs: each step counts the messages that it could pair, and pairs them in order if both sides have as many.
-step_1 as (
+step_1 as materialized (
     select
         *,
         trace is not null and scope is not null and params is not null and sum(side) over equals = 0 as has_trace,
@@ -163,7 +164,7 @@ step_1 as (
     from numbering
     window equals as (partition by one, other, scope, kind, sender, method, trace, params)
 ),
-step_2 as (
+step_2 as materialized (
     select
         *,
         not has_trace and keeps_ids and id is not null and scope is not null and params is not null
@@ -174,7 +175,7 @@ step_2 as (
     from step_1
     window equals as (partition by one, other, scope, kind, sender, method, has_trace, id, params)
 ),
-step_3 as (
+step_3 as materialized (
     select
         *,
         not has_trace and not has_id and answer is not null and scope is not null and params is not null
@@ -186,7 +187,7 @@ step_3 as (
     from step_2
     window equals as (partition by one, other, scope, kind, sender, method, has_trace or has_id, params, answer)
 ),
-step_4 as (
+step_4 as materialized (
     select
         *,
         has_trace or has_id or has_answer as is_sure,
@@ -207,7 +208,7 @@ step_4 as (
     from step_3
     window equals as (partition by one, other, scope, kind, sender, method, has_trace or has_id or has_answer, params)
 ),
-step_5 as (
+step_5 as materialized (
     select
         *,
         not is_sure and not has_params and trace is not null and scope is not null
@@ -215,7 +216,7 @@ step_5 as (
     from step_4
     window equals as (partition by one, other, scope, kind, sender, method, is_sure or has_params, trace)
 ),
-step_6 as (
+step_6 as materialized (
     select
         *,
         not is_sure and not has_params and not has_trace_only and id is not null and scope is not null
@@ -223,7 +224,7 @@ step_6 as (
     from step_5
     window equals as (partition by one, other, scope, kind, sender, method, is_sure or has_params or has_trace_only, id)
 ),
-step_7 as (
+step_7 as materialized (
     select
         *,
         not is_sure and not has_params and not has_trace_only and not has_id_only and not is_surplus
@@ -234,7 +235,7 @@ step_7 as (
             is_sure or has_params or has_trace_only or has_id_only or is_surplus
     )
 ),
-stepped as (
+stepped as materialized (
     select
         *,
         case
@@ -244,7 +245,7 @@ stepped as (
         end as step
     from step_7
 ),
-keyed as (
+keyed as materialized (
     select
         *,
         case step
@@ -257,7 +258,7 @@ keyed as (
         end as pair_key
     from stepped
 ),
-paired as (
+paired as materialized (
     select
         one, other, scope, kind, sender, method, step, max(name) as name,
         case step
@@ -299,7 +300,7 @@ paired as (
     group by one, other, scope, kind, sender, method, step, pair_key, place
 ),
 -- Clocks: how much later each message was seen in the second capture, by its direction.
-hops as (
+hops as materialized (
     select
         *,
         case
@@ -318,7 +319,7 @@ hops as (
         end as longer_in_one
     from paired
 ),
-facing as (
+facing as materialized (
     select
         *,
         case
@@ -331,7 +332,7 @@ facing as (
     from hops
     window captures_pair as (partition by one, other)
 ),
-bounded as (
+bounded as materialized (
     select
         *,
         case when is_one_client then min(to_server_ns) over captures_pair else max(to_server_ns) over captures_pair end as there_ns,
@@ -340,7 +341,7 @@ bounded as (
     where is_joined
     window captures_pair as (partition by one, other)
 ),
-oriented as (
+oriented as materialized (
     select
         scope, kind, sender, method, name, step, is_certain, time_is_exact,
         case when is_one_client then 1 else -1 end * floor((coalesce(there_ns, back_ns) + coalesce(back_ns, there_ns)) / 2)::bigint as offset_ns,
@@ -376,7 +377,7 @@ oriented as (
     from bounded
 ),
 -- What one capture lacks can only be missing if the other one covers that time: at its end, some messages are on the way.
-judged as (
+judged as materialized (
     select
         oriented.*,
         case
@@ -462,7 +463,7 @@ comment on column both_sides.server_outcome is 'for a request: its outcome there
 comment on column both_sides.server_status is 'for a request over HTTP: the status of the HTTP response there';
 comment on column both_sides.server_is_cancelled is 'for a request: whether it was cancelled there';
 comment on column both_sides.is_pair is 'whether both captures have it';
-comment on column both_sides.is_certain is 'whether it is certain which message this is on the other side, or that the other side lacks it: false if one side has more of the same, or if a capture has losses that could explain it';
+comment on column both_sides.is_certain is 'whether it is certain which message this is on the other side, or that the other side lacks it: false if one side has more messages equal to it, or if a capture has losses that could explain it';
 comment on column both_sides.is_request_covered is 'whether both captures cover the time when it was sent; true if both have it';
 comment on column both_sides.is_response_covered is 'for a request: whether both captures cover the time of the response; true if both have it, or neither';
 comment on column both_sides.is_request_changed is 'whether its params differ; NULL if it is not in both, or they cannot be compared. The order of members, the way a number is written, progress tokens, ids that other messages refer to, and trace context do not count';
@@ -470,6 +471,6 @@ comment on column both_sides.is_response_changed is 'the same for the result or 
 comment on column both_sides.is_id_changed is 'whether its ids differ, as behind a bridge; NULL if it has none on a side';
 comment on column both_sides.is_order_changed is 'whether its receiver saw it before a message that its sender sent earlier';
 comment on column both_sides.request_hop_ms is 'time from one capture to the other; NULL if the pair is not certain, times are not exact, or messages went only one way, which says nothing about the clocks';
-comment on column both_sides.response_hop_ms is 'for a request: the same for its response; NULL, too, if that was changed';
-comment on column both_sides.offset_ms is 'how much later the capture nearer to the server says that anything is, in ms since each capture opened: the middle of what the messages allow';
+comment on column both_sides.response_hop_ms is 'for a request: the same for its response; also NULL if that was changed';
+comment on column both_sides.offset_ms is 'what to add to a time in the capture nearer to the client to get the same moment in the other capture, both in ms since the capture opened: the middle of the range that the messages allow';
 comment on column both_sides.offset_error_ms is 'by how much that may be wrong; NULL if messages went only one way';

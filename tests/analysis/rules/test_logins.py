@@ -76,24 +76,24 @@ def texts_in(case: Case | str) -> list[str]:
         (
             "read-the-metadata-and-left",
             (
-                "the client did not go on after the server metadata: it neither registered nor asked for "
+                "the client did not go on after the server metadata: it neither registered nor requested "
                 "authorization; the metadata has no registration_endpoint and no client_id_metadata_document_supported"
             ),
         ),
         (
             "read-metadata-of-a-server-elsewhere-and-left",
             (
-                "the client did not go on after the resource metadata: it asked for no server metadata; "
+                "the client did not go on after the resource metadata: it did not request the server metadata; "
                 "the authorization server is elsewhere"
             ),
         ),
         (
             "read-metadata-of-this-server-and-left",
-            "the client did not go on after the resource metadata: it asked for no server metadata",
+            "the client did not go on after the resource metadata: it did not request the server metadata",
         ),
-        ("code-not-used", "the client did not go on after authorization: it requested no token"),
+        ("code-not-used", "the client did not go on after authorization: it did not request a token"),
         ("user-left", "the client did not go on after authorization: no code was issued"),
-        ("challenged-and-left", "the client did not go on after the challenge: it asked for no metadata"),
+        ("challenged-and-left", "the client did not go on after the challenge: it did not request metadata"),
         ("token-refused-by-its-server", "the server refuses the token that it has just issued: 401 invalid_token"),
     ],
 )
