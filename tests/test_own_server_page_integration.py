@@ -184,7 +184,7 @@ def test_the_unit_of_systemd_is_valid(place: Place) -> None:
 def test_a_wrong_set_up_looks_as_the_page_says(place: Place) -> None:
     told = [text for row in re.findall(r"^\| (.*?) \|", PAGE, re.MULTILINE) for text in re.findall("`([^`]+)`", row)]
     wanted = [text for text in told if " → " in text or text.startswith(("502", "bypass/", "failed at "))]
-    assert len(wanted) == 8
+    assert len(wanted) == 9
     site = f"--public=https://{HOST}/mcp"
     shown = [show(place, site, f"http://127.0.0.1:{free_port()}/mcp", [("POST", "/mcp")])]
     with Upstream(answering(wrong)) as upstream:
@@ -207,7 +207,7 @@ def wrong(request: bytes) -> bytes:
         head = b'401 No\r\nWWW-Authenticate: Bearer resource_metadata="%b"' % named
     elif target == b"/.well-known/oauth-protected-resource":
         head = b"200 OK\r\nContent-Type: application/json"
-        body = b'{"resource":"http://localhost:8000/mcp","authorization_servers":[]}'
+        body = b'{"resource":"http://localhost:8000/mcp","authorization_servers":["http://localhost:8000"]}'
     elif target == b"/mcp":
         redirect = b"307 Moved\r\nLocation: http://localhost:8000/mcp/"
         head, body = (b"421 No", b"Invalid Host header") if method == b"POST" else (redirect, b"")

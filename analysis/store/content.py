@@ -7,6 +7,7 @@ progress tokens, the ids that cancellations and subscriptions name, and the trac
 
 import json
 import re
+import struct
 from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Any, Final
@@ -18,6 +19,8 @@ from analysis.protocol.json_pointer import encode_step
 
 _DIGEST_BYTES: Final = 8
 """The hash of a message fits into a BIGINT, because columns of text would make every load noticeably slower."""
+_EMPTY_DIGEST: Final = blake2b(digest_size=_DIGEST_BYTES)
+_as_integer: Final = struct.Struct(">q").unpack
 _HANDLES_IN_META: Final = frozenset(
     {"progressToken", "traceparent", "tracestate", "baggage", "io.modelcontextprotocol/subscriptionId"}
 )
@@ -57,8 +60,9 @@ def comparable_params(body: dict[str, Any]) -> Any:
     if params is None:
         return {}
     handle = _HANDLE_OF.get(body.get("method", ""))
-    if handle is not None and isinstance(params, dict):
-        params = {name: value for name, value in params.items() if name != handle}
+    if handle is not None and isinstance(params, dict) and handle in params:
+        params = params.copy()
+        del params[handle]
     return _without_handles(params)
 
 
@@ -71,18 +75,22 @@ def comparable_answer(body: dict[str, Any]) -> tuple[str, Any]:
 
 def _without_handles(value: Any) -> Any:
     """Returns params or a result without the handles in `_meta`, and without a `_meta` that contains nothing else."""
-    if type(value) is not dict or not isinstance(meta := value.get("_meta"), dict):
+    if type(value) is not dict or "_meta" not in value or not isinstance(meta := value["_meta"], dict):
         return value
-    kept = {name: member for name, member in meta.items() if name not in _HANDLES_IN_META}
-    if len(kept) == len(meta) and kept:
+    if meta and _HANDLES_IN_META.isdisjoint(meta):
         return value
-    return {name: kept if name == "_meta" else member for name, member in value.items() if name != "_meta" or kept}
+    copy = value.copy()
+    if kept := {name: member for name, member in meta.items() if name not in _HANDLES_IN_META}:
+        copy["_meta"] = kept
+    else:
+        del copy["_meta"]
+    return copy
 
 
 def _hash(value: Any) -> int | None:
     # This runs for every message of a load.
     try:
-        raw = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+        raw = orjson.dumps(value, None, orjson.OPT_SORT_KEYS)
         if _MAY_BE_WHOLE.search(raw):
             raw = orjson.dumps(with_integers(value), option=orjson.OPT_SORT_KEYS)
     except (orjson.JSONEncodeError, RecursionError):
@@ -91,7 +99,9 @@ def _hash(value: Any) -> int | None:
             raw = json.dumps(with_integers(value), sort_keys=True).encode()
         except (ValueError, RecursionError):
             return None
-    return int.from_bytes(blake2b(raw, digest_size=_DIGEST_BYTES).digest(), "big", signed=True)
+    digest = _EMPTY_DIGEST.copy()  # faster than a new one with that size
+    digest.update(raw)
+    return _as_integer(digest.digest())[0]  # type: ignore[no-any-return]
 
 
 def with_integers(value: Any) -> Any:

@@ -4,6 +4,7 @@ The view `both_sides` pairs the messages, and `lost_between` says what became of
 reads these views, and finds the place of a change in the frames.
 """
 
+import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -24,8 +25,16 @@ _ROWS_PER_BATCH: Final = 50
 class HopTimes(NamedTuple):
     """How long one direction took, in milliseconds; None if no time is certain."""
 
-    median_ms: float | None
-    max_ms: float | None
+    median_ms: float | None = None
+    max_ms: float | None = None
+    sender: str = ""
+    """Who sent the message that took longest, or whose response did: `client` or `server`."""
+    method: str = ""
+    name: str | None = None
+    id: str | None = None
+    """Its id as JSON where it was sent."""
+    frame: int | None = None
+    """The number of its frame in the capture nearer to the client."""
 
 
 class JoinTotals(NamedTuple):
@@ -55,6 +64,14 @@ class JoinTotals(NamedTuple):
     """How much later the clock of the server's side is; None if a capture has no wall clock."""
     clock_error_ms: float | None
     """By how much this may be wrong; None if messages went only one way."""
+    client_logins: int
+    """The HTTP exchanges of logins and for `.well-known` documents on the client's side, which are not compared."""
+    server_logins: int
+
+    @property
+    def common_messages(self) -> int:
+        """The requests and notifications that are certainly in both captures."""
+        return self.common_requests + self.common_notifications
 
 
 class Difference(NamedTuple):
@@ -89,6 +106,8 @@ class Difference(NamedTuple):
     """The text of that error, or of the HTTP response that took its place."""
     pointer: str = ""
     """A JSON Pointer to what was changed; empty if nothing was, or all of it."""
+    arguments: str = ""
+    """The beginning of the arguments of a call as JSON, as they were sent; empty for other messages."""
 
 
 _COLUMNS: Final = """
@@ -122,7 +141,16 @@ _SELECT_DIFFERENCES: Final = f"""
         lost_between.time nulls last, client_frame nulls last, server_frame nulls last, client_item nulls last,
         server_item nulls last
 """  # noqa: S608 - no part is untrusted
-_SELECT_TOTALS: Final = """
+_MAX_ARGUMENTS_CHARS: Final = 120
+_SLOWEST: Final = """
+    arg_max({'sender': sender, 'method': method, 'name': name,
+        'id': case sender when 'client' then client_id else server_id end, 'frame': client_frame}, %s)
+"""
+_LOGINS: Final = """
+    (select count(*) from http_exchanges
+        where capture = min(%s) and (leg <> 'challenge' or starts_with(target, '/.well-known/')))
+"""
+_SELECT_TOTALS: Final = f"""
     select
         min(client_capture), min(server_capture),
         count(*) filter (kind = 'request'), count(*) filter (kind = 'request' and is_pair and is_certain),
@@ -130,13 +158,16 @@ _SELECT_TOTALS: Final = """
         count(*) filter (not is_certain and is_request_covered and is_response_covered),
         count(*) filter (not is_request_covered or not is_response_covered),
         count(*) filter (is_id_changed), count(*) filter (is_order_changed),
-        median(request_hop_ms), max(request_hop_ms), median(response_hop_ms), max(response_hop_ms),
+        median(request_hop_ms), max(request_hop_ms), {_SLOWEST % "request_hop_ms"},
+        median(response_hop_ms), max(response_hop_ms), {_SLOWEST % "response_hop_ms"},
         min(offset_ms)
             + min((select epoch_ns(opened) from captures where capture = server_capture)
                 - (select epoch_ns(opened) from captures where capture = client_capture)) / 1e6,
-        min(offset_error_ms)
+        min(offset_error_ms),
+        {_LOGINS % "client_capture"},
+        {_LOGINS % "server_capture"}
     from both_sides
-"""
+"""  # noqa: S608 - no part is untrusted
 
 
 class JoinedCaptures:
@@ -156,9 +187,8 @@ class JoinedCaptures:
         row = self._connection.execute(_SELECT_TOTALS).fetchone()
         if row is None or row[0] is None:
             return None
-        *counts, request_ms, request_max_ms, response_ms, response_max_ms, clock_ms, clock_error_ms = row
-        ways = HopTimes(request_ms, request_max_ms), HopTimes(response_ms, response_max_ms)
-        return JoinTotals._make([*counts, *ways, clock_ms, clock_error_ms])
+        counts, request, response, others = row[:10], row[10:13], row[13:16], row[16:]
+        return JoinTotals._make([*counts, _way(*request), _way(*response), *others])
 
     def differences(self, joined: JoinTotals) -> Iterator[Difference]:
         """Yields what was lost, changed or answered between, in chronological order."""
@@ -172,11 +202,22 @@ class JoinedCaptures:
         return Figures(self._connection, self.refused).losses()
 
     def _with_pointers(self, batch: list[Difference], joined: JoinTotals) -> Iterator[Difference]:
-        """Yields differences with the places of what was changed."""
+        """Yields differences with the places of what was changed, and the arguments of calls."""
         numbers = [_changed_frames(difference) for difference in batch]
-        client_frames = self._raw_frames(joined.client_capture, [client for client, _ in numbers])
-        server_frames = self._raw_frames(joined.server_capture, [server for _, server in numbers])
-        for difference, (client, server) in zip(batch, numbers, strict=True):
+        calls = [difference for difference in batch if difference.method == "tools/call"]
+        client_numbers = [client for client, _ in numbers] + [call.client_frame for call in calls]
+        server_numbers = [server for _, server in numbers] + [call.server_frame for call in calls]
+        client_frames = self._raw_frames(joined.client_capture, client_numbers)
+        server_frames = self._raw_frames(joined.server_capture, server_numbers)
+        for changed, (client, server) in zip(batch, numbers, strict=True):
+            is_client = (
+                changed.sender == "client" and changed.client_frame is not None
+            ) or changed.server_frame is None
+            asked = client_frames.get(changed.client_frame) if is_client else server_frames.get(changed.server_frame)
+            item = changed.client_item if is_client else changed.server_item
+            difference = changed
+            if changed.method == "tools/call" and asked is not None:
+                difference = changed._replace(arguments=_arguments(asked, item))
             client_raw, server_raw = client_frames.get(client), server_frames.get(server)
             if client_raw is None or server_raw is None:
                 yield difference
@@ -193,6 +234,23 @@ class JoinedCaptures:
                 [capture, wanted],
             ).fetchall()
         )
+
+
+def _way(median_ms: float | None, max_ms: float | None, slowest: dict[str, Any] | None) -> HopTimes:
+    return HopTimes() if median_ms is None or slowest is None else HopTimes(median_ms, max_ms, **slowest)
+
+
+def _arguments(raw: bytes, item: int | None) -> str:
+    """Returns the beginning of the arguments of a call as JSON, or an empty string if it has none."""
+    params = (_body(raw, item) or {}).get("params")
+    arguments = params.get("arguments") if isinstance(params, dict) else None
+    if not arguments:
+        return ""
+    try:
+        text = json.dumps(arguments, ensure_ascii=False, separators=(",", ":"), default=str)
+    except (ValueError, RecursionError):
+        return ""
+    return text if len(text) <= _MAX_ARGUMENTS_CHARS else text[: _MAX_ARGUMENTS_CHARS - 1] + "…"
 
 
 def _changed_frames(difference: Difference) -> tuple[int | None, int | None]:

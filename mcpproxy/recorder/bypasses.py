@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from mcpproxy.wire.response import ResponseHead
@@ -13,11 +13,14 @@ BYPASS_WARNINGS: Final = {
     "bypass/endpoint": "the server's endpoint event leads directly to {}: the client will refuse it or go there",
     "bypass/resource": "the server's OAuth metadata is for {}: a client that checks this will not log in",
     "bypass/challenge": "the server's OAuth challenge sends the client to {} for its metadata",
+    "bypass/issuer": "the server's OAuth metadata names {} as the authorization server",
     "bypass/cookie": "the server sets a cookie that a client cannot keep for this address ({})",
 }
-"""The message on stderr for each flag of something that leads the client around the recorder; printed once."""
+"""The message on stderr for each flag of something that leads the client around the recorder; printed once a cause."""
 REWRITABLE_FLAGS: Final = frozenset({"bypass/location", "bypass/endpoint"})
 """The flags that an address of the upstream itself can have only if addresses are not rewritten."""
+_MAX_ISSUERS: Final = 8
+_LOOPBACK_HOST: Final = re.compile(r"localhost|127\.[\d.]+|::1").fullmatch
 _METADATA_PARAMETER: Final = re.compile(rb'(?i)\bresource_metadata="?([^",\s]++)').search
 
 
@@ -31,7 +34,7 @@ class Bypass(NamedTuple):
 
 
 class BypassDetector:
-    """Detects bypasses in the responses of one recording, and warns of each kind once."""
+    """Detects bypasses in the responses of one recording, and warns of each cause once."""
 
     def __init__(
         self,
@@ -53,10 +56,13 @@ class BypassDetector:
         """
         self._say = tell
         self._origin = origin
+        parts = urlsplit(origin)
+        self._scheme, self._host = parts.scheme, (parts.hostname or "").lower()
         self._is_own = is_own
         self._is_public = is_public
         self._rewrites_addresses = rewrites_addresses
         self._reported: set[tuple[str, str]] = set()
+        """What was reported: the flag, or the cause if that is the same for several flags, and the remedy."""
 
     def in_address(self, flag: str, address: str, host: str) -> Bypass | None:
         """Returns the bypass if an address from the server names another host than the client uses, otherwise None.
@@ -66,16 +72,34 @@ class BypassDetector:
             address: the address, which may be relative.
             host: the `Host` of the request, in lower case.
         """
-        return Bypass(flag, _origin(address)) if self._names_other_host(address, host) else None
+        return Bypass(flag, _origin(address)) if self._names_other_host(flag, address, host) else None
 
-    def _names_other_host(self, address: str, host: str) -> bool:
+    def _names_other_host(self, flag: str, address: str, host: str) -> bool:
         try:
             parts = urlsplit(address)
             if self._is_public:
-                return parts.netloc != "" and not self._is_own(address)
+                return parts.netloc != "" and self._is_not_public(flag, address)
         except ValueError:  # not a valid address, so no client can go there
             return False
         return parts.netloc != "" and (parts.scheme or "http", parts.netloc.lower()) != ("http", host)
+
+    def _is_not_public(self, flag: str, address: str) -> bool:
+        """Returns whether an address is wrong, because it is not the public one, or for other issuers as `_cause` says.
+
+        Raises:
+            ValueError: the address is not valid.
+        """
+        if flag == "bypass/issuer":
+            return self._cause(address) is not None
+        return not self._is_own(address) or urlsplit(address).scheme not in ("", self._scheme)
+
+    def _cause(self, address: str) -> str | None:
+        """Returns why an address is wrong if several addresses of a server usually are; None for any other address."""
+        parts = urlsplit(address)
+        host = parts.hostname or ""
+        if _LOOPBACK_HOST(host) and not _LOOPBACK_HOST(self._host):
+            return "loopback"
+        return "scheme" if host == self._host and parts.scheme not in ("", self._scheme) else None
 
     def in_head(
         self, head: ResponseHead, host: str, forwarded: Mapping[tuple[str, bytes], bytes], *, is_login: bool
@@ -106,11 +130,12 @@ class BypassDetector:
                 yield bypass
 
     def report(self, bypass: Bypass) -> None:
-        """Report a bypass on stderr, once for each flag and remedy."""
+        """Report a bypass on stderr, once for each cause and remedy."""
         flag, detail = bypass
         remedy = self._remedy(flag, detail)
-        if (flag, remedy) not in self._reported:
-            self._reported.add((flag, remedy))
+        cause = (self._cause(detail) if self._is_public else None) or flag
+        if (cause, remedy) not in self._reported:
+            self._reported.add((cause, remedy))
             self._say(f"{BYPASS_WARNINGS[flag].format(detail)} ({flag}); traffic to it is not recorded{remedy}")
 
     def _remedy(self, flag: str, detail: str) -> str:
@@ -132,3 +157,11 @@ def _origin(address: str) -> str:
     except ValueError:
         return "another address"
     return f"{parts.scheme or 'http'}://{host}{port}"
+
+
+def issuers(document: Mapping[str, Any]) -> Iterator[str]:
+    """Yields the authorization servers that OAuth metadata names, its own issuer included; at most a few."""
+    listed = document.get("authorization_servers")
+    for address in (document.get("issuer"), *(listed[:_MAX_ISSUERS] if isinstance(listed, list) else ())):
+        if isinstance(address, str):
+            yield address

@@ -16,7 +16,7 @@ from captures.loss import PendingRecord
 from captures.record import members
 from captures.verdict import Direction
 from mcpproxy.recorder.body_recorder import BodyRecorder
-from mcpproxy.recorder.bypasses import Bypass, BypassDetector
+from mcpproxy.recorder.bypasses import Bypass, BypassDetector, issuers
 from mcpproxy.recorder.exchange_context import ConnectionContext
 from mcpproxy.recorder.exchange_summary import ExchangeSummary
 from mcpproxy.recorder.oauth_exchange import OauthExchange
@@ -417,6 +417,9 @@ class ExchangeRecorder:
         resource = document.get("resource")
         if isinstance(resource, str):
             self._check_address("bypass/resource", resource)
+        if self.recorder.is_public:
+            for issuer in issuers(document):
+                self._check_address("bypass/issuer", issuer)
         return len(body) <= MAX_METADATA_BYTES
 
     def _record_stage(self, stage: str, ended_by: str | None = None) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from orjson import dumps
 
 from captures.addresses import escaped_text
+from mcpproxy.wire.forwarded import MAX_FORWARDED_BYTES
 
 HashSecret = Callable[[bytes], str]
 """Returns the replacement for a secret."""
@@ -56,22 +57,43 @@ MAX_CHALLENGE_BYTES: Final = 8192
 """The maximum number of bytes of a field with challenges that are read for its parameters."""
 MAX_DOCUMENT_DEPTH: Final = 50
 """The maximum depth to which a document is cleaned."""
+_MAX_PORT_DIGITS: Final = 5
+_PUBLIC_SCHEMES: Final = frozenset({b"http", b"https"})
+_HOST_FIELDS: Final = frozenset({b"x-forwarded-host", b"forwarded"})
+"""The fields that report the host which a client used; it is kept if it is known to be this server's."""
+_HOST: Final = re.compile(rb"(?:[\w.-]{1,255}+|\[[0-9a-f:.]{1,45}+\])(?::\d{1,5})?+").fullmatch
+_FORWARDED_PARAMETER: Final = rb" *([A-Za-z]++)=(\"[^\"\\]*+\"|[\w!#$%&'*+.^`|~:\[\]-]++) *"
+_FORWARDED: Final = re.compile(rb"%b(?:[;,]%b)*+" % (2 * (_FORWARDED_PARAMETER.replace(b"(", b"(?:"),))).fullmatch
+_EACH_FORWARDED: Final = re.compile(_FORWARDED_PARAMETER.removesuffix(b" *")).sub
+"""What `Forwarded` (RFC 7239) consists of; other characters than the specified ones occur in practice."""
 
 
 class FieldRedactor:
     """Redacts header lists for records, and caches the lines, because a client sends the same lines all day."""
 
-    def __init__(self, hashed: HashSecret, clean: CleanAddress) -> None:
+    def __init__(self, hashed: HashSecret, clean: CleanAddress, public_host: str | None = None) -> None:
+        """Start with an empty cache.
+
+        Args:
+            hashed: returns the replacement for a secret.
+            clean: returns an address without anything that could be secret.
+            public_host: the host, with its port if it is not the default, by which clients are known to reach the
+                server; proxies may report it.
+        """
         self._hash = hashed
         self._clean = clean
+        self._public_host = (public_host or "").lower().encode()
         self._cache: dict[tuple[bytes, bytes], bytes] = {}
 
     def __call__(self, fields: Iterable[tuple[bytes, bytes]]) -> bytes:
         """Returns a header list as JSON, `[[name, value], …]`, with order, case and duplicates preserved."""
-        return b"[%b]" % b",".join([self._cache.get(field) or self._redacted_line(field) for field in fields])
+        fields = tuple(fields)
+        return b"[%b]" % b",".join([self._cache.get(field) or self._redacted_line(field, fields) for field in fields])
 
-    def _redacted_line(self, field: tuple[bytes, bytes]) -> bytes:
+    def _redacted_line(self, field: tuple[bytes, bytes], fields: tuple[tuple[bytes, bytes], ...]) -> bytes:
         name, value = field
+        if name.lower() in _HOST_FIELDS:  # not cached, because it depends on another field
+            return dumps([escaped_text(name), self._redacted_host_field(name.lower(), value, fields)])
         line = dumps([escaped_text(name), self._redacted_value(name.lower(), value)])
         if len(value) <= MAX_CACHED_VALUE_BYTES:
             if len(self._cache) >= MAX_CACHED_LINES:
@@ -90,7 +112,31 @@ class FieldRedactor:
             return escaped_text(_NAMED(self._cleaned_parameter, value))
         if name in _CREDENTIAL_FIELDS and (scheme := _SCHEME(value)):
             return escaped_text(scheme[0]) + self._hash(value[scheme.end() :])
+        if (name == b"x-forwarded-proto" and value.lower() in _PUBLIC_SCHEMES) or (
+            name == b"x-forwarded-port" and len(value) <= _MAX_PORT_DIGITS and value.isdigit()
+        ):
+            return escaped_text(value)
         return self._hash(value)
+
+    def _redacted_host_field(self, name: bytes, value: bytes, fields: tuple[tuple[bytes, bytes], ...]) -> str:
+        hosts = (self._public_host, *(host.lower() for field, host in fields if field.lower() == b"host"))
+        known_hosts = [host for host in hosts if _HOST(host)]
+        if name == b"x-forwarded-host":
+            return escaped_text(value) if not value or value.lower() in known_hosts else self._hash(value)
+
+        def redacted(match: re.Match[bytes]) -> bytes:
+            parameter, quoted = match[1].lower(), match[2].startswith(b'"')
+            text = match[2][1:-1] if quoted else match[2]
+            is_kept = (parameter == b"proto" and text.lower() in _PUBLIC_SCHEMES) or (
+                parameter == b"host" and text.lower() in known_hosts
+            )
+            if is_kept or not text:
+                return match[0]
+            return match[0][: match.start(2) - match.start()] + b'"%b"' % self._hash(text).encode()
+
+        if len(value) > MAX_FORWARDED_BYTES or not _FORWARDED(value):
+            return self._hash(value) if value else ""
+        return escaped_text(_EACH_FORWARDED(redacted, value))
 
     def _cleaned(self, match: re.Match[bytes]) -> bytes:
         return self._clean(match[0]).encode()

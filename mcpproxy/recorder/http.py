@@ -131,7 +131,9 @@ class HttpRecorder:
         self.clean_address = lru_cache(MAX_CACHED_TARGETS)(
             lambda address: clean_address(address, redactor.hash_secret, kept_segments)
         )
-        self.redacted_fields = FieldRedactor(redactor.hash_secret, self.clean_address)
+        self.redacted_fields = FieldRedactor(
+            redactor.hash_secret, self.clean_address, None if public is None else parts.netloc
+        )
         self.uri_key = lru_cache(MAX_CACHED_TARGETS)(self._uri_key)
         wall_ns = time.time_ns()
         default_directory = "" if capture is not None else os.path.join(captures_root(), self.name)

@@ -16,6 +16,8 @@ from mcpproxy.wording.wrapping import wrapped
 MAX_SHOWN: Final = 20
 """The maximum number of differences of one kind that are shown; the others are counted."""
 _MAX_TEXT_CHARS: Final = 200
+_MIN_COMMON: Final = 2
+"""With fewer common messages, nothing is said about the way between."""
 _ROLES: Final[dict[Level, Role]] = {Level.ERROR: "bad", Level.WARNING: "accent", Level.NOTE: "plain"}
 _ADDED: Final = ("request_added", "notification_added")
 _NOUNS: Final = {
@@ -69,10 +71,12 @@ def sentence(difference: Difference) -> str:
     return text if difference.is_certain else f"{text}; not certain: {_doubt(difference)}"
 
 
-def _message_text(difference: Difference) -> str:
+def _message_text(difference: Difference | HopTimes) -> str:
+    arguments = difference.arguments if isinstance(difference, Difference) else ""
     words = [
         difference.method,
         *([difference.name] if difference.name else []),
+        *([arguments] if arguments else []),
         *([f"#{difference.id}"] if difference.id else []),
     ]
     return " ".join(word[:_MAX_TEXT_CHARS] for word in words)
@@ -147,13 +151,13 @@ class JoinText:
         if self._counts[what] > MAX_SHOWN:
             self._hidden[what] += 1
             return
-        frames = ", ".join(
-            f"{side} {'has none' if frame is None else f'frame {frame}'}"
-            for side, frame in (("client's side", difference.client_frame), ("server's side", difference.server_frame))
-        )
         head = [Span(f"  {level!s:<7}  ", _ROLES[level]), Span(f"{_NOUNS[what]:<{_NOUN_CELLS}}")]
-        place = f"  {frames}  {offset_text(max(0, nanoseconds(difference.at_ms)))}"
-        yield self._style.paint([*head, Span(place, "dim")]) + "\n"
+        place = f"{_frames_text(difference)}  {offset_text(max(0, nanoseconds(difference.at_ms)))}"
+        if sum(len(span.text) for span in head) + 2 + len(place) <= self._width:
+            yield self._style.paint([*head, Span(f"  {place}", "dim")]) + "\n"
+        else:
+            yield self._style.paint([head[0], Span(_NOUNS[what])]) + "\n"
+            yield self._style.paint([Span(f"    {place}", "dim")]) + "\n"
         for line in wrapped(sanitise(sentence(difference), None), self._width - 4):
             yield f"    {line}\n"
         yield "\n"
@@ -168,7 +172,11 @@ class JoinText:
             yield from (f"{line}\n" for line in wrapped(text, self._width))
 
     def _totals(self, joined: JoinTotals) -> Iterable[str]:
-        found = ", ".join(_count_of(what, count) for what, count in self._counts.items()) or "nothing lost or changed"
+        found = ", ".join(_count_of(what, count) for what, count in self._counts.items()) or (
+            "nothing lost or changed"
+            if joined.common_messages >= _MIN_COMMON
+            else "too little in common to say that nothing was lost or changed"
+        )
         yield (
             f"{found[0].upper()}{found[1:]}. In both captures: {joined.common_requests:,} of "
             f"{count_text(joined.requests, 'request')}, {joined.common_notifications:,} of "
@@ -185,10 +193,23 @@ class JoinText:
         ways = [("requests", joined.request_way), ("responses", joined.response_way)]
         if times := [f"{noun} {_way_text(way)}" for noun, way in ways if way.median_ms is not None]:
             yield f"On the way: {'; '.join(times)}."
-        if joined.clock_ms is not None:
-            error = f" (±{_ms(joined.clock_error_ms)})" if joined.clock_error_ms is not None else ""
+        if joined.clock_ms is not None and joined.clock_error_ms is not None:
+            error = f" (±{_ms(joined.clock_error_ms)})"
             direction = "ahead of" if joined.clock_ms >= 0 else "behind"
             yield f"Clock of the server's side: {_ms(abs(joined.clock_ms))} {direction} the client's{error}."
+        if joined.client_logins or joined.server_logins:
+            yield (
+                "Not compared: requests of logins and for .well-known documents, which carry no message "
+                f"({joined.client_logins:,} on the client's side, {joined.server_logins:,} on the server's)."
+            )
+
+
+def _frames_text(difference: Difference) -> str:
+    """Returns the frame of a message on each side."""
+    sides = (("client", difference.client_frame), ("server", difference.server_frame))
+    return ", ".join(
+        f"not on the {side}'s side" if frame is None else f"{side}'s frame {frame}" for side, frame in sides
+    )
 
 
 def _count_of(what: str, count: int) -> str:
@@ -196,7 +217,9 @@ def _count_of(what: str, count: int) -> str:
 
 
 def _way_text(way: HopTimes) -> str:
-    return f"{_ms(way.median_ms or 0)} (median), at most {_ms(way.max_ms or 0)}"
+    place = f", client's frame {way.frame}" if way.frame is not None else ""
+    slowest = sanitise(_message_text(way), None)
+    return f"{_ms(way.median_ms or 0)} (median), at most {_ms(way.max_ms or 0)} ({slowest}{place})"
 
 
 def _ms(value_ms: float) -> str:

@@ -26,6 +26,7 @@ _INVALID_IN_ADDRESS: Final = re.compile(rb"[\x00-\x20\"<>{}\\^`|]").search
 """Matches characters that make an address invalid. The address in the copy must be invalid, too."""
 _ID_HEADERS: Final = frozenset({"mcp-session-id", "last-event-id"})
 """Headers that pair exchanges. A recorder has hashed the first one already."""
+_HOST_HEADERS: Final = frozenset({"host", "x-forwarded-host"})
 _ADDRESS_MEMBERS: Final = frozenset({"upstream", "public", "via"})
 _OAUTH_ADDRESSES: Final = frozenset({"error_uri", "resource", "iss", "as_server", "redirect_uri"})
 _UNREDACTED_MEMBERS: Final = frozenset({"seq", "rec", "t_ns", "crc"})
@@ -259,7 +260,7 @@ class RecordRedactor:
     def _redact_field(self, name: str, value: str, original: str) -> str:
         if name in _ID_HEADERS:
             return self._redact_text(original)
-        if name == "host":
+        if name in _HOST_HEADERS:
             return self._redactor.redact_text(f"http://{value}", self._replacements).removeprefix("http://")
         return self._redactor.redact_text(value, self._replacements)
 

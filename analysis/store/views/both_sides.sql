@@ -429,8 +429,8 @@ select
         ) and step > 0 and is_certain,
         false
     ) as is_order_changed,
-    case when time_is_exact and step > 0 and is_certain then round(there_ms, 3) end as request_hop_ms,
-    case when time_is_exact and step > 0 and is_certain and client_answer = server_answer then round(back_ms, 3) end as response_hop_ms,
+    case when time_is_exact and step > 0 and is_certain and width_ns is not null then round(there_ms, 3) end as request_hop_ms,
+    case when time_is_exact and step > 0 and is_certain and width_ns is not null and client_answer = server_answer then round(back_ms, 3) end as response_hop_ms,
     round(offset_ns / 1e6, 3) as offset_ms,
     round(width_ns / 2e6, 3) as offset_error_ms
 from judged
@@ -469,7 +469,7 @@ comment on column both_sides.is_request_changed is 'whether its params differ; N
 comment on column both_sides.is_response_changed is 'the same for the result or error';
 comment on column both_sides.is_id_changed is 'whether its ids differ, as behind a bridge; NULL if it has none on a side';
 comment on column both_sides.is_order_changed is 'whether its receiver saw it before a message that its sender sent earlier';
-comment on column both_sides.request_hop_ms is 'time from one capture to the other; NULL if the pair is not certain or times are not exact';
+comment on column both_sides.request_hop_ms is 'time from one capture to the other; NULL if the pair is not certain, times are not exact, or messages went only one way, which says nothing about the clocks';
 comment on column both_sides.response_hop_ms is 'for a request: the same for its response; also NULL if that was changed';
 comment on column both_sides.offset_ms is 'what to add to a time in the capture nearer to the client to get the same moment in the other capture, both in ms since the capture opened: the middle of the range that the messages allow';
 comment on column both_sides.offset_error_ms is 'by how much that may be wrong; NULL if messages went only one way';

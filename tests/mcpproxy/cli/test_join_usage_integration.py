@@ -26,8 +26,9 @@ def test_a_difference_is_told_with_the_frames_of_both(captures: list[Path]) -> N
     done = mcpproxy("check", "--join", *captures, COLUMNS="200")
     text = done.stdout.decode()
     assert done.returncode == 1
-    assert "  error    request changed              client's side frame 6, server's side frame 6  +0.200\n" in text
-    assert "the params of tools/call \\x1b[2J\\u202ename #2 changed on the way, at /params/arguments/\\x1b" in text
+    assert "  error    request changed              client's frame 6, server's frame 6  +0.200\n" in text
+    assert "the params of tools/call \\x1b[2J\\u202ename {" in text
+    assert '":1} #2 changed on the way, at /params/arguments/\\x1b' in " ".join(text.split())
     assert "\x1b" not in text
     assert "\u202e" not in text
     assert "1 request changed, 1 request added. In both captures: 3 of 4 requests, 1 of 1 notification." in text
@@ -80,3 +81,26 @@ def test_captures_without_anything_in_common_are_told_so(captures: list[Path], t
     done = mcpproxy("check", "--join", captures[0], later.close(10_000))
     assert (done.returncode, done.stdout) == (2, b"")
     assert done.stderr.startswith(b"mcpproxy: these captures have nothing in common")
+
+
+def test_messages_in_one_direction_say_nothing_about_the_way(tmp_path: Path) -> None:
+    sides = TwoSides(tmp_path, opened_ms=1)
+    sides.request(100, 1, "server/discover")
+    done = mcpproxy("check", "--join", *sides.paths(), COLUMNS="200")
+    text = done.stdout.decode()
+    assert "Too little in common to say that nothing was lost or changed." in text
+    assert "In both captures: 1 of 1 request" in text
+    assert "On the way" not in text
+    assert "Clock" not in text
+
+
+def test_the_slowest_message_is_named(captures: list[Path]) -> None:
+    text = mcpproxy("check", "--join", *captures, COLUMNS="200").stdout.decode()
+    assert "at most 2.0 ms (" in text
+    assert ", client's frame " in text
+
+
+def test_at_80_columns_no_frame_is_torn_apart(captures: list[Path]) -> None:
+    lines = mcpproxy("check", "--join", "--notes", *captures, COLUMNS="80").stdout.decode().splitlines()
+    assert all(len(line) <= 80 for line in lines[3:])
+    assert "    not on the client's side, server's frame 7  +0.300" in lines

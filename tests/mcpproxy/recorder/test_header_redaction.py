@@ -65,6 +65,69 @@ def test_what_tells_of_the_protocol_is_kept(name: bytes, value: bytes) -> None:
     assert loads(redactor()([(name, value)])) == [[name.decode(), value.decode()]]
 
 
+HOST = (b"Host", b"mcp.example.org:8443")
+SAID = b'for=192.0.2.60;proto=https;host="Public.example";by="[2001:db8::1]:4711", for=unknown;host=%b' % SECRET
+
+
+def forwarded(name: bytes, value: bytes, *others: tuple[bytes, bytes]) -> str:
+    lines = loads(FieldRedactor(hashed, clean, "public.example")([*others, (name, value)]))
+    return str(lines[-1][1])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        (b"X-Forwarded-Proto", b"https"),
+        (b"x-forwarded-proto", b"HTTP"),
+        (b"X-Forwarded-Port", b"8443"),
+        (b"X-Forwarded-Host", b"MCP.example.org:8443"),
+        (b"X-Forwarded-Host", b"public.example"),
+        (b"Forwarded", b"proto=https;host=public.example"),
+        (b"Forwarded", b'proto=http; host="mcp.example.org:8443"'),
+    ],
+)
+def test_what_a_proxy_says_of_the_public_address_is_kept(name: bytes, value: bytes) -> None:
+    assert forwarded(name, value, HOST) == value.decode()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        (b"X-Forwarded-Proto", SECRET),
+        (b"X-Forwarded-Proto", b"https,http"),
+        (b"X-Forwarded-Port", b"471147"),
+        (b"X-Forwarded-Port", b"8443x"),
+        (b"X-Forwarded-Host", SECRET),
+        (b"X-Forwarded-Host", b"public.example, " + SECRET),
+        (b"Forwarded", SECRET),
+        (b"Forwarded", b"proto=https;" + SECRET),
+        (b"Forwarded", b'proto="https'),
+    ],
+)
+def test_whatever_else_a_proxy_says_is_hashed(name: bytes, value: bytes) -> None:
+    assert forwarded(name, value, HOST) == hashed(value)
+
+
+def test_of_forwarded_only_scheme_and_own_host_are_kept() -> None:
+    shown = (hashed(secret) for secret in (b"192.0.2.60", b"[2001:db8::1]:4711", b"unknown", SECRET))
+    expected = 'for="%s";proto=https;host="Public.example";by="%s", for="%s";host="%s"'
+    assert forwarded(b"Forwarded", SAID) == expected % tuple(shown)
+
+
+def test_the_host_of_one_request_is_not_kept_in_another() -> None:
+    redact = redactor()
+    said = (b"X-Forwarded-Host", SECRET)
+    assert SECRET in redact([(b"Host", SECRET), said])
+    assert SECRET not in redact([HOST, said])
+
+
+def test_a_hostile_forwarded_takes_linear_time() -> None:
+    began = time.process_time()
+    for value in (b"a=" * 60_000, b"a=b;" * 30_000 + b'"', b" " * 120_000, b'a="' * 1_000, b"for=1," * 600):
+        forwarded(b"Forwarded", value, HOST)
+    assert time.process_time() - began < 1
+
+
 @pytest.mark.parametrize("name", [b"Authorization", b"proxy-authorization"])
 @pytest.mark.parametrize("scheme", [b"Bearer ", b"basic ", b"DPoP ", b"Digest ", b"Negotiate "])
 def test_of_a_credential_the_scheme_is_kept(name: bytes, scheme: bytes) -> None:

@@ -67,6 +67,23 @@ def test_an_own_address_passes_as_sent(place: Place) -> None:
         assert b"clients reach this server by https://mcp.example.org" in served.errors
 
 
+def test_a_server_that_describes_itself_by_http_is_flagged_and_told_of_once(place: Place) -> None:
+    document = b'{"resource":"http://mcp.example.org/mcp","authorization_servers":["http://localhost:8000"]}'
+    answer = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(document)
+    request = GET.replace(b"/mcp", b"/.well-known/oauth-protected-resource/mcp")
+    with (
+        Upstream(answering(answer + document)) as upstream,
+        serving(place, upstream, "--public", PUBLIC) as served,
+        served.client() as client,
+    ):
+        for number in (1, 2):
+            client.say(request)
+            assert client.hear(len(answer + document)) == answer + document
+            assert served.ended(number)[-1]["flags"] == ["bypass/resource", "bypass/issuer"]
+    assert served.errors.count(b"http://mcp.example.org") == 1
+    assert served.errors.count(b"names http://localhost:8000 as the authorization server (bypass/issuer)") == 1
+
+
 def test_an_address_at_the_public_origin_leads_nobody_away(place: Place) -> None:
     answer = b"HTTP/1.1 307 T\r\nLocation: https://MCP.example.org:443/mcp/\r\nContent-Length: 0\r\n\r\n"
     with Upstream(answering(answer)) as upstream, serving(place, upstream, "--public", PUBLIC) as served:

@@ -138,7 +138,10 @@ OTHER_PLACES: Final[dict[str, Place]] = {
     "frame without a direction": _no_direction,
     "id of an event": _event_id,
     "HTTP: `Authorization`, `Cookie`, `Host` and others": _in_request(
-        headers=lambda text: [[name, text] for name in ("Authorization", "Cookie", "Host", "Mcp-Name", "User-Agent")]
+        headers=lambda text: [
+            [name, text]
+            for name in ("Authorization", "Cookie", "Host", "Mcp-Name", "User-Agent", "X-Forwarded-Host", "Forwarded")
+        ]
     ),
     "HTTP: target": _in_request(target=_target),
     "HTTP: error": _records("exchange", error=lambda text: f"failed: {text}"),
