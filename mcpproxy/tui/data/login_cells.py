@@ -57,13 +57,18 @@ class LoginCells:
             column.append(0)
 
     def _add_leg(self, login: Login, position: int, row: int) -> None:
-        columns, started_ref = self._filler.columns.logins, login.last.http.started_ref
-        start = row if started_ref is None else self._filler.row_of(started_ref.seq, row)
+        columns, http = self._filler.columns.logins, login.last.http
+        start = row if http.started_ref is None else self._filler.row_of(http.started_ref.seq, row)
+        response = row if http.answered_ref is None else self._filler.row_of(http.answered_ref.seq, row)
+        messages = http.client_messages[:1]
+        message = self._filler.row_of(messages[0].message.frames[0].seq, row) if messages else row
         if not self._leg_counts[position]:
             columns.head[position] = start
         self._leg_counts[position] = login.count
         columns.leg_start.append(NONE if start == row else start)
         columns.leg_end.append(row)
+        columns.leg_response.append(NONE if response in (start, row) else response)
+        columns.leg_message.append(NONE if message == row else message)
         columns.leg_login.append(position)
 
     def _write_state(self, login: Login, position: int) -> None:

@@ -27,6 +27,10 @@ class LoginColumns:
         """By leg, in the order in which the legs ended: the row of its request, or NONE if that was not recorded."""
         self.leg_end = array("I")
         """The row of its end; ascending."""
+        self.leg_response = array("I")
+        """The row of its response, or NONE if that is not a record of its own."""
+        self.leg_message = array("I")
+        """The row of the message that its request contains, as that of a challenge does, or NONE."""
         self.leg_login = array("I")
         """The number of its login, less 1."""
 

@@ -1,7 +1,8 @@
 """Login rows: to which login a row belongs, and which rows a login has.
 
 A login has a head, which is the row of its first record, and a row for each of its legs: that of the end of its HTTP
-exchange. The record of a leg's request has no row of its own if the leg has ended.
+exchange. The records of a leg's request and response have no rows of their own if the leg has ended. A message that was
+refused has one.
 """
 
 from array import array
@@ -17,8 +18,8 @@ from mcpproxy.tui.data.sorted_rows import contains, insert_row
 
 MAX_READ_LEGS: Final = 256
 """The maximum number of legs of a login that are read for a text. A device may ask for its token every five seconds."""
-_START_BITS: Final = 32
-_LEG_MASK: Final = (1 << _START_BITS) - 1
+_LEG_BITS: Final = 32
+_LEG_MASK: Final = (1 << _LEG_BITS) - 1
 
 
 class LegRows(NamedTuple):
@@ -53,8 +54,10 @@ class LoginRows:
         """By leg: the next leg of the same login, or NONE."""
         self._first_leg, self._last_leg, self._leg_counts = array("I"), array("I"), array("I")
         """By login, less 1."""
-        self._start_words = array("Q")
-        """The rows of requests, ascending, each with its leg."""
+        self._hidden_words = array("Q")
+        """The rows of requests and responses, ascending, each with its leg."""
+        self._message_words = array("Q")
+        """The rows of refused messages, ascending, each with its leg."""
         self._heads = array("I")
 
     def __len__(self) -> int:
@@ -70,7 +73,7 @@ class LoginRows:
         """Link the legs that have been added to the columns."""
         columns = self._columns
         for leg in range(len(self._next_leg), len(columns.leg_login)):
-            position, start = columns.leg_login[leg], columns.leg_start[leg]
+            position = columns.leg_login[leg]
             while len(self._leg_counts) <= position:
                 for column in (self._first_leg, self._last_leg):
                     column.append(NONE)
@@ -82,8 +85,11 @@ class LoginRows:
                 insert_row(self._heads, columns.head[position])
             self._last_leg[position] = leg
             self._leg_counts[position] += 1
-            if start != NONE:
-                insert_row(self._start_words, start << _START_BITS | leg)
+            for row in (columns.leg_start[leg], columns.leg_response[leg]):
+                if row != NONE:
+                    insert_row(self._hidden_words, row << _LEG_BITS | leg)
+            if columns.leg_message[leg] != NONE:
+                insert_row(self._message_words, columns.leg_message[leg] << _LEG_BITS | leg)
             self._next_leg.append(NONE)
 
     # ---- from rows to logins
@@ -94,16 +100,18 @@ class LoginRows:
         leg = bisect_left(ends, row)
         return leg if leg < self.leg_count and ends[leg] == row else None
 
-    def leg_from(self, row: int) -> int | None:
-        """The leg whose request is in a row."""
-        words = self._start_words
-        index = bisect_left(words, row << _START_BITS)
-        return words[index] & _LEG_MASK if index < len(words) and words[index] >> _START_BITS == row else None
+    def leg_behind(self, row: int) -> int | None:
+        """The leg whose request or response is in a row."""
+        return _leg_in(self._hidden_words, row)
+
+    def leg_of_message(self, row: int) -> int | None:
+        """The leg that refused the message in a row."""
+        return _leg_in(self._message_words, row)
 
     def login_of(self, row: int) -> int | None:
-        """The number of the login to which a row belongs as its head, as a leg, or as the request of a leg."""
+        """The number of the login to which a row belongs as its head, as a leg, or as a leg's request or response."""
         leg = self.leg_at(row)
-        leg = self.leg_from(row) if leg is None else leg
+        leg = self.leg_behind(row) if leg is None else leg
         return None if leg is None else self._columns.leg_login[leg] + 1
 
     def login_headed_by(self, row: int) -> int | None:
@@ -116,8 +124,8 @@ class LoginRows:
         return self.login_headed_by(row) if leg is None else self.login_of_leg(leg)
 
     def line_of(self, row: int) -> int:
-        """The row that shows a row: for the request of a leg, that of its end, unless it is a head."""
-        leg = self.leg_from(row)
+        """The row that shows a row: for the request or response of a leg, that of its end, unless it is a head."""
+        leg = self.leg_behind(row)
         return row if leg is None or contains(self._heads, row) else self._columns.leg_end[leg]
 
     # ---- from logins to rows
@@ -156,12 +164,21 @@ class LoginRows:
         return read_legs
 
     def rows_in(self, row: int) -> list[int]:
-        """The rows that a row stands for: for the head of a login, also those of its legs; ascending."""
-        number = self.login_headed_by(row)
-        if number is None:
-            return [row]
-        leg_rows = (leg_row for rows in self.read_legs(number) for leg_row in rows)
-        return sorted({row, *(leg_row for leg_row in leg_rows if leg_row != NONE)})
+        """The rows that a row stands for, ascending.
+
+        For a leg, these are the rows of all records of its exchange, and that of the message that it refused. For the
+        head of a login, they are those of its legs.
+        """
+        leg, number = self.leg_at(row), self.login_headed_by(row)
+        if number is not None:
+            return sorted({row}.union(*(self._rows_of_leg(rows.end) for rows in self.read_legs(number))))
+        return [row] if leg is None else sorted(self._rows_of_leg(row))
+
+    def _rows_of_leg(self, end: int) -> set[int]:
+        """Returns the rows of a leg, given that of its end."""
+        leg, columns = self.leg_at(end), self._columns
+        assert leg is not None
+        return {end, columns.leg_start[leg], columns.leg_response[leg], columns.leg_message[leg]} - {NONE}
 
     def leg(self, leg: int) -> LegRows:
         """The rows of a leg."""
@@ -172,9 +189,9 @@ class LoginRows:
         return self._columns.leg_login[leg] + 1
 
     def all_rows(self, leg_count: int) -> set[int]:
-        """Returns the rows of the requests and the ends of the first legs."""
+        """Returns the rows of the requests, the responses and the ends of the first legs."""
         columns = self._columns
-        return {*columns.leg_start[:leg_count], *columns.leg_end[:leg_count]}
+        return {*columns.leg_start[:leg_count], *columns.leg_response[:leg_count], *columns.leg_end[:leg_count]}
 
     def heads_of(self, choices: bytes | bytearray) -> Iterator[int]:
         """Yields the heads of the logins that are chosen: by a byte for each login, which is not 0."""
@@ -188,3 +205,9 @@ class LoginRows:
     def outcome_codes(self) -> bytes:
         """Returns a byte for each login, which is another one if the login has another outcome, or is over."""
         return bytes(self._columns.outcome[: len(self)])
+
+
+def _leg_in(words: "array[int]", row: int) -> int | None:
+    """Returns the leg of a row, from words of rows and legs."""
+    index = bisect_left(words, row << _LEG_BITS)
+    return words[index] & _LEG_MASK if index < len(words) and words[index] >> _LEG_BITS == row else None

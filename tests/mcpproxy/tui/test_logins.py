@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from analysis.reading import Reading as Whole
+from analysis.rules.finding import Finding, Level
 from captures.file import CaptureFile
 from mcpproxy.tui.data.columns import LEGS, LOGINS, Batch, Columns
 from mcpproxy.tui.data.login_folds import MAX_SINGLE_CHANGES, LoginFolds
 from mcpproxy.tui.details.detail import detail, exchange_lines
+from mcpproxy.tui.rows.finding_lines import row_lines
 from mcpproxy.tui.rows.login_row_text import row_text_with_logins
 from mcpproxy.tui.rows.row_logins import login_at
 from mcpproxy.wording.logins import login_text
@@ -304,3 +306,22 @@ def test_cells_of_logins_that_make_no_sense_are_refused(tmp_path: Path) -> None:
     for wrong_parts, rows_known in ((parts[1:], rows), (parts, 20)):
         with pytest.raises(ValueError, match="refers to nothing"):
             Columns().write(Batch(1, rows_known, 0, 0, has_ended=False, parts=b"".join(wrong_parts)), 0)
+
+
+def test_a_finding_at_any_record_of_a_leg_is_shown_at_the_leg_and_at_its_login(tmp_path: Path) -> None:
+    with understood(two_logins(tmp_path)) as reading:
+        legs, head = [*reading.logins.legs(2)], reading.logins.head(2)
+        # The challenge and the request for a token: all records of their exchanges, also the refused message.
+        for leg in (legs[0], legs[-1]):
+            for row in range(leg.start, leg.end + 1):
+                seq = reading.index.entry(row).seq
+                message = f"at record {seq}"
+                reading.findings.add_finding(Finding("auth/login-failed", Level.ERROR, "server", 0, seq, message))
+        for leg in (legs[0], legs[-1]):
+            text = "\n".join("".join(span.text for span in spans) for spans in row_lines(reading, leg.end, 100))
+            assert text.count("at record") == leg.end + 1 - leg.start
+            for row in range(leg.start, leg.end + 1):
+                is_listed = row == head or reading.index.is_frame(row)
+                assert reading.logins.line_of(row) == (row if is_listed else leg.end)
+        text = "\n".join("".join(span.text for span in spans) for spans in row_lines(reading, head, 100))
+        assert text.count("at record") == sum(leg.end + 1 - leg.start for leg in (legs[0], legs[-1]))

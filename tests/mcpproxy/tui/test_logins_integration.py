@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from captures.file import CaptureFile
+from mcpproxy.tui.rows.finding_lines import findings_in
 from tests.mcpproxy.tui.login_talk import LoginTalk, failed_login, two_logins, whole_login
 from tests.mcpproxy.tui.stage import Stage, play, play_each
 
@@ -100,8 +101,32 @@ async def other_views_have_no_folds(stage: Stage) -> None:
     await stage.press("m")
 
 
+async def findings_are_at_legs(stage: Stage) -> None:
+    """See the finding of a leg on its row, on that of its login, in the detail, and with the keys that lead there."""
+    await stage.open()
+    await stage.until(lambda: stage.traffic.reading.findings.has_ended)
+    await stage.settled()
+    failed = stage.traffic.reading.logins.state(2).failed
+    stage.traffic.go_to_entry(failed)
+    await stage.settled()
+    for row, text in ((failed, "12.0 ms  POST /token"), (stage.traffic.reading.logins.head(2), "login 2: failed at")):
+        count = len(findings_in(stage.traffic.reading, row))
+        assert f"✗ {count} " in stage.text().splitlines()[line_with(stage, text)]
+    rule = findings_in(stage.traffic.reading, failed)[0].rule
+    await stage.press("enter", "7")
+    await stage.see(rule)
+    await stage.press("escape", "r")
+    await stage.see(rule, "Source")
+    await stage.press("escape", "F")
+    await stage.see(rule, "findings")
+    await stage.press("enter")
+    await stage.settled()
+    assert stage.traffic.entry == failed
+
+
 def test_logins_fold_with_keys_and_mouse(tmp_path: Path) -> None:
-    play_each([keys_fold, click_folds, jumps_unfold, other_views_have_no_folds], two_logins(tmp_path), size=(120, 40))
+    acts = [keys_fold, click_folds, jumps_unfold, other_views_have_no_folds, findings_are_at_legs]
+    play_each(acts, two_logins(tmp_path), size=(120, 40))
 
 
 def test_legs_that_come_late_do_not_move_the_cursor(tmp_path: Path) -> None:
