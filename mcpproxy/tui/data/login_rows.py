@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from analysis.conversation.logins import Outcome
 from mcpproxy.tui.data.columns import NONE
-from mcpproxy.tui.data.login_columns import LOGIN_OUTCOMES, LoginColumns
+from mcpproxy.tui.data.login_columns import IS_OVER, IS_SETTLED, LOGIN_OUTCOMES, OUTCOME_CODES, LoginColumns
 from mcpproxy.tui.data.sorted_rows import contains, insert_row
 
 MAX_READ_LEGS: Final = 256
@@ -37,6 +37,7 @@ class LoginState(NamedTuple):
     leg_count: int
     outcome: Outcome
     is_over: bool
+    is_under_way: bool
     failed: int
     """Row of the leg with which it failed, or NONE."""
     accepted: int
@@ -139,8 +140,9 @@ class LoginRows:
         columns, position = self._columns, number - 1
         return LoginState(
             self._leg_counts[position],
-            LOGIN_OUTCOMES[columns.outcome[position] // 2],
-            bool(columns.outcome[position] % 2),
+            LOGIN_OUTCOMES[columns.outcome[position] // OUTCOME_CODES],
+            bool(columns.outcome[position] & IS_OVER),
+            not columns.outcome[position] & IS_SETTLED,
             columns.failed[position],
             columns.accepted[position],
             columns.guessed[position],

@@ -1,7 +1,7 @@
 """Logins in the traffic: which rows fold, and what they say."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -325,3 +325,29 @@ def test_a_finding_at_any_record_of_a_leg_is_shown_at_the_leg_and_at_its_login(t
                 assert reading.logins.line_of(row) == (row if is_listed else leg.end)
         text = "\n".join("".join(span.text for span in spans) for spans in row_lines(reading, head, 100))
         assert text.count("at record") == sum(leg.end + 1 - leg.start for leg in (legs[0], legs[-1]))
+
+
+def test_a_live_login_is_marked_as_failed_as_soon_as_it_is_and_until_it_succeeds(tmp_path: Path) -> None:
+    talk = LoginTalk()
+    failed_login(talk)
+    count = len(talk.records)
+    talk.authorize()
+    talk.token()
+    talk.session()
+    with closing(CaptureFile(tmp_path / "live.mcpcap")) as writer:
+        for line in talk.records[:count]:
+            writer.append(line)
+        reading = InProcessReading(tmp_path / "live.mcpcap")
+        with closing(reading):
+            while reading.step():
+                pass
+            failed = [*reading.logins.legs(1)][-1].end
+            assert not reading.logins.state(1).is_over
+            assert text_at(reading, reading.logins.head(1)).startswith("▲login 1: failed at token: 400 invalid_grant")
+            assert reading.next_bad_row(failed - 1, 1) == failed
+            for line in talk.records[count:]:
+                writer.append(line)
+            while reading.step():
+                pass
+            assert text_at(reading, reading.logins.head(1)).startswith("·login 1: token issued")
+            assert reading.next_bad_row(failed - 1, 1) is None

@@ -116,7 +116,7 @@ async def findings_are_at_legs(stage: Stage) -> None:
     await stage.press("enter", "7")
     await stage.see(rule)
     await stage.press("escape", "r")
-    await stage.see(rule, "Source")
+    await stage.see(rule, "Why it matters")
     await stage.press("escape", "F")
     await stage.see(rule, "findings")
     await stage.press("enter")
