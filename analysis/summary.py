@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from analysis import clock
 from analysis.cached import READING_MODULES, modules_hash, read_bytes, write_atomically
 from analysis.conversation.histogram import Histogram
+from analysis.conversation.logins import UNSUCCESSFUL
 from analysis.conversation.session import Peer
 from analysis.reading import AbandonedCount, Item, Reading
 from captures.file import is_live
@@ -63,7 +64,10 @@ class Summary(NamedTuple):
     """The first `MAX_REVISIONS` revisions of its sessions, in their order."""
     frames: int = 0
     errors: int = 0
-    """Requests that count as errors; see `Call.is_error`."""
+    """Requests that count as errors (see `Call.is_error`), and logins that did not succeed.
+
+    A request that was refused to ask for a login counts only as that login, if at all.
+    """
     abandoned: int = 0
     """Requests whose sender gave up on them; see `Call.abandoned_ns`."""
     answered_late: int = 0
@@ -154,7 +158,7 @@ class Summarizer:
             server=_short_text(fold.server and fold.server.text),
             revisions=tuple(revision[:_MAX_TEXT_CHARS] for revision in fold.revisions[:MAX_REVISIONS]),
             frames=self.frames,
-            errors=self.errors + sum(call.is_error for call in open_calls),
+            errors=max(0, self.errors + sum(call.is_error for call in open_calls) + self._login_errors(live=live)),
             abandoned=self._abandoned.calls
             + sum(call.is_ended_by_leaving and call.abandoned_ns is not None for call in open_calls),
             answered_late=self._abandoned.answered_late,
@@ -167,6 +171,16 @@ class Summarizer:
             bucket_ns=self._bucket_ns,
             traffic=tuple(self._traffic[:bucket_count]),
             clients=tuple((_client_text(client), t_ns) for client, t_ns in self._clients.items()),
+        )
+
+    def _login_errors(self, *, live: bool) -> int:
+        """Returns how many logins did not succeed, minus the requests in whose place they count."""
+        logins = self.fold.logins.all()
+        challenges = [leg.http for login in logins for leg in login.legs if leg.kind == "challenge"]
+        calls = [context.call for http in challenges for context in http.client_messages if context.call is not None]
+        refused_count = sum(call.final_outcome is not None and call.is_error for call in calls)
+        return (
+            sum(login.outcome in UNSUCCESSFUL and not (live and login.is_under_way) for login in logins) - refused_count
         )
 
     def _note_client(self, client: Peer | None, t_ns: int) -> None:

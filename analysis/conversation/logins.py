@@ -255,11 +255,6 @@ class Login:
         return self.failed_leg is None or self.failed_leg.kind in _DISCOVERY
 
     @property
-    def has_gone_wrong(self) -> bool:
-        """Whether it did not succeed, and is not under way."""
-        return self.outcome in UNSUCCESSFUL and not self.is_under_way
-
-    @property
     def _is_token_unused(self) -> bool:
         """Whether the last thing that the client did was a request without the token that had been issued."""
         last, issued = self.last, self.issued
