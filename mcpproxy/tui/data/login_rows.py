@@ -11,13 +11,19 @@ from collections.abc import Iterator
 from itertools import compress
 from typing import Final, NamedTuple
 
-from analysis.conversation.logins import Outcome
+from analysis.conversation.logins import UNSUCCESSFUL, Outcome
 from mcpproxy.tui.data.columns import NONE
 from mcpproxy.tui.data.login_columns import IS_OVER, IS_SETTLED, LOGIN_OUTCOMES, OUTCOME_CODES, LoginColumns
 from mcpproxy.tui.data.sorted_rows import contains, insert_row
 
 MAX_READ_LEGS: Final = 256
 """The maximum number of legs of a login that are read for a text. A device may ask for its token every five seconds."""
+_WRONG_CODES: Final = frozenset(
+    OUTCOME_CODES * LOGIN_OUTCOMES.index(outcome) + bits
+    for outcome in UNSUCCESSFUL
+    for bits in (IS_SETTLED, IS_SETTLED | IS_OVER)
+)
+"""The outcome codes of logins that did not succeed, and are not under way."""
 _LEG_BITS: Final = 32
 _LEG_MASK: Final = (1 << _LEG_BITS) - 1
 
@@ -128,6 +134,36 @@ class LoginRows:
         """The row that shows a row: for the request or response of a leg, that of its end, unless it is a head."""
         leg = self.leg_behind(row)
         return row if leg is None or contains(self._heads, row) else self._columns.leg_end[leg]
+
+    def is_passed_over(self, row: int, start: int | None) -> bool:
+        """Whether a search for the next error passes a row over, because its login says more.
+
+        A login that failed is entered at the leg that failed. A refused message is no error if its login succeeded.
+
+        Args:
+            row: the row of an error or a finding.
+            start: the row from which the search goes down, or None.
+        """
+        number = self._login_around(row)
+        if number is None:
+            return False
+        state = self.state(number)
+        if state.outcome not in UNSUCCESSFUL:
+            return self.leg_of_message(row) is not None
+        is_inside = start is not None and start != self.head(number) and self._login_around(start) == number
+        return state.failed != NONE and self.line_of(row) < state.failed and not is_inside
+
+    def _login_around(self, row: int) -> int | None:
+        """The number of the login to which a row belongs, also as a message that was refused."""
+        leg = self.leg_of_message(row)
+        return self.login_of(row) if leg is None else self.login_of_leg(leg)
+
+    def wrong_rows(self) -> set[int]:
+        """Returns the heads of all logins that did not succeed, and the rows of the legs with which they failed."""
+        columns, count = self._columns, len(self)
+        codes, heads, failed = columns.outcome[:count], columns.head[:count], columns.failed[:count]
+        wrong_codes = bytes(map(_WRONG_CODES.__contains__, codes))
+        return {*compress(heads, wrong_codes), *compress(failed, wrong_codes)} - {NONE}
 
     # ---- from logins to rows
 

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from analysis.filter import parse
 from analysis.reading import Reading as Whole
 from analysis.rules.finding import Finding, Level
 from captures.file import CaptureFile
 from mcpproxy.tui.data.columns import LEGS, LOGINS, Batch, Columns
 from mcpproxy.tui.data.login_folds import MAX_SINGLE_CHANGES, LoginFolds
+from mcpproxy.tui.data.scan import Scan
 from mcpproxy.tui.details.detail import detail, exchange_lines
 from mcpproxy.tui.rows.finding_lines import row_lines
 from mcpproxy.tui.rows.login_row_text import row_text_with_logins
@@ -327,7 +329,7 @@ def test_a_finding_at_any_record_of_a_leg_is_shown_at_the_leg_and_at_its_login(t
         assert text.count("at record") == sum(leg.end + 1 - leg.start for leg in (legs[0], legs[-1]))
 
 
-def test_a_live_login_is_marked_as_failed_as_soon_as_it_is_and_until_it_succeeds(tmp_path: Path) -> None:
+def test_a_live_login_is_among_the_errors_from_its_failure_until_it_succeeds(tmp_path: Path) -> None:
     talk = LoginTalk()
     failed_login(talk)
     count = len(talk.records)
@@ -338,16 +340,21 @@ def test_a_live_login_is_marked_as_failed_as_soon_as_it_is_and_until_it_succeeds
         for line in talk.records[:count]:
             writer.append(line)
         reading = InProcessReading(tmp_path / "live.mcpcap")
+        scans = [Scan(reading, parse(text)) for text in ("has:failure", 'has:failure not "nothing"')]
         with closing(reading):
-            while reading.step():
+            while reading.step() or any(scan.step() for scan in scans):
                 pass
             failed = [*reading.logins.legs(1)][-1].end
             assert not reading.logins.state(1).is_over
             assert text_at(reading, reading.logins.head(1)).startswith("▲login 1: failed at token: 400 invalid_grant")
             assert reading.next_bad_row(failed - 1, 1) == failed
+            assert all([*scan.rows] == [reading.logins.head(1), 2, failed] for scan in scans)
             for line in talk.records[count:]:
                 writer.append(line)
-            while reading.step():
+            while reading.step() or any(scan.step() for scan in scans):
                 pass
             assert text_at(reading, reading.logins.head(1)).startswith("·login 1: token issued")
             assert reading.next_bad_row(failed - 1, 1) is None
+            assert all([*scan.rows] == [2] for scan in scans)
+            for scan in scans:
+                scan.close()

@@ -124,8 +124,32 @@ async def findings_are_at_legs(stage: Stage) -> None:
     assert stage.traffic.entry == failed
 
 
+async def errors_lead_to_the_failed_leg(stage: Stage) -> None:
+    """Go to the next error, which is not the challenge, and show errors only."""
+    await stage.open()
+    await stage.until(lambda: stage.traffic.reading.findings.has_ended)
+    await stage.settled()
+    logins = stage.traffic.reading.logins
+    stage.traffic.go_to_entry(logins.head(2))
+    await stage.settled()
+    await stage.press("n")
+    assert stage.traffic.entry == logins.state(2).failed
+    await stage.press("N")
+    assert logins.login_of(stage.traffic.entry or 0) == 2
+    await stage.press("exclamation_mark")
+    await stage.see("login 2: failed at token", "400 invalid_grant", "4 of 9 frames")
+    await stage.press("exclamation_mark")
+
+
 def test_logins_fold_with_keys_and_mouse(tmp_path: Path) -> None:
-    acts = [keys_fold, click_folds, jumps_unfold, other_views_have_no_folds, findings_are_at_legs]
+    acts = [
+        keys_fold,
+        click_folds,
+        jumps_unfold,
+        other_views_have_no_folds,
+        findings_are_at_legs,
+        errors_lead_to_the_failed_leg,
+    ]
     play_each(acts, two_logins(tmp_path), size=(120, 40))
 
 
