@@ -64,10 +64,11 @@ class Summary(NamedTuple):
     """The first `MAX_REVISIONS` revisions of its sessions, in their order."""
     frames: int = 0
     errors: int = 0
-    """Requests that count as errors (see `Call.is_error`), and logins that did not succeed.
-
-    A request that was refused to ask for a login counts only as that login, if at all.
-    """
+    """Requests that count as errors; see `Call.is_error`."""
+    challenged: int = 0
+    """How many of these were refused to ask for a login."""
+    failed_logins: int = 0
+    """How many logins did not succeed; none that is under way while it is being recorded."""
     abandoned: int = 0
     """Requests whose sender gave up on them; see `Call.abandoned_ns`."""
     answered_late: int = 0
@@ -93,6 +94,11 @@ class Summary(NamedTuple):
 
     Sessions whose client is not known count under an empty name.
     """
+
+    @property
+    def failures(self) -> int:
+        """Errors, with a login that did not succeed in place of the requests that were refused to ask for it."""
+        return max(0, self.errors - self.challenged) + self.failed_logins
 
     @property
     def waited_ns(self) -> int | None:
@@ -158,7 +164,11 @@ class Summarizer:
             server=_short_text(fold.server and fold.server.text),
             revisions=tuple(revision[:_MAX_TEXT_CHARS] for revision in fold.revisions[:MAX_REVISIONS]),
             frames=self.frames,
-            errors=max(0, self.errors + sum(call.is_error for call in open_calls) + self._login_errors(live=live)),
+            errors=self.errors + sum(call.is_error for call in open_calls),
+            challenged=self._challenged_count(),
+            failed_logins=sum(
+                login.outcome in UNSUCCESSFUL and not (live and login.is_under_way) for login in fold.logins.all()
+            ),
             abandoned=self._abandoned.calls
             + sum(call.is_ended_by_leaving and call.abandoned_ns is not None for call in open_calls),
             answered_late=self._abandoned.answered_late,
@@ -173,15 +183,11 @@ class Summarizer:
             clients=tuple((_client_text(client), t_ns) for client, t_ns in self._clients.items()),
         )
 
-    def _login_errors(self, *, live: bool) -> int:
-        """Returns how many logins did not succeed, minus the requests in whose place they count."""
-        logins = self.fold.logins.all()
-        challenges = [leg.http for login in logins for leg in login.legs if leg.kind == "challenge"]
-        calls = [context.call for http in challenges for context in http.client_messages if context.call is not None]
-        refused_count = sum(call.final_outcome is not None and call.is_error for call in calls)
-        return (
-            sum(login.outcome in UNSUCCESSFUL and not (live and login.is_under_way) for login in logins) - refused_count
-        )
+    def _challenged_count(self) -> int:
+        """Returns how many of the errors so far were requests that were refused to ask for a login."""
+        legs = [leg for login in self.fold.logins.all() for leg in login.legs if leg.kind == "challenge"]
+        calls = [context.call for leg in legs for context in leg.http.client_messages if context.call is not None]
+        return sum(call.final_outcome is not None and call.is_error for call in calls)
 
     def _note_client(self, client: Peer | None, t_ns: int) -> None:
         if client not in self._clients and len(self._clients) == MAX_CLIENTS:
@@ -303,7 +309,18 @@ def _summary(members: object) -> Summary | None:
     ):
         return None
     texts = ("name", "transport", "client", "server", "ending")
-    numbers = ("duration_ns", "frames", "errors", "abandoned", "answered_late", "answered", "lost", "bucket_ns")
+    numbers = (
+        "duration_ns",
+        "frames",
+        "errors",
+        "challenged",
+        "failed_logins",
+        "abandoned",
+        "answered_late",
+        "answered",
+        "lost",
+        "bucket_ns",
+    )
     traffic, clients, revisions = members["traffic"], members["clients"], members["revisions"]
     is_valid = (
         all(members[name] is None or isinstance(members[name], str) for name in texts)

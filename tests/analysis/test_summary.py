@@ -251,8 +251,8 @@ def test_a_challenge_is_an_error_only_as_a_login_that_did_not_succeed(tmp_path: 
     stopped.message(401)
     for capture, errors, live_errors in ((succeeded, 0, 0), (failed, 1, 1), (stopped, 1, 0)):
         capture.close()
-        assert summarise(capture.path).errors == errors
+        assert summarise(capture.path).failures == errors
         summarizer = Summarizer()
         for item in assembled_items(Capture(capture.path)):
             summarizer.feed(item)
-        assert summarizer.summary(live=True).errors == live_errors
+        assert summarizer.summary(live=True).failures == live_errors

@@ -57,6 +57,8 @@ class Scan:
         """The selected rows, ascending."""
         self.frame_count = 0
         """How many frames have been scanned."""
+        self.login_count = self.login_row_count = 0
+        """How many logins that did not succeed have been selected, and how many rows they have."""
         self.has_ended = False
         """Whether everything has been scanned, and nothing will follow."""
         self._login_rows: set[int] | None = set() if "has:failure" in row_filter.keys else None
@@ -96,7 +98,8 @@ class Scan:
         is_behind = self._retest_changed()
         if self.row_filter.needs_findings:
             is_behind = self._retest_late() or is_behind
-        is_behind = self._retest_logins() or is_behind
+        if self._is_read or not is_busy:
+            is_behind = self._retest_logins() or is_behind
         is_tested = self._is_read and is_all_interpreted and not (self._untested or is_behind)
         self.has_ended = is_tested and not self._may_get_findings()
         return is_busy or is_behind
@@ -213,11 +216,16 @@ class Scan:
         previous_rows = self._login_rows
         if previous_rows is None:
             return False
-        rows = self._login_rows = self._reading.logins.wrong_rows()
-        for row in previous_rows ^ rows:
-            is_selected = row in rows and self.row_filter.matches(login_facts(self._reading, row, self._marks))
-            self._update_selection(row, is_selected=is_selected)
-        return previous_rows != rows
+        rows = self._reading.logins.wrong_rows()
+        if rows == previous_rows:
+            return False
+        self._login_rows = rows
+        selected_rows = {row for row in rows if self.row_filter.matches(login_facts(self._reading, row, self._marks))}
+        for row in previous_rows | rows:
+            self._update_selection(row, is_selected=row in selected_rows)
+        self.login_row_count = len(selected_rows)
+        self.login_count = sum(self._reading.logins.login_headed_by(row) is not None for row in selected_rows)
+        return True
 
     def _update_selection(self, row: int, *, is_selected: bool) -> None:
         """Add a row to the selection, or remove it."""

@@ -137,7 +137,7 @@ async def errors_lead_to_the_failed_leg(stage: Stage) -> None:
     await stage.press("N")
     assert logins.login_of(stage.traffic.entry or 0) == 2
     await stage.press("exclamation_mark")
-    await stage.see("login 2: failed at token", "400 invalid_grant", "4 of 9 frames")
+    await stage.see("login 2: failed at token", "400 invalid_grant", "2 of 9 frames and 1 login")
     await stage.press("exclamation_mark")
 
 
