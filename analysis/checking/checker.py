@@ -278,7 +278,7 @@ class Checker:
         return findings
 
     def _check_logins(self, ending: CaptureEnd | None) -> list[Finding]:
-        """Call the hooks for the logins that are now over; a login may change again when its token is revoked."""
+        """Call the hooks for the logins that are now over, once for each login."""
         findings: list[Finding] = []
         for login in self._fold.logins.changed:
             if login.is_over and login.number not in self._judged_logins:

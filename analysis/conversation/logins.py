@@ -1,7 +1,7 @@
-"""Login: the HTTP exchanges in which one client was asked for a token, and what became of it.
+"""Login: the HTTP exchanges with which one client tries to get a token, and what became of it.
 
 A login is the run of legs (see `oauth` in FORMAT.md) of one client, from the first challenge or request for metadata
-to the first message that the server accepts, or to nothing. Its legs may come from several programs: a service
+to the first message that the server accepts, or to the last leg. Its legs may come from several programs: a service
 registers and requests the token, and the user's browser opens the page. A hosted service serves many users under one
 name. So a leg belongs to the login with the same client id, unless another browser is there already; otherwise to a
 login with a leg of the same address and program; otherwise, as a guess, to the last one that can continue with it.
@@ -44,10 +44,10 @@ Outcome: TypeAlias = Literal["granted", "rejected", "unused", "failed", "unfinis
 - `failed`: the last leg of its kind failed, see `Login.failed_leg`.
 - `unfinished`: every leg succeeded, but the client did not go on.
 - `unneeded`: the client asked for metadata and was never challenged, and its messages were accepted or there is none.
-- `revoked`: a token was only examined or revoked.
+- `revoked`: a token was only introspected or revoked.
 """
 UNSUCCESSFUL: Final[frozenset[Outcome]] = frozenset({"failed", "rejected", "unfinished", "unused"})
-"""The outcomes after which a client has no token that it uses."""
+"""The outcomes that leave a client without a token, or without one that it uses."""
 
 _PENDING_ERRORS: Final = frozenset({"authorization_pending", "slow_down"})
 """Errors that ask a device to wait (RFC 8628 §3.5)."""
@@ -61,7 +61,7 @@ _REGISTERING: Final = frozenset({"registration", "device"})
 """Legs with which a client begins to ask for a token."""
 _KINDS: Final = _BEGINNING | _REGISTERING | _BROWSER_LEGS | _AFTER_LOGIN | {"token"}
 _MISSING_STATUSES: Final = frozenset({404, 405})
-"""Statuses of responses at an address where nothing is."""
+"""Statuses of responses at an address where there is no endpoint."""
 _NOT_MODIFIED: Final = 304
 _FORBIDDEN: Final = 403
 

@@ -1,4 +1,4 @@
-"""Compares what two messages say, whoever wrote them down.
+"""Compares what two messages say, regardless of who wrote them.
 
 Two messages say the same if their params, result or error are equal after parsing: the order of members, white space
 and the way a number is written do not count. Neither do the handles that a sender chooses and a bridge may replace:
@@ -24,10 +24,10 @@ _HANDLES_IN_META: Final = frozenset(
 _HANDLE_OF: Final = {"notifications/progress": "progressToken", "notifications/cancelled": "requestId"}
 """The member of the params that is a handle, by method."""
 _MAY_BE_WHOLE: Final = re.compile(rb"[0-9](?:\.0|e)")
-"""What JSON with a float that is a whole number contains; `1.0` and `1` are equal."""
+"""Occurs in JSON that contains a float without a fraction; `1.0` and `1` are equal."""
 
 _MAX_STEPS: Final = 16
-"""How deep a pointer to a difference leads."""
+"""The maximum depth of a pointer to a difference."""
 _MAX_NAME_CHARS: Final = 60
 """The most characters of each name in such a pointer."""
 
@@ -38,7 +38,7 @@ def params_hash(body: dict[str, Any]) -> int | None:
     Args:
         body: the members of the message.
     """
-    return _hash(spoken_params(body))
+    return _hash(comparable_params(body))
 
 
 def answer_hash(body: dict[str, Any]) -> int | None:
@@ -47,11 +47,11 @@ def answer_hash(body: dict[str, Any]) -> int | None:
     Args:
         body: the members of the message.
     """
-    member, value = spoken_answer(body)
+    member, value = comparable_answer(body)
     return _hash(value if member == "result" else {"error": value})
 
 
-def spoken_params(body: dict[str, Any]) -> Any:
+def comparable_params(body: dict[str, Any]) -> Any:
     """Returns the params without handles; absent ones are an empty object."""
     params = body.get("params")
     if params is None:
@@ -62,7 +62,7 @@ def spoken_params(body: dict[str, Any]) -> Any:
     return _without_handles(params)
 
 
-def spoken_answer(body: dict[str, Any]) -> tuple[str, Any]:
+def comparable_answer(body: dict[str, Any]) -> tuple[str, Any]:
     """Returns the member with the answer, `result` or `error`, and its value without handles."""
     if "error" in body and (body["error"] is not None or "result" not in body):
         return "error", body["error"]
@@ -84,26 +84,26 @@ def _hash(value: Any) -> int | None:
     try:
         raw = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
         if _MAY_BE_WHOLE.search(raw):
-            raw = orjson.dumps(whole(value), option=orjson.OPT_SORT_KEYS)
+            raw = orjson.dumps(with_integers(value), option=orjson.OPT_SORT_KEYS)
     except (orjson.JSONEncodeError, RecursionError):
         # Lone surrogates, integers beyond 64 bits, or numbers that are kept as their tokens.
         try:
-            raw = json.dumps(whole(value), sort_keys=True).encode()
+            raw = json.dumps(with_integers(value), sort_keys=True).encode()
         except (ValueError, RecursionError):
             return None
     return int.from_bytes(blake2b(raw, digest_size=_DIGEST_BYTES).digest(), "big", signed=True)
 
 
-def whole(value: Any) -> Any:
+def with_integers(value: Any) -> Any:
     """Returns a parsed value with whole numbers as integers, so that equal numbers look the same.
 
     Raises:
         RecursionError: the value is nested too deeply.
     """
     if isinstance(value, dict):
-        return {name: whole(member) for name, member in value.items()}
+        return {name: with_integers(member) for name, member in value.items()}
     if isinstance(value, list):
-        return [whole(member) for member in value]
+        return [with_integers(member) for member in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

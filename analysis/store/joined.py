@@ -1,4 +1,4 @@
-"""Two captures of one conversation: what was lost or changed between them, and how long the way took.
+"""Two captures of one conversation: what was lost or changed between them, and how long messages took.
 
 The view `both_sides` pairs the messages, and `lost_between` says what became of those that differ. This module only
 reads these views, and finds the place of a change in the frames.
@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import duckdb
 
 from analysis.conversation.message import parse_exactly
-from analysis.store.content import first_difference, spoken_answer, spoken_params
+from analysis.store.content import comparable_answer, comparable_params, first_difference
 from analysis.store.open import Progress, Source, prepare
 from analysis.store.stats import Figures, Loss, connect_with_limit
 
@@ -21,24 +21,24 @@ _ROWS_PER_BATCH: Final = 50
 """How many differences are looked up in the frames at a time."""
 
 
-class Way(NamedTuple):
+class HopTimes(NamedTuple):
     """How long one direction took, in milliseconds; None if no time is certain."""
 
     median_ms: float | None
     max_ms: float | None
 
 
-class Joined(NamedTuple):
+class JoinTotals(NamedTuple):
     """What two captures have in common."""
 
     client_capture: str
     """The id of the capture that was taken nearer to the client."""
     server_capture: str
-    """The id of the other one."""
+    """The id of the capture that was taken nearer to the server."""
     requests: int
-    """The requests in either of them, except those of other clients."""
+    """The requests in at least one of them, except those of other clients."""
     common_requests: int
-    """Those that are certainly in both."""
+    """The requests that are certainly in both."""
     notifications: int
     common_notifications: int
     uncertain: int
@@ -49,8 +49,8 @@ class Joined(NamedTuple):
     """The requests whose ids were changed on the way."""
     changed_order: int
     """The messages that arrived before others that were sent earlier."""
-    request_way: Way
-    response_way: Way
+    request_way: HopTimes
+    response_way: HopTimes
     clock_ms: float | None
     """How much later the clock of the server's side is; None if a capture has no wall clock."""
     clock_error_ms: float | None
@@ -58,7 +58,7 @@ class Joined(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """A message that was lost, changed or answered between two captures. All text is untrusted."""
+    """A message that was lost, changed or answered between two captures. All texts are untrusted."""
 
     what: str
     """As in the view `lost_between`."""
@@ -151,16 +151,16 @@ class JoinedCaptures:
         self.paths = {source.id: source.path for source in readable}
         """The files of the captures by their ids."""
 
-    def totals(self) -> Joined | None:
+    def totals(self) -> JoinTotals | None:
         """Count what the captures have in common; returns None if they have nothing."""
         row = self._connection.execute(_SELECT_TOTALS).fetchone()
         if row is None or row[0] is None:
             return None
         *counts, request_ms, request_max_ms, response_ms, response_max_ms, clock_ms, clock_error_ms = row
-        ways = Way(request_ms, request_max_ms), Way(response_ms, response_max_ms)
-        return Joined._make([*counts, *ways, clock_ms, clock_error_ms])
+        ways = HopTimes(request_ms, request_max_ms), HopTimes(response_ms, response_max_ms)
+        return JoinTotals._make([*counts, *ways, clock_ms, clock_error_ms])
 
-    def differences(self, joined: Joined) -> Iterator[Difference]:
+    def differences(self, joined: JoinTotals) -> Iterator[Difference]:
         """Yields what was lost, changed or answered between, in chronological order."""
         rows = iter(self._connection.cursor().execute(_SELECT_DIFFERENCES).fetchone, None)
         differences = (Difference(*row) for row in rows)
@@ -168,10 +168,10 @@ class JoinedCaptures:
             yield from self._with_pointers(batch, joined)
 
     def losses(self) -> list[Loss]:
-        """What each capture lacks."""
+        """Returns what each capture lacks."""
         return Figures(self._connection, self.refused).losses()
 
-    def _with_pointers(self, batch: list[Difference], joined: Joined) -> Iterator[Difference]:
+    def _with_pointers(self, batch: list[Difference], joined: JoinTotals) -> Iterator[Difference]:
         """Yields differences with the places of what was changed."""
         numbers = [_changed_frames(difference) for difference in batch]
         client_frames = self._raw_frames(joined.client_capture, [client for client, _ in numbers])
@@ -211,8 +211,8 @@ def _changed_place(difference: Difference, client_raw: bytes, server_raw: bytes)
     if client is None or server is None:
         return ""
     if not is_response:
-        return f"/params{first_difference(spoken_params(client), spoken_params(server))}"
-    (member, value), (other_member, other_value) = spoken_answer(client), spoken_answer(server)
+        return f"/params{first_difference(comparable_params(client), comparable_params(server))}"
+    (member, value), (other_member, other_value) = comparable_answer(client), comparable_answer(server)
     return f"/{member}{first_difference(value, other_value)}" if member == other_member else ""
 
 

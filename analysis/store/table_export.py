@@ -25,7 +25,7 @@ from analysis.store.connection import connect
 from analysis.store.load import create_tables
 from analysis.store.open import Progress, Source, prepare
 from analysis.store.parquet import disk_error
-from analysis.store.reference import view_texts
+from analysis.store.reference import COMMENTS, view_texts
 from analysis.store.stats import SELECT_LOSSES, Loss
 from analysis.store.tables import TABLE_NAMES, copy_statement
 from captures.errors import CannotCreate
@@ -304,9 +304,23 @@ def _write_database(
         rows += _row_count(connection, table)
     for table in omitted_tables:
         connection.execute(f"drop table {table}")
+    _store_rows_of_view(connection, "both_sides")
     connection.execute("use memory.main")
     connection.execute("detach export")
     yield ExportedFile("", path, rows)
+
+
+def _store_rows_of_view(connection: duckdb.DuckDBPyConnection, view: str) -> None:
+    """Replace a view with a table of its rows, for versions of DuckDB that take for ever to compute these.
+
+    Before version 1.4, DuckDB computes a step of a query again for each use of it, and forgets in a view that it should
+    not.
+    """
+    comments = "\n".join(COMMENTS.findall(view_texts()[view])).replace("comment on view", "comment on table")
+    connection.execute(f"create table view_rows as select * from {view}")  # noqa: S608 - no part is untrusted
+    connection.execute(f"drop view {view}")
+    connection.execute(f"alter table view_rows rename to {view}")
+    connection.execute(comments)
 
 
 def _row_count(connection: duckdb.DuckDBPyConnection, table: str, capture: str | None = None) -> int:

@@ -32,8 +32,8 @@ SWITCH_INTERVAL_S: Final = 0.0002
 _GARBAGE_THRESHOLDS: Final = (5_000, 50, 10)
 """When Python looks for reference cycles: after 5,000 new objects among these, after 50 × 10 times as many among all.
 
-What has ended is freed without that, except for a few small objects of asyncio's. A search among all objects of 5,000
-idle streams stops the traffic for 0.1 s.
+Objects of exchanges that have ended are freed without that, except for a few small ones of asyncio. A search among all
+objects of 5,000 idle streams stops the traffic for 0.1 s.
 """
 MAX_QUEUED_LINES: Final = 1000
 """The maximum number of lines that are queued for stderr."""

@@ -14,7 +14,7 @@ from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.spans import Style
 
 if TYPE_CHECKING:
-    from analysis.store.joined import Difference, Joined
+    from analysis.store.joined import Difference, JoinTotals
     from analysis.store.open import Sources
     from analysis.store.stats import Loss
 
@@ -54,13 +54,13 @@ def check_join(options: argparse.Namespace, fail_on: Level | None) -> int:
 
 
 class _Comparison(NamedTuple):
-    """What was found out about two captures."""
+    """What two captures have in common, and how they differ."""
 
-    joined: "Joined"
+    joined: "JoinTotals"
     differences: "list[Difference]"
     losses: "list[Loss]"
     names: dict[str, str]
-    """The names of the captures for messages, by their ids."""
+    """The names of the captures in messages, by their ids."""
 
 
 def _compare(selection: SelectedCaptures, options: argparse.Namespace, fail_on: Level | None) -> int:
@@ -76,14 +76,14 @@ def _compare(selection: SelectedCaptures, options: argparse.Namespace, fail_on: 
             if sources.refused:
                 return sources.refused
             if len(sources.readable) != 2:
-                return "--join compares two captures, and these are the same one"
+                return "--join compares two captures, but both arguments name the same one"
             with joined_captures(sources.readable, memory=_MEMORY_BYTES, progress=progress.update) as captures:
                 if captures.refused:
                     return captures.refused
                 joined = captures.totals()
                 if joined is None:
                     return (
-                        "these captures have nothing in common: no trace context, session id or equal message at "
+                        "these captures have nothing in common: no trace context, session id or equal message from "
                         "the same time"
                     )
                 names = {source.id: str(selection.name_of(source.path)) for source in sources.readable}
@@ -101,12 +101,12 @@ def _compare(selection: SelectedCaptures, options: argparse.Namespace, fail_on: 
         return int(Exit.USAGE)
     code = _report(comparison, options, fail_on)
     sys.stdout.flush()
-    is_damaged = report_losses(comparison.losses, "what it lacks is not reported as lost between", say)
+    is_damaged = report_losses(comparison.losses, "differences it could explain are not certain or not judged", say)
     return int(Exit.USAGE) if is_damaged else code
 
 
 def _report(comparison: _Comparison, options: argparse.Namespace, fail_on: Level | None) -> int:
-    """Write what was found; returns the exit code."""
+    """Write the differences and totals; returns the exit code."""
     from mcpproxy.report.joined import JoinText, json_text, level_of
 
     joined, differences, _, names = comparison

@@ -14,7 +14,7 @@ MAX_HTTP_HEADS: Final = 20_000
 MAX_LEGS: Final = 20_000
 """The maximum number of legs of logins that have rows."""
 MAX_FAILED_LOGIN_KINDS: Final = 1_000
-"""The maximum number of ways to fail by which logins are counted."""
+"""The maximum number of reasons by which logins that did not succeed are counted."""
 MAX_STDERR_LINES: Final = 20_000
 MAX_STDERR_CHARACTERS: Final = 1_000
 """The maximum length of one line, in characters."""

@@ -1,4 +1,4 @@
-"""The logins of a report: how many there were, and in which ways they failed."""
+"""The logins of a report: how many there were, and why some did not succeed."""
 
 from typing import Any, Final, NamedTuple
 
@@ -12,7 +12,7 @@ _UNCOUNTED_OUTCOMES: Final = frozenset({"unneeded", "revoked"})
 
 
 class _Failure(NamedTuple):
-    """A way to fail, with the first login that failed in this way."""
+    """A reason why logins did not succeed, with the first of them."""
 
     capture: int
     first: LoginSummary
@@ -46,11 +46,11 @@ class ReportLogins:
         """Returns the figure of the overview; none if there were no logins."""
         if not self.count:
             return []
-        failed_text = f"{self.failed_count:,} failed" if self.failed_count else ""
+        failed_text = f"{self.failed_count:,} unsuccessful" if self.failed_count else ""
         return [{"name": "logins", "value": f"{self.count:,}", "more": failed_text, "is_bad": self.failed_count > 0}]
 
     def failures(self) -> dict[str, Any]:
-        """Returns the members of the overview about logins that failed: the most frequent ways first."""
+        """Returns the members of the overview about logins that did not succeed: the most frequent reasons first."""
         ranked = sorted(self._failures.values(), key=lambda failure: -failure.times)
         return {
             "failed_logins": self.failed_count,

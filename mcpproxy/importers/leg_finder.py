@@ -12,7 +12,7 @@ class LegFinder:
     """Finds the legs at one origin."""
 
     def __init__(self) -> None:
-        """Begin without metadata."""
+        """Begin without endpoints."""
         self._announced_legs = AnnouncedLegs()
 
     def read_metadata(self, request: RequestHead, response_body: bytes) -> None:
@@ -28,7 +28,7 @@ class LegFinder:
                 self._announced_legs.add(path, leg)
 
     def is_leg(self, request: RequestHead, request_body: bytes, response: ResponseHead) -> bool:
-        """Returns whether an exchange is a leg, and not one with the endpoint of MCP."""
+        """Returns whether an exchange is a leg, other than a challenge from the MCP endpoint."""
         exchange = OauthExchange(request, self._announced_legs.leg_of(request.target))
         media_type = b"".join(request.headers.values_of(b"content-type")[:1]).partition(b";")[0].strip().lower()
         exchange.read_request(request_body, media_type)

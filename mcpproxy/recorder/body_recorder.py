@@ -1,4 +1,4 @@
-"""Records one body of an HTTP exchange: decodes it, and decides which of it is stored.
+"""Records one body of an HTTP exchange: decodes it, and decides which parts of it are stored.
 
 Stored are JSON-RPC, the events of a stream, and `.well-known` documents. Where a message was expected, the text of a
 response that is not one is stored, too (`mcpproxy.recorder.response_text`). Of all other bodies, only the size and the

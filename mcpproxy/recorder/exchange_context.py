@@ -1,4 +1,4 @@
-"""What an HTTP exchange needs of the recording and the connection that it belongs to, and its bodies of the exchange.
+"""What an HTTP exchange needs from its recording and its connection, and what a body needs from its exchange.
 
 `mcpproxy.recorder.http` provides the first two for live traffic, and `mcpproxy.importers.http` for logs.
 """

@@ -1,10 +1,10 @@
-"""What an exchange that has ended was, for a line of the access log."""
+"""Summaries of HTTP exchanges that have ended, for the access log."""
 
 from typing import NamedTuple
 
 
 class ExchangeSummary(NamedTuple):
-    """What an exchange that has ended was. All texts are untrusted, and without credentials."""
+    """A summary of an HTTP exchange that has ended. All texts are untrusted, and without credentials."""
 
     client: str
     """The client's address."""

@@ -467,7 +467,7 @@ class Conversation:
         """Yields a line for each leg of a login."""
         for number, leg in enumerate(summary.legs, 1):
             if summary.omitted_count and number == len(summary.legs):
-                row = row_of(Remark("·", f"  {count_text(summary.omitted_count, 'other request')}"), self._width)
+                row = row_of(Remark("·", f"  {count_text(summary.omitted_count, 'more request')}"), self._width)
                 yield from (self._style.paint(spans).rstrip() for spans in lay_out(row, "", self._width))
             # The times of legs are those of the capture, because they are earlier than that of the line above.
             clock = units.offset_text(leg.started_ns) if self._times != "abs" else self._wall_clock(leg.started_ns)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from analysis.rules.finding import Level
-from analysis.store.joined import Difference, Joined, Way
+from analysis.store.joined import Difference, HopTimes, JoinTotals
 from mcpproxy.report.output import json_line
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.counts import count_text
@@ -22,13 +22,14 @@ _NOUNS: Final = {
     "request_lost": "request lost",
     "response_lost": "response lost",
     "notification_lost": "notification lost",
-    "answered_between": "request answered between",
+    "answered_between": "request answered in between",
     "request_changed": "request changed",
     "response_changed": "response changed",
     "notification_changed": "notification changed",
     "request_added": "request added",
     "notification_added": "notification added",
 }
+_NOUN_CELLS: Final = max(map(len, _NOUNS.values()))
 _PLURALS: Final = {
     what: " ".join((f"{first}s", *rest))
     for what, (first, *rest) in ((what, noun.split()) for what, noun in _NOUNS.items())
@@ -36,32 +37,33 @@ _PLURALS: Final = {
 
 
 def level_of(difference: Difference) -> Level:
-    """Returns how bad a difference is: what is not certain is a warning, and what was added a note."""
+    """Returns how bad a difference is: an uncertain one is a warning, and an added message is a note."""
     if difference.what in _ADDED:
         return Level.NOTE
     return Level.ERROR if difference.is_certain else Level.WARNING
 
 
 def sentence(difference: Difference) -> str:
-    """Returns what happened, in one line that is not sanitised."""
+    """Returns what happened, in one unsanitised line."""
     asker, receiver = difference.sender, "server" if difference.sender == "client" else "client"
     what = _message_text(difference)
     match difference.what:
         case "request_lost" | "notification_lost":
-            text = f"the {asker} sent {what}, and the {receiver}'s side never saw it"
+            text = f"the {asker} sent {what}, but the {receiver}'s side never saw it"
         case "response_lost":
             outcome = difference.server_outcome if receiver == "server" else difference.client_outcome
-            text = f"the {receiver} answered {what} ({outcome}), and the {asker}'s side never got the response"
+            text = f"the {receiver} answered {what} ({outcome}), but the {asker}'s side never got the response"
         case "answered_between":
-            text = f"{what} was answered between: the {asker}'s side got {_got(difference)}, {_given(difference)}"
+            outcomes = f"got {_sender_outcome(difference)}, {_receiver_outcome(difference)}"
+            text = f"{what} was answered in between: the {asker}'s side {outcomes}"
         case "request_added" | "notification_added":
             text = (
                 f"the {receiver}'s side saw {what}, which the {asker}'s side did not send: another client or something "
-                "between did"
+                "in between did"
             )
         case _:
-            changed = "the result or error" if difference.what == "response_changed" else "the params"
-            text = f"{changed} of {what} changed on the way"
+            changed = "the response to" if difference.what == "response_changed" else "the params of"
+            text = f"{changed} {what} changed on the way"
     if difference.pointer:
         text += f", at {difference.pointer}"
     return text if difference.is_certain else f"{text}; not certain: {_doubt(difference)}"
@@ -76,7 +78,7 @@ def _message_text(difference: Difference) -> str:
     return " ".join(word[:_MAX_TEXT_CHARS] for word in words)
 
 
-def _got(difference: Difference) -> str:
+def _sender_outcome(difference: Difference) -> str:
     """Returns what the sender of a request got in place of the response of its receiver."""
     is_client = difference.sender == "client"
     outcome = difference.client_outcome if is_client else difference.server_outcome
@@ -88,24 +90,24 @@ def _got(difference: Difference) -> str:
     return f"{outcome}{said}"
 
 
-def _given(difference: Difference) -> str:
-    """Returns what the receiver of a request did meanwhile."""
+def _receiver_outcome(difference: Difference) -> str:
+    """Returns what the receiver of a request did with it."""
     is_server = difference.sender == "client"
     receiver = "server" if is_server else "client"
     frame = difference.server_frame if is_server else difference.client_frame
     outcome = difference.server_outcome if is_server else difference.client_outcome
     if frame is None:
-        return f"and the {receiver}'s side never saw the request"
-    return f"and the {receiver}'s outcome is {outcome}"
+        return f"but the {receiver}'s side never saw the request"
+    return f"but the {receiver}'s outcome is {outcome}"
 
 
 def _doubt(difference: Difference) -> str:
     if difference.client_frame is not None and difference.server_frame is not None:
         return "it may be another message"
-    return "one side has more of the same, or a capture has losses"
+    return "one side has more equal messages, or a capture has losses"
 
 
-def difference_row(difference: Difference, names: Mapping[str, str], joined: Joined) -> dict[str, Any]:
+def difference_row(difference: Difference, names: Mapping[str, str], joined: JoinTotals) -> dict[str, Any]:
     """Returns the members of one difference. Untrusted text is unchanged."""
     members = difference._asdict()
     sides = {
@@ -149,14 +151,14 @@ class JoinText:
             f"{side} {'has none' if frame is None else f'frame {frame}'}"
             for side, frame in (("client's side", difference.client_frame), ("server's side", difference.server_frame))
         )
-        head = [Span(f"  {level!s:<7}  ", _ROLES[level]), Span(f"{_NOUNS[what]:<24}")]
+        head = [Span(f"  {level!s:<7}  ", _ROLES[level]), Span(f"{_NOUNS[what]:<{_NOUN_CELLS}}")]
         place = f"  {frames}  {offset_text(max(0, nanoseconds(difference.at_ms)))}"
         yield self._style.paint([*head, Span(place, "dim")]) + "\n"
         for line in wrapped(sanitise(sentence(difference), None), self._width - 4):
             yield f"    {line}\n"
         yield "\n"
 
-    def finish(self, joined: Joined) -> Iterator[str]:
+    def finish(self, joined: JoinTotals) -> Iterator[str]:
         """Yields what was only counted, and the totals."""
         for what, count in self._hidden.items():
             yield f"  and {count:,} more: {_count_of(what, count)}\n"
@@ -165,7 +167,7 @@ class JoinText:
         for text in self._totals(joined):
             yield from (f"{line}\n" for line in wrapped(text, self._width))
 
-    def _totals(self, joined: Joined) -> Iterable[str]:
+    def _totals(self, joined: JoinTotals) -> Iterable[str]:
         found = ", ".join(_count_of(what, count) for what, count in self._counts.items()) or "nothing lost or changed"
         yield (
             f"{found[0].upper()}{found[1:]}. In both captures: {joined.common_requests:,} of "
@@ -175,8 +177,8 @@ class JoinText:
         facts = [
             (joined.uncertain, "not certain"),
             (joined.uncovered, "not judged, because one capture was not recording then"),
-            (joined.changed_ids, "with another id"),
-            (joined.changed_order, "in another order"),
+            (joined.changed_ids, "with a changed id"),
+            (joined.changed_order, "in a changed order"),
         ]
         if known := [f"{count:,} {text}" for count, text in facts if count]:
             yield f"Of these: {', '.join(known)}."
@@ -184,7 +186,7 @@ class JoinText:
         if times := [f"{noun} {_way_text(way)}" for noun, way in ways if way.median_ms is not None]:
             yield f"On the way: {'; '.join(times)}."
         if joined.clock_ms is not None:
-            error = f", give or take {_ms(joined.clock_error_ms)}" if joined.clock_error_ms is not None else ""
+            error = f" (±{_ms(joined.clock_error_ms)})" if joined.clock_error_ms is not None else ""
             direction = "ahead of" if joined.clock_ms >= 0 else "behind"
             yield f"Clock of the server's side: {_ms(abs(joined.clock_ms))} {direction} the client's{error}."
 
@@ -193,7 +195,7 @@ def _count_of(what: str, count: int) -> str:
     return f"{count:,} {_NOUNS[what] if count == 1 else _PLURALS[what]}"
 
 
-def _way_text(way: Way) -> str:
+def _way_text(way: HopTimes) -> str:
     return f"{_ms(way.median_ms or 0)} (median), at most {_ms(way.max_ms or 0)}"
 
 
@@ -201,6 +203,6 @@ def _ms(value_ms: float) -> str:
     return ms_text(nanoseconds(value_ms))
 
 
-def json_text(difference: Difference, names: Mapping[str, str], joined: Joined) -> str:
+def json_text(difference: Difference, names: Mapping[str, str], joined: JoinTotals) -> str:
     """Returns the line of JSON for a difference."""
     return json_line(difference_row(difference, names, joined))

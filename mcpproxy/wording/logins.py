@@ -51,7 +51,7 @@ _FACT_NAMES: Final = {
 }
 """The members of `oauth` in FORMAT.md that are facts for a reader, and their names."""
 _OUTCOME_TEXTS: Final = {
-    "unneeded": ("not needed: the server asked for no token", ""),
+    "unneeded": ("not needed: the server did not ask for a token", ""),
     "unused": ("token issued, but the client went on without it", ""),
 }
 """Outcomes that need no more words than these."""
@@ -87,11 +87,11 @@ class LoginSummary(NamedTuple):
 
     number: int
     outcome: str
-    """What became of it: which leg failed, and with which error."""
+    """What became of it, such as which leg failed, and with which error."""
     explanation: str
     """What the server said about a failure, or what the client of an unfinished login did not request."""
     chain: str
-    """Its legs in order, such as `challenge → token`."""
+    """The names of its legs in order, such as `challenge → token`."""
     request_count: int
     client: str
     is_bad: bool
@@ -102,7 +102,7 @@ class LoginSummary(NamedTuple):
     legs: tuple[LegLine, ...]
     """Its legs, without those of earlier summaries of the same login."""
     omitted_count: int
-    """How many legs before the last one are not kept."""
+    """How many legs before the last one are not listed, because they are not kept."""
 
     @property
     def title(self) -> str:
@@ -151,7 +151,7 @@ def login_text(login: Login) -> str:
 
 
 def outcome_text(login: Login) -> str:
-    """Returns what became of a login, the answer first: which leg failed, what the server said, what did not follow."""
+    """Returns what became of a login: which leg failed and what the server said, or what did not follow."""
     return _with_description(*_outcome_parts(login))
 
 
@@ -164,14 +164,14 @@ def missing_text(login: Login) -> str:
         return "no metadata, no authorization"
     if leg.kind == "resource-metadata" and login.server_elsewhere:
         server = sanitise(login.server_elsewhere, _MAX_NAME_CHARS)
-        return f"this capture has no request to the authorization server {server}, and no token came back"
+        return f"this capture has no request to the authorization server {server}, and no message with a token"
     missing = [
         f"no {_NAMES[kind]}"
         for kind in _NEXT_KINDS.get(leg.kind, ("token",))
         if kind != "registration" or not login.client_ids
     ]
     if leg.kind == "authorize" and leg.http.status is not None and leg.http.status < 300:
-        missing.insert(0, "nobody completed the page of the login")
+        missing.insert(0, "the page of the login was not completed")
     return ", ".join(missing)
 
 
@@ -197,7 +197,7 @@ def leg_name(leg: Leg) -> str:
 
 
 def leg_result(leg: Leg) -> str:
-    """Returns the status of a leg, with its OAuth error and the description of that, or else what the server said."""
+    """Returns the status of a leg, with its OAuth error and its description, or else what the server said."""
     return _with_description(leg_status(leg), leg_description(leg))
 
 
@@ -219,7 +219,7 @@ def leg_description(leg: Leg) -> str:
 
 
 def leg_facts(leg: Leg) -> Iterator[Fact]:
-    """Yields what is known about a leg, such as its scope, its resource and its error."""
+    """Yields the facts about a leg, such as its scope, its resource and its error."""
     for member, name in _FACT_NAMES.items():
         value = leg.facts.get(member)
         if value:
@@ -258,7 +258,7 @@ def _granted_text(login: Login) -> str:
     if login.issued is not None:
         return "token renewed" if login.is_renewal else "token issued"
     elsewhere = sanitise(login.server_elsewhere, _MAX_NAME_CHARS)
-    return f"token of {elsewhere} accepted" if elsewhere else "token accepted"
+    return f"token from {elsewhere} accepted" if elsewhere else "token accepted"
 
 
 def _request_text(leg: Leg) -> str:

@@ -51,6 +51,18 @@ class TestKey:
         assert [path.name for path in folder.iterdir()] == ["key"]
         assert [mode(path) for path in (folder.parent, folder, folder / "key")] == [0o700, 0o700, 0o600]
 
+    def test_it_is_synced_before_it_gets_its_name(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """After a power cut, half a key would be no key for ever."""
+        synced_sizes: list[int] = []
+
+        def sync(fd: int) -> None:
+            assert not (tmp_path / "key").exists()
+            synced_sizes.append(os.fstat(fd).st_size)
+
+        monkeypatch.setattr(os, "fsync", sync)
+        assert load_key(tmp_path) is not None
+        assert synced_sizes == [KEY_BYTES]
+
     def test_two_first_starts_agree(self, tmp_path: Path) -> None:
         for number in range(30):
             keys: list[bytes | None] = []

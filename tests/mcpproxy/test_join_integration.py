@@ -108,8 +108,8 @@ def test_what_nginx_loses_answers_and_changes_is_told(place: Place) -> None:
     assert {row["client_capture"] for row in rows} == {str(near_client.capture)}
     assert f"client's side  {near_client.capture}\nserver's side  {near_server.capture}\n" in text
     assert "the client sent tools/call fail" in text
-    assert "was answered between: the client's side got HTTP 504" in text
-    assert "2 requests answered between, 1 response changed, 1 request lost." in text
+    assert "was answered in between: the client's side got HTTP 504" in text
+    assert "2 requests answered in between, 1 response changed, 1 request lost." in text
 
 
 @pytest.mark.costly("an SDK server, nginx and two recorders start")

@@ -34,7 +34,7 @@ class MetadataDocument(RevisionLearningRule):
 
     **Instead.** `{"resource":"https://example.com/mcp","authorization_servers":["https://login.example.com"]}`. If the
     server was reached by an address of the recorder's machine or of a private network, a public name is not reported:
-    behind a tunnel or a gateway, clients may know the server by that name. With `serve --public`, the name is known.
+    behind a tunnel or a gateway, clients may know the server by that name. With `serve --public`, it is known.
     """
 
     id = "auth/metadata-document"

@@ -1,4 +1,4 @@
-"""What became of logins: which leg failed, and what the client did not ask for."""
+"""What became of logins: which leg failed, and what the client did not request."""
 
 import re
 from collections.abc import Iterable
@@ -27,19 +27,19 @@ _NAMES: Final = {
     "introspection": "introspection",
 }
 _LEFT_OUT: Final = {
-    "challenge": "it asked for no metadata",
-    "resource-metadata": "it asked for no server metadata",
-    "server-metadata": "it neither registered nor asked for authorization",
-    "registration": "it did not ask for authorization",
-    "callback": "it requested no token",
-    "device": "it requested no token",
-    "token": "it stopped asking for the token",
+    "challenge": "it did not request metadata",
+    "resource-metadata": "it did not request the server metadata",
+    "server-metadata": "it neither registered nor requested authorization",
+    "registration": "it did not request authorization",
+    "callback": "it did not request a token",
+    "device": "it did not request a token",
+    "token": "it stopped polling for the token",
 }
 """What a client did not do after the last leg, by the kind of that leg."""
 _USUAL_ERRORS: Final = frozenset(
     {"access_denied", "expired_token", "login_required", "consent_required", "interaction_required"}
 )
-"""Errors that a user causes, who refuses, or who is not there."""
+"""Errors that the user causes, by refusing or by not being there."""
 _is_error_code = re.compile(r"[A-Za-z0-9_.-]{1,60}", re.ASCII).fullmatch
 _UNAUTHORIZED: Final = 401
 
@@ -48,12 +48,12 @@ class LoginFailed(LoginRule):
     """A login ended with a request that failed.
 
     **Why it matters.** The client has no token, so it cannot use the server. Its user usually reads only that there was
-    an error; the finding says which leg failed, and how the server answered it.
+    an error; the finding says which request failed, and how the server answered it.
 
     **On the wire.** `> POST /token`, answered `400 Bad Request` `{"error":"invalid_grant"}`
 
-    **Instead.** Look at the response: `show` and the report have the description that the server sent. That a user
-    refuses, or that a refresh token has expired, is a note.
+    **Instead.** Look at the response: `show` and the report have the description that the server sent. It is only a
+    note if the user refused, or if a refresh token has expired.
     """
 
     id = "auth/login-failed"
@@ -82,16 +82,17 @@ class LoginFailed(LoginRule):
 
 
 class LoginUnfinished(LoginRule):
-    """A client began a login, got what it asked for, and did not go on.
+    """A client began a login, got what it requested, and did not go on.
 
-    **Why it matters.** Clients give up without a word when metadata does not offer what they need. Nothing fails on the
-    wire, and the user reads that there was an error.
+    **Why it matters.** Clients give up silently if the metadata does not offer what they need. Nothing fails on the
+    wire, and the user reads only that there was an error.
 
     **On the wire.** `> GET /.well-known/oauth-authorization-server`, answered 200, and then nothing
 
-    **Instead.** Look at what the client read last. A client without a client id needs `registration_endpoint`, or
-    `"client_id_metadata_document_supported":true`; without either it is a warning, otherwise a note: the user may have
-    left, or the client may have gone on at an authorization server elsewhere, which the capture does not show.
+    **Instead.** Look at what the client read last. A client without a client id needs `registration_endpoint` or
+    `"client_id_metadata_document_supported":true` in the metadata. If both are missing, it is a warning, otherwise a
+    note: the user may have left, or the client may have gone on at an authorization server elsewhere, whose traffic is
+    not in the capture.
     """
 
     id = "auth/login-unfinished"
@@ -142,12 +143,12 @@ class LoginUnfinished(LoginRule):
 class TokenRejected(LoginRule):
     """The server refuses a token that was just issued for it.
 
-    **Why it matters.** The login succeeds, and the user is not logged in. Often the two parts of the server disagree on
+    **Why it matters.** The login succeeds, but the user is not logged in. Often the two parts of the server disagree on
     the audience, the issuer, the keys or the clock.
 
     **On the wire.** `> POST /token`, answered 200, then `> POST /mcp` with the token, answered 401
 
-    **Instead.** Compare what the token says about `aud`, `iss` and `exp` with what the endpoint checks. If the token
+    **Instead.** Compare `aud`, `iss` and `exp` in the token with what the endpoint checks. If the token
     comes from an authorization server elsewhere, it is a note: the capture does not show whether the client sent the
     right one.
     """
@@ -165,7 +166,7 @@ class TokenRejected(LoginRule):
         if issued is None:
             if not is_server_elsewhere(login):
                 return ()
-            text, level = "the server refuses the token of an authorization server elsewhere", NOTE
+            text, level = "the server refuses the token from an authorization server elsewhere", NOTE
         elif _is_before(issued, rejection):
             text, level = "the server refuses the token that it has just issued", WARNING
         else:
@@ -182,14 +183,14 @@ def _had_time(login: Login, ending: CaptureEnd | None, wait_ns: int) -> bool:
 
 
 def _result(leg: Leg) -> str:
-    """Returns the status and the error of a leg, unless the error is no code; its description is a text of the peer."""
+    """Returns the status of a leg, and its error if that is a code; its description is text of the peer."""
     status = "no response" if leg.http.status is None else str(leg.http.status)
     return f"{status} {leg.error}" if _is_error_code(leg.error) else status
 
 
 def _left_out(leg: Leg, *, is_sent_back: bool) -> str:
     if leg.kind == "authorize":
-        return "it requested no token" if is_sent_back else "no code was issued"
+        return "it did not request a token" if is_sent_back else "no code was issued"
     return _LEFT_OUT.get(leg.kind, "nothing followed")
 
 

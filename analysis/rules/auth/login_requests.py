@@ -1,4 +1,4 @@
-"""What the legs of one login must have in common: parameters of the client, and the issuer in redirects."""
+"""What the legs of one login must agree on: the client's parameters, and the issuer in redirects."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, Final
@@ -33,8 +33,8 @@ _FORBIDDEN: Final = 403
 class MetadataType(LoginRule):
     """A server that asks for a token returns metadata that is not JSON, or not declared as JSON.
 
-    **Why it matters.** The client asks for a document, gets a page with status 200, and gives up, or reads on and
-    fails. Apps in one page often answer any unknown address with their page.
+    **Why it matters.** The client requests a document, gets a page with status 200, and gives up, or fails later.
+    Single-page apps often answer every unknown address with their page.
 
     **On the wire.** `> GET /.well-known/oauth-authorization-server`, answered `200 OK`, `Content-Type: text/html`
 
@@ -64,7 +64,7 @@ class MetadataType(LoginRule):
 
 
 class TokenRequest(LoginRule):
-    """A request for a token does not fit the request for authorization before it, or names no resource.
+    """A request for a token does not match the request for authorization before it, or names no resource.
 
     **Why it matters.** Without `resource`, the token is valid for other servers too, or for none. A server must refuse
     a code if `redirect_uri` is not the one for which it was issued.
@@ -100,7 +100,7 @@ class TokenRequest(LoginRule):
             value = leg.facts.get(name, "")
             earlier = {other.facts[name] for other in legs_of(login, "authorize") if name in other.facts}
             if value and len(earlier) == 1 and not any(is_same_address(value, other) for other in earlier):
-                text = f"a request for a token has another {name} than the request for authorization"
+                text = f"a request for a token has a different {name} from the request for authorization"
                 yield from self.findings_in_request_of(leg, text, ERROR if name == "redirect_uri" else WARNING)
 
 
@@ -113,7 +113,7 @@ class ResourceParameter(LoginRule):
     **On the wire.** `> GET /authorize?…&resource=https://example.com/api`, although the metadata says
     `"resource":"https://example.com/mcp"`
 
-    **Instead.** Send the `resource` of the metadata.
+    **Instead.** Send the `resource` that the metadata names.
     """
 
     id = "auth/resource-parameter"
@@ -132,21 +132,21 @@ class ResourceParameter(LoginRule):
             if leg.kind != "authorize" or not asked or any(is_same_address(asked, other) for other in described):
                 continue
             if not (is_here(asked, http) and path_of(asked) in _endpoint_paths(login)):
-                text = "the resource of a request for authorization is not the one of the metadata"
+                text = "the resource of a request for authorization is not the one in the metadata"
                 return self.findings_in_request_of(leg, text, WARNING)
         return ()
 
 
 class IssParameter(LoginRule):
-    """A redirect with a code lacks the issuer that the metadata promises, or names another one.
+    """A redirect with a code lacks the issuer that the metadata promises, or names a different one.
 
-    **Why it matters.** Clients that check the issuer, as they must since 2026-07-28, refuse the code. It protects them
-    from a code that another server has issued.
+    **Why it matters.** Clients that check the issuer, as they must since 2026-07-28, refuse the code. The check
+    protects them from mix-up attacks, in which another server issued the code.
 
     **On the wire.** `< Location: http://127.0.0.1:8080/callback?code=…&state=…`, although the metadata says
     `"authorization_response_iss_parameter_supported":true`
 
-    **Instead.** Add `iss` with exactly the `issuer` of the metadata, or do not promise it.
+    **Instead.** Add `iss`, exactly equal to `issuer` in the metadata, or do not promise it.
     """
 
     id = "auth/iss-parameter"
@@ -169,7 +169,7 @@ class IssParameter(LoginRule):
                 continue
             issuer = leg.facts.get("iss")
             if issuer is not None and issuer not in issuers:
-                text = "a redirect with a code names another issuer than the metadata"
+                text = "a redirect with a code names a different issuer from the metadata"
                 yield from self.findings_in_response_of(leg, text, level)
             elif issuer is None and is_promised and leg.http.started_ref is not None:
                 text = "a redirect with a code has no iss, which the metadata promises"
@@ -184,7 +184,7 @@ class StepUpScope(LoginRule):
     **On the wire.** `WWW-Authenticate: Bearer error="insufficient_scope", scope="files:write"`, then `> GET
     /authorize?…&scope=files:read`
 
-    **Instead.** Ask for the scopes of the challenge, and for those that the client had before.
+    **Instead.** Ask for the scopes that the challenge names, and for those that the client had before.
     """
 
     id = "auth/step-up-scope"

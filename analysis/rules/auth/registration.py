@@ -42,7 +42,7 @@ class RegistrationRequest(LegRule):
 class RegistrationResponse(LegRule):
     """A registration is answered without a client id, or with a status other than 201.
 
-    **Why it matters.** Without `client_id` the client cannot go on. Some clients take any other status for a failure.
+    **Why it matters.** Without `client_id` the client cannot go on. Some clients treat other statuses as failures.
 
     **On the wire.** `< HTTP/1.1 200 OK` `{"client_id":"c1", …}`
 

@@ -1,4 +1,4 @@
-"""The metadata of the protected resource: its place, and what it says about the resource."""
+"""The protected resource metadata: where it is, and what it says about the resource."""
 
 from collections.abc import Iterable
 from typing import ClassVar, Final
@@ -23,16 +23,16 @@ _MISSING_STATUSES: Final = frozenset({401, 403, 404, 405, 410, 501})
 
 
 class DocumentMissing(LegRule):
-    """A challenge names a document that the server does not return.
+    """A challenge names a metadata document that the server does not return.
 
     **Why it matters.** The client looks for the document where the challenge says that it is. Without it, the client
-    does not learn which authorization server to ask.
+    does not know which authorization server to use.
 
     **On the wire.** `WWW-Authenticate: Bearer
     resource_metadata="https://example.com/.well-known/oauth-protected-resource/mcp"`, then `> GET
     /.well-known/oauth-protected-resource/mcp`, answered 404
 
-    **Instead.** Serve the document at that address, to everybody, or name the address at which it is. If a reverse
+    **Instead.** Serve the document at that address without asking for a token, or name the right address. If a reverse
     proxy forwards only the path of the endpoint, let it forward `/.well-known/` too.
     """
 
@@ -59,12 +59,12 @@ class DocumentMissing(LegRule):
             return ()
         if leg.http.status not in _MISSING_STATUSES or leg.http.path.rstrip("/") not in self._named_paths:
             return ()
-        text = f"the document that a challenge names is not there: {leg.http.status}"
+        text = f"the document that a challenge names is not available: {leg.http.status}"
         return self.findings_in_response(leg.http, session, text, ERROR)
 
 
 class ResourceMismatch(LegRule):
-    """The document about the protected resource is about another path of the server.
+    """The protected resource metadata describes another path of the server.
 
     **Why it matters.** The client compares `resource` with the URL that the user entered, and refuses the document if
     they differ. A client that does not compare them asks for a token for something else.
@@ -72,8 +72,8 @@ class ResourceMismatch(LegRule):
     **On the wire.** `> GET /.well-known/oauth-protected-resource/mcp`, answered `{"resource":"https://example.com/api",
     …}`
 
-    **Instead.** `{"resource":"https://example.com/mcp", …}`: the public URL of the endpoint, with its path. A document
-    about a path above the endpoint is a warning, because some clients accept it. Another host is
+    **Instead.** `{"resource":"https://example.com/mcp", …}`: the public URL of the endpoint, with its path. A path
+    above the endpoint is a warning, because some clients accept it. Another host is
     [auth/metadata-document](#authmetadata-document).
     """
 
@@ -99,14 +99,14 @@ class ResourceMismatch(LegRule):
         if described is None or described in expected_paths:
             return ()
         is_above = any(path is not None and path.startswith(f"{described}/") for path in expected_paths)
-        text = f"the document is about {'a path above the endpoint' if is_above else 'another path of this server'}"
+        text = f"the metadata describes {'a path above the endpoint' if is_above else 'another path of this server'}"
         return self.findings_in_response(leg.http, session, text, WARNING if is_above else ERROR)
 
 
 class BearerMethods(LegRule):
-    """The document about the protected resource says that tokens are not sent in a header.
+    """The protected resource metadata says that the server does not accept tokens in a header.
 
-    **Why it matters.** Clients of MCP send the token in the field `Authorization` and nowhere else.
+    **Why it matters.** MCP clients send the token in the header `Authorization` and nowhere else.
 
     **On the wire.** `{"resource":"https://example.com/mcp","bearer_methods_supported":["body"], …}`
 
@@ -125,4 +125,4 @@ class BearerMethods(LegRule):
         methods = (document_of(leg.http) or {}).get("bearer_methods_supported")
         if not isinstance(methods, list) or "header" in methods:
             return ()
-        return self.findings_in_response(leg.http, session, "bearer_methods_supported has no header", WARNING)
+        return self.findings_in_response(leg.http, session, "bearer_methods_supported does not include header", WARNING)

@@ -1,4 +1,4 @@
-"""The metadata of the authorization server: whose it is, what it must say, and whether that is true."""
+"""The metadata of the authorization server: whose it is, what it must contain, and whether that is true."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Final
@@ -40,16 +40,16 @@ _ABSENT_STATUSES: Final = frozenset({404, 405, 410, 501})
 
 
 class IssuerMismatch(LegRule):
-    """The issuer in the metadata is not the one whose metadata the client asked for.
+    """The issuer in the metadata is not the one whose metadata the client requested.
 
-    **Why it matters.** The client must refuse such a document: it may be about a server of somebody else.
+    **Why it matters.** The client must refuse such a document, because it may impersonate another server.
 
     **On the wire.** `> GET /.well-known/oauth-authorization-server` at `https://example.com`, answered
     `{"issuer":"https://login.example.net", …}`
 
-    **Instead.** `{"issuer":"https://example.com", …}`: the URL from which the address of the document was made, which
+    **Instead.** `{"issuer":"https://example.com", …}`: the URL from which the address of the document is derived, which
     is also the one in `authorization_servers`. If the authorization server is elsewhere, name it there, and serve no
-    copy of its document. The same server with another path is a warning.
+    copy of its document. If only the path differs, it is a warning.
     """
 
     id = "auth/issuer-mismatch"
@@ -93,8 +93,8 @@ class ServerMetadata(LegRule):
     **On the wire.** `{"issuer":"https://example.com","authorization_endpoint":"https://example.com/authorize"}`
 
     **Instead.** Name at least `issuer`, `authorization_endpoint`, `token_endpoint` and `response_types_supported`.
-    Behind a reverse proxy or a tunnel, let the server make all addresses from its public URL. Plain http is only for
-    this machine.
+    Behind a reverse proxy or a tunnel, let the server make all addresses from its public URL. Plain http is acceptable
+    only within one machine.
     """
 
     id = "auth/server-metadata"
@@ -128,7 +128,7 @@ class PkceUnsupported(LegRule):
 
     **On the wire.** `{"issuer":"https://example.com","authorization_endpoint":"…","token_endpoint":"…"}`
 
-    **Instead.** `"code_challenge_methods_supported":["S256"]`, in the document for OpenID Connect as well.
+    **Instead.** `"code_challenge_methods_supported":["S256"]`, in the OpenID Connect document as well.
     """
 
     id = "auth/pkce-unsupported"
@@ -150,7 +150,7 @@ class PkceUnsupported(LegRule):
 
 
 class EndpointMissing(LegRule):
-    """An endpoint that the metadata announces is not there.
+    """An endpoint that the metadata announces does not exist.
 
     **Why it matters.** The client believes the metadata, so its login ends here.
 
@@ -188,7 +188,7 @@ class EndpointMissing(LegRule):
             return ()
         if leg.error.startswith(_OWN_ERRORS):
             return ()
-        return self.findings_in_response(http, session, f"the announced {name} is not there: {http.status}", ERROR)
+        return self.findings_in_response(http, session, f"the announced {name} does not exist: {http.status}", ERROR)
 
 
 # ---- shared by the rules

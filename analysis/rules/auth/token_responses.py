@@ -62,7 +62,7 @@ class TokenCached(LegRule):
 
     **On the wire.** `< HTTP/1.1 200 OK` with a token and without `Cache-Control`
 
-    **Instead.** `Cache-Control: no-store`. It is a note, because shared caches rarely store responses to POST.
+    **Instead.** `Cache-Control: no-store`. It is only a note, because shared caches rarely store responses to POST.
     """
 
     id = "auth/token-cached"

@@ -59,7 +59,7 @@ class LoginRule(HttpRule):
 
     versions: ClassVar[Span] = AllEras(*since("2025-03-26"))
 
-    def on_login(self, login: Login, ending: CaptureEnd | None) -> Iterable[Finding]:  # noqa: ARG002 - for two rules alone
+    def on_login(self, login: Login, ending: CaptureEnd | None) -> Iterable[Finding]:  # noqa: ARG002 - only two rules use it
         rank = self.rank_of(login)
         return () if rank is not None and rank < self.versions.first else self.check_login(login)
 
@@ -90,7 +90,7 @@ def legs_of(login: Login, *kinds: str) -> list[Leg]:
 
 
 def is_certain(login: Login) -> bool:
-    """Whether all legs of a login are known, and are certainly of one client, so that they can be compared."""
+    """Whether all legs of a login are known and certainly belong to one client, so that they can be compared."""
     if login.skipped_count or len(login.client_ids) > 1 or not login.first.http.is_whole:
         return False
     # The page that a browser opened without any other tie has the client's own id if the client later requests a token.
@@ -124,7 +124,7 @@ def is_here(address: object, http: HttpExchange) -> bool:
 
 
 def path_of(address: str) -> str | None:
-    """Returns the path of an absolute URL without slashes at its end, or None if it is no URL."""
+    """Returns the path of an absolute URL without slashes at its end, or None if it is not one."""
     try:
         parts = urlsplit(address)
     except ValueError:

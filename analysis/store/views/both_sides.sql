@@ -3,9 +3,9 @@
 -- Two captures have a conversation in common if they share a trace context or a session id (hashed with the same key), or
 -- if they are the only two that are queried. Their times must overlap; clocks of different machines may differ by ten
 -- minutes. Sessions belong together if they share most. Their messages are paired by trace context, then by id and equal
--- params unless something between them renumbers, then by equal params in order. If one side has more of the same, which
--- of them is missing is not certain. Nearer to the client is the capture in which the client waits longer. Clocks are
--- compared by the messages themselves: the offset is the middle between the shortest way to the server and the shortest way back.
+-- params unless something between them renumbers, then by equal params in order. If one side has more equal messages
+-- than the other, it is not certain which of them is missing. The capture in which the client waits longer was taken nearer to
+-- the client. Clocks are compared by the messages themselves: the offset is halfway between the shortest times there and back.
 --
 --     select method, name, client_frame, server_frame, request_hop_ms, response_hop_ms
 --     from both_sides order by request_hop_ms + response_hop_ms desc
@@ -462,7 +462,7 @@ comment on column both_sides.server_outcome is 'for a request: its outcome there
 comment on column both_sides.server_status is 'for a request over HTTP: the status of the HTTP response there';
 comment on column both_sides.server_is_cancelled is 'for a request: whether it was cancelled there';
 comment on column both_sides.is_pair is 'whether both captures have it';
-comment on column both_sides.is_certain is 'whether it is certain which message this is on the other side, or that the other side lacks it: false if one side has more of the same, or if a capture has losses that could explain it';
+comment on column both_sides.is_certain is 'whether it is certain which message this is on the other side, or that the other side lacks it: false if one side has more messages equal to it, or if a capture has losses that could explain it';
 comment on column both_sides.is_request_covered is 'whether both captures cover the time when it was sent; true if both have it';
 comment on column both_sides.is_response_covered is 'for a request: whether both captures cover the time of the response; true if both have it, or neither';
 comment on column both_sides.is_request_changed is 'whether its params differ; NULL if it is not in both, or they cannot be compared. The order of members, the way a number is written, progress tokens, ids that other messages refer to, and trace context do not count';
@@ -470,6 +470,6 @@ comment on column both_sides.is_response_changed is 'the same for the result or 
 comment on column both_sides.is_id_changed is 'whether its ids differ, as behind a bridge; NULL if it has none on a side';
 comment on column both_sides.is_order_changed is 'whether its receiver saw it before a message that its sender sent earlier';
 comment on column both_sides.request_hop_ms is 'time from one capture to the other; NULL if the pair is not certain or times are not exact';
-comment on column both_sides.response_hop_ms is 'for a request: the same for its response; NULL, too, if that was changed';
-comment on column both_sides.offset_ms is 'how much later the capture nearer to the server says that anything is, in ms since each capture opened: the middle of what the messages allow';
+comment on column both_sides.response_hop_ms is 'for a request: the same for its response; also NULL if that was changed';
+comment on column both_sides.offset_ms is 'what to add to a time in the capture nearer to the client to get the same moment in the other capture, both in ms since the capture opened: the middle of the range that the messages allow';
 comment on column both_sides.offset_error_ms is 'by how much that may be wrong; NULL if messages went only one way';

@@ -1,8 +1,8 @@
 -- one row per request or notification that was lost, changed or answered between two captures of one conversation
 --
 -- What counts as the same conversation, and as the same message, is in `both_sides`. Nothing is listed if one of the captures
--- does not cover the time. A row that is not certain has an equal message on the other side, which may be this one, or a
--- capture has losses that could explain it. A changed id, another order and the time between are in `both_sides` only.
+-- does not cover the time. If a row is not certain, an equal message on the other side may be this one, or a capture has
+-- losses that could explain it. Changed ids, a changed order and the time on the way are only in `both_sides`.
 --
 --     select what, method, name, client_frame, server_frame from lost_between where is_certain
 create view lost_between as
@@ -55,7 +55,7 @@ where what is not null
 order by judged.time nulls last, client_capture, server_capture, client_frame nulls last, server_frame nulls last, client_item nulls last, server_item nulls last;
 comment on view lost_between is 'one row per request or notification that was lost, changed or answered between two captures of one conversation';
 comment on column lost_between.time is 'when it was sent, UTC, as in both_sides';
-comment on column lost_between.what is 'request_lost (its receiver never saw it), response_lost, notification_lost, answered_between (its sender got a response, or an HTTP status from 400 on, that the receiver did not give), request_changed, response_changed, notification_changed, or request_added and notification_added (its sender did not send it: another client in the same session did, or something between)';
+comment on column lost_between.what is 'request_lost (its receiver never saw it), response_lost, notification_lost, answered_between (its sender got a response, or an HTTP status from 400 on, that the receiver did not give), request_changed, response_changed, notification_changed, or request_added and notification_added (its sender did not send it: another client in the same session did, or something in between)';
 comment on column lost_between.is_certain is 'whether it is certain which message this is on the other side, or that the other side lacks it';
 comment on column lost_between.server is 'name of the captured server in the capture nearer to the server';
 comment on column lost_between.sender is 'its sender: client or server';

@@ -164,7 +164,7 @@ function callRow({ captures }, { what, capture, frame, more, times }, took) {
 
 function failedLogins(overview) {
   return calls(
-    `${counted(overview.failed_logins, "login")} failed`,
+    `${counted(overview.failed_logins, "login")} did not succeed`,
     overview.login_failures.map((row) => callRow(overview, row, row.took)),
     overview.more_login_failures,
   );

@@ -4,7 +4,7 @@ class Traffic {
   constructor(model, place) {
     this.model = model;
     this.asked = 0;
-    // Logins whose legs are shown, by row. What failed is open at first.
+    // Logins whose legs are shown, by row. Those that did not succeed are open at first.
     this.unfolded = new Set();
     model.rows.kind.forEach((kind, row) => kind === "login" && model.rows.is_bad[row] && this.unfolded.add(row));
     this.detail = new Detail(

@@ -2,7 +2,7 @@
 
 HTTP archives (HAR 1.2), as browsers, HTTP debuggers and [`mcpproxy export`](../exports/har.md) write them. Such a log usually
 contains much other traffic. Each origin that receives JSON-RPC by POST counts as a server and becomes a capture, `HOST.mcpcap`, with
-its HTTP exchanges at paths that speak MCP, for `.well-known` documents, and of OAuth logins. All other entries are skipped, and stderr says
+its HTTP exchanges at paths that speak MCP, for `.well-known` documents and in OAuth logins. All other entries are skipped, and stderr says
 how many.
 
 **Where to find it.** In the developer tools of a browser, choose Network, then Export HAR.

@@ -15,7 +15,7 @@ from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.sorted_rows import insert_row
 
 MAX_SINGLE_CHANGES: Final = 300
-"""How many legs are listed or removed one by one; for more, all rows are listed anew, in some 10 ms per 60,000 rows."""
+"""How many legs are listed or removed one by one; for more, all rows are listed again: some 10 ms per 60,000 rows."""
 _HIDDEN, _FOLDED, _UNFOLDED = range(3)
 _IS_UNFOLDED: Final = bytes(mode == _UNFOLDED for mode in range(256))
 """By mode: 1 if the login is unfolded."""

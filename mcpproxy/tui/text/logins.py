@@ -74,7 +74,7 @@ def _write_login(lines: TextLines, reading: Reading, number: int, login: Login) 
     failed_leg = login.rejection or login.failed_leg if role_of(state) == "bad" else None
     for position, leg in enumerate(login.legs):
         if login.skipped_count and position == len(login.legs) - 1:
-            lines.write_line(f"… {count_text(login.skipped_count, 'request')} more", "dim")
+            lines.write_line(f"… {count_text(login.skipped_count, 'more request')}", "dim")
         _write_leg(lines, leg, is_bad=leg is failed_leg)
     _write_findings(lines, findings_in(reading, logins.head(number)))
 

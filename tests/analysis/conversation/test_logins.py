@@ -556,6 +556,52 @@ def test_a_page_that_the_user_leaves(traffic: Traffic) -> None:
     assert (login.outcome, login.last.kind, login.failed_leg) == ("unfinished", "authorize", None)
 
 
+@pytest.mark.parametrize("is_issued", [False, True])
+def test_another_browser_after_the_code_is_another_login(traffic: Traffic, is_issued: bool) -> None:
+    traffic.challenge()
+    traffic.discovery()
+    first = traffic.leg("registration", 201, client_id="hmac:1")
+    assert traffic.authorize(client_id="hmac:1") is first
+    if is_issued:
+        assert traffic.token(client_id="hmac:1") is first
+    assert traffic.authorize(("192.0.2.5", "Mozilla/5.0"), client_id="hmac:1") is not first
+
+
+def test_another_browser_before_the_code_is_the_same_login(traffic: Traffic) -> None:
+    traffic.challenge()
+    traffic.discovery()
+    first = traffic.leg("registration", 201, client_id="hmac:1")
+    assert traffic.leg("authorize", 200, BROWSER, client_id="hmac:1") is first
+    assert traffic.authorize(("192.0.2.5", "Mozilla/5.0"), client_id="hmac:1") is first
+
+
+def test_an_error_with_a_status_of_success_is_a_failure(traffic: Traffic) -> None:
+    traffic.challenge()
+    traffic.discovery()
+    traffic.authorize(client_id="hmac:1")
+    traffic.token(client_id="hmac:1", error="bad_verification_code")
+    login = traffic.only()
+    assert (login.outcome, failed(login)) == ("failed", "token 200")
+
+
+def test_a_page_that_fails_is_a_failure(traffic: Traffic) -> None:
+    traffic.challenge()
+    traffic.discovery()
+    traffic.leg("authorize", 500, BROWSER, client_id="hmac:1")
+    login = traffic.only()
+    assert (login.outcome, failed(login)) == ("failed", "authorize 500")
+
+
+def test_a_message_at_the_moment_of_the_token_uses_it(traffic: Traffic) -> None:
+    traffic.challenge()
+    traffic.discovery()
+    traffic.authorize(client_id="hmac:1")
+    traffic.token(client_id="hmac:1")
+    traffic.pause(-1)
+    traffic.message(token="new")
+    assert traffic.only().accepted is not None
+
+
 def test_a_token_endpoint_that_redirects(traffic: Traffic) -> None:
     traffic.token(status=307, client_id="hmac:1")
     (login,) = traffic.fold.logins.all()

@@ -11,7 +11,8 @@ from orjson import loads
 
 from analysis.conversation.logins import MAX_LOGINS
 from analysis.reading import End
-from analysis.rules.finding import Finding
+from analysis.rules.base import ERROR, NOTE, WARNING
+from analysis.rules.finding import Finding, Level
 from captures.frames import FrameAssembler
 from captures.record import Record, decode, members, seal
 from mcpproxy.importers.case import Case
@@ -28,11 +29,19 @@ def cases_by_name() -> dict[str, Case]:
     return {case.name: case for case in read(CORPUS / "auth-logins.ndjson")}
 
 
-def case_with(name: str, old: str, new: str) -> Case:
-    """A case of the corpus with another text in place of one, as it is spelt in the file."""
-    (made,) = cases([json.dumps(cases_by_name()[name].members).replace(old, new).encode()])
+def case_with(case: Case | str, old: str, new: str) -> Case:
+    """A case, of the corpus if it is a name, with another text in place of one in its messages."""
+    case_members = (cases_by_name()[case] if isinstance(case, str) else case).members
+    assert any(old in frame["raw"] for frame in case_members["frames"])
+    frames = [{**frame, "raw": _replaced(frame["raw"], old, new)} for frame in case_members["frames"]]
+    (made,) = cases([json.dumps({**case_members, "frames": frames}).encode()])
     assert isinstance(made, Case)
     return made
+
+
+def _replaced(message: str, old: str, new: str) -> str:
+    head, separator, body = message.replace(old, new).partition("\r\n\r\n")
+    return re.sub(r"(?<=Content-Length: )\d+", str(len(body)), head) + separator + body
 
 
 def judged(case: Case | str, change: Change = lambda record: record.members, reason: End = "closed") -> Judged:
@@ -61,8 +70,8 @@ def rules_in(case: Case | str, change: Change = lambda record: record.members, r
     return [one.rule.removeprefix("auth/") for one in found]
 
 
-def texts_in(case: Case | str) -> list[str]:
-    found: list[Finding] = judged(case).found  # type: ignore[attr-defined]
+def texts_in(case: Case | str, change: Change = lambda record: record.members) -> list[str]:
+    found: list[Finding] = judged(case, change).found  # type: ignore[attr-defined]
     return [one.message for one in found]
 
 
@@ -76,24 +85,24 @@ def texts_in(case: Case | str) -> list[str]:
         (
             "read-the-metadata-and-left",
             (
-                "the client did not go on after the server metadata: it neither registered nor asked for "
+                "the client did not go on after the server metadata: it neither registered nor requested "
                 "authorization; the metadata has no registration_endpoint and no client_id_metadata_document_supported"
             ),
         ),
         (
             "read-metadata-of-a-server-elsewhere-and-left",
             (
-                "the client did not go on after the resource metadata: it asked for no server metadata; "
+                "the client did not go on after the resource metadata: it did not request the server metadata; "
                 "the authorization server is elsewhere"
             ),
         ),
         (
             "read-metadata-of-this-server-and-left",
-            "the client did not go on after the resource metadata: it asked for no server metadata",
+            "the client did not go on after the resource metadata: it did not request the server metadata",
         ),
-        ("code-not-used", "the client did not go on after authorization: it requested no token"),
+        ("code-not-used", "the client did not go on after authorization: it did not request a token"),
         ("user-left", "the client did not go on after authorization: no code was issued"),
-        ("challenged-and-left", "the client did not go on after the challenge: it asked for no metadata"),
+        ("challenged-and-left", "the client did not go on after the challenge: it did not request metadata"),
         ("token-refused-by-its-server", "the server refuses the token that it has just issued: 401 invalid_token"),
     ],
 )
@@ -102,11 +111,7 @@ def test_a_finding_says_where_a_login_ended(name: str, text: str) -> None:
 
 
 def test_a_description_is_not_quoted() -> None:
-    case = case_with(
-        "token-refused-400",
-        'invalid_grant\\\\\\"',
-        'invalid_grant\\\\\\",\\\\\\"error_description\\\\\\":\\\\\\"no\\\\\\"',
-    )
+    case = case_with("token-refused-400", '"invalid_grant"', '"invalid_grant","error_description":"no"')
     assert texts_in(case) == texts_in("token-refused-400")
 
 
@@ -146,12 +151,22 @@ def test_the_public_url_is_the_one_to_compare_with(name: str) -> None:
         assert "metadata-document" in rules_in(case, in_public(other)), "no tunnel can hide another name"
 
 
+def test_the_same_host_is_not_elsewhere() -> None:
+    """The authorization server has the public URL, the address of the endpoint, or the host of the resource."""
+    text = "the client did not go on after the resource metadata: it asked for no server metadata"
+    elsewhere = "read-metadata-of-a-server-elsewhere-and-left"
+    assert texts_in(elsewhere) == [f"{text}; the authorization server is elsewhere"]
+    assert texts_in(elsewhere, in_public("https://login.example.net/mcp")) == [text]
+    name, servers = "read-metadata-of-this-server-and-left", '"authorization_servers":["'
+    behind = case_with(name, "Host: example.com", "Host: 127.0.0.1:8000")
+    for server in ("http://127.0.0.1:8000", "http://example.com"):
+        assert texts_in(case_with(behind, f"{servers}https://example.com", f"{servers}{server}")) == [text]
+
+
 def test_a_document_at_the_root_is_about_the_endpoint_or_the_root() -> None:
     name = "whole-login-with-the-document-at-the-root"
     assert rules_in(name, in_public("https://example.com/api")) == ["resource-mismatch"]
-    whole = case_with(
-        name, 'resource\\\\\\":\\\\\\"https://example.com/mcp', 'resource\\\\\\":\\\\\\"https://example.com'
-    )
+    whole = case_with(name, '"resource":"https://example.com/mcp"', '"resource":"https://example.com"')
     assert "resource-mismatch" not in rules_in(whole, in_public("https://example.com/mcp"))
 
 
@@ -244,3 +259,71 @@ def test_findings_about_many_logins_are_counted() -> None:
     assert [one.rule for one in found] == ["auth/login-failed"]
     (count,) = (count for (rule, _, _), count in checker.counts.items() if rule == "auth/login-failed")
     assert count >= MAX_LOGINS
+
+
+@pytest.mark.parametrize(
+    ("name", "level"),
+    [
+        ("resource-with-another-path", ERROR),
+        ("resource-above-the-endpoint", WARNING),
+        ("token-with-another-redirect", ERROR),
+        ("token-for-another-resource", WARNING),
+        ("token-without-resource", ERROR),
+        ("refreshed-without-resource", WARNING),
+        ("iss-promised-and-missing", ERROR),
+        ("iss-promised-and-missing-2025-11-25", WARNING),
+        ("read-the-metadata-and-left", WARNING),
+        ("read-good-metadata-and-left", NOTE),
+        ("token-refused-400", WARNING),
+        ("login-denied", NOTE),
+        ("refresh-token-over", NOTE),
+        ("token-refused-by-its-server", WARNING),
+        ("token-from-elsewhere-refused", NOTE),
+    ],
+)
+def test_the_level_says_whose_fault_it_may_be(name: str, level: Level) -> None:
+    found: list[Finding] = judged(name).found  # type: ignore[attr-defined]
+    assert [finding.level for finding in found] == [level]
+
+
+def test_the_scopes_of_the_challenge_are_enough() -> None:
+    assert rules_in(case_with("stepped-up", "scope=files%3Aread+files%3Awrite", "scope=files%3Awrite")) == []
+
+
+def test_a_renewed_token_may_be_for_another_resource_than_the_first() -> None:
+    first, other = ("resource=https%3A%2F%2Fexample.com%2F" + path for path in ("mcp", "api"))
+    again = "authorization_code&code=k2"
+    address = "client_id=c1&redirect_uri=http%3A%2F%2F127.0.0.1%3A8080%2Fcallback&code_verifier=v1"
+    name, old = "stepped-up", f"{again}&{address}&{first}"
+    assert rules_in(case_with(name, old, f"{again}&{address}&{other}")) == ["token-request"]
+    assert rules_in(case_with(name, old, f"refresh_token&refresh_token=r1&{address}&{other}")) == []
+
+
+def test_an_empty_response_is_no_page_in_place_of_metadata() -> None:
+    assert "metadata-type" in rules_in("page-for-metadata")
+    assert "metadata-type" not in rules_in(case_with("page-for-metadata", "<html></html>", ""))
+
+
+def test_a_client_that_needs_no_metadata_still_names_the_resource() -> None:
+    case = case_with("whole-login-of-a-known-client", "v1&resource=https%3A%2F%2Fexample.com%2Fmcp", "v1")
+    assert rules_in(case, lambda record: record.members if record.members.get("exchange") not in (2, 3) else None) == [
+        "token-request"
+    ]
+
+
+def test_what_may_be_of_two_clients_is_not_compared() -> None:
+    """Only the token request of the client itself, with an id of its own, confirms which page is part of its login."""
+    case = case_with("whole-login-of-a-known-client", "8080%2Fcallback&code_verifier", "9090%2Fcallback&code_verifier")
+    assert rules_in(case) == ["token-request"]
+    request = "POST /token HTTP/1.1\r\nHost: example.com\r\nUser-Agent: "
+    assert rules_in(case_with(case, f"{request}host/1.0", f"{request}other/1.0")) == []
+    shared_id = "client_id=https%3A%2F%2Fapp.example.org%2Fclient.json"
+    assert rules_in(case_with(case, "client_id=c1", shared_id)) == []
+
+
+@pytest.mark.parametrize(("grants", "is_missed"), [('["implicit"]', False), ('["implicit","refresh_token"]', True)])
+def test_only_the_implicit_grant_needs_no_token_endpoint(grants: str, is_missed: bool) -> None:
+    name = "metadata-without-token-endpoint"
+    old = '"grant_types_supported":["authorization_code","refresh_token"]'
+    (text,) = texts_in(case_with(name, old, f'"grant_types_supported":{grants}'))
+    assert ("token_endpoint" in text) == is_missed

@@ -31,8 +31,11 @@ ABOUT: Final = """\
 # Past commits that fixed a bug; `test` fails when the commit is reverted on today's tree.
 # `python -m tests.bench.guard.history --update` writes this file; see its docstring.
 """
-BROKEN: Final = re.compile(r"not collected|(Name|Import|ModuleNotFound)Error|AttributeError: .* has no attribute ")
-"""Matches errors of a product that does not run at all after the revert: any test would notice that."""
+BROKEN: Final = re.compile(
+    r"\b(Name|Import|ModuleNotFound)Error: |AttributeError\b.* has no attribute |is not subscriptable"
+    r"|TypeError: .*\b(unexpected keyword|missing \d+ required|takes .* positional) "
+)
+"""Matches errors of a product that does not fit together after the revert: any test would notice that."""
 
 NO_USE: Final = ("broken", "does not apply")
 """Outcomes that say nothing about the suite, so `--update` leaves the list's entry for such a commit unchanged."""
@@ -89,7 +92,7 @@ class Search:
                 run = self.scratch.run(tests, options=options, budget_s=budget, whole_s=3 * budget)
             if run.failure is not None:
                 said = run.failure.failed or ""
-                how = "broken" if BROKEN.match(said) else how
+                how = "broken" if said.startswith("not collected") or BROKEN.search(run.output) else how
                 return Outcome(entry._replace(test=run.failure.test), how, said)
         return Outcome(entry._replace(test=None), "unnoticed")
 
@@ -169,9 +172,13 @@ def main() -> int:
             for entry in pending:
                 outcomes[entry.commit] = search.search(entry)
                 _print(outcomes[entry.commit], options.json)
-            tests = {entry.commit: outcomes[entry.commit].entry.test for entry in pending}
-            search.prove([test for test in tests.values() if test is not None])
-            pending = [entry for entry in pending if tests[entry.commit] in search.unsound]
+            noticed = {
+                entry.commit: outcomes[entry.commit].entry.test
+                for entry in pending
+                if outcomes[entry.commit].how not in NO_USE
+            }
+            search.prove([test for test in noticed.values() if test is not None])
+            pending = [entry for entry in pending if noticed.get(entry.commit) in search.unsound]
     found = [outcome.how for outcome in outcomes.values()]
     count = {how: found.count(how) for how in sorted(set(found))}
     print(f"{len(outcomes)} commits: {', '.join(f'{number} {how}' for how, number in count.items())}", file=sys.stderr)

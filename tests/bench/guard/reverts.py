@@ -4,7 +4,6 @@ import ast
 import re
 import subprocess
 import sysconfig
-import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from tests.bench.guard.scratch import git
+from tests.bench.guard.token_merge import merged_text
 
 _MODULE: Final = re.compile(r"(captures|analysis|mcpproxy)/.*\.py")
 _HUNK: Final = re.compile(r"@@ -\S+ \+(\d+)(?:,(\d+))? @@")
@@ -36,8 +36,9 @@ class Revert(NamedTuple):
 def revert(tree: Path, commit: str) -> Revert:
     """Revert a commit's changes to the product, in the repository at `tree`, whose files stay as they are.
 
-    Modules that have moved since are found, as `git revert` finds them. Lines that have changed since the commit
-    are kept. So is any part whose removal would leave a module that does not compile or uses undefined names.
+    Modules that have moved since are found, and code in which names have changed since (see `merged_text`). What has
+    changed more is kept. So is any part whose removal would leave a module that does not compile or uses undefined
+    names.
     """
     base = _alone(tree, commit)
     ours, theirs = _alone(tree, "HEAD", base), _alone(tree, f"{commit}^", base)
@@ -52,6 +53,10 @@ def revert(tree: Path, commit: str) -> Revert:
         if _MODULE.fullmatch(path) and path not in staged
     }
     texts |= {path: _reconciled(tree, blobs) for path, blobs in staged.items() if set(blobs) == {1, 2, 3}}
+    for path, blobs in staged.items():
+        if set(blobs) == {1, 3} and (today := _path_today(tree, commit, path)):
+            blobs[2] = git(tree, "rev-parse", f"HEAD:{today}").strip()
+            texts[today] = _reconciled(tree, blobs)
     texts = {path: _sound(git(tree, "show", f"HEAD:{path}"), text) for path, text in texts.items()}
     texts = {path: text for path, text in texts.items() if text}
     subject = git(tree, "log", "-1", "--format=%s", commit).strip()
@@ -66,12 +71,18 @@ def _alone(tree: Path, revision: str, *parents: str) -> str:
 
 
 def _reconciled(tree: Path, blobs: Mapping[int, str]) -> str:
-    with tempfile.TemporaryDirectory() as folder:
-        paths = []
-        for stage in (2, 1, 3):
-            paths.append(Path(folder) / str(stage))
-            paths[-1].write_text(git(tree, "cat-file", "blob", blobs[stage]), "utf-8")
-        return git(tree, "merge-file", "-p", "--ours", *map(str, paths))
+    base, ours, theirs = (git(tree, "cat-file", "blob", blobs[stage]) for stage in (1, 2, 3))
+    return merged_text(base, theirs, ours)
+
+
+def _path_today(tree: Path, commit: str, path: str) -> str | None:
+    """Returns where a module is that was renamed, perhaps several times, so that git finds it only step by step."""
+    options = ("--reverse", "--topo-order", "--find-renames=40%", "--diff-filter=R", "--format=", "--name-status")
+    for line in git(tree, "log", *options, f"{commit}..HEAD", "--", "captures", "analysis", "mcpproxy").splitlines():
+        _status, before, after = line.split("\t")
+        if before == path:
+            path = after
+    return path if git(tree, "ls-tree", "--name-only", "HEAD", path).strip() else None
 
 
 def _sound(before: str, after: str) -> str:

@@ -5,11 +5,13 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from analysis.store.reference import relations
+from tests.analysis.store.capture_writer import CaptureWriter
 from tests.analysis.store.test_views_integration import conversations
 from tests.mcpproxy.cli.typed import mcpproxy
 from tests.warm import DEADLINE_S
@@ -43,7 +45,7 @@ def test_every_table_and_view_reads_the_same_in_the_oldest_version(tmp_path: Pat
     (oldest,) = re.findall(r"DuckDB ([0-9.]+[0-9]) and newer can read it", page)
     package = installed("duckdb", oldest, tmp_path / "package")
     (tmp_path / "captures").mkdir()
-    captures = [*conversations(tmp_path / "captures"), STREAMS]
+    captures = [*conversations(tmp_path / "captures"), *a_login_and_a_lost_call(tmp_path / "captures"), STREAMS]
     done = mcpproxy("export", "--format", "duckdb", "--findings", tmp_path / "out", *captures)
     assert (done.returncode, done.stderr) == (0, b"")
 
@@ -54,6 +56,22 @@ def test_every_table_and_view_reads_the_same_in_the_oldest_version(tmp_path: Pat
     assert {name: rows for name, rows in theirs.items() if isinstance(rows, str)} == {}
     assert theirs == ours
     assert [name for name, rows in ours.items() if not rows] == [], "a view without a row proves little"
+
+
+def a_login_and_a_lost_call(folder: Path) -> Iterator[Path]:
+    """Two captures of one conversation, in which a call is lost on its way to the server; the other one has a login."""
+    client, server = CaptureWriter(folder / "near.mcpcap", "near", 71), CaptureWriter(folder / "far.mcpcap", "far", 72)
+    head = {"method": "POST", "target": "/token", "headers": []}
+    answer, refused = {"status": 400, "headers": []}, {"leg": "token", "error": "invalid_grant"}
+    server.record(1, "exchange", exchange=1, stage="end", request=head, response=answer, oauth=refused)
+    for number in range(1, 6):
+        trace = {"traceparent": f"00-{number:032x}-{1:016x}-01"}
+        for writer, is_lost in ((client, False), (server, number == 3)):
+            if not is_lost:
+                writer.ask(100 * number, number, "tools/call", name="forecast", arguments={}, _meta=trace)
+                writer.answer(100 * number + 10, number, content=[])
+    yield client.close()
+    yield server.close()
 
 
 def read(path: Path, **environment: str) -> tuple[str, dict[str, list[str] | str]]:

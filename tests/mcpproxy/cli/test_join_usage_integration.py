@@ -26,7 +26,7 @@ def test_a_difference_is_told_with_the_frames_of_both(captures: list[Path]) -> N
     done = mcpproxy("check", "--join", *captures, COLUMNS="200")
     text = done.stdout.decode()
     assert done.returncode == 1
-    assert "  error    request changed           client's side frame 6, server's side frame 6  +0.200\n" in text
+    assert "  error    request changed              client's side frame 6, server's side frame 6  +0.200\n" in text
     assert "the params of tools/call \\x1b[2J\\u202ename #2 changed on the way, at /params/arguments/\\x1b" in text
     assert "\x1b" not in text
     assert "\u202e" not in text

@@ -53,14 +53,14 @@ def logins_shown(report: Opened) -> list[str]:
 
 
 def test_the_first_screen_says_which_logins_failed_and_leads_to_the_leg(report: Opened) -> None:
-    calls = report.page.locator("#overview .calls", has_text="3 logins failed")
+    calls = report.page.locator("#overview .calls", has_text="3 logins did not succeed")
     first, second = calls.locator("li").all_inner_texts()
     assert "token: 400 invalid_grant ×2" in first
     assert "the code has expired · 198.51.100.20 connector/1.0" in first
     assert "the client did not go on after server metadata" in second
     assert "no registration, no authorization" in second
     figure = report.page.locator("#overview .figure", has_text="logins").inner_text()
-    assert figure.split() == ["logins", "4", "3", "failed"]
+    assert figure.split() == ["logins", "4", "3", "unsuccessful"]
     calls.locator("a").first.click()
     report.page.wait_for_selector("aside.detail h3:has-text('token')")
     facts = report.page.inner_text("aside.detail .facts")

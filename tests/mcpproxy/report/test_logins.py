@@ -157,7 +157,7 @@ def test_metadata_that_nobody_needed_is_one_dim_line(capture: LoginCapture) -> N
     capture.leg("server-metadata", "GET", SERVER_METADATA, 404)
     capture.message()
     (line,) = about_logins(shown(capture))
-    assert "· login 1: not needed: the server asked for no token" in line
+    assert "· login 1: not needed: the server did not ask for a token" in line
 
 
 def test_exchanges_that_are_no_legs_keep_their_lines(capture: LoginCapture) -> None:
@@ -233,7 +233,7 @@ def test_many_legs_are_counted(capture: LoginCapture) -> None:
         capture.leg("registration", "POST", f"/register/{number}", 400, error=f"error-{number}")
     lines = shown(capture)
     assert len(lines) < 50
-    assert any("· 171 other requests" in line for line in lines)
+    assert any("· 171 more requests" in line for line in lines)
 
 
 def test_the_example_of_the_guide_is_what_is_shown(capture: LoginCapture) -> None:

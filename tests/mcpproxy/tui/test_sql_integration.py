@@ -50,7 +50,7 @@ async def enter(stage: Stage) -> None:
 async def it_shows_what_there_is_to_ask_and_takes_an_example(stage: Stage) -> None:
     await enter(stage)
     await stage.see("1 capture", "calls", "one row per request")
-    await stage.press("tab", "enter")
+    await stage.press("tab", "down", "enter")
     assert "from calls" in screen_of(stage).query_one(Editor).text
     await stage.press("enter")
     await stage.until(lambda: stage.app.sql.result is not None)

@@ -111,7 +111,8 @@ class TestUnfinished:
         capture.leg("resource-metadata", "GET", METADATA, as_server="https://as.example")
         assert outcome_text(only(capture)) == (
             "the client did not go on after resource metadata: "
-            "this capture has no request to the authorization server https://as.example, and no token came back"
+            "this capture has no request to the authorization server https://as.example, "
+            "and no message with a token"
         )
 
     def test_after_the_metadata_of_the_server(self, capture: LoginCapture) -> None:
@@ -135,7 +136,7 @@ class TestUnfinished:
         capture.discovery()
         capture.leg("authorize", "GET", "/authorize?response_type=code&client_id=hmac:1", 200, client_id="hmac:1")
         assert outcome_text(only(capture)) == (
-            "the client did not go on after authorization: nobody completed the page of the login, no token"
+            "the client did not go on after authorization: the page of the login was not completed, no token"
         )
 
     def test_a_device_that_nobody_confirmed(self, capture: LoginCapture) -> None:
@@ -165,7 +166,7 @@ def test_metadata_without_need(capture: LoginCapture) -> None:
     capture.leg("server-metadata", "GET", SERVER_METADATA, 404)
     capture.message()
     summary = summary_of(only(capture))
-    assert summary.outcome == "not needed: the server asked for no token"
+    assert summary.outcome == "not needed: the server did not ask for a token"
     assert not summary.is_bad
     assert not any(leg.has_failed for leg in summary.legs)
 
