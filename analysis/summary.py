@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from analysis import clock
 from analysis.cached import READING_MODULES, modules_hash, read_bytes, write_atomically
 from analysis.conversation.histogram import Histogram
+from analysis.conversation.logins import UNSUCCESSFUL
 from analysis.conversation.session import Peer
 from analysis.reading import AbandonedCount, Item, Reading
 from captures.file import is_live
@@ -64,6 +65,10 @@ class Summary(NamedTuple):
     frames: int = 0
     errors: int = 0
     """Requests that count as errors; see `Call.is_error`."""
+    challenged: int = 0
+    """How many of these were refused to ask for a login."""
+    failed_logins: int = 0
+    """How many logins did not succeed; none that is under way while it is being recorded."""
     abandoned: int = 0
     """Requests whose sender gave up on them; see `Call.abandoned_ns`."""
     answered_late: int = 0
@@ -89,6 +94,11 @@ class Summary(NamedTuple):
 
     Sessions whose client is not known count under an empty name.
     """
+
+    @property
+    def failures(self) -> int:
+        """Errors, with a login that did not succeed in place of the requests that were refused to ask for it."""
+        return max(0, self.errors - self.challenged) + self.failed_logins
 
     @property
     def waited_ns(self) -> int | None:
@@ -155,6 +165,10 @@ class Summarizer:
             revisions=tuple(revision[:_MAX_TEXT_CHARS] for revision in fold.revisions[:MAX_REVISIONS]),
             frames=self.frames,
             errors=self.errors + sum(call.is_error for call in open_calls),
+            challenged=self._challenged_count(),
+            failed_logins=sum(
+                login.outcome in UNSUCCESSFUL and not (live and login.is_under_way) for login in fold.logins.all()
+            ),
             abandoned=self._abandoned.calls
             + sum(call.is_ended_by_leaving and call.abandoned_ns is not None for call in open_calls),
             answered_late=self._abandoned.answered_late,
@@ -168,6 +182,12 @@ class Summarizer:
             traffic=tuple(self._traffic[:bucket_count]),
             clients=tuple((_client_text(client), t_ns) for client, t_ns in self._clients.items()),
         )
+
+    def _challenged_count(self) -> int:
+        """Returns how many of the errors so far were requests that were refused to ask for a login."""
+        legs = [leg for login in self.fold.logins.all() for leg in login.legs if leg.kind == "challenge"]
+        calls = [context.call for leg in legs for context in leg.http.client_messages if context.call is not None]
+        return sum(call.final_outcome is not None and call.is_error for call in calls)
 
     def _note_client(self, client: Peer | None, t_ns: int) -> None:
         if client not in self._clients and len(self._clients) == MAX_CLIENTS:
@@ -289,7 +309,18 @@ def _summary(members: object) -> Summary | None:
     ):
         return None
     texts = ("name", "transport", "client", "server", "ending")
-    numbers = ("duration_ns", "frames", "errors", "abandoned", "answered_late", "answered", "lost", "bucket_ns")
+    numbers = (
+        "duration_ns",
+        "frames",
+        "errors",
+        "challenged",
+        "failed_logins",
+        "abandoned",
+        "answered_late",
+        "answered",
+        "lost",
+        "bucket_ns",
+    )
     traffic, clients, revisions = members["traffic"], members["clients"], members["revisions"]
     is_valid = (
         all(members[name] is None or isinstance(members[name], str) for name in texts)

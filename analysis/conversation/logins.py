@@ -275,6 +275,13 @@ class Login:
         return "unfinished" if self.failed_leg is None else "failed"
 
     @property
+    def is_under_way(self) -> bool:
+        """Whether it may still succeed: its last leg has not failed, apart from metadata that may be elsewhere."""
+        if self.is_over or self.issued is not None or self.rejection is not None or self.outcome == "revoked":
+            return False
+        return self.failed_leg is None or self.failed_leg.kind in _DISCOVERY
+
+    @property
     def _is_token_unused(self) -> bool:
         """Whether the last thing that the client did was a request without the token that had been issued."""
         last, issued = self.last, self.issued

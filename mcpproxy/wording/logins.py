@@ -125,7 +125,7 @@ class LoginSummary(NamedTuple):
 def summary_of(login: Login, *, after: int = 0) -> LoginSummary:
     """Returns the summary of a login; `after` is how many of its first legs an earlier summary has listed."""
     has_failed = login.outcome in UNSUCCESSFUL or (login.outcome == "revoked" and login.failed_leg is not None)
-    is_bad = has_failed and not _is_under_way(login)
+    is_bad = has_failed and not login.is_under_way
     failed_leg = (login.rejection or login.failed_leg) if is_bad else None
     last_number = login.count - 1
     new_legs = [leg for number, leg in enumerate(login.legs[:-1]) if number >= after]
@@ -241,7 +241,7 @@ def client_text(login: Login) -> str:
 
 def _outcome_parts(login: Login) -> tuple[str, str]:
     """Returns what became of a login, and why."""
-    if _is_under_way(login):
+    if login.is_under_way:
         return f"under way, after {leg_name(login.last)}", ""
     outcome, failed_leg = login.outcome, login.failed_leg
     if outcome in _OUTCOME_TEXTS:
@@ -281,13 +281,6 @@ def _request_text(leg: Leg) -> str:
 def _with_description(text: str, description: str) -> str:
     separator = " " if description.startswith(_UNTIL_THE_END) else ": "
     return f"{text}{separator}{description}" if description else text
-
-
-def _is_under_way(login: Login) -> bool:
-    """Whether a login may still succeed: its last leg has not failed, apart from metadata that may be elsewhere."""
-    if login.is_over or login.issued is not None or login.rejection is not None or login.outcome == "revoked":
-        return False
-    return login.failed_leg is None or login.failed_leg.kind in ("resource-metadata", "server-metadata")
 
 
 def _furthest_leg(login: Login) -> Leg:

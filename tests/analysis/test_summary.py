@@ -29,6 +29,7 @@ from tests.captures.samples import (
     lines,
     lost,
 )
+from tests.mcpproxy.login_captures import LoginCapture
 
 INITIALIZE = (
     b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},'
@@ -238,3 +239,20 @@ def test_failures_of_http_are_errors_and_who_leaves_has_abandoned(
     path.write_bytes(b"".join(line for _, line in case.records()))
     found = summarise(path)
     assert (found.errors, found.abandoned) == (errors, abandoned)
+
+
+def test_a_challenge_is_an_error_only_as_a_login_that_did_not_succeed(tmp_path: Path) -> None:
+    succeeded, failed, stopped = (LoginCapture(tmp_path / f"{number}.mcpcap", number) for number in range(3))
+    succeeded.login()
+    failed.discovery()
+    failed.authorization()
+    failed.token(400, error="invalid_grant")
+    stopped.message(401)
+    stopped.message(401)
+    for capture, errors, live_errors in ((succeeded, 0, 0), (failed, 1, 1), (stopped, 1, 0)):
+        capture.close()
+        assert summarise(capture.path).failures == errors
+        summarizer = Summarizer()
+        for item in assembled_items(Capture(capture.path)):
+            summarizer.feed(item)
+        assert summarizer.summary(live=True).failures == live_errors

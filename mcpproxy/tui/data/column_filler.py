@@ -95,6 +95,12 @@ class ColumnFiller:
         if row < self._sent[ROW_CELLS]:
             self._changed_rows.add(row)
 
+    def remove_mark(self, row: int, mark: int) -> None:
+        """Remove a mark from a row."""
+        self.columns.marks[row] &= ~mark
+        if row < self._sent[ROW_CELLS]:
+            self._changed_rows.add(row)
+
     def note_row_change(self, row: int) -> None:
         """Record that more is known about an earlier row."""
         if row < self._sent[ROW_CELLS]:

@@ -160,7 +160,7 @@ class Columns:
             (self.sessions, self.marks, self.call_of),
             (self.changed_rows,),
             (logins.head, logins.failed, logins.accepted, logins.guessed, logins.outcome),
-            (logins.leg_start, logins.leg_end, logins.leg_login),
+            (logins.leg_start, logins.leg_end, logins.leg_response, logins.leg_message, logins.leg_login),
         )
         """Columns that belong together, in the order in which they must be written: cells refer only to cells already
         written. In each group, the length of the last column counts.
@@ -371,7 +371,7 @@ _CHECKS: Final = (
     ("any", "any", "call?"),
     ("row",),
     ("row", "row?", "row?", "any", "login outcome"),
-    ("row?", "row", "login"),
+    ("row?", "row", "row?", "row?", "login"),
 )
 """What the cells of each column refer to."""
 _WIDTHS: Final = tuple(

@@ -8,7 +8,7 @@ from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.logins import Login
 from mcpproxy.tui.data.column_filler import ColumnFiller
 from mcpproxy.tui.data.columns import BAD, NONE
-from mcpproxy.tui.data.login_columns import LOGIN_OUTCOMES
+from mcpproxy.tui.data.login_columns import IS_OVER, IS_SETTLED, LOGIN_OUTCOMES, OUTCOME_CODES
 
 _FAILED: Final = LOGIN_OUTCOMES.index("failed")
 _REJECTED: Final = LOGIN_OUTCOMES.index("rejected")
@@ -43,8 +43,8 @@ class LoginCells:
         """Write what the end of the capture means for logins, of which the fold may have forgotten some."""
         self.on_change(logins, NONE)
         outcomes = self._filler.columns.logins.outcome
-        for position in [position for position, outcome in enumerate(outcomes) if not outcome % 2]:
-            outcomes[position] += 1
+        for position in [position for position, outcome in enumerate(outcomes) if not outcome & IS_OVER]:
+            outcomes[position] |= IS_OVER | IS_SETTLED
             self._filler.note_login_change(position)
 
     def _add_login(self, row: int) -> None:
@@ -57,24 +57,33 @@ class LoginCells:
             column.append(0)
 
     def _add_leg(self, login: Login, position: int, row: int) -> None:
-        columns, started_ref = self._filler.columns.logins, login.last.http.started_ref
-        start = row if started_ref is None else self._filler.row_of(started_ref.seq, row)
+        columns, http = self._filler.columns.logins, login.last.http
+        start = row if http.started_ref is None else self._filler.row_of(http.started_ref.seq, row)
+        response = row if http.answered_ref is None else self._filler.row_of(http.answered_ref.seq, row)
+        messages = http.client_messages[:1]
+        message = self._filler.row_of(messages[0].message.frames[0].seq, row) if messages else row
         if not self._leg_counts[position]:
             columns.head[position] = start
         self._leg_counts[position] = login.count
         columns.leg_start.append(NONE if start == row else start)
         columns.leg_end.append(row)
+        columns.leg_response.append(NONE if response in (start, row) else response)
+        columns.leg_message.append(NONE if message == row else message)
         columns.leg_login.append(position)
 
     def _write_state(self, login: Login, position: int) -> None:
         columns, outcome = self._filler.columns.logins, LOGIN_OUTCOMES.index(login.outcome)
         failed_leg = {_FAILED: login.failed_leg, _REJECTED: login.rejection}.get(outcome)
-        columns.failed[position] = self._end_row(None if failed_leg is None else failed_leg.http)
+        previous_row, failed_row = columns.failed[position], self._end_row(failed_leg and failed_leg.http)
+        columns.failed[position] = failed_row
         columns.accepted[position] = self._end_row(login.accepted)
         columns.guessed[position] = login.guessed_count
-        columns.outcome[position] = 2 * outcome + login.is_over
-        if login.is_over and columns.failed[position] != NONE:
-            self._filler.add_mark(columns.failed[position], BAD)
+        is_settled = not login.is_under_way
+        columns.outcome[position] = OUTCOME_CODES * outcome + IS_SETTLED * is_settled + IS_OVER * login.is_over
+        if previous_row not in (failed_row, NONE):
+            self._filler.remove_mark(previous_row, BAD)
+        if is_settled and failed_row != NONE:
+            self._filler.add_mark(failed_row, BAD)
 
     def _end_row(self, http: HttpExchange | None) -> int:
         """Returns the row of the end of an exchange, or NONE."""

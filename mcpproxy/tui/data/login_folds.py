@@ -175,13 +175,6 @@ class LoginFolds:
         leg_rows = logins.all_rows(self._leg_count)
         unfolded_logins = self._modes.translate(_IS_UNFOLDED)
         visible_rows = {*logins.heads_of(self._modes), *logins.ends_of(unfolded_logins, self._leg_count)}
-        other_rows = array("I", filterfalse(leg_rows.__contains__, islice(self._base, self._base_count)))
-        # The screen holds the array, so it must stay the same.
-        del self._rows[:]
-        start = 0
-        for row in sorted(visible_rows):
-            end = bisect_left(other_rows, row, start)
-            self._rows.extend(other_rows[start:end])
-            self._rows.append(row)
-            start = end
-        self._rows.extend(other_rows[start:])
+        other_rows = filterfalse(leg_rows.__contains__, islice(self._base, self._base_count))
+        # Two ascending runs are merged fast. The screen holds the array, so it must stay the same.
+        self._rows[:] = array("I", sorted([*other_rows, *sorted(visible_rows)]))

@@ -1,7 +1,8 @@
 """Login rows: to which login a row belongs, and which rows a login has.
 
 A login has a head, which is the row of its first record, and a row for each of its legs: that of the end of its HTTP
-exchange. The record of a leg's request has no row of its own if the leg has ended.
+exchange. The records of a leg's request and response have no rows of their own if the leg has ended. A message that was
+refused has one.
 """
 
 from array import array
@@ -10,15 +11,21 @@ from collections.abc import Iterator
 from itertools import compress
 from typing import Final, NamedTuple
 
-from analysis.conversation.logins import Outcome
+from analysis.conversation.logins import UNSUCCESSFUL, Outcome
 from mcpproxy.tui.data.columns import NONE
-from mcpproxy.tui.data.login_columns import LOGIN_OUTCOMES, LoginColumns
+from mcpproxy.tui.data.login_columns import IS_OVER, IS_SETTLED, LOGIN_OUTCOMES, OUTCOME_CODES, LoginColumns
 from mcpproxy.tui.data.sorted_rows import contains, insert_row
 
 MAX_READ_LEGS: Final = 256
 """The maximum number of legs of a login that are read for a text. A device may ask for its token every five seconds."""
-_START_BITS: Final = 32
-_LEG_MASK: Final = (1 << _START_BITS) - 1
+_WRONG_CODES: Final = frozenset(
+    OUTCOME_CODES * LOGIN_OUTCOMES.index(outcome) + bits
+    for outcome in UNSUCCESSFUL
+    for bits in (IS_SETTLED, IS_SETTLED | IS_OVER)
+)
+"""The outcome codes of logins that did not succeed, and are not under way."""
+_LEG_BITS: Final = 32
+_LEG_MASK: Final = (1 << _LEG_BITS) - 1
 
 
 class LegRows(NamedTuple):
@@ -36,6 +43,7 @@ class LoginState(NamedTuple):
     leg_count: int
     outcome: Outcome
     is_over: bool
+    is_under_way: bool
     failed: int
     """Row of the leg with which it failed, or NONE."""
     accepted: int
@@ -53,8 +61,10 @@ class LoginRows:
         """By leg: the next leg of the same login, or NONE."""
         self._first_leg, self._last_leg, self._leg_counts = array("I"), array("I"), array("I")
         """By login, less 1."""
-        self._start_words = array("Q")
-        """The rows of requests, ascending, each with its leg."""
+        self._hidden_words = array("Q")
+        """The rows of requests and responses, ascending, each with its leg."""
+        self._message_words = array("Q")
+        """The rows of refused messages, ascending, each with its leg."""
         self._heads = array("I")
 
     def __len__(self) -> int:
@@ -70,7 +80,7 @@ class LoginRows:
         """Link the legs that have been added to the columns."""
         columns = self._columns
         for leg in range(len(self._next_leg), len(columns.leg_login)):
-            position, start = columns.leg_login[leg], columns.leg_start[leg]
+            position = columns.leg_login[leg]
             while len(self._leg_counts) <= position:
                 for column in (self._first_leg, self._last_leg):
                     column.append(NONE)
@@ -82,8 +92,11 @@ class LoginRows:
                 insert_row(self._heads, columns.head[position])
             self._last_leg[position] = leg
             self._leg_counts[position] += 1
-            if start != NONE:
-                insert_row(self._start_words, start << _START_BITS | leg)
+            for row in (columns.leg_start[leg], columns.leg_response[leg]):
+                if row != NONE:
+                    insert_row(self._hidden_words, row << _LEG_BITS | leg)
+            if columns.leg_message[leg] != NONE:
+                insert_row(self._message_words, columns.leg_message[leg] << _LEG_BITS | leg)
             self._next_leg.append(NONE)
 
     # ---- from rows to logins
@@ -94,16 +107,18 @@ class LoginRows:
         leg = bisect_left(ends, row)
         return leg if leg < self.leg_count and ends[leg] == row else None
 
-    def leg_from(self, row: int) -> int | None:
-        """The leg whose request is in a row."""
-        words = self._start_words
-        index = bisect_left(words, row << _START_BITS)
-        return words[index] & _LEG_MASK if index < len(words) and words[index] >> _START_BITS == row else None
+    def leg_behind(self, row: int) -> int | None:
+        """The leg whose request or response is in a row."""
+        return _leg_in(self._hidden_words, row)
+
+    def leg_of_message(self, row: int) -> int | None:
+        """The leg that refused the message in a row."""
+        return _leg_in(self._message_words, row)
 
     def login_of(self, row: int) -> int | None:
-        """The number of the login to which a row belongs as its head, as a leg, or as the request of a leg."""
+        """The number of the login to which a row belongs as its head, as a leg, or as a leg's request or response."""
         leg = self.leg_at(row)
-        leg = self.leg_from(row) if leg is None else leg
+        leg = self.leg_behind(row) if leg is None else leg
         return None if leg is None else self._columns.leg_login[leg] + 1
 
     def login_headed_by(self, row: int) -> int | None:
@@ -116,9 +131,39 @@ class LoginRows:
         return self.login_headed_by(row) if leg is None else self.login_of_leg(leg)
 
     def line_of(self, row: int) -> int:
-        """The row that shows a row: for the request of a leg, that of its end, unless it is a head."""
-        leg = self.leg_from(row)
+        """The row that shows a row: for the request or response of a leg, that of its end, unless it is a head."""
+        leg = self.leg_behind(row)
         return row if leg is None or contains(self._heads, row) else self._columns.leg_end[leg]
+
+    def is_passed_over(self, row: int, start: int | None) -> bool:
+        """Whether a search for the next error passes a row over, because its login says more.
+
+        A login that failed is entered at the leg that failed. A refused message is no error if its login succeeded.
+
+        Args:
+            row: the row of an error or a finding.
+            start: the row from which the search goes down, or None.
+        """
+        number = self._login_around(row)
+        if number is None:
+            return False
+        state = self.state(number)
+        if state.outcome not in UNSUCCESSFUL:
+            return self.leg_of_message(row) is not None
+        is_inside = start is not None and start != self.head(number) and self._login_around(start) == number
+        return state.failed != NONE and self.line_of(row) < state.failed and not is_inside
+
+    def _login_around(self, row: int) -> int | None:
+        """The number of the login to which a row belongs, also as a message that was refused."""
+        leg = self.leg_of_message(row)
+        return self.login_of(row) if leg is None else self.login_of_leg(leg)
+
+    def wrong_rows(self) -> set[int]:
+        """Returns the heads of all logins that did not succeed, and the rows of the legs with which they failed."""
+        columns, count = self._columns, len(self)
+        codes, heads, failed = columns.outcome[:count], columns.head[:count], columns.failed[:count]
+        wrong_codes = bytes(map(_WRONG_CODES.__contains__, codes))
+        return {*compress(heads, wrong_codes), *compress(failed, wrong_codes)} - {NONE}
 
     # ---- from logins to rows
 
@@ -131,8 +176,9 @@ class LoginRows:
         columns, position = self._columns, number - 1
         return LoginState(
             self._leg_counts[position],
-            LOGIN_OUTCOMES[columns.outcome[position] // 2],
-            bool(columns.outcome[position] % 2),
+            LOGIN_OUTCOMES[columns.outcome[position] // OUTCOME_CODES],
+            bool(columns.outcome[position] & IS_OVER),
+            not columns.outcome[position] & IS_SETTLED,
             columns.failed[position],
             columns.accepted[position],
             columns.guessed[position],
@@ -156,12 +202,21 @@ class LoginRows:
         return read_legs
 
     def rows_in(self, row: int) -> list[int]:
-        """The rows that a row stands for: for the head of a login, also those of its legs; ascending."""
-        number = self.login_headed_by(row)
-        if number is None:
-            return [row]
-        leg_rows = (leg_row for rows in self.read_legs(number) for leg_row in rows)
-        return sorted({row, *(leg_row for leg_row in leg_rows if leg_row != NONE)})
+        """The rows that a row stands for, ascending.
+
+        For a leg, these are the rows of all records of its exchange, and that of the message that it refused. For the
+        head of a login, they are those of its legs.
+        """
+        leg, number = self.leg_at(row), self.login_headed_by(row)
+        if number is not None:
+            return sorted({row}.union(*(self._rows_of_leg(rows.end) for rows in self.read_legs(number))))
+        return [row] if leg is None else sorted(self._rows_of_leg(row))
+
+    def _rows_of_leg(self, end: int) -> set[int]:
+        """Returns the rows of a leg, given that of its end."""
+        leg, columns = self.leg_at(end), self._columns
+        assert leg is not None
+        return {end, columns.leg_start[leg], columns.leg_response[leg], columns.leg_message[leg]} - {NONE}
 
     def leg(self, leg: int) -> LegRows:
         """The rows of a leg."""
@@ -172,9 +227,9 @@ class LoginRows:
         return self._columns.leg_login[leg] + 1
 
     def all_rows(self, leg_count: int) -> set[int]:
-        """Returns the rows of the requests and the ends of the first legs."""
+        """Returns the rows of the requests, the responses and the ends of the first legs."""
         columns = self._columns
-        return {*columns.leg_start[:leg_count], *columns.leg_end[:leg_count]}
+        return {*columns.leg_start[:leg_count], *columns.leg_response[:leg_count], *columns.leg_end[:leg_count]}
 
     def heads_of(self, choices: bytes | bytearray) -> Iterator[int]:
         """Yields the heads of the logins that are chosen: by a byte for each login, which is not 0."""
@@ -188,3 +243,9 @@ class LoginRows:
     def outcome_codes(self) -> bytes:
         """Returns a byte for each login, which is another one if the login has another outcome, or is over."""
         return bytes(self._columns.outcome[: len(self)])
+
+
+def _leg_in(words: "array[int]", row: int) -> int | None:
+    """Returns the leg of a row, from words of rows and legs."""
+    index = bisect_left(words, row << _LEG_BITS)
+    return words[index] & _LEG_MASK if index < len(words) and words[index] >> _LEG_BITS == row else None

@@ -227,6 +227,12 @@ def facts_in(
         yield RowFacts(reading, row, entry, message, number, marks)
 
 
+def login_facts(reading: Reading, row: int, marks: Container[int] = frozenset()) -> Facts:
+    """Returns the facts of the row of a login that did not succeed, or of the leg with which it failed."""
+    seq = reading.index.entry(row).seq
+    return _with_row_facts(Facts(frames=(seq, seq), is_failure=True), reading, row, marks)
+
+
 def _with_row_facts(facts: Facts, reading: Reading, row: int, marks: Container[int]) -> Facts:
     """Add the findings and mark of a row to facts; returns the facts."""
     row_facts = RowFacts(reading, row, marks=marks)

@@ -7,13 +7,15 @@ after the request was tested, the request is tested again.
 A filter on findings waits for the rules. Rules may report a finding late, in a row that was tested long ago. Such a row
 is read and tested again.
 
-Only messages and marked rows are tested: a filter on marks selects any row that has one.
+Only messages and marked rows are tested: a filter on marks selects any row that has one. A filter on failures also
+selects logins that did not succeed, each with the leg that failed.
 """
 
 from array import array
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Container
+from itertools import chain
 from typing import Final
 
 from analysis.filter import Filter
@@ -23,7 +25,7 @@ from captures.record import Record
 from captures.tail import Tail
 from mcpproxy.tui.data.columns import CONTINUED
 from mcpproxy.tui.data.reading import Reading
-from mcpproxy.tui.data.row_facts import COLUMN_KEYS, column_facts, facts_in
+from mcpproxy.tui.data.row_facts import COLUMN_KEYS, column_facts, facts_in, login_facts
 
 STEP_BYTES: Final = 16 << 10
 """How many bytes are read per step: a few milliseconds."""
@@ -55,8 +57,12 @@ class Scan:
         """The selected rows, ascending."""
         self.frame_count = 0
         """How many frames have been scanned."""
+        self.login_count = self.login_row_count = 0
+        """How many logins that did not succeed have been selected, and how many rows they have."""
         self.has_ended = False
         """Whether everything has been scanned, and nothing will follow."""
+        self._login_rows: set[int] | None = set() if "has:failure" in row_filter.keys else None
+        """The rows of logins that did not succeed, as far as they are known; None if the filter is not on failures."""
         self._reading = reading
         self._tail = None if row_filter.keys.keys() <= COLUMN_KEYS else Tail(reading.path)
         """The reader of the file, if the filter needs more than the columns."""
@@ -92,6 +98,8 @@ class Scan:
         is_behind = self._retest_changed()
         if self.row_filter.needs_findings:
             is_behind = self._retest_late() or is_behind
+        if self._is_read or not is_busy:
+            is_behind = self._retest_logins() or is_behind
         is_tested = self._is_read and is_all_interpreted and not (self._untested or is_behind)
         self.has_ended = is_tested and not self._may_get_findings()
         return is_busy or is_behind
@@ -143,9 +151,10 @@ class Scan:
 
     def _test_row(self, row: int, entry: Frame | Record | Damage | None) -> None:
         """Test a row, and its other lines if it spans lines; select or drop each."""
-        self._update_selection(
-            row, is_selected=any(map(self.row_filter.matches, facts_in(self._reading, row, entry, self._marks)))
-        )
+        all_facts = facts_in(self._reading, row, entry, self._marks)
+        if self._login_rows and row in self._login_rows:
+            all_facts = chain(all_facts, [login_facts(self._reading, row, self._marks)])
+        self._update_selection(row, is_selected=any(map(self.row_filter.matches, all_facts)))
         for line in self._reading.continued_rows(row):
             # The first line represents all lines of the message, but a marked line is selected by itself.
             seq = self._reading.index.entry(line).seq
@@ -201,6 +210,22 @@ class Scan:
             self._late_count += 1
             self._test_again(row)
         return self._late_count > start
+
+    def _retest_logins(self) -> bool:
+        """Select the rows of logins that turned out not to succeed; returns whether there are others than before."""
+        previous_rows = self._login_rows
+        if previous_rows is None:
+            return False
+        rows = self._reading.logins.wrong_rows()
+        if rows == previous_rows:
+            return False
+        self._login_rows = rows
+        selected_rows = {row for row in rows if self.row_filter.matches(login_facts(self._reading, row, self._marks))}
+        for row in previous_rows | rows:
+            self._update_selection(row, is_selected=row in selected_rows)
+        self.login_row_count = len(selected_rows)
+        self.login_count = sum(self._reading.logins.login_headed_by(row) is not None for row in selected_rows)
+        return True
 
     def _update_selection(self, row: int, *, is_selected: bool) -> None:
         """Add a row to the selection, or remove it."""

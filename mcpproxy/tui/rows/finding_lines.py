@@ -61,13 +61,13 @@ def page_lines(rule: str, width: int) -> list[list[Span]]:
 
 
 def findings_in(reading: Reading, row: int) -> list[Finding]:
-    """Returns the findings in a row whose texts are kept; for the head of a login, also those in its legs."""
+    """Returns the findings in a row whose texts are kept; for a login and its legs, those in all their records."""
     rows = reading.logins.rows_in(row)
     return [finding for other_row in rows for finding in reading.findings.findings_at(other_row)]
 
 
 def row_lines(reading: Reading, row: int, width: int) -> list[list[Span]]:
-    """Returns all findings in a row, in full; for the head of a login, also those in its legs. Reads the file."""
+    """Returns all findings in a row, in full; for a login and its legs, those in all their records. Reads the file."""
     findings, rows = reading.findings, reading.logins.rows_in(row)
     detailed_findings = findings_in(reading, row)
     count = sum(findings.worst_level_and_count(other_row)[1] for other_row in rows)

@@ -36,7 +36,7 @@ def row_text_with_logins(reading: Reading, row: int) -> RowText:
 def role_of(state: LoginState) -> Role:
     """Returns the role of the text about a login."""
     if state.outcome in UNSUCCESSFUL:
-        return "bad" if state.is_over else "accent"
+        return "accent" if state.is_under_way else "bad"
     return "plain" if state.outcome == "granted" else "dim"
 
 

@@ -179,15 +179,16 @@ class TrafficRows:
         return [entry] if partner is None else [entry, partner]
 
     def _covered_entries(self, line: int) -> list[int]:
-        """The entries whose findings and marks a line shows: for a folded login, also those of its legs."""
+        """The entries whose marks a line shows: for a folded login, also those of its legs."""
         number = self.head_at(self.view[line])
         if number is None or self.folds is None or self.folds.is_unfolded(number):
             return self._entries_of_line(line)
         return self.reading.logins.rows_in(self.view[line])
 
     def _findings_cell(self, line: int) -> Span:
-        """The findings in a line: the worst level, and the number of findings."""
-        level_counts = [self.reading.findings.worst_level_and_count(entry) for entry in self._covered_entries(line)]
+        """The findings in a line: the worst level, and the number of findings; for a login, those of all its legs."""
+        rows = [row for entry in self._entries_of_line(line) for row in self.reading.logins.rows_in(entry)]
+        level_counts = [self.reading.findings.worst_level_and_count(row) for row in rows]
         level = max((level for level, _ in level_counts if level is not None), default=None)
         if level is None:
             return Span("")

@@ -13,7 +13,7 @@ from mcpproxy.tui.data.findings import Findings
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.details.proof import proof_lines
 from mcpproxy.tui.messages import CaptureGrown, Checked, ProofRead
-from mcpproxy.tui.rows.finding_lines import finding_lines, progress_text, rule_lines
+from mcpproxy.tui.rows.finding_lines import finding_lines, findings_in, progress_text, rule_lines
 from mcpproxy.tui.rows.finding_rows import (
     COLUMNS,
     FindingGroup,
@@ -98,7 +98,7 @@ class FindingsScreen(ListScreen):
         """Show the findings so far, with the cursor on the first one of the row from which the screen was opened."""
         self.table.show(self._rows)
         self.table.focus()
-        row_findings = self.findings.findings_at(self._row) if self._row is not None else []
+        row_findings = findings_in(self.reading, self._row) if self._row is not None else []
         self._unfolded_groups.update(FindingGroup(finding.level, finding.rule) for finding in row_findings)
         self._spread_identities |= set(map(identity, row_findings))
         self.update_rows()

@@ -9,6 +9,7 @@ from mcpproxy.tui.copies.clipboard import copy
 from mcpproxy.tui.copies.copy_forms import CopyForm, forms
 from mcpproxy.tui.copies.saving import SaveResult, save
 from mcpproxy.tui.data.reading import Reading
+from mcpproxy.tui.rows.finding_lines import findings_in
 from mcpproxy.tui.safe_text import notify
 from mcpproxy.tui.screens.prompts import ChoiceScreen, LineScreen
 from mcpproxy.tui.screens.rule import RuleScreen
@@ -50,11 +51,12 @@ class RowActions:
 
     def show_rules(self) -> None:
         """Show the pages of the rules with findings in the row, the worst first."""
-        entry, findings = self._entry(), self._reading.findings
-        kept_findings = (
-            sorted(findings.findings_at(entry), key=lambda finding: -finding.level) if entry is not None else []
+        entry, reading = self._entry(), self._reading
+        rows = reading.logins.rows_in(entry) if entry is not None else []
+        kept_findings = sorted(
+            findings_in(reading, entry) if entry is not None else [], key=lambda finding: -finding.level
         )
-        other_rules = findings.rules_at(entry) if entry is not None else ()
+        other_rules = [rule for row in rows for rule in reading.findings.rules_at(row)]
         rules = dict.fromkeys([*(finding.rule for finding in kept_findings), *other_rules])
         if rules:
             self._screen.app.push_screen(RuleScreen(*rules))

@@ -126,7 +126,7 @@ class SessionRows(MemoryRows[ListedCapture]):
             "frames": (
                 Span(f"{summary.frames:,}" if summary.frames < 1_000_000 else units.short_count(summary.frames)),
             ),
-            "errors": (Span(units.short_count(summary.errors), "bad" if summary.errors else "dim"),),
+            "errors": (Span(units.short_count(summary.failures), "bad" if summary.failures else "dim"),),
             "p95": (Span(units.brief_duration(summary.p95_ns), "plain"),),
             "traffic": trouble_cell(summary, self.traffic_width)
             or (Span(sparkline(summary.traffic, self.traffic_width), "accent"),),
@@ -375,7 +375,7 @@ class SessionsScreen(ListScreen):
             "newest": 0,
             "server": capture.server.lower(),
             "frames": -summary.frames,
-            "errors": -summary.errors,
+            "errors": -summary.failures,
             "p95": -(summary.p95_ns or 0),
         }
         return not capture.is_live, keys[self.order]

@@ -46,13 +46,13 @@ class TimelineScreen(CaptureScreen):
         Binding("minus,underscore", "zoom(-1)", "zoom out", show=False, id="zoom-out"),
         Binding("left,h", "pan(-1)", "pan", key_display="← →", priority=True, id="earlier"),
         Binding("right,l", "pan(1)", "later", show=False, priority=True, id="later"),
+        Binding("0", "whole", "all", id="whole"),
         Binding("z", "fit", "fit", id="fit"),
         Binding("u", "startup", "start-up", id="startup"),
         Binding("o", "fold", "fold", id="fold-server"),
         Binding("a", "fold_all", "fold all", show=False, id="fold-all"),
         Binding("n", "server(1)", "server", id="next"),
         Binding("N", "server(-1)", "previous server", show=False, id="previous"),
-        Binding("0", "whole", "all", id="whole"),
         Binding("f", "follow", "follow", show=False, id="follow"),
     ]
     LIST = "#timeline"

@@ -345,10 +345,12 @@ class TrafficScreen(CaptureScreen):
         notify(self.app, f"no match {'below' if by > 0 else 'above'}")
 
     def _go_to_next_wrong(self, entry: int | None, by: int) -> None:
-        """Go to the next row with an error or a finding."""
+        """Go to the next row with an error or a finding; in a login that failed, first to the leg that failed."""
+        logins = self.reading.logins
         row = self.reading.next_bad_row(-1 if entry is None else entry, by)
         while row is not None:
-            if self._try_go_beyond(row, entry, by):
+            is_passed_over = by > 0 and logins.is_passed_over(row, entry)
+            if not is_passed_over and self._try_go_beyond(row, entry, by):
                 return
             row = self.reading.next_bad_row(row, by)
         notify(self.app, f"no error {'below' if by > 0 else 'above'}")

@@ -83,8 +83,9 @@ def _state_spans(reading: Reading, state: TitleState) -> list[Span]:
 def _match_spans(reading: Reading, scan: Scan, *, is_searching: bool) -> list[Span]:
     """The filter, and how many rows it has selected so far."""
     ellipsis = " …" if is_searching else ""
-    frames = count_text(scan.frame_count, "frame")
-    spans = [Span(f"  {scan.row_filter.text}", "accent"), Span(f"  {len(scan.rows):,} of {frames}{ellipsis}")]
+    counts = f"{len(scan.rows) - scan.login_row_count:,} of {count_text(scan.frame_count, 'frame')}"
+    counts += f" and {count_text(scan.login_count, 'login')}" if scan.login_count else ""
+    spans = [Span(f"  {scan.row_filter.text}", "accent"), Span(f"  {counts}{ellipsis}")]
     if scan.row_filter.needs_findings and not reading.findings.has_caught_up:
         spans.append(Span(f"  {progress_text(reading.findings, len(reading.index))}", "dim"))
     return spans

@@ -1,16 +1,20 @@
 """Logins in the traffic: which rows fold, and what they say."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
+from analysis.filter import parse
 from analysis.reading import Reading as Whole
+from analysis.rules.finding import Finding, Level
 from captures.file import CaptureFile
 from mcpproxy.tui.data.columns import LEGS, LOGINS, Batch, Columns
 from mcpproxy.tui.data.login_folds import MAX_SINGLE_CHANGES, LoginFolds
+from mcpproxy.tui.data.scan import Scan
 from mcpproxy.tui.details.detail import detail, exchange_lines
+from mcpproxy.tui.rows.finding_lines import row_lines
 from mcpproxy.tui.rows.login_row_text import row_text_with_logins
 from mcpproxy.tui.rows.row_logins import login_at
 from mcpproxy.wording.logins import login_text
@@ -304,3 +308,53 @@ def test_cells_of_logins_that_make_no_sense_are_refused(tmp_path: Path) -> None:
     for wrong_parts, rows_known in ((parts[1:], rows), (parts, 20)):
         with pytest.raises(ValueError, match="refers to nothing"):
             Columns().write(Batch(1, rows_known, 0, 0, has_ended=False, parts=b"".join(wrong_parts)), 0)
+
+
+def test_a_finding_at_any_record_of_a_leg_is_shown_at_the_leg_and_at_its_login(tmp_path: Path) -> None:
+    with understood(two_logins(tmp_path)) as reading:
+        legs, head = [*reading.logins.legs(2)], reading.logins.head(2)
+        # The challenge and the request for a token: all records of their exchanges, also the refused message.
+        for leg in (legs[0], legs[-1]):
+            for row in range(leg.start, leg.end + 1):
+                seq = reading.index.entry(row).seq
+                message = f"at record {seq}"
+                reading.findings.add_finding(Finding("auth/login-failed", Level.ERROR, "server", 0, seq, message))
+        for leg in (legs[0], legs[-1]):
+            text = "\n".join("".join(span.text for span in spans) for spans in row_lines(reading, leg.end, 100))
+            assert text.count("at record") == leg.end + 1 - leg.start
+            for row in range(leg.start, leg.end + 1):
+                is_listed = row == head or reading.index.is_frame(row)
+                assert reading.logins.line_of(row) == (row if is_listed else leg.end)
+        text = "\n".join("".join(span.text for span in spans) for spans in row_lines(reading, head, 100))
+        assert text.count("at record") == sum(leg.end + 1 - leg.start for leg in (legs[0], legs[-1]))
+
+
+def test_a_live_login_is_among_the_errors_from_its_failure_until_it_succeeds(tmp_path: Path) -> None:
+    talk = LoginTalk()
+    failed_login(talk)
+    count = len(talk.records)
+    talk.authorize()
+    talk.token()
+    talk.session()
+    with closing(CaptureFile(tmp_path / "live.mcpcap")) as writer:
+        for line in talk.records[:count]:
+            writer.append(line)
+        reading = InProcessReading(tmp_path / "live.mcpcap")
+        scans = [Scan(reading, parse(text)) for text in ("has:failure", 'has:failure not "nothing"')]
+        with closing(reading):
+            while reading.step() or any(scan.step() for scan in scans):
+                pass
+            failed = [*reading.logins.legs(1)][-1].end
+            assert not reading.logins.state(1).is_over
+            assert text_at(reading, reading.logins.head(1)).startswith("▲login 1: failed at token: 400 invalid_grant")
+            assert reading.next_bad_row(failed - 1, 1) == failed
+            assert all([*scan.rows] == [reading.logins.head(1), 2, failed] for scan in scans)
+            for line in talk.records[count:]:
+                writer.append(line)
+            while reading.step() or any(scan.step() for scan in scans):
+                pass
+            assert text_at(reading, reading.logins.head(1)).startswith("·login 1: token issued")
+            assert reading.next_bad_row(failed - 1, 1) is None
+            assert all([*scan.rows] == [2] for scan in scans)
+            for scan in scans:
+                scan.close()

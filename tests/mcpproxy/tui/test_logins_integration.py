@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from captures.file import CaptureFile
+from mcpproxy.tui.rows.finding_lines import findings_in
 from tests.mcpproxy.tui.login_talk import LoginTalk, failed_login, two_logins, whole_login
 from tests.mcpproxy.tui.stage import Stage, play, play_each
 
@@ -100,8 +101,56 @@ async def other_views_have_no_folds(stage: Stage) -> None:
     await stage.press("m")
 
 
+async def findings_are_at_legs(stage: Stage) -> None:
+    """See the finding of a leg on its row, on that of its login, in the detail, and with the keys that lead there."""
+    await stage.open()
+    await stage.until(lambda: stage.traffic.reading.findings.has_ended)
+    await stage.settled()
+    failed = stage.traffic.reading.logins.state(2).failed
+    stage.traffic.go_to_entry(failed)
+    await stage.settled()
+    for row, text in ((failed, "12.0 ms  POST /token"), (stage.traffic.reading.logins.head(2), "login 2: failed at")):
+        count = len(findings_in(stage.traffic.reading, row))
+        assert f"✗ {count} " in stage.text().splitlines()[line_with(stage, text)]
+    rule = findings_in(stage.traffic.reading, failed)[0].rule
+    await stage.press("enter", "7")
+    await stage.see(rule)
+    await stage.press("escape", "r")
+    await stage.see(rule, "Why it matters")
+    await stage.press("escape", "F")
+    await stage.see(rule, "findings")
+    await stage.press("enter")
+    await stage.settled()
+    assert stage.traffic.entry == failed
+
+
+async def errors_lead_to_the_failed_leg(stage: Stage) -> None:
+    """Go to the next error, which is not the challenge, and show errors only."""
+    await stage.open()
+    await stage.until(lambda: stage.traffic.reading.findings.has_ended)
+    await stage.settled()
+    logins = stage.traffic.reading.logins
+    stage.traffic.go_to_entry(logins.head(2))
+    await stage.settled()
+    await stage.press("n")
+    assert stage.traffic.entry == logins.state(2).failed
+    await stage.press("N")
+    assert logins.login_of(stage.traffic.entry or 0) == 2
+    await stage.press("exclamation_mark")
+    await stage.see("login 2: failed at token", "400 invalid_grant", "2 of 9 frames and 1 login")
+    await stage.press("exclamation_mark")
+
+
 def test_logins_fold_with_keys_and_mouse(tmp_path: Path) -> None:
-    play_each([keys_fold, click_folds, jumps_unfold, other_views_have_no_folds], two_logins(tmp_path), size=(120, 40))
+    acts = [
+        keys_fold,
+        click_folds,
+        jumps_unfold,
+        other_views_have_no_folds,
+        findings_are_at_legs,
+        errors_lead_to_the_failed_leg,
+    ]
+    play_each(acts, two_logins(tmp_path), size=(120, 40))
 
 
 def test_legs_that_come_late_do_not_move_the_cursor(tmp_path: Path) -> None:

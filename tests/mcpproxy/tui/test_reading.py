@@ -230,9 +230,9 @@ def selected_by(path: Path, only: Filter) -> set[int]:
 
 
 def selected(reading: Reading, scan: Scan) -> set[int]:
-    """The frames that a scan has selected."""
+    """The frames that a scan has selected; it also selects records of logins that failed."""
     assert list(scan.rows) == sorted(set(scan.rows))
-    return {reading.index.entry(row).seq for row in scan.rows}
+    return {reading.index.entry(row).seq for row in scan.rows if reading.index.is_frame(row)}
 
 
 SEVERAL = b'{"jsonrpc":"2.0","id":7,"result":{}} {"jsonrpc":"2.0","method":"found"}'
