@@ -305,6 +305,35 @@ class Login:
         return not self.has_code and self.issued is None and client_id in self.client_ids and "://" not in client_id
 
 
+class _Index:
+    """Logins by a text of their legs. It knows itself what to remove, so nothing else has to agree with it."""
+
+    def __init__(self) -> None:
+        self._logins: dict[str, dict[Login, None]] = {}
+        self._keys: dict[Login, set[str]] = {}
+
+    def __len__(self) -> int:
+        """The number of texts."""
+        return len(self._logins)
+
+    def put(self, key: str, login: Login) -> None:
+        """Add a login, or make it the latest."""
+        _put_last(self._logins.setdefault(key, {}), login)
+        self._keys.setdefault(login, set()).add(key)
+
+    def remove(self, login: Login) -> None:
+        """Remove a login, if it is there."""
+        for key in self._keys.pop(login, ()):
+            logins = self._logins[key]
+            del logins[login]
+            if not logins:
+                del self._logins[key]
+
+    def latest(self, key: str) -> list[Login]:
+        """Returns the latest logins with a text, the latest first; at most `MAX_CANDIDATES`."""
+        return [*islice(reversed(self._logins.get(key, {})), MAX_CANDIDATES)]
+
+
 class Logins:
     """The logins of a capture."""
 
@@ -316,8 +345,8 @@ class Logins:
         self._logins: BoundedDict[int, Login] = BoundedDict(MAX_LOGINS)
         self._open_logins: dict[Login, None] = {}
         """The logins that are not over, the one with the latest leg last."""
-        self._by_address: dict[str, dict[Login, None]] = {}
-        self._by_client_id: dict[str, dict[Login, None]] = {}
+        self._by_address = _Index()
+        self._by_client_id = _Index()
         self.forgotten_open_count = 0
         """How many logins had to be forgotten before they were over."""
         self._by_exchange: BoundedDict[int, Login] = BoundedDict(MAX_HTTP_EXCHANGES)
@@ -369,22 +398,21 @@ class Logins:
         self._by_exchange.put(leg.http.number, login)
         login.add(leg, is_guess=is_guess)
         self.changed[login] = None
+        _put_last(self._open_logins, login)
+        if leg.client in login.clients:
+            self._by_address.put(leg.client[0], login)
+        client_id = leg.facts.get("client_id", "")
+        if client_id in login.client_ids:
+            self._by_client_id.put(client_id, login)
         if is_rejection:
             login.rejection = leg
             self._end(login)
-            return
-        _put_last(self._open_logins, login)
-        if leg.client in login.clients:
-            _put_last(self._by_address.setdefault(leg.client[0], {}), login)
-        client_id = leg.facts.get("client_id", "")
-        if client_id in login.client_ids:
-            _put_last(self._by_client_id.setdefault(client_id, {}), login)
 
     def _end(self, login: Login) -> None:
         """Note that no leg can follow."""
         del self._open_logins[login]
-        _remove(self._by_address, {address for address, _ in login.clients}, login)
-        _remove(self._by_client_id, login.client_ids, login)
+        self._by_address.remove(login)
+        self._by_client_id.remove(login)
         login.is_over = True
         login.is_unbroken = login.is_unbroken and login.first.http.is_unbroken
         self.changed[login] = None
@@ -510,12 +538,11 @@ class Logins:
 
     def _of_client(self, client: Client) -> list[Login]:
         """Returns the latest open logins of a client, the latest first."""
-        logins = islice(reversed(self._by_address.get(client[0], {})), MAX_CANDIDATES)
-        return [login for login in logins if login.has_client(client)]
+        return [login for login in self._by_address.latest(client[0]) if login.has_client(client)]
 
     def _of_client_id(self, client_id: str) -> list[Login]:
         """Returns the latest open logins with a client id, the latest first."""
-        return [*islice(reversed(self._by_client_id.get(client_id, {})), MAX_CANDIDATES)]
+        return self._by_client_id.latest(client_id)
 
     def _latest_of_program(self, leg: Leg) -> list[Login]:
         """Returns the only open login with a recent leg of the same program from another address, if there is one."""
@@ -566,13 +593,6 @@ def _may_have_id(login: Login, client_id: str) -> bool:
 def _add_bounded(values: set[T], value: T) -> None:
     if len(values) < MAX_LEGS:
         values.add(value)
-
-
-def _remove(index: dict[str, dict[Login, None]], keys: set[str], login: Login) -> None:
-    for key in keys:
-        del index[key][login]
-        if not index[key]:
-            del index[key]
 
 
 def _put_last(logins: dict[Login, None], login: Login) -> None:

@@ -3,10 +3,12 @@
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from analysis.conversation import logins as module
 from analysis.conversation.fold import Fold
-from analysis.conversation.logins import MAX_LEGS, MAX_LOGINS, Login
+from analysis.conversation.logins import MAX_LEGS, MAX_LOGINS, Login, Logins
 from captures.envelope import judge
 from captures.frame import Frame
 from captures.record import Record
@@ -119,6 +121,11 @@ def kinds(login: Login) -> str:
 
 def failed(login: Login) -> str | None:
     return None if login.failed_leg is None else f"{login.failed_leg.kind} {login.failed_leg.http.status}"
+
+
+def remembered_count(logins: Logins) -> int:
+    """How many logins and texts are remembered to find the login of the next leg."""
+    return len(logins._open_logins) + len(logins._by_address) + len(logins._by_client_id)
 
 
 def test_a_whole_login(traffic: Traffic) -> None:
@@ -766,6 +773,69 @@ def test_logins_that_are_over_are_forgotten_without_loss(traffic: Traffic) -> No
     assert traffic.fold.forgotten_entries == []
 
 
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_the_challenge_that_refuses_a_new_token_has_a_client_id(traffic: Traffic, is_shared: bool) -> None:
+    if is_shared:
+        traffic.leg("registration", 201, ("198.51.100.8", "another/1"), client_id="hmac:2")
+    traffic.challenge()
+    traffic.token(client_id="hmac:1")
+    traffic.challenge(token="new", client_id="hmac:2")
+    login = traffic.ended()[-1]
+    assert (login.outcome, login.client_ids) == ("rejected", {"hmac:1", "hmac:2"})
+    assert remembered_count(traffic.fold.logins) == 0
+
+
+_KINDS = [
+    *("challenge", "resource-metadata", "server-metadata", "registration", "device", "authorize", "callback", "token"),
+    *("revocation", "introspection", "challenge", "challenge", "token", "token"),
+]
+_GRANTS = ["authorization_code", "refresh_token", "client_credentials", "urn:ietf:params:oauth:grant-type:device_code"]
+_junk = st.none() | st.booleans() | st.floats() | st.text(max_size=3) | st.lists(st.integers(), max_size=1)
+
+
+def mostly(values: list[Any]) -> st.SearchStrategy[Any]:
+    """One of some values, or rarely something that is no such value."""
+    return st.integers(0, 19).flatmap(lambda chance: _junk if chance == 13 else st.sampled_from(values))
+
+
+_oauth = st.fixed_dictionaries(
+    {"leg": mostly(_KINDS)},
+    optional={
+        "client_id": mostly(["hmac:1", "hmac:2", URL_ID]),
+        "grant_type": mostly(_GRANTS),
+        "error": mostly(["invalid_grant", "authorization_pending", ""]),
+        "has_code": mostly([True]),
+        "as_server": mostly([HOST, "https://login.example"]),
+    },
+)
+_exchanges = st.tuples(
+    st.none() | _oauth | _oauth | _oauth,
+    st.sampled_from([CLIENT, CLIENT, BROWSER, (CLIENT[0], ""), ("", "")]),
+    st.just("") | st.integers(0, 99).map(str),
+    st.sampled_from([200, 200, 302, 401, None]),
+    st.sampled_from([*[0] * 12, 1, -5, 120, 31 * 60, 10**6]),
+)
+
+
+@settings(max_examples=60)
+@given(st.lists(_exchanges, min_size=15, max_size=40), st.sampled_from([3, MAX_LOGINS]))
+def test_no_legs_raise_and_no_login_is_left(exchanges: list[Any], limit: int) -> None:
+    traffic = Traffic()
+    logins = traffic.fold.logins
+    logins._logins.limit = limit
+    for oauth, client, token, status, pause in exchanges:
+        traffic.pause(pause)
+        if oauth is None:
+            traffic.message(client, token, status or 0)
+        else:
+            traffic.end(traffic.begin("/x", client, token), status, {"WWW-Authenticate": "Bearer"}, oauth=oauth)
+        assert all(not login.is_over for login in logins._open_logins)
+    for login in traffic.ended():
+        assert login.is_over
+        assert login.outcome
+    assert remembered_count(logins) == 0
+
+
 def _many_legs_of_one(count: int) -> None:
     traffic = Traffic()
     for number in range(count):
@@ -787,7 +857,7 @@ def _many_logins(count: int) -> None:
     assert len(logins._by_address) <= MAX_LOGINS * 2
     assert len(logins._by_client_id) <= MAX_LOGINS * 2
     logins.finish()
-    assert [logins._open_logins, logins._by_address, logins._by_client_id] == [{}, {}, {}]
+    assert remembered_count(logins) == 0
 
 
 @pytest.mark.parametrize("run", [_many_legs_of_one, _many_logins])
