@@ -4,13 +4,15 @@ A login is the run of legs (see `oauth` in FORMAT.md) of one client, from the fi
 to the first message that the server accepts, or to the last leg. Its legs may come from several programs: a service
 registers and requests the token, and the user's browser opens the page. A hosted service serves many users under one
 name. So a leg belongs to the login with the same client id, unless another browser is there already; otherwise to a
-login with a leg of the same address and program; otherwise, as a guess, to the last one that can continue with it.
+login with a leg of the same address and program; otherwise, as a guess, to the last one that can continue with it. If
+several have the client id, one that waits for the leg comes first, then one of the same client. If only the order is
+left to decide, that is a guess, too.
 
 A client and a token are told apart by keyed hashes, so a login also knows whether the token that a message carries is
 a new one. Memory is bounded, and so is the number of logins that are looked at for a leg.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import urlsplit
@@ -304,6 +306,22 @@ class Login:
         client_id = leg.facts.get("client_id", "")
         return not self.has_code and self.issued is None and client_id in self.client_ids and "://" not in client_id
 
+    def awaits_page(self, leg: Leg) -> bool:
+        """Returns whether a leg of a browser is expected: no page has led to a code yet, and its last leg did not fail.
+
+        A callback is expected once, after a page.
+        """
+        if leg.kind == "callback" and (self.browser is None or "callback" in self.kinds):
+            return False
+        return not self.has_code and self.issued is None and not self.last.has_failed
+
+
+def _first_with_least(logins: list[Login], key: Callable[[Login], tuple[bool, bool]]) -> tuple[Login, bool]:
+    """Returns the first login whose key is the least, and whether another one has the same key."""
+    keys = [key(login) for login in logins]
+    least = min(keys)
+    return logins[keys.index(least)], keys.count(least) > 1
+
 
 class _Index:
     """Logins by a text of their legs. It knows itself what to remove, so nothing else has to agree with it."""
@@ -478,11 +496,20 @@ class Logins:
     def _login_of_page(self, leg: Leg) -> tuple[Login | None, bool]:
         """Returns the login to which a leg of a browser belongs, and whether that is a guess."""
         client_id = leg.facts.get("client_id", "")
-        same_id = sorted(self._of_client_id(client_id), key=lambda login: leg.client not in login.clients)
-        same_browser = [login for login in self._of_client(leg.client) if _may_have_id(login, client_id)]
-        found = next((login for login in same_id + same_browser if login.can_have_page(leg)), None)
-        if found is not None:
-            return found, False
+        same_id = [login for login in self._of_client_id(client_id) if login.can_have_page(leg)]
+        if same_id:
+            # The page of another login may have led to a code already, or have failed.
+            return _first_with_least(
+                same_id, lambda login: (not login.awaits_page(leg), leg.client not in login.clients)
+            )
+        same_browser = [
+            login
+            for login in self._of_client(leg.client)
+            if _may_have_id(login, client_id) and login.can_have_page(leg)
+        ]
+        if same_browser:
+            is_callback = leg.kind == "callback"
+            return _first_with_least(same_browser, lambda login: (is_callback and not login.awaits_page(leg), False))
         # The client has an id already, or its metadata, which is only fetched to go on.
         waiting = [
             login
@@ -505,16 +532,17 @@ class Logins:
         client_id = leg.facts.get("client_id", "")
         same_id = [login for login in self._of_client_id(client_id) if not login.kinds <= _AFTER_LOGIN]
         candidates = same_id or [login for login in own if _may_have_id(login, client_id)]
-        if leg.facts.get("grant_type") == "authorization_code":
-            # Several users of a service may have a code at once.
-            candidates = [login for login in candidates if login.has_code] or candidates
-            is_ambiguous = len([login for login in candidates if login.has_code]) > 1
-        else:
-            is_ambiguous = False
+        needs_code = leg.facts.get("grant_type") == "authorization_code"
         if leg.facts.get("grant_type") == "refresh_token" and not same_id:
             # A client that was challenged without a token has none to renew.
             candidates = [login for login in candidates if login.refused_credentials != {""}]
-        return (candidates[0], is_ambiguous or (is_guess and not same_id)) if candidates else (None, False)
+        if not candidates:
+            return None, False
+        # Several users of a service may have a code at once.
+        found, is_ambiguous = _first_with_least(
+            candidates, lambda login: (needs_code and not login.has_code, not login.has_client(leg.client))
+        )
+        return found, is_ambiguous or (is_guess and not same_id)
 
     def _can_continue_with_challenge(self, leg: Leg, login: Login) -> bool:
         """Whether a login can continue with a challenge.

@@ -248,6 +248,59 @@ def test_two_clients_with_the_same_address_and_program_that_begin_at_once(traffi
     assert traffic.outcomes() == ["granted", "granted"]
 
 
+@pytest.mark.parametrize("browsers", [(BROWSER, BROWSER), (BROWSER, (BROWSER[0], "Safari"))])
+def test_two_clients_with_the_same_client_id(traffic: Traffic, browsers: tuple[tuple[str, str], ...]) -> None:
+    clients = CLIENT, (CLIENT[0], "another/1")
+    for client in clients:
+        traffic.challenge(client)
+        traffic.discovery(client)
+    for client in clients:
+        traffic.leg("registration", 201, client, client_id="hmac:1")
+    for browser in browsers:
+        traffic.authorize(browser, client_id="hmac:1")
+    traffic.token(clients[0], client_id="hmac:1")
+    traffic.token(clients[1], 400, client_id="hmac:1", error="invalid_grant")
+    traffic.message(clients[0], token="new")
+    logins = traffic.ended()
+    assert [(login.outcome, login.count) for login in logins] == [("granted", 6), ("failed", 6)]
+    assert [login.first.client for login in logins] == [*clients]
+    assert sum(login.guessed_count for login in logins) == 1  # which of the two the first page is for
+
+
+def test_only_the_order_decides(traffic: Traffic) -> None:
+    for _ in range(2):
+        traffic.leg("registration", 201, client_id="hmac:1")
+        traffic.pause(1)
+    for _ in range(2):
+        traffic.authorize(client_id="hmac:1")
+    for _ in range(2):
+        traffic.token(client_id="hmac:1")
+    logins = traffic.ended()
+    assert [kinds(login) for login in logins] == ["registration authorize token"] * 2
+    assert sum(login.guessed_count for login in logins) == 2  # the first page and the first token
+
+
+def test_a_page_in_several_steps_while_another_login_waits(traffic: Traffic) -> None:
+    another = CLIENT[0], "another/1"
+    for client in (another, CLIENT):
+        traffic.leg("registration", 201, client, client_id="hmac:1")
+    traffic.leg("authorize", 200, BROWSER, client_id="hmac:1")
+    traffic.authorize(client_id="hmac:1")
+    traffic.token(client_id="hmac:1")
+    assert [kinds(login) for login in traffic.ended()] == ["registration", "registration authorize authorize token"]
+
+
+def test_callbacks_of_two_logins_with_the_same_browser(traffic: Traffic) -> None:
+    for number in (1, 2):
+        traffic.leg("registration", 201, (f"198.51.100.{number}", "client/1"), client_id=f"hmac:{number}")
+        traffic.leg("authorize", 302, BROWSER, client_id=f"hmac:{number}")
+    for _ in range(2):
+        traffic.leg("callback", 302, BROWSER, has_code=True)
+    logins = traffic.ended()
+    assert [kinds(login) for login in logins] == ["registration authorize callback"] * 2
+    assert sum(login.guessed_count for login in logins) == 1
+
+
 def test_a_message_of_another_user_does_not_end_a_login(traffic: Traffic) -> None:
     traffic.message(token="of another user")
     traffic.challenge()
