@@ -25,7 +25,7 @@ MAX_LOGINS: Final = 500
 MAX_LEGS: Final = 32
 """The most legs of a login that are kept: the first ones and the last one."""
 MAX_PAUSE_NS: Final = 30 * 60 * 1_000_000_000
-"""How long a login may pause, because a person may be asked; after that, its client has given up."""
+"""How long a login may pause, because a person may be asked; after that, its client has probably given up."""
 MAX_HOP_NS: Final = 60 * 1_000_000_000
 """How long after its last leg a login may continue from another address, because a service has several."""
 MAX_CANDIDATES: Final = 50
@@ -62,6 +62,8 @@ _BROWSER_LEGS: Final = frozenset({"authorize", "callback"})
 _REGISTERING: Final = frozenset({"registration", "device"})
 """Legs with which a client begins to ask for a token."""
 _KINDS: Final = _BEGINNING | _REGISTERING | _BROWSER_LEGS | _AFTER_LOGIN | {"token"}
+_GRANTS_WITHOUT_PAGE: Final = frozenset({"client_credentials", "refresh_token"})
+"""Grants for which no person is asked."""
 _MISSING_STATUSES: Final = frozenset({404, 405})
 """Statuses of responses at an address where there is no endpoint."""
 _NOT_MODIFIED: Final = 304
@@ -155,6 +157,8 @@ class Login:
         """The first exchange with the endpoint that was accepted after its legs."""
         self.is_unbroken = True
         """Whether no record was lost between its first and its last leg, or its end."""
+        self.is_paused = False
+        """Whether its client has probably given up, although a leg with its client id may still continue it."""
         self.is_over = False
         """Whether no leg can follow."""
 
@@ -261,6 +265,17 @@ class Login:
             and last.started_ns >= issued.ended_ns
         )
 
+    @property
+    def can_resume(self) -> bool:
+        """Whether it can continue after a long pause: a person was asked, and a client id shows who continues it."""
+        is_person_asked = bool(self.kinds & (_BROWSER_LEGS | _REGISTERING))
+        return is_person_asked and self.issued is None and self.failed_leg is None and bool(self._own_client_ids)
+
+    @property
+    def _own_client_ids(self) -> set[str]:
+        """The client ids that are no URLs, which many users share."""
+        return {client_id for client_id in self.client_ids if "://" not in client_id}
+
     def add(self, leg: Leg, *, is_guess: bool = False) -> None:
         """Add the next leg."""
         if len(self.legs) == MAX_LEGS:
@@ -334,6 +349,11 @@ class _Index:
         """The number of texts."""
         return len(self._logins)
 
+    @property
+    def logins(self) -> list[Login]:
+        """The logins, in the order in which they were first added."""
+        return [*self._keys]
+
     def put(self, key: str, login: Login) -> None:
         """Add a login, or make it the latest."""
         _put_last(self._logins.setdefault(key, {}), login)
@@ -365,6 +385,7 @@ class Logins:
         """The logins that are not over, the one with the latest leg last."""
         self._by_address = _Index()
         self._by_client_id = _Index()
+        self._paused_by_client_id = _Index()
         self.forgotten_open_count = 0
         """How many logins had to be forgotten before they were over."""
         self._by_exchange: BoundedDict[int, Login] = BoundedDict(MAX_HTTP_EXCHANGES)
@@ -403,11 +424,16 @@ class Logins:
 
     def finish(self) -> None:
         """End all logins, because the capture has ended."""
-        for login in [*self._open_logins]:
+        for login in [*self._paused_by_client_id.logins, *self._open_logins]:
             self._end(login)
 
     def _on_leg(self, leg: Leg) -> None:
         login, is_guess = self._login_for(leg)
+        if login is None or is_guess:
+            paused = self._paused_login_for(leg, login)
+            if paused is not None:
+                login, is_guess = paused, False
+                self._resume(paused)
         if login is None:
             if _is_plain_refusal(leg):
                 return
@@ -428,18 +454,46 @@ class Logins:
 
     def _end(self, login: Login) -> None:
         """Note that no leg can follow."""
-        del self._open_logins[login]
-        self._by_address.remove(login)
-        self._by_client_id.remove(login)
+        self._close(login)
+        self._paused_by_client_id.remove(login)
         login.is_over = True
         login.is_unbroken = login.is_unbroken and login.first.http.is_unbroken
         self.changed[login] = None
 
+    def _close(self, login: Login) -> None:
+        """Remove a login from those that any leg can continue."""
+        self._open_logins.pop(login, None)
+        self._by_address.remove(login)
+        self._by_client_id.remove(login)
+
     def _end_paused(self, http: HttpExchange) -> None:
-        """End the logins that have paused for too long."""
-        now_ns = 0 if http.end_ref is None else http.end_ref.t_ns
+        """End the logins that have paused for too long, apart from those that can resume.
+
+        A request may be open for long, such as that for a page, so its start counts.
+        """
+        now_ns = _started_ns(http)
         while self._open_logins and now_ns - (oldest := next(iter(self._open_logins))).ended_ns > MAX_PAUSE_NS:
-            self._end(oldest)
+            if oldest.can_resume:
+                self._pause(oldest)
+            else:
+                self._end(oldest)
+
+    def _pause(self, login: Login) -> None:
+        """Note that only a leg with the client id of a login can continue it."""
+        self._close(login)
+        for client_id in login.client_ids:
+            self._paused_by_client_id.put(client_id, login)
+        login.is_paused = True
+        self.changed[login] = None
+
+    def _resume(self, login: Login) -> None:
+        """Note that a login continues."""
+        self._paused_by_client_id.remove(login)
+        login.is_paused = False
+        for address, _ in login.clients:
+            self._by_address.put(address, login)
+        for client_id in login.client_ids:
+            self._by_client_id.put(client_id, login)
 
     def _on_message(self, http: HttpExchange, credential: str, *, is_new: bool) -> None:
         """End the login of a client whose message the endpoint has accepted, if it is one and has been.
@@ -492,6 +546,23 @@ class Logins:
             failed = (login for login in own if login.issued is None and login.failed_leg is not None)
             found = next((login for login in own if login.is_beginning), None) or next(failed, None)
         return found, is_guess and found is not None
+
+    def _paused_login_for(self, leg: Leg, guessed: Login | None) -> Login | None:
+        """Returns the paused login that a leg continues, or None.
+
+        Args:
+            leg: the leg.
+            guessed: the open login to which it would belong by a guess, if there is one. If it is of the same client,
+                the client has begun anew.
+        """
+        client_id = leg.facts.get("client_id", "")
+        if leg.kind not in {*_BROWSER_LEGS, "token"} or leg.facts.get("grant_type") in _GRANTS_WITHOUT_PAGE:
+            return None
+        logins = self._paused_by_client_id.latest(client_id)
+        if len(logins) != 1 or "://" in client_id or self._by_client_id.latest(client_id):
+            return None
+        has_begun_anew = guessed is not None and bool(guessed.clients & logins[0].clients)
+        return None if has_begun_anew else logins[0]
 
     def _login_of_page(self, leg: Leg) -> tuple[Login | None, bool]:
         """Returns the login to which a leg of a browser belongs, and whether that is a guess."""
@@ -588,8 +659,8 @@ class Logins:
         self.count += 1
         login = Login(self.count)
         forgotten = self._logins.put(login.number, login)
-        if forgotten in self._open_logins:
-            self.forgotten_open_count += 1
+        if forgotten is not None and not forgotten.is_over:
+            self.forgotten_open_count += forgotten in self._open_logins
             self._end(forgotten)
         return login
 

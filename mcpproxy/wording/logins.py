@@ -271,7 +271,9 @@ def _with_description(text: str, description: str) -> str:
 
 def _is_under_way(login: Login) -> bool:
     """Whether a login may still succeed: its last leg has not failed, apart from metadata that may be elsewhere."""
-    if login.is_over or login.issued is not None or login.rejection is not None or login.outcome == "revoked":
+    if login.is_over or login.is_paused or login.issued is not None or login.rejection is not None:
+        return False
+    if login.outcome == "revoked":
         return False
     return login.failed_leg is None or login.failed_leg.kind in ("resource-metadata", "server-metadata")
 

@@ -72,7 +72,7 @@ class LoginCells:
         columns.failed[position] = self._end_row(None if failed_leg is None else failed_leg.http)
         columns.accepted[position] = self._end_row(login.accepted)
         columns.guessed[position] = login.guessed_count
-        columns.outcome[position] = 2 * outcome + login.is_over
+        columns.outcome[position] = 2 * outcome + (login.is_over or login.is_paused)
         if login.is_over and columns.failed[position] != NONE:
             self._filler.add_mark(columns.failed[position], BAD)
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.conversation import logins as module
@@ -13,6 +13,7 @@ from captures.envelope import judge
 from captures.frame import Frame
 from captures.record import Record
 from tests.analysis.growth import assert_linear
+from tests.examples import examples
 
 S = 1_000_000_000
 HOST = "https://mcp.example"
@@ -125,7 +126,8 @@ def failed(login: Login) -> str | None:
 
 def remembered_count(logins: Logins) -> int:
     """How many logins and texts are remembered to find the login of the next leg."""
-    return len(logins._open_logins) + len(logins._by_address) + len(logins._by_client_id)
+    indexes = logins._by_address, logins._by_client_id, logins._paused_by_client_id
+    return len(logins._open_logins) + sum(len(index) for index in indexes)
 
 
 def test_a_whole_login(traffic: Traffic) -> None:
@@ -704,6 +706,74 @@ def test_a_long_pause(traffic: Traffic) -> None:
     assert [login.count for login in traffic.ended()] == [3, 1]
 
 
+def asked(traffic: Traffic) -> None:
+    """Begin a login, as far as the page."""
+    traffic.challenge()
+    traffic.discovery()
+    traffic.leg("registration", 201, client_id="hmac:1")
+    traffic.leg("authorize", 200, BROWSER, client_id="hmac:1")
+
+
+def test_a_login_goes_on_after_a_long_pause(traffic: Traffic) -> None:
+    asked(traffic)
+    traffic.pause(59 * 60)
+    traffic.message(("192.0.2.1", "other/1"))
+    (login,) = traffic.fold.logins.all()
+    assert (login.outcome, login.is_paused, login.is_over) == ("unfinished", True, False)
+    assert [*traffic.fold.logins.changed] == [login]
+    traffic.authorize(client_id="hmac:1")
+    traffic.token(client_id="hmac:1")
+    assert not login.is_paused
+    traffic.message(token="new")
+    assert (traffic.only().outcome, login.count, login.guessed_count) == ("granted", 7, 0)
+
+
+def test_a_client_begins_anew_after_a_long_pause(traffic: Traffic) -> None:
+    asked(traffic)
+    traffic.pause(59 * 60)
+    traffic.challenge()
+    traffic.discovery()
+    traffic.authorize(client_id="hmac:1")
+    traffic.token(client_id="hmac:1")
+    logins = traffic.ended()
+    assert [(login.outcome, login.count) for login in logins] == [("unfinished", 5), ("granted", 5)]
+
+
+@pytest.mark.parametrize("reason", ["URL", "two", "failed", "renewal"])
+def test_a_login_that_does_not_go_on_after_a_long_pause(traffic: Traffic, reason: str) -> None:
+    client_id = URL_ID if reason == "URL" else "hmac:1"
+    for number in range(2 if reason == "two" else 1):
+        client = f"198.51.100.{number}", "client/1"
+        traffic.leg("registration", 400 if reason == "failed" else 201, client, client_id=client_id)
+        traffic.leg("authorize", 200, (client[0], "Safari"), client_id=client_id)
+        if reason == "failed":
+            traffic.authorize((client[0], "Safari"), client_id=client_id, error="access_denied")
+    traffic.pause(31 * 60)
+    traffic.token(client_id=client_id, grant_type="refresh_token" if reason == "renewal" else "authorization_code")
+    login = traffic.ended()[-1]
+    assert (login.outcome, login.count) == ("granted", 1)
+
+
+def test_a_page_that_takes_an_hour(traffic: Traffic) -> None:
+    traffic.challenge()
+    number = traffic.begin("/authorize", BROWSER)
+    traffic.pause(60 * 60)
+    traffic.end(number, 302, oauth={"leg": "authorize", "client_id": "hmac:1", "has_code": True})
+    traffic.token(client_id="hmac:1")
+    assert (traffic.only().outcome, traffic.only().count) == ("granted", 3)
+
+
+def test_paused_logins_are_forgotten_without_loss(traffic: Traffic) -> None:
+    for number in range(MAX_LOGINS + 7):
+        traffic.leg("registration", 201, (f"client {number}", ""), client_id=f"hmac:{number}")
+        traffic.pause(31 * 60)
+    logins = traffic.fold.logins
+    assert len(logins._paused_by_client_id) < MAX_LOGINS
+    assert (logins.forgotten_count, logins.forgotten_open_count) == (7, 0)
+    traffic.ended()
+    assert remembered_count(logins) == 0
+
+
 def test_a_short_pause(traffic: Traffic) -> None:
     traffic.challenge()
     traffic.discovery()
@@ -870,7 +940,7 @@ _exchanges = st.tuples(
 )
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.lists(_exchanges, min_size=15, max_size=40), st.sampled_from([3, MAX_LOGINS]))
 def test_no_legs_raise_and_no_login_is_left(exchanges: list[Any], limit: int) -> None:
     traffic = Traffic()
