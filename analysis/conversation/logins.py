@@ -4,13 +4,15 @@ A login is the run of legs (see `oauth` in FORMAT.md) of one client, from the fi
 to the first message that the server accepts, or to the last leg. Its legs may come from several programs: a service
 registers and requests the token, and the user's browser opens the page. A hosted service serves many users under one
 name. So a leg belongs to the login with the same client id, unless another browser is there already; otherwise to a
-login with a leg of the same address and program; otherwise, as a guess, to the last one that can continue with it.
+login with a leg of the same address and program; otherwise, as a guess, to the last one that can continue with it. If
+several have the client id, one that waits for the leg comes first, then one of the same client. If only the order is
+left to decide, that is a guess, too.
 
 A client and a token are told apart by keyed hashes, so a login also knows whether the token that a message carries is
 a new one. Memory is bounded, and so is the number of logins that are looked at for a leg.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import urlsplit
@@ -23,7 +25,7 @@ MAX_LOGINS: Final = 500
 MAX_LEGS: Final = 32
 """The most legs of a login that are kept: the first ones and the last one."""
 MAX_PAUSE_NS: Final = 30 * 60 * 1_000_000_000
-"""How long a login may pause, because a person may be asked; after that, its client has given up."""
+"""How long a login may pause, because a person may be asked; after that, its client has probably given up."""
 GIVEN_UP_NS: Final = 10_000_000_000
 """How long after a leg a client counts as gone if no user can be the reason. Clients react within seconds, for example
 to a refresh token that has expired."""
@@ -67,6 +69,8 @@ _REGISTERING: Final = frozenset({"registration", "device"})
 _KINDS: Final = _BEGINNING | _REGISTERING | _BROWSER_LEGS | _AFTER_LOGIN | {"token"}
 _CLIENT_ID_MEMBERS: Final = ("registration_endpoint", "client_id_metadata_document_supported")
 """Members of metadata that say how a client gets an id."""
+_GRANTS_WITHOUT_PAGE: Final = frozenset({"client_credentials", "refresh_token"})
+"""Grants for which no person is asked."""
 _MISSING_STATUSES: Final = frozenset({404, 405})
 """Statuses of responses at an address where there is no endpoint."""
 _NOT_MODIFIED: Final = 304
@@ -166,6 +170,8 @@ class Login:
         """The first exchange with the endpoint that was accepted after its legs."""
         self.is_unbroken = True
         """Whether no record was lost between its first and its last leg, or its end."""
+        self.is_paused = False
+        """Whether its client has probably given up, although a leg with its client id may still continue it."""
         self.is_over = False
         """Whether no leg can follow."""
         self.cut_off_ns: int | None = None
@@ -277,7 +283,13 @@ class Login:
     @property
     def is_under_way(self) -> bool:
         """Whether it may still succeed: its last leg has not failed, apart from metadata that may be elsewhere."""
-        if self.is_over or self.issued is not None or self.rejection is not None or self.outcome == "revoked":
+        if (
+            self.is_over
+            or self.is_paused
+            or self.issued is not None
+            or self.rejection is not None
+            or self.outcome == "revoked"
+        ):
             return False
         return self.failed_leg is None or self.failed_leg.kind in _DISCOVERY
 
@@ -292,6 +304,17 @@ class Login:
             and not credential_of(last.http)
             and last.started_ns >= issued.ended_ns
         )
+
+    @property
+    def can_resume(self) -> bool:
+        """Whether it can continue after a long pause: a person was asked, and a client id shows who continues it."""
+        is_person_asked = bool(self.kinds & (_BROWSER_LEGS | _REGISTERING))
+        return is_person_asked and self.issued is None and self.failed_leg is None and bool(self._own_client_ids)
+
+    @property
+    def _own_client_ids(self) -> set[str]:
+        """The client ids that are no URLs, which many users share."""
+        return {client_id for client_id in self.client_ids if "://" not in client_id}
 
     def add(self, leg: Leg, *, is_guess: bool = False) -> None:
         """Add the next leg."""
@@ -338,6 +361,56 @@ class Login:
         client_id = leg.facts.get("client_id", "")
         return not self.has_code and self.issued is None and client_id in self.client_ids and "://" not in client_id
 
+    def awaits_page(self, leg: Leg) -> bool:
+        """Returns whether a leg of a browser is expected: no page has led to a code yet, and its last leg did not fail.
+
+        A callback is expected once, after a page.
+        """
+        if leg.kind == "callback" and (self.browser is None or "callback" in self.kinds):
+            return False
+        return not self.has_code and self.issued is None and not self.last.has_failed
+
+
+def _first_with_least(logins: list[Login], key: Callable[[Login], tuple[bool, bool]]) -> tuple[Login, bool]:
+    """Returns the first login whose key is the least, and whether another one has the same key."""
+    keys = [key(login) for login in logins]
+    least = min(keys)
+    return logins[keys.index(least)], keys.count(least) > 1
+
+
+class _Index:
+    """Logins by a text of their legs. It knows itself what to remove, so nothing else has to agree with it."""
+
+    def __init__(self) -> None:
+        self._logins: dict[str, dict[Login, None]] = {}
+        self._keys: dict[Login, set[str]] = {}
+
+    def __len__(self) -> int:
+        """The number of texts."""
+        return len(self._logins)
+
+    @property
+    def logins(self) -> list[Login]:
+        """The logins, in the order in which they were first added."""
+        return [*self._keys]
+
+    def put(self, key: str, login: Login) -> None:
+        """Add a login, or make it the latest."""
+        _put_last(self._logins.setdefault(key, {}), login)
+        self._keys.setdefault(login, set()).add(key)
+
+    def remove(self, login: Login) -> None:
+        """Remove a login, if it is there."""
+        for key in self._keys.pop(login, ()):
+            logins = self._logins[key]
+            del logins[login]
+            if not logins:
+                del self._logins[key]
+
+    def latest(self, key: str) -> list[Login]:
+        """Returns the latest logins with a text, the latest first; at most `MAX_CANDIDATES`."""
+        return [*islice(reversed(self._logins.get(key, {})), MAX_CANDIDATES)]
+
 
 class Logins:
     """The logins of a capture."""
@@ -350,8 +423,9 @@ class Logins:
         self._logins: BoundedDict[int, Login] = BoundedDict(MAX_LOGINS)
         self._open_logins: dict[Login, None] = {}
         """The logins that are not over, the one with the latest leg last."""
-        self._by_address: dict[str, dict[Login, None]] = {}
-        self._by_client_id: dict[str, dict[Login, None]] = {}
+        self._by_address = _Index()
+        self._by_client_id = _Index()
+        self._paused_by_client_id = _Index()
         self.forgotten_open_count = 0
         """How many logins had to be forgotten before they were over."""
         self._by_exchange: BoundedDict[int, Login] = BoundedDict(MAX_HTTP_EXCHANGES)
@@ -390,12 +464,18 @@ class Logins:
 
     def finish(self, end_ns: int) -> None:
         """End all logins, because the capture has ended at `end_ns`."""
-        for login in [*self._open_logins]:
+        for login in self._open_logins:
             login.cut_off_ns = end_ns
+        for login in [*self._paused_by_client_id.logins, *self._open_logins]:
             self._end(login)
 
     def _on_leg(self, leg: Leg) -> None:
         login, is_guess = self._login_for(leg)
+        if login is None or is_guess:
+            paused = self._paused_login_for(leg, login)
+            if paused is not None:
+                login, is_guess = paused, False
+                self._resume(paused)
         if login is None:
             if _is_plain_refusal(leg):
                 return
@@ -404,31 +484,58 @@ class Logins:
         self._by_exchange.put(leg.http.number, login)
         login.add(leg, is_guess=is_guess)
         self.changed[login] = None
+        _put_last(self._open_logins, login)
+        if leg.client in login.clients:
+            self._by_address.put(leg.client[0], login)
+        client_id = leg.facts.get("client_id", "")
+        if client_id in login.client_ids:
+            self._by_client_id.put(client_id, login)
         if is_rejection:
             login.rejection = leg
             self._end(login)
-            return
-        _put_last(self._open_logins, login)
-        if leg.client in login.clients:
-            _put_last(self._by_address.setdefault(leg.client[0], {}), login)
-        client_id = leg.facts.get("client_id", "")
-        if client_id in login.client_ids:
-            _put_last(self._by_client_id.setdefault(client_id, {}), login)
 
     def _end(self, login: Login) -> None:
         """Note that no leg can follow."""
-        del self._open_logins[login]
-        _remove(self._by_address, {address for address, _ in login.clients}, login)
-        _remove(self._by_client_id, login.client_ids, login)
+        self._close(login)
+        self._paused_by_client_id.remove(login)
         login.is_over = True
         login.is_unbroken = login.is_unbroken and login.first.http.is_unbroken
         self.changed[login] = None
 
+    def _close(self, login: Login) -> None:
+        """Remove a login from those that any leg can continue."""
+        self._open_logins.pop(login, None)
+        self._by_address.remove(login)
+        self._by_client_id.remove(login)
+
     def _end_paused(self, http: HttpExchange) -> None:
-        """End the logins that have paused for too long."""
-        now_ns = 0 if http.end_ref is None else http.end_ref.t_ns
+        """End the logins that have paused for too long, apart from those that can resume.
+
+        A request may be open for long, such as that for a page, so its start counts.
+        """
+        now_ns = _started_ns(http)
         while self._open_logins and now_ns - (oldest := next(iter(self._open_logins))).ended_ns > MAX_PAUSE_NS:
-            self._end(oldest)
+            if oldest.can_resume:
+                self._pause(oldest)
+            else:
+                self._end(oldest)
+
+    def _pause(self, login: Login) -> None:
+        """Note that only a leg with the client id of a login can continue it."""
+        self._close(login)
+        for client_id in login.client_ids:
+            self._paused_by_client_id.put(client_id, login)
+        login.is_paused = True
+        self.changed[login] = None
+
+    def _resume(self, login: Login) -> None:
+        """Note that a login continues."""
+        self._paused_by_client_id.remove(login)
+        login.is_paused = False
+        for address, _ in login.clients:
+            self._by_address.put(address, login)
+        for client_id in login.client_ids:
+            self._by_client_id.put(client_id, login)
 
     def _on_message(self, http: HttpExchange, credential: str, *, is_new: bool) -> None:
         """End the login of a client whose message the endpoint has accepted, if it is one and has been.
@@ -482,14 +589,40 @@ class Logins:
             found = next((login for login in own if login.is_beginning), None) or next(failed, None)
         return found, is_guess and found is not None
 
+    def _paused_login_for(self, leg: Leg, guessed: Login | None) -> Login | None:
+        """Returns the paused login that a leg continues, or None.
+
+        Args:
+            leg: the leg.
+            guessed: the open login to which it would belong by a guess, if there is one. If it is of the same client,
+                the client has begun anew.
+        """
+        client_id = leg.facts.get("client_id", "")
+        if leg.kind not in {*_BROWSER_LEGS, "token"} or leg.facts.get("grant_type") in _GRANTS_WITHOUT_PAGE:
+            return None
+        logins = self._paused_by_client_id.latest(client_id)
+        if len(logins) != 1 or "://" in client_id or self._by_client_id.latest(client_id):
+            return None
+        has_begun_anew = guessed is not None and bool(guessed.clients & logins[0].clients)
+        return None if has_begun_anew else logins[0]
+
     def _login_of_page(self, leg: Leg) -> tuple[Login | None, bool]:
         """Returns the login to which a leg of a browser belongs, and whether that is a guess."""
         client_id = leg.facts.get("client_id", "")
-        same_id = sorted(self._of_client_id(client_id), key=lambda login: leg.client not in login.clients)
-        same_browser = [login for login in self._of_client(leg.client) if _may_have_id(login, client_id)]
-        found = next((login for login in same_id + same_browser if login.can_have_page(leg)), None)
-        if found is not None:
-            return found, False
+        same_id = [login for login in self._of_client_id(client_id) if login.can_have_page(leg)]
+        if same_id:
+            # The page of another login may have led to a code already, or have failed.
+            return _first_with_least(
+                same_id, lambda login: (not login.awaits_page(leg), leg.client not in login.clients)
+            )
+        same_browser = [
+            login
+            for login in self._of_client(leg.client)
+            if _may_have_id(login, client_id) and login.can_have_page(leg)
+        ]
+        if same_browser:
+            is_callback = leg.kind == "callback"
+            return _first_with_least(same_browser, lambda login: (is_callback and not login.awaits_page(leg), False))
         # The client has an id already, or its metadata, which is only fetched to go on.
         waiting = [
             login
@@ -512,16 +645,17 @@ class Logins:
         client_id = leg.facts.get("client_id", "")
         same_id = [login for login in self._of_client_id(client_id) if not login.kinds <= _AFTER_LOGIN]
         candidates = same_id or [login for login in own if _may_have_id(login, client_id)]
-        if leg.facts.get("grant_type") == "authorization_code":
-            # Several users of a service may have a code at once.
-            candidates = [login for login in candidates if login.has_code] or candidates
-            is_ambiguous = len([login for login in candidates if login.has_code]) > 1
-        else:
-            is_ambiguous = False
+        needs_code = leg.facts.get("grant_type") == "authorization_code"
         if leg.facts.get("grant_type") == "refresh_token" and not same_id:
             # A client that was challenged without a token has none to renew.
             candidates = [login for login in candidates if login.refused_credentials != {""}]
-        return (candidates[0], is_ambiguous or (is_guess and not same_id)) if candidates else (None, False)
+        if not candidates:
+            return None, False
+        # Several users of a service may have a code at once.
+        found, is_ambiguous = _first_with_least(
+            candidates, lambda login: (needs_code and not login.has_code, not login.has_client(leg.client))
+        )
+        return found, is_ambiguous or (is_guess and not same_id)
 
     def _can_continue_with_challenge(self, leg: Leg, login: Login) -> bool:
         """Whether a login can continue with a challenge.
@@ -545,12 +679,11 @@ class Logins:
 
     def _of_client(self, client: Client) -> list[Login]:
         """Returns the latest open logins of a client, the latest first."""
-        logins = islice(reversed(self._by_address.get(client[0], {})), MAX_CANDIDATES)
-        return [login for login in logins if login.has_client(client)]
+        return [login for login in self._by_address.latest(client[0]) if login.has_client(client)]
 
     def _of_client_id(self, client_id: str) -> list[Login]:
         """Returns the latest open logins with a client id, the latest first."""
-        return [*islice(reversed(self._by_client_id.get(client_id, {})), MAX_CANDIDATES)]
+        return self._by_client_id.latest(client_id)
 
     def _latest_of_program(self, leg: Leg) -> list[Login]:
         """Returns the only open login with a recent leg of the same program from another address, if there is one."""
@@ -568,8 +701,8 @@ class Logins:
         self.count += 1
         login = Login(self.count)
         forgotten = self._logins.put(login.number, login)
-        if forgotten in self._open_logins:
-            self.forgotten_open_count += 1
+        if forgotten is not None and not forgotten.is_over:
+            self.forgotten_open_count += forgotten in self._open_logins
             self._end(forgotten)
         return login
 
@@ -601,13 +734,6 @@ def _may_have_id(login: Login, client_id: str) -> bool:
 def _add_bounded(values: set[T], value: T) -> None:
     if len(values) < MAX_LEGS:
         values.add(value)
-
-
-def _remove(index: dict[str, dict[Login, None]], keys: set[str], login: Login) -> None:
-    for key in keys:
-        del index[key][login]
-        if not index[key]:
-            del index[key]
 
 
 def _put_last(logins: dict[Login, None], login: Login) -> None:

@@ -1,7 +1,8 @@
 """Decides when a login of a conversation gets its line, and which records of its legs need none of their own.
 
 A login gets its line when its token is issued, or when it is over: when the endpoint accepts or refuses a message, when
-the client has not reacted to a failure for some time, or at the end. It gets another one only if it changes after that.
+the client has not reacted to a failure for some time, after a long pause, or at the end. It gets another one only if it
+changes after that.
 All of it depends only on the records and their times, so it is the same for a file and for a capture that is followed.
 """
 
@@ -53,7 +54,7 @@ class LoginLines:
             self._check_exchange(record)
         for login in self._logins.changed:
             self._failed_logins.pop(login.number, None)
-            if login.is_over or login.issued is login.last:
+            if login.is_over or login.is_paused or login.issued is login.last:
                 yield from self._new_summary(login)
             elif login.failed_leg is login.last and login.last.kind not in _METADATA:
                 displaced = self._failed_logins.put(login.number, login)

@@ -79,7 +79,9 @@ class LoginCells:
         columns.accepted[position] = self._end_row(login.accepted)
         columns.guessed[position] = login.guessed_count
         is_settled = not login.is_under_way
-        columns.outcome[position] = OUTCOME_CODES * outcome + IS_SETTLED * is_settled + IS_OVER * login.is_over
+        columns.outcome[position] = (
+            OUTCOME_CODES * outcome + IS_SETTLED * is_settled + IS_OVER * (login.is_over or login.is_paused)
+        )
         if previous_row not in (failed_row, NONE):
             self._filler.remove_mark(previous_row, BAD)
         if is_settled and failed_row != NONE:

@@ -3,14 +3,17 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from analysis.conversation import logins as module
 from analysis.conversation.fold import Fold
-from analysis.conversation.logins import MAX_LEGS, MAX_LOGINS, Login
+from analysis.conversation.logins import MAX_LEGS, MAX_LOGINS, Login, Logins
 from captures.envelope import judge
 from captures.frame import Frame
 from captures.record import Record
 from tests.analysis.growth import assert_linear
+from tests.examples import examples
 
 S = 1_000_000_000
 HOST = "https://mcp.example"
@@ -119,6 +122,12 @@ def kinds(login: Login) -> str:
 
 def failed(login: Login) -> str | None:
     return None if login.failed_leg is None else f"{login.failed_leg.kind} {login.failed_leg.http.status}"
+
+
+def remembered_count(logins: Logins) -> int:
+    """How many logins and texts are remembered to find the login of the next leg."""
+    indexes = logins._by_address, logins._by_client_id, logins._paused_by_client_id
+    return len(logins._open_logins) + sum(len(index) for index in indexes)
 
 
 def test_a_whole_login(traffic: Traffic) -> None:
@@ -239,6 +248,59 @@ def test_two_clients_with_the_same_address_and_program_that_begin_at_once(traffi
         traffic.token(client_id=f"hmac:{number}")
         traffic.message(token=f"token {number}")
     assert traffic.outcomes() == ["granted", "granted"]
+
+
+@pytest.mark.parametrize("browsers", [(BROWSER, BROWSER), (BROWSER, (BROWSER[0], "Safari"))])
+def test_two_clients_with_the_same_client_id(traffic: Traffic, browsers: tuple[tuple[str, str], ...]) -> None:
+    clients = CLIENT, (CLIENT[0], "another/1")
+    for client in clients:
+        traffic.challenge(client)
+        traffic.discovery(client)
+    for client in clients:
+        traffic.leg("registration", 201, client, client_id="hmac:1")
+    for browser in browsers:
+        traffic.authorize(browser, client_id="hmac:1")
+    traffic.token(clients[0], client_id="hmac:1")
+    traffic.token(clients[1], 400, client_id="hmac:1", error="invalid_grant")
+    traffic.message(clients[0], token="new")
+    logins = traffic.ended()
+    assert [(login.outcome, login.count) for login in logins] == [("granted", 6), ("failed", 6)]
+    assert [login.first.client for login in logins] == [*clients]
+    assert sum(login.guessed_count for login in logins) == 1  # which of the two the first page is for
+
+
+def test_only_the_order_decides(traffic: Traffic) -> None:
+    for _ in range(2):
+        traffic.leg("registration", 201, client_id="hmac:1")
+        traffic.pause(1)
+    for _ in range(2):
+        traffic.authorize(client_id="hmac:1")
+    for _ in range(2):
+        traffic.token(client_id="hmac:1")
+    logins = traffic.ended()
+    assert [kinds(login) for login in logins] == ["registration authorize token"] * 2
+    assert sum(login.guessed_count for login in logins) == 2  # the first page and the first token
+
+
+def test_a_page_in_several_steps_while_another_login_waits(traffic: Traffic) -> None:
+    another = CLIENT[0], "another/1"
+    for client in (another, CLIENT):
+        traffic.leg("registration", 201, client, client_id="hmac:1")
+    traffic.leg("authorize", 200, BROWSER, client_id="hmac:1")
+    traffic.authorize(client_id="hmac:1")
+    traffic.token(client_id="hmac:1")
+    assert [kinds(login) for login in traffic.ended()] == ["registration", "registration authorize authorize token"]
+
+
+def test_callbacks_of_two_logins_with_the_same_browser(traffic: Traffic) -> None:
+    for number in (1, 2):
+        traffic.leg("registration", 201, (f"198.51.100.{number}", "client/1"), client_id=f"hmac:{number}")
+        traffic.leg("authorize", 302, BROWSER, client_id=f"hmac:{number}")
+    for _ in range(2):
+        traffic.leg("callback", 302, BROWSER, has_code=True)
+    logins = traffic.ended()
+    assert [kinds(login) for login in logins] == ["registration authorize callback"] * 2
+    assert sum(login.guessed_count for login in logins) == 1
 
 
 def test_a_message_of_another_user_does_not_end_a_login(traffic: Traffic) -> None:
@@ -690,6 +752,74 @@ def test_a_long_pause(traffic: Traffic) -> None:
     assert [login.count for login in traffic.ended()] == [3, 1]
 
 
+def asked(traffic: Traffic) -> None:
+    """Begin a login, as far as the page."""
+    traffic.challenge()
+    traffic.discovery()
+    traffic.leg("registration", 201, client_id="hmac:1")
+    traffic.leg("authorize", 200, BROWSER, client_id="hmac:1")
+
+
+def test_a_login_goes_on_after_a_long_pause(traffic: Traffic) -> None:
+    asked(traffic)
+    traffic.pause(59 * 60)
+    traffic.message(("192.0.2.1", "other/1"))
+    (login,) = traffic.fold.logins.all()
+    assert (login.outcome, login.is_paused, login.is_over) == ("unfinished", True, False)
+    assert [*traffic.fold.logins.changed] == [login]
+    traffic.authorize(client_id="hmac:1")
+    traffic.token(client_id="hmac:1")
+    assert not login.is_paused
+    traffic.message(token="new")
+    assert (traffic.only().outcome, login.count, login.guessed_count) == ("granted", 7, 0)
+
+
+def test_a_client_begins_anew_after_a_long_pause(traffic: Traffic) -> None:
+    asked(traffic)
+    traffic.pause(59 * 60)
+    traffic.challenge()
+    traffic.discovery()
+    traffic.authorize(client_id="hmac:1")
+    traffic.token(client_id="hmac:1")
+    logins = traffic.ended()
+    assert [(login.outcome, login.count) for login in logins] == [("unfinished", 5), ("granted", 5)]
+
+
+@pytest.mark.parametrize("reason", ["URL", "two", "failed", "renewal"])
+def test_a_login_that_does_not_go_on_after_a_long_pause(traffic: Traffic, reason: str) -> None:
+    client_id = URL_ID if reason == "URL" else "hmac:1"
+    for number in range(2 if reason == "two" else 1):
+        client = f"198.51.100.{number}", "client/1"
+        traffic.leg("registration", 400 if reason == "failed" else 201, client, client_id=client_id)
+        traffic.leg("authorize", 200, (client[0], "Safari"), client_id=client_id)
+        if reason == "failed":
+            traffic.authorize((client[0], "Safari"), client_id=client_id, error="access_denied")
+    traffic.pause(31 * 60)
+    traffic.token(client_id=client_id, grant_type="refresh_token" if reason == "renewal" else "authorization_code")
+    login = traffic.ended()[-1]
+    assert (login.outcome, login.count) == ("granted", 1)
+
+
+def test_a_page_that_takes_an_hour(traffic: Traffic) -> None:
+    traffic.challenge()
+    number = traffic.begin("/authorize", BROWSER)
+    traffic.pause(60 * 60)
+    traffic.end(number, 302, oauth={"leg": "authorize", "client_id": "hmac:1", "has_code": True})
+    traffic.token(client_id="hmac:1")
+    assert (traffic.only().outcome, traffic.only().count) == ("granted", 3)
+
+
+def test_paused_logins_are_forgotten_without_loss(traffic: Traffic) -> None:
+    for number in range(MAX_LOGINS + 7):
+        traffic.leg("registration", 201, (f"client {number}", ""), client_id=f"hmac:{number}")
+        traffic.pause(31 * 60)
+    logins = traffic.fold.logins
+    assert len(logins._paused_by_client_id) < MAX_LOGINS
+    assert (logins.forgotten_count, logins.forgotten_open_count) == (7, 0)
+    traffic.ended()
+    assert remembered_count(logins) == 0
+
+
 def test_a_short_pause(traffic: Traffic) -> None:
     traffic.challenge()
     traffic.discovery()
@@ -812,6 +942,69 @@ def test_logins_that_are_over_are_forgotten_without_loss(traffic: Traffic) -> No
     assert traffic.fold.forgotten_entries == []
 
 
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_the_challenge_that_refuses_a_new_token_has_a_client_id(traffic: Traffic, is_shared: bool) -> None:
+    if is_shared:
+        traffic.leg("registration", 201, ("198.51.100.8", "another/1"), client_id="hmac:2")
+    traffic.challenge()
+    traffic.token(client_id="hmac:1")
+    traffic.challenge(token="new", client_id="hmac:2")
+    login = traffic.ended()[-1]
+    assert (login.outcome, login.client_ids) == ("rejected", {"hmac:1", "hmac:2"})
+    assert remembered_count(traffic.fold.logins) == 0
+
+
+_KINDS = [
+    *("challenge", "resource-metadata", "server-metadata", "registration", "device", "authorize", "callback", "token"),
+    *("revocation", "introspection", "challenge", "challenge", "token", "token"),
+]
+_GRANTS = ["authorization_code", "refresh_token", "client_credentials", "urn:ietf:params:oauth:grant-type:device_code"]
+_junk = st.none() | st.booleans() | st.floats() | st.text(max_size=3) | st.lists(st.integers(), max_size=1)
+
+
+def mostly(values: list[Any]) -> st.SearchStrategy[Any]:
+    """One of some values, or rarely something that is no such value."""
+    return st.integers(0, 19).flatmap(lambda chance: _junk if chance == 13 else st.sampled_from(values))
+
+
+_oauth = st.fixed_dictionaries(
+    {"leg": mostly(_KINDS)},
+    optional={
+        "client_id": mostly(["hmac:1", "hmac:2", URL_ID]),
+        "grant_type": mostly(_GRANTS),
+        "error": mostly(["invalid_grant", "authorization_pending", ""]),
+        "has_code": mostly([True]),
+        "as_server": mostly([HOST, "https://login.example"]),
+    },
+)
+_exchanges = st.tuples(
+    st.none() | _oauth | _oauth | _oauth,
+    st.sampled_from([CLIENT, CLIENT, BROWSER, (CLIENT[0], ""), ("", "")]),
+    st.just("") | st.integers(0, 99).map(str),
+    st.sampled_from([200, 200, 302, 401, None]),
+    st.sampled_from([*[0] * 12, 1, -5, 120, 31 * 60, 10**6]),
+)
+
+
+@examples(60)
+@given(st.lists(_exchanges, min_size=15, max_size=40), st.sampled_from([3, MAX_LOGINS]))
+def test_no_legs_raise_and_no_login_is_left(exchanges: list[Any], limit: int) -> None:
+    traffic = Traffic()
+    logins = traffic.fold.logins
+    logins._logins.limit = limit
+    for oauth, client, token, status, pause in exchanges:
+        traffic.pause(pause)
+        if oauth is None:
+            traffic.message(client, token, status or 0)
+        else:
+            traffic.end(traffic.begin("/x", client, token), status, {"WWW-Authenticate": "Bearer"}, oauth=oauth)
+        assert all(not login.is_over for login in logins._open_logins)
+    for login in traffic.ended():
+        assert login.is_over
+        assert login.outcome
+    assert remembered_count(logins) == 0
+
+
 def _many_legs_of_one(count: int) -> None:
     traffic = Traffic()
     for number in range(count):
@@ -833,7 +1026,7 @@ def _many_logins(count: int) -> None:
     assert len(logins._by_address) <= MAX_LOGINS * 2
     assert len(logins._by_client_id) <= MAX_LOGINS * 2
     logins.finish(0)
-    assert [logins._open_logins, logins._by_address, logins._by_client_id] == [{}, {}, {}]
+    assert remembered_count(logins) == 0
 
 
 @pytest.mark.parametrize("run", [_many_legs_of_one, _many_logins])
