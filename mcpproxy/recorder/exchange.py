@@ -19,9 +19,10 @@ from mcpproxy.recorder.body_recorder import BodyRecorder
 from mcpproxy.recorder.bypasses import Bypass, BypassDetector
 from mcpproxy.recorder.exchange_context import ConnectionContext
 from mcpproxy.recorder.exchange_summary import ExchangeSummary
-from mcpproxy.recorder.oauth_exchange import OauthExchange
+from mcpproxy.recorder.oauth_exchange import OauthExchange, secrets_of_form, with_secrets
 from mcpproxy.recorder.oauth_legs import WELL_KNOWN, announced_paths
 from mcpproxy.recorder.oauth_members import challenge_member, without_secret_members
+from mcpproxy.recorder.oauth_parameters import FORMS
 from mcpproxy.recorder.response_text import TextCleaner
 from mcpproxy.relay.http.observer import RewrittenAddress
 from mcpproxy.wire import http1, response
@@ -309,7 +310,7 @@ class ExchangeRecorder:
         if self.expects_messages():
             if head is None:
                 return None
-            return challenge_member(request, head, recorder.secret_hash, recorder.clean_address)
+            return challenge_member(head, self._cleaner(request, head), recorder.secret_hash, recorder.clean_address)
         if self.authorization is None:
             return None
         return self.authorization.member(recorder.secret_hash, recorder.clean_address)
@@ -326,11 +327,19 @@ class ExchangeRecorder:
             return
         if not self.expects_messages():
             return
-        cleaner = TextCleaner(
-            request.target, request.headers, head.headers, self.recorder.secret_hash, self.recorder.clean_address
-        )
         content_type = b",".join(head.headers.values_of(b"content-type")[:1])
-        self._response_text = cleaner.cleaned_body(body, content_type, is_cut=is_cut)
+        if cleaner := self._cleaner(request, head):
+            self._response_text = cleaner.cleaned_body(body, content_type, is_cut=is_cut)
+
+    def _cleaner(self, request: http1.RequestHead, head: response.ResponseHead) -> TextCleaner | None:
+        """Returns a cleaner for texts where messages are expected; None if it is not known what they may repeat."""
+        body = self._request_body
+        secrets = secrets_of_form(body.form) if body is not None and body.form else []
+        if secrets is None or (body is not None and body.form is None):
+            return None
+        target = with_secrets(request.target, secrets)
+        recorder = self.recorder
+        return TextCleaner(target, request.headers, head.headers, recorder.secret_hash, recorder.clean_address)
 
     def is_metadata(self) -> bool:
         """Returns whether the request is for a document that describes the server (RFC 8615)."""
@@ -450,6 +459,8 @@ class ExchangeRecorder:
         for name, body in bodies.items():
             if body is not None and (size_and_hash := body.unstored_members()):
                 hashes[name] = size_and_hash
+                if name == "response" and self._request_head and self._request_head.headers.media_type in FORMS:
+                    size_and_hash.pop("sha256", None)  # a password that the response repeats could be guessed from it
         return hashes or None
 
 

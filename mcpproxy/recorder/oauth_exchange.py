@@ -14,6 +14,7 @@ from mcpproxy.recorder.oauth_legs import Leg, is_proven, metadata_leg, path_of, 
 from mcpproxy.recorder.oauth_members import SECRET_MEMBERS, oauth_member
 from mcpproxy.recorder.oauth_parameters import (
     FORM,
+    MAX_CONTENT_BYTES,
     MAX_PARAMETERS,
     TooManyParameters,
     basic_client,
@@ -27,8 +28,6 @@ from mcpproxy.wire.framing import Fields
 from mcpproxy.wire.http1 import RequestHead
 from mcpproxy.wire.response import ResponseHead
 
-MAX_CONTENT_BYTES: Final = 64 << 10
-"""The largest body of which facts are kept."""
 MAX_SECRET_CHARS: Final = 32 << 10
 """The most characters of values that are searched for in texts; finding all spellings takes 0.5 µs per character."""
 _METHODS: Final = frozenset({b"GET", b"POST"})
@@ -171,13 +170,8 @@ class OauthExchange:
             self._leg, self._usual = self._usual, None
 
     def _note_secrets(self, pairs: Iterable[tuple[str, str]]) -> None:
-        for name, value in pairs:
-            if name in SECRET_MEMBERS:
-                self._secrets.append(("secret", value))  # the name tells the cleaner to look for short ones, too
-            elif name not in _IN_TEXTS:
-                self._secrets.append((name, value) if value else ("", name))  # a name alone may be a secret itself
-        if len(self._secrets) > MAX_PARAMETERS or sum(len(value) for _, value in self._secrets) > MAX_SECRET_CHARS:
-            raise TooManyParameters
+        self._secrets += _secrets_among(pairs)
+        _check_amount(self._secrets)
 
     @property
     def leg(self) -> Leg | None:
@@ -218,8 +212,41 @@ class OauthExchange:
         if self._has_unknown_secrets:
             return None
         # As parameters of a target, they are found in all their spellings.
-        target = self._request.target.partition(b"?")[0] + b"?" + urlencode(self._secrets, quote_via=quote).encode()
+        target = with_secrets(self._request.target.partition(b"?")[0], self._secrets)
         return TextCleaner(target, self._request.headers, Fields(), hashed, clean)
+
+
+def secrets_of_form(body: bytes) -> list[tuple[str, str]] | None:
+    """Returns the names and values that texts must not repeat of a form; None if it is not understood."""
+    try:
+        secrets = _secrets_among(pairs_of(body)) if len(body) <= MAX_CONTENT_BYTES else None
+        _check_amount(secrets or [])
+    except TooManyParameters:
+        return None
+    return secrets
+
+
+def with_secrets(target: bytes, secrets: list[tuple[str, str]]) -> bytes:
+    """Returns a target with more parameters, in which a `TextCleaner` finds all their spellings."""
+    if not secrets:
+        return target
+    return target + (b"&" if b"?" in target else b"?") + urlencode(secrets, quote_via=quote).encode()
+
+
+def _secrets_among(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    secrets = list[tuple[str, str]]()
+    for name, value in pairs:
+        if name in SECRET_MEMBERS:
+            secrets.append(("secret", value))  # the name tells the cleaner to look for short ones, too
+        elif name not in _IN_TEXTS:
+            secrets.append((name, value) if value else ("", name))  # a name alone may be a secret itself
+    return secrets
+
+
+def _check_amount(secrets: list[tuple[str, str]]) -> None:
+    """Raise `TooManyParameters` if searching texts for these values would take too long."""
+    if len(secrets) > MAX_PARAMETERS or sum(len(value) for _, value in secrets) > MAX_SECRET_CHARS:
+        raise TooManyParameters
 
 
 def _facts(parameters: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:

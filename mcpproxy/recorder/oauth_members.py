@@ -8,8 +8,6 @@ from captures.addresses import KEPT_VALUES
 from mcpproxy.recorder.header_redaction import MAX_DOCUMENT_DEPTH, CleanAddress, HashSecret, challenge_parameters
 from mcpproxy.recorder.oauth_legs import Leg
 from mcpproxy.recorder.response_text import MAX_OAUTH_MEMBER_CHARS, OAUTH_MEMBERS, TextCleaner
-from mcpproxy.wire.framing import Fields
-from mcpproxy.wire.http1 import RequestHead
 from mcpproxy.wire.response import ResponseHead
 
 MAX_EXPIRES_IN_S: Final = 1 << 53
@@ -74,9 +72,16 @@ def oauth_member(
 
 
 def challenge_member(
-    request: RequestHead, response: ResponseHead, hashed: HashSecret | None, clean: CleanAddress
+    response: ResponseHead, cleaner: TextCleaner | None, hashed: HashSecret | None, clean: CleanAddress
 ) -> dict[str, Any] | None:
-    """Returns the member `oauth` where messages are expected: what a 401 or 403 asks for; None for other statuses."""
+    """Returns the member `oauth` where messages are expected: what a 401 or 403 asks for; None for other statuses.
+
+    Args:
+        response: the head of the response.
+        cleaner: removes credentials from texts; None to leave out all texts.
+        hashed: returns the keyed hash of a client id; None to keep it as it is.
+        clean: returns an address without secrets.
+    """
     if response.status not in _REFUSALS:
         return None
     facts: dict[str, str] = {}
@@ -84,7 +89,6 @@ def challenge_member(
         for name, text in challenge_parameters(value):
             if name in _IN_CHALLENGES:
                 facts.setdefault(name, text)
-    cleaner = TextCleaner(request.target, request.headers, Fields(), hashed, clean)
     return oauth_member("challenge", facts, cleaner, hashed, clean)
 
 

@@ -12,6 +12,8 @@ from mcpproxy.wire.framing import Fields
 
 MAX_PARAMETERS: Final = 256
 """The maximum number of parameters of a query, form or document."""
+MAX_CONTENT_BYTES: Final = 64 << 10
+"""The largest body of which facts are kept."""
 FORM: Final = b"application/x-www-form-urlencoded"
 FORMS: Final = frozenset({FORM, b"multipart/form-data"})
 """The media types in which browsers send forms."""

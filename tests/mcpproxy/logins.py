@@ -104,6 +104,7 @@ def canaried_login(origin: str, host: str) -> Login:
     _legs(login, lambda name: f"/x/{name[::-1]}/")
     _pages(login)
     _challenges(login)
+    _forms_at_the_endpoint(login)
     return login
 
 
@@ -322,3 +323,22 @@ def _challenges(login: Login) -> None:
         answered = f"WWW-Authenticate: {challenge.format(token=token, **values)}", f"DPoP-Nonce: {secret('nonce')}"
         answer = told({"error": "invalid_token", "error_description": f"{token} is over"}, status, *answered)
         login.ask("challenge", "/mcp", *fields, body=ping, media=JSON, answer=answer)
+
+
+def _forms_at_the_endpoint(login: Login) -> None:
+    secret = login.secret
+    for status in (400, 401):
+        leg: Leg | None = "challenge" if status == 401 else None
+        form = {"user": secret("user at the endpoint"), "pass": secret("password at the endpoint")}
+        challenge = f'WWW-Authenticate: Bearer error_description="{form["pass"]}"'
+        answer = page(f"<p>no {form['pass']} of {form['user']}", status, challenge)
+        login.ask(leg, "/mcp", form=form, answer=answer)
+        word = secret("multipart at the endpoint")
+        part = f'--x\r\nContent-Disposition: form-data; name="p"\r\n\r\n{word}\r\n--x--\r\n'.encode()
+        answer = page(f"<p>no {word}", status, f'WWW-Authenticate: Bearer error_description="{word}"')
+        login.ask(leg, "/mcp", body=part, media="multipart/form-data; boundary=x", answer=answer)
+        word = secret("text at the endpoint")
+        # Not a form by its media type, so hashes are kept, but no text that could repeat it.
+        answer = page(f"<p>no {word}", status, f'WWW-Authenticate: Bearer error_description="{word}"')
+        login.ask(leg, "/mcp", body=word.encode(), media="text/plain", answer=answer)
+        login.steps[-1].bodies.clear()

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from orjson import dumps
 
 from captures.addresses import clean_address
-from mcpproxy.recorder.oauth_exchange import MAX_CONTENT_BYTES, MAX_SECRET_CHARS, OauthExchange
+from mcpproxy.recorder.oauth_exchange import MAX_SECRET_CHARS, OauthExchange
 from mcpproxy.recorder.oauth_legs import Leg
 from mcpproxy.recorder.oauth_members import challenge_member, without_secret_members
-from mcpproxy.recorder.oauth_parameters import MAX_PARAMETERS
+from mcpproxy.recorder.oauth_parameters import MAX_CONTENT_BYTES, MAX_PARAMETERS
+from mcpproxy.recorder.response_text import TextCleaner
 from mcpproxy.wire.framing import Fields
 from mcpproxy.wire.http1 import RequestHead
 from mcpproxy.wire.response import ResponseHead
@@ -324,15 +325,18 @@ def test_a_challenge_says_what_is_asked_for() -> None:
         b'Basic realm="a", DPoP error="insufficient_scope", scope="a b", nonce="n0nce", '
         b'error_description="tok-1234 lacks \\"b\\"", error_uri="https://h/x"'
     )
-    assert challenge_member(request, answer(403, (b"WWW-Authenticate", challenge)), secretly_hashed, clean) == {
+    cleaner = TextCleaner(request.target, request.headers, Fields(), secretly_hashed, clean)
+    refused = answer(403, (b"WWW-Authenticate", challenge))
+    assert challenge_member(refused, cleaner, secretly_hashed, clean) == {
         "leg": "challenge",
         "error": "insufficient_scope",
         "error_description": 'hmac:# lacks "b"',
         "scope": "a b",
         "error_uri": "https://h/hmac:#",
     }
-    assert challenge_member(request, answer(401), secretly_hashed, clean) == {"leg": "challenge"}
-    assert challenge_member(request, answer(404), secretly_hashed, clean) is None
+    assert challenge_member(refused, None, secretly_hashed, clean) == {"leg": "challenge"}
+    assert challenge_member(answer(401), cleaner, secretly_hashed, clean) == {"leg": "challenge"}
+    assert challenge_member(answer(404), cleaner, secretly_hashed, clean) is None
 
 
 def test_a_document_loses_what_only_one_client_may_know() -> None:
