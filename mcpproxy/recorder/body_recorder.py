@@ -245,7 +245,7 @@ class BodyRecorder:
         authorization = self._exchange.authorization
         if authorization is None:
             return False
-        is_readable = whole and not self._is_opaque
+        is_readable = whole and not self._is_opaque and not self._has_skipped
         with suppress(Exception):  # a bug in mcpproxy loses facts, but never a record
             if self._direction == "c2s" and self.size:
                 authorization.read_request(bytes(self._pending) if is_readable else None, self._media_type)
@@ -253,10 +253,19 @@ class BodyRecorder:
                 authorization.read_response(bytes(self._pending))
         return self._exchange.is_private()
 
+    @property
+    def _has_skipped(self) -> bool:
+        """Whether the body goes on after the end of its coding, which servers may read."""
+        return self._decoder is not None and self._decoder.has_skipped
+
     def _keep_text(self, *, is_cut: bool) -> None:
         """Keep the text of a response; of a request, keep a form until it is known what the response repeats of it."""
         if self._direction == "c2s":
-            is_form = self._media_type == FORM and not is_cut and len(self._pending) <= MAX_CONTENT_BYTES
+            is_form = (
+                self._media_type == FORM
+                and not (is_cut or self._has_skipped)
+                and len(self._pending) <= MAX_CONTENT_BYTES
+            )
             self._form = bytes(self._pending) if is_form else None
         else:
             # A bug in mcpproxy loses this text, but never the record of the exchange.
