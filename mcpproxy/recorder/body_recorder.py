@@ -19,7 +19,7 @@ from captures.loss import PendingRecord
 from captures.record import MAX_RAW_BYTES, frame_members, members, part_members
 from captures.verdict import UNJUDGED, Direction, Unit
 from mcpproxy.recorder.exchange_context import BodyContext
-from mcpproxy.recorder.oauth_parameters import FORMS
+from mcpproxy.recorder.oauth_parameters import FORM, FORMS, MAX_CONTENT_BYTES
 from mcpproxy.recorder.response_text import MAX_BODY_TEXT_BYTES
 from mcpproxy.wire.content import MAX_DECODED_BYTES, Decoder, Undecodable, new_decoder
 from mcpproxy.wire.framing import Fields
@@ -50,6 +50,7 @@ class BodyRecorder:
         "_event_parts_size",
         "_events",
         "_exchange",
+        "_form",
         "_hash",
         "_is_always_stored",
         "_is_broken",
@@ -119,11 +120,18 @@ class BodyRecorder:
         self._is_recorded = False
         """Whether the capture contains the body, as frames or as a document about the server."""
         self._is_over = False
+        self._form: bytes | None = None
 
     @property
     def is_stream(self) -> bool:
         """Whether the body is an event stream."""
         return self._events is not None
+
+    @property
+    def form(self) -> bytes | None:
+        """The form that the body is; empty if the body is stored, or there is none; None if it is anything else."""
+        is_stored = self._is_recorded or (self._is_always_stored and not self._is_opaque)
+        return b"" if is_stored or not self.size else self._form
 
     def _may_be_hashed(self, *, is_encoded: bool) -> bool:
         """Returns whether to hash the body: the hash is useful, and no one can guess from it a password in the body."""
@@ -237,7 +245,7 @@ class BodyRecorder:
         authorization = self._exchange.authorization
         if authorization is None:
             return False
-        is_readable = whole and not self._is_opaque
+        is_readable = whole and not self._is_opaque and not self._has_skipped
         with suppress(Exception):  # a bug in mcpproxy loses facts, but never a record
             if self._direction == "c2s" and self.size:
                 authorization.read_request(bytes(self._pending) if is_readable else None, self._media_type)
@@ -245,8 +253,21 @@ class BodyRecorder:
                 authorization.read_response(bytes(self._pending))
         return self._exchange.is_private()
 
+    @property
+    def _has_skipped(self) -> bool:
+        """Whether the body goes on after the end of its coding, which servers may read."""
+        return self._decoder is not None and self._decoder.has_skipped
+
     def _keep_text(self, *, is_cut: bool) -> None:
-        if self._direction == "s2c":
+        """Keep the text of a response; of a request, keep a form until it is known what the response repeats of it."""
+        if self._direction == "c2s":
+            is_form = (
+                self._media_type == FORM
+                and not (is_cut or self._has_skipped)
+                and len(self._pending) <= MAX_CONTENT_BYTES
+            )
+            self._form = bytes(self._pending) if is_form else None
+        else:
             # A bug in mcpproxy loses this text, but never the record of the exchange.
             with suppress(Exception):
                 self._exchange.keep_text(bytes(self._pending[: MAX_BODY_TEXT_BYTES + 1]), is_cut=is_cut)

@@ -6,6 +6,7 @@ cannot delay traffic.
 
 from collections.abc import Iterator
 from contextlib import suppress
+from http import HTTPStatus
 from typing import Final
 from urllib.parse import urljoin, urlsplit
 
@@ -19,9 +20,10 @@ from mcpproxy.recorder.body_recorder import BodyRecorder
 from mcpproxy.recorder.bypasses import Bypass, BypassDetector, issuers
 from mcpproxy.recorder.exchange_context import ConnectionContext
 from mcpproxy.recorder.exchange_summary import ExchangeSummary
-from mcpproxy.recorder.oauth_exchange import OauthExchange
+from mcpproxy.recorder.oauth_exchange import OauthExchange, secrets_of_form, with_secrets
 from mcpproxy.recorder.oauth_legs import WELL_KNOWN, announced_paths
 from mcpproxy.recorder.oauth_members import challenge_member, without_secret_members
+from mcpproxy.recorder.oauth_parameters import FORMS
 from mcpproxy.recorder.response_text import TextCleaner
 from mcpproxy.relay.http.observer import RewrittenAddress
 from mcpproxy.wire import http1, response
@@ -36,6 +38,7 @@ MAX_MCP_PLACES: Final = 256
 """The maximum number of paths, in addition to the server's own, that are remembered because messages go there."""
 _FIRST_ERROR_STATUS: Final = 400
 _NO_FIELDS: Final = Fields()
+_USUAL_REASONS: Final = frozenset({"", *(status.phrase.lower() for status in HTTPStatus)})
 _SELF_EXPLANATORY_STATUSES: Final = frozenset({202, 204, 205})
 """The statuses of responses whose text is not stored, because they can be understood without it."""
 
@@ -50,6 +53,7 @@ class ExchangeRecorder:
         "_forwarded_addresses",
         "_forwarded_for",
         "_has_announced_address",
+        "_has_extras",
         "_host",
         "_is_response_recorded",
         "_message",
@@ -84,6 +88,7 @@ class ExchangeRecorder:
         self.number = number
         self.is_request_open = True
         self._has_announced_address = False
+        self._has_extras = False
         self._endpoints: list[str] = []
         self._forwarded_addresses: dict[tuple[str, bytes], bytes] = {}
         """The address that was forwarded instead, by the field or event of the original, and the original."""
@@ -143,6 +148,12 @@ class ExchangeRecorder:
         """Process a piece of the request's content, which was forwarded; returns the remaining work, if any."""
         return self._request_body.feed(payload) if self._request_body is not None else None
 
+    def note_extras(self) -> None:
+        """Note that the request has trailers or chunk extensions, whose values texts of the response may repeat."""
+        self._has_extras = True
+        if self.authorization is not None:
+            self.authorization.read_extras()
+
     def end_request(self) -> None:
         """Records that the request is complete."""
         self.is_request_open = False
@@ -162,7 +173,7 @@ class ExchangeRecorder:
         self._times["response_head"] = self.connection.at_ns
         self._response_members = b',"response":{"status":%d,"reason":%b,"version":%b,"headers":%b}' % (
             head.status,
-            dumps(escaped_text(head.reason)),
+            dumps(self._kept_reason(head)),
             dumps(escaped_text(head.version)),
             self.recorder.redacted_fields(head.headers),
         )
@@ -177,6 +188,15 @@ class ExchangeRecorder:
             self._response_body.record_begin()
         else:
             self._is_response_recorded = False
+
+    def _kept_reason(self, head: response.ResponseHead) -> str:
+        """Returns the reason phrase if it is the usual one or, where messages are expected, without credentials."""
+        reason = escaped_text(head.reason)
+        if reason.lower() in _USUAL_REASONS or self.recorder.secret_hash is None:
+            return reason
+        request = self._request_head
+        cleaner = self._cleaner(request, head) if request is not None and self.authorization is None else None
+        return cleaner.cleaned_texts({"reason": reason}).get("reason", "") if cleaner is not None else ""
 
     def drop_fields(self) -> None:
         """Drop the header fields of a stream, which are recorded; only what a refusal asks for is read later."""
@@ -309,7 +329,7 @@ class ExchangeRecorder:
         if self.expects_messages():
             if head is None:
                 return None
-            return challenge_member(request, head, recorder.secret_hash, recorder.clean_address)
+            return challenge_member(head, self._cleaner(request, head), recorder.secret_hash, recorder.clean_address)
         if self.authorization is None:
             return None
         return self.authorization.member(recorder.secret_hash, recorder.clean_address)
@@ -326,14 +346,25 @@ class ExchangeRecorder:
             return
         if not self.expects_messages():
             return
-        cleaner = TextCleaner(
-            request.target, request.headers, head.headers, self.recorder.secret_hash, self.recorder.clean_address
-        )
         content_type = b",".join(head.headers.values_of(b"content-type")[:1])
-        self._response_text = cleaner.cleaned_body(body, content_type, is_cut=is_cut)
+        if cleaner := self._cleaner(request, head):
+            self._response_text = cleaner.cleaned_body(body, content_type, is_cut=is_cut)
+
+    def _cleaner(self, request: http1.RequestHead, head: response.ResponseHead) -> TextCleaner | None:
+        """Returns a cleaner for texts where messages are expected; None if it is not known what they may repeat."""
+        body = self._request_body
+        secrets = secrets_of_form(body.form) if body is not None and body.form else []
+        if secrets is None or self._has_extras or (body is not None and body.form is None):
+            return None
+        target = with_secrets(request.target, secrets)
+        recorder = self.recorder
+        return TextCleaner(target, request.headers, head.headers, recorder.secret_hash, recorder.clean_address)
 
     def is_metadata(self) -> bool:
         """Returns whether the request is for a document that describes the server (RFC 8615)."""
+        request, body = self._request_head, self._request_body
+        if request is None or request.method != b"GET" or (body is not None and body.size):
+            return False
         is_for_metadata = self.authorization is not None and self.authorization.is_for_metadata
         return is_for_metadata or self._target.startswith(WELL_KNOWN)
 
@@ -453,6 +484,8 @@ class ExchangeRecorder:
         for name, body in bodies.items():
             if body is not None and (size_and_hash := body.unstored_members()):
                 hashes[name] = size_and_hash
+                if name == "response" and self._request_head and self._request_head.headers.media_type in FORMS:
+                    size_and_hash.pop("sha256", None)  # a password that the response repeats could be guessed from it
         return hashes or None
 
 

@@ -431,6 +431,8 @@ class ConnectionRecorder:
         elif self._latest_exchange is not None:
             if isinstance(event, Body):
                 return self._latest_exchange.add_to_request(event.payload)
+            if event.trailers or event.has_extensions:
+                self._latest_exchange.note_extras()
             self._latest_exchange.end_request()
         return None
 

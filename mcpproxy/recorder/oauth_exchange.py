@@ -14,10 +14,12 @@ from mcpproxy.recorder.oauth_legs import Leg, is_proven, metadata_leg, path_of, 
 from mcpproxy.recorder.oauth_members import SECRET_MEMBERS, oauth_member
 from mcpproxy.recorder.oauth_parameters import (
     FORM,
+    MAX_CONTENT_BYTES,
     MAX_PARAMETERS,
     TooManyParameters,
     basic_client,
     document_of,
+    is_ambiguous,
     pairs_of,
     split_redirect,
     texts_of,
@@ -27,8 +29,6 @@ from mcpproxy.wire.framing import Fields
 from mcpproxy.wire.http1 import RequestHead
 from mcpproxy.wire.response import ResponseHead
 
-MAX_CONTENT_BYTES: Final = 64 << 10
-"""The largest body of which facts are kept."""
 MAX_SECRET_CHARS: Final = 32 << 10
 """The most characters of values that are searched for in texts; finding all spellings takes 0.5 µs per character."""
 _METHODS: Final = frozenset({b"GET", b"POST"})
@@ -69,6 +69,48 @@ _IN_TEXTS: Final = frozenset({*OAUTH_MEMBERS, "grant_type", "response_type", "sc
     "response_types",
 }
 """The parameters whose values may occur in texts."""
+_KNOWN_NAMES: Final = _IN_TEXTS.union(SECRET_MEMBERS, *_REQUESTED.values(), *_ANSWERED.values()) | {
+    "user",
+    "pass",
+    "login",
+    "id_token_hint",
+    "login_hint",
+    "code_challenge",
+    "prompt",
+    "display",
+    "max_age",
+    "request",
+    "request_uri",
+    "response_mode",
+    "token_type_hint",
+    "requested_token_type",
+    "subject_token_type",
+    "actor_token_type",
+    "audience",
+    "client_assertion_type",
+    "client_name",
+    "client_uri",
+    "logo_uri",
+    "contacts",
+    "tos_uri",
+    "policy_uri",
+    "jwks_uri",
+    "jwks",
+    "software_id",
+    "software_version",
+    "software_statement",
+    "token_endpoint_auth_method",
+    "application_type",
+    "otp",
+    "passwd",
+    "message",
+    "detail",
+    "status",
+    "status_code",
+    "timestamp",
+    "error_code",
+}
+"""Names of parameters that are not secret themselves, so texts may repeat them."""
 _BROWSER_LEGS: Final = frozenset({"authorize", "callback"})
 
 
@@ -84,6 +126,8 @@ class OauthExchange:
         """The leg for which the path is usual, until the content proves that the exchange is that leg."""
         self._sent: dict[str, Any] = {}
         self._status = 0
+        self._response_fields: list[tuple[bytes, bytes]] = []
+        """The header of the response, without addresses that are read as redirects."""
         self._redirect: dict[str, str] = {}
         """The parameters of the address to which the response redirects."""
         self._redirected_to = ""
@@ -94,14 +138,14 @@ class OauthExchange:
         self._has_unknown_secrets = False
         """Whether texts may repeat values that are not among these."""
         try:
-            self._take_request(pairs_of(request.target.partition(b"?")[2]))
+            self._take_request(request.target.partition(b"?")[2])
         except TooManyParameters:
             self._has_unknown_secrets = True
 
     @property
     def is_for_metadata(self) -> bool:
         """Whether the exchange requests metadata of an authorization, which is public."""
-        return self._leg in _METADATA
+        return self._leg in _METADATA and self._request.method == b"GET"
 
     @property
     def is_of_browser(self) -> bool:
@@ -112,6 +156,10 @@ class OauthExchange:
         """Returns whether the bodies must not be stored; at a usual path, also while the request is not understood."""
         is_leg = self._leg is not None and not self.is_for_metadata
         return is_leg or (self._usual is not None and (is_request_open or self._has_unknown_secrets))
+
+    def read_extras(self) -> None:
+        """Note that the request has trailers or chunk extensions, which may hold values, too."""
+        self._has_unknown_secrets = True
 
     def read_request(self, body: bytes | None, media_type: bytes) -> None:
         """Read the body of the request, decoded; None if it is incomplete or cannot be decoded."""
@@ -124,9 +172,9 @@ class OauthExchange:
             document = document_of(body)
             if document is not None:
                 self._take_parameters(document if isinstance(document, dict) else {})
-                self._note_secrets(texts_of(document))
+                self._note_secrets(texts_of(body))
             elif media_type in (FORM, b""):
-                self._take_request(pairs_of(body))
+                self._take_request(body)
             else:
                 return False
         except TooManyParameters:
@@ -137,10 +185,12 @@ class OauthExchange:
         """Read the head of the response."""
         self._status = head.status
         locations = head.headers.values_of(b"location") if head.status in _REDIRECTS else []
+        self._response_fields = [field for field in head.headers if not locations or field[0].lower() != b"location"]
         try:
-            for location in locations[:1]:
+            for location in reversed(locations):  # the first one counts
                 self._redirected_to, pairs = split_redirect(location)
                 self._note_secrets(pairs)
+                self._has_unknown_secrets = self._has_unknown_secrets or is_ambiguous(location)
                 self._redirect = dict(reversed(pairs))
         except TooManyParameters:
             self._has_unknown_secrets = True
@@ -157,11 +207,13 @@ class OauthExchange:
             return
         self._received = document
         try:
-            self._note_secrets(texts_of(document))
+            self._note_secrets(texts_of(body))
         except TooManyParameters:
             self._has_unknown_secrets = True
 
-    def _take_request(self, pairs: list[tuple[str, str]]) -> None:
+    def _take_request(self, query_or_form: bytes) -> None:
+        pairs = pairs_of(query_or_form)
+        self._has_unknown_secrets = self._has_unknown_secrets or is_ambiguous(query_or_form)
         self._take_parameters(dict(reversed(pairs)))  # the first of several counts
         self._note_secrets(pairs)
 
@@ -170,14 +222,9 @@ class OauthExchange:
         if self._usual is not None and is_proven(self._usual, self._sent):
             self._leg, self._usual = self._usual, None
 
-    def _note_secrets(self, pairs: Iterable[tuple[str, str]]) -> None:
-        for name, value in pairs:
-            if name in SECRET_MEMBERS:
-                self._secrets.append(("secret", value))  # the name tells the cleaner to look for short ones, too
-            elif name not in _IN_TEXTS:
-                self._secrets.append((name, value) if value else ("", name))  # a name alone may be a secret itself
-        if len(self._secrets) > MAX_PARAMETERS or sum(len(value) for _, value in self._secrets) > MAX_SECRET_CHARS:
-            raise TooManyParameters
+    def _note_secrets(self, pairs: list[tuple[str, str]]) -> None:
+        self._secrets += _secrets_among(pairs)
+        _check_amount(self._secrets)
 
     @property
     def leg(self) -> Leg | None:
@@ -218,8 +265,44 @@ class OauthExchange:
         if self._has_unknown_secrets:
             return None
         # As parameters of a target, they are found in all their spellings.
-        target = self._request.target.partition(b"?")[0] + b"?" + urlencode(self._secrets, quote_via=quote).encode()
-        return TextCleaner(target, self._request.headers, Fields(), hashed, clean)
+        target = with_secrets(self._request.target.partition(b"?")[0], self._secrets)
+        # Every value that a head does not show is secret here, whichever of the two heads it is in.
+        heads = Fields((*self._request.headers, *self._response_fields))
+        return TextCleaner(target, heads, Fields(), hashed, clean)
+
+
+def secrets_of_form(body: bytes) -> list[tuple[str, str]] | None:
+    """Returns the names and values that texts must not repeat of a form; None if it is not understood."""
+    try:
+        secrets = _secrets_among(pairs_of(body)) if len(body) <= MAX_CONTENT_BYTES and not is_ambiguous(body) else None
+        _check_amount(secrets or [])
+    except TooManyParameters:
+        return None
+    return secrets
+
+
+def with_secrets(target: bytes, secrets: list[tuple[str, str]]) -> bytes:
+    """Returns a target with more parameters, in which a `TextCleaner` finds all their spellings."""
+    if not secrets:
+        return target
+    return target + (b"&" if b"?" in target else b"?") + urlencode(secrets, quote_via=quote).encode()
+
+
+def _secrets_among(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    secrets = list[tuple[str, str]]()
+    for name, value in pairs:
+        if name in SECRET_MEMBERS:
+            secrets.append(("secret", value))  # the name tells the cleaner to look for short ones, too
+        elif name not in _IN_TEXTS:
+            secrets.append((name, value))
+    # A name may be a secret itself.
+    return secrets + [("", name) for name in dict.fromkeys(name for name, _ in pairs) if name not in _KNOWN_NAMES]
+
+
+def _check_amount(secrets: list[tuple[str, str]]) -> None:
+    """Raise `TooManyParameters` if searching texts for these values would take too long."""
+    if len(secrets) > MAX_PARAMETERS or sum(len(value) for _, value in secrets) > MAX_SECRET_CHARS:
+        raise TooManyParameters
 
 
 def _facts(parameters: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:

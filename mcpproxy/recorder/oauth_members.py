@@ -7,9 +7,7 @@ from urllib.parse import urlsplit
 from captures.addresses import KEPT_VALUES
 from mcpproxy.recorder.header_redaction import MAX_DOCUMENT_DEPTH, CleanAddress, HashSecret, challenge_parameters
 from mcpproxy.recorder.oauth_legs import Leg
-from mcpproxy.recorder.response_text import MAX_OAUTH_MEMBER_CHARS, OAUTH_MEMBERS, TextCleaner
-from mcpproxy.wire.framing import Fields
-from mcpproxy.wire.http1 import RequestHead
+from mcpproxy.recorder.response_text import MAX_OAUTH_MEMBER_CHARS, OAUTH_MEMBERS, TextCleaner, is_trivial, value_hash
 from mcpproxy.wire.response import ResponseHead
 
 MAX_EXPIRES_IN_S: Final = 1 << 53
@@ -35,6 +33,11 @@ SECRET_MEMBERS: Final = frozenset(
     | {"code", "code_verifier", "device_code", "user_code", "state", "nonce", "password", "username", "email"}
 )
 """Parameters, and members of documents, that belong to one client or user, and are stored nowhere."""
+_SECRETS_OF_DOCUMENTS: Final = SECRET_MEMBERS | frozenset(
+    ["api_key", "apikey", "private_key", "secret", "passwd", "password", "credential", "credentials", "jwt", "bearer"]
+)
+_PRIVATE_KEY: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
+"""The members of a key in a JWKS that are not public (RFC 7518)."""
 _LOOPBACK: Final = frozenset({"localhost", "::1"})
 
 
@@ -74,9 +77,16 @@ def oauth_member(
 
 
 def challenge_member(
-    request: RequestHead, response: ResponseHead, hashed: HashSecret | None, clean: CleanAddress
+    response: ResponseHead, cleaner: TextCleaner | None, hashed: HashSecret | None, clean: CleanAddress
 ) -> dict[str, Any] | None:
-    """Returns the member `oauth` where messages are expected: what a 401 or 403 asks for; None for other statuses."""
+    """Returns the member `oauth` where messages are expected: what a 401 or 403 asks for; None for other statuses.
+
+    Args:
+        response: the head of the response.
+        cleaner: removes credentials from texts; None to leave out all texts.
+        hashed: returns the keyed hash of a client id; None to keep it as it is.
+        clean: returns an address without secrets.
+    """
     if response.status not in _REFUSALS:
         return None
     facts: dict[str, str] = {}
@@ -84,22 +94,30 @@ def challenge_member(
         for name, text in challenge_parameters(value):
             if name in _IN_CHALLENGES:
                 facts.setdefault(name, text)
-    cleaner = TextCleaner(request.target, request.headers, Fields(), hashed, clean)
     return oauth_member("challenge", facts, cleaner, hashed, clean)
 
 
-def without_secret_members(value: Any, hashed: HashSecret, depth: int = 0) -> Any:
-    """Returns a JSON document with keyed hashes in place of members that belong to one client or user."""
+def without_secret_members(
+    value: Any, hashed: HashSecret, depth: int = 0, names: frozenset[str] = _SECRETS_OF_DOCUMENTS
+) -> Any:
+    """Returns a JSON document with keyed hashes in place of members that belong to one client or user.
+
+    Args:
+        value: the document, or a part of it.
+        hashed: returns the keyed hash of a secret.
+        depth: how deep in the document the part is.
+        names: the names of these members, in lower case.
+    """
     if depth > MAX_DOCUMENT_DEPTH:
         return None
     if isinstance(value, list):
-        return [without_secret_members(item, hashed, depth + 1) for item in value]
+        return [without_secret_members(item, hashed, depth + 1, names) for item in value]
     if not isinstance(value, dict):
         return value
     return {
-        name: hashed(item.encode("utf-8", "replace"))
-        if name in SECRET_MEMBERS and isinstance(item, str)
-        else without_secret_members(item, hashed, depth + 1)
+        name: value_hash(item, hashed)
+        if name.lower() in names and not is_trivial(item)
+        else without_secret_members(item, hashed, depth + 1, names | _PRIVATE_KEY if name == "keys" else names)
         for name, item in value.items()
     }
 

@@ -1,9 +1,10 @@
 """Reads the parameters of authorization requests and responses: of queries, forms, JSON objects and redirects."""
 
+import json
 from base64 import b64decode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final
-from urllib.parse import parse_qsl, unquote_plus
+from urllib.parse import parse_qsl, unquote_plus, unquote_to_bytes
 
 from orjson import JSONDecodeError, loads
 
@@ -12,6 +13,8 @@ from mcpproxy.wire.framing import Fields
 
 MAX_PARAMETERS: Final = 256
 """The maximum number of parameters of a query, form or document."""
+MAX_CONTENT_BYTES: Final = 64 << 10
+"""The largest body of which facts are kept."""
 FORM: Final = b"application/x-www-form-urlencoded"
 FORMS: Final = frozenset({FORM, b"multipart/form-data"})
 """The media types in which browsers send forms."""
@@ -19,7 +22,11 @@ _SCHEME: Final = b"basic "
 
 
 class TooManyParameters(Exception):
-    """There are more parameters than `MAX_PARAMETERS`."""
+    """There are more parameters than `MAX_PARAMETERS`, or they cannot be read."""
+
+
+class _Members(list[tuple[str, Any]]):
+    """The members of a JSON object in the order sent, with duplicates."""
 
 
 def pairs_of(text: bytes) -> list[tuple[str, str]]:
@@ -34,6 +41,15 @@ def pairs_of(text: bytes) -> list[tuple[str, str]]:
         raise TooManyParameters from None
 
 
+def is_ambiguous(text: bytes) -> bool:
+    """Returns whether servers may read other parameters: separated by `;`, or not in UTF-8."""
+    try:
+        unquote_to_bytes(text).decode()
+    except UnicodeDecodeError:
+        return True
+    return b";" in text or b"\0" in text
+
+
 def document_of(body: bytes) -> dict[str, Any] | list[Any] | None:
     """Returns a body as a JSON object or array, or None if it is anything else."""
     try:
@@ -43,13 +59,20 @@ def document_of(body: bytes) -> dict[str, Any] | list[Any] | None:
     return document
 
 
-def texts_of(document: Mapping[str, Any] | list[Any]) -> list[tuple[str, str]]:
-    """Returns the strings in a JSON document, at any depth, each with the name of the member that it belongs to.
+def texts_of(body: bytes) -> list[tuple[str, str]]:
+    """Returns the strings and numbers in a JSON document, at any depth, each with the name of its member.
+
+    All of several members with the same name are among them. The name of a member with any other value has an empty
+    text.
 
     Raises:
         TooManyParameters: there are too many of them.
     """
     texts = list[tuple[str, str]]()
+    try:
+        document = json.loads(body, object_pairs_hook=_Members, parse_int=str, parse_float=str, parse_constant=str)
+    except (ValueError, RecursionError):
+        raise TooManyParameters from None
     for name, text in _texts("", document):
         texts.append((name, text))
         if len(texts) > MAX_PARAMETERS:
@@ -62,12 +85,16 @@ def _texts(name: str, value: Any, depth: int = 0) -> Iterator[tuple[str, str]]:
         yield name, value
     elif depth > MAX_DOCUMENT_DEPTH:
         raise TooManyParameters
+    elif isinstance(value, _Members):
+        yield name, ""
+        for member, item in value:
+            yield from _texts(member, item, depth + 1)
     elif isinstance(value, list):
+        yield name, ""
         for item in value:
             yield from _texts(name, item, depth + 1)
-    elif isinstance(value, dict):
-        for member, item in value.items():
-            yield from _texts(member, item, depth + 1)
+    else:
+        yield name, ""
 
 
 def split_redirect(location: bytes) -> tuple[str, list[tuple[str, str]]]:

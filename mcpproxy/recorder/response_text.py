@@ -15,6 +15,7 @@ kept, and at most `MAX_BODY_TEXT_BYTES` of it. Bodies are untrusted, so all patt
 
 import html
 import re
+import unicodedata
 from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
@@ -60,9 +61,13 @@ MAX_NUMBER_DIGITS: Final = 7
 """The maximum number of digits in a number that is kept, such as a status, a size, a year or a count."""
 MAX_SECRET_PLACES: Final = 4096
 """If secrets occur in more places than this, no text is kept."""
+_TAG: Final = re.compile(rf"{PREFIX}[0-9a-f]{{16}}")
+_NO_LETTERS: Final = re.compile(r"[\W_]+")
 _LONG_ENTITY: Final = re.compile(r"&#(?:\d{7}|x[0-9a-fA-F]{6})")
 _COOKIE_FIELDS: Final = frozenset({b"cookie", b"set-cookie"})
 _CREDENTIAL_FIELDS: Final = frozenset({b"authorization", b"proxy-authorization"})
+_CREDENTIAL_WORD: Final = re.compile(rb"[^\s,;:=/\"]{6,}+(?!\s*=)")
+"""Matches the parts of a credential that may be secret alone, such as the value of a parameter, but not its name."""
 _ISSUING_FIELDS: Final = frozenset({b"set-cookie", b"mcp-session-id"})
 """The fields of responses that issue credentials; other fields that are left out are not secret, only not needed."""
 _SECRET_NAME: Final = re.compile(
@@ -189,6 +194,14 @@ class TextCleaner:
         lower_texts = [decoded_text.encode("utf-8", "replace").lower() for decoded_text in decoded_texts]
         return any(secret in decoded_text for decoded_text in lower_texts for secret in self._secrets)
 
+    def _hints_at_secret(self, text: str) -> bool:
+        """Returns whether a text contains a secret that is interspersed, reversed or in other forms of its letters."""
+        letters = _letters(_TAG.sub(" ", text))
+        secrets = {_letters(secret.decode("utf-8", "replace")) for secret in self._secrets}
+        return any(
+            len(secret) >= MIN_VALUE_BYTES and (secret in letters or secret[::-1] in letters) for secret in secrets
+        )
+
     def cleaned_texts(self, texts: Mapping[str, str]) -> dict[str, str]:
         """Returns named texts, shortened and without credentials; omits those that still contain one."""
         cleaned_texts: dict[str, str] = {}
@@ -200,9 +213,14 @@ class TextCleaner:
                 text = self.cleaned_text(_without_members(text, self._hash))
             if len(whole_text) > MAX_OAUTH_MEMBER_CHARS and self._longest_bytes:
                 text = text[: -self._longest_bytes]  # a secret at the cut would not be recognised
-            if not self._contains_secret(text):
+            if not self._contains_secret(text) and not self._hints_at_secret(text):
                 cleaned_texts[name] = text
         return cleaned_texts
+
+
+def _letters(text: str) -> str:
+    """Returns the letters and digits of a text in their usual form, in lower case."""
+    return _NO_LETTERS.sub("", unicodedata.normalize("NFKC", text).lower())
 
 
 def _without_members(text: str, hash_secret: HashSecret) -> str:
@@ -253,18 +271,20 @@ def _cleaned_document(value: Any, hash_secret: HashSecret, depth: int = 0) -> An
     if isinstance(value, list):
         return [_cleaned_document(item, hash_secret, depth + 1) for item in value]
     return {
-        name: _value_hash(item, hash_secret)
-        if _is_secret_name(name) and not _is_trivial(item)
+        name: value_hash(item, hash_secret)
+        if _is_secret_name(name) and not is_trivial(item)
         else _cleaned_document(item, hash_secret, depth + 1)
         for name, item in value.items()
     }
 
 
-def _is_trivial(value: Any) -> bool:
+def is_trivial(value: Any) -> bool:
+    """Returns whether a value is too simple to be a secret: empty, a Boolean or a short number."""
     return not value or value is True or (isinstance(value, int) and abs(value) < 10**6)
 
 
-def _value_hash(value: Any, hash_secret: HashSecret) -> str:
+def value_hash(value: Any, hash_secret: HashSecret) -> str:
+    """Returns the hash of a text, or of any other JSON value as it is serialised."""
     if isinstance(value, str):
         return hash_secret(value.encode("utf-8", "replace"))
     try:
@@ -326,6 +346,7 @@ def _secrets_of_field(name: bytes, value: bytes) -> Iterator[bytes]:
     credential = b"".join(credentials)
     if name in _CREDENTIAL_FIELDS and credential:
         yield credential.strip()
+        yield from _CREDENTIAL_WORD.findall(credential)
         if scheme.lower() == b"basic":
             try:
                 user_and_password = b64decode(credential.strip())

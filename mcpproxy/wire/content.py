@@ -90,6 +90,11 @@ class _Stage:
         """Whether the data may end here; it may also be empty, because a response to HEAD has no content."""
         return self._engine is None
 
+    @property
+    def has_skipped(self) -> bool:
+        """Whether there was anything other than a member after the last one."""
+        return self._is_over
+
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Yields the decoded bytes in slices, with an empty one at the end of each member after the first.
 
@@ -137,6 +142,11 @@ class Decoder:
         self._input_size = 0
         self._max_total = max_total
         self._failure: Undecodable | None = None
+
+    @property
+    def has_skipped(self) -> bool:
+        """Whether bytes after the end of a coding were skipped, as clients do."""
+        return any(stage.has_skipped for stage in self._stages)
 
     def feed(self, data: bytes) -> bytes:
         """Decode the bytes; returns the output.

@@ -69,6 +69,8 @@ class MessageEnd(NamedTuple):
     wire: bytes
     """The last chunk and the trailer section; empty if the content was not chunked."""
     trailers: Fields = Fields()
+    has_extensions: bool = False
+    """Whether chunks have extensions."""
 
 
 class Malformed(Exception):
@@ -143,6 +145,7 @@ class ChunkedBodyReader:
     __slots__ = (
         "_excess",
         "_forbidden_trailers",
+        "_has_extensions",
         "_is_in_data",
         "_lines",
         "_missing_bytes",
@@ -162,6 +165,7 @@ class ChunkedBodyReader:
         self._lines = LineReader()
         self._missing_bytes = 0  # the number of bytes still missing from the chunk
         self._is_in_data = False  # whether the next byte is in the data of a chunk, or in the CRLF after it
+        self._has_extensions = False
         self._excess = 0  # the number of extension bytes beyond those of content
         self._tail = b""  # the last chunk and the trailers so far; empty until the last chunk begins
         self._trailers: tuple[tuple[bytes, bytes], ...] = ()
@@ -198,7 +202,7 @@ class ChunkedBodyReader:
             if valid_end > start:
                 emit(Body(held_bytes + data[start:valid_end], b"".join(payload)))
         if self.is_done:
-            emit(MessageEnd(self._tail, Fields(self._trailers)))
+            emit(MessageEnd(self._tail, Fields(self._trailers), self._has_extensions))
         return position
 
     def _read_framing(self, data: bytes, position: int) -> int:
@@ -233,6 +237,7 @@ class ChunkedBodyReader:
     def _begin_chunk(self, digits: bytes, extensions: bytes) -> None:
         self._missing_bytes = int(digits, 16)
         self._is_in_data = self._missing_bytes > 0
+        self._has_extensions = self._has_extensions or bool(extensions)
         self._excess = max(0, self._excess + len(extensions) - self._missing_bytes)
         if self._excess > MAX_EXTENSION_BYTES:
             raise Malformed("the chunk extensions are too long")

@@ -18,6 +18,7 @@ STEM: Final = "qzcanary"
 """How every canary begins."""
 FORM: Final = "application/x-www-form-urlencoded"
 JSON: Final = "application/json"
+PING: Final = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 HTML: Final = "text/html; charset=utf-8"
 
 
@@ -80,6 +81,19 @@ class Login:
         is_public = leg in ("resource-metadata", "server-metadata", "challenge")
         self.steps.append(Step(request, response, leg, [] if is_public else [text for text in (body, sent) if text]))
 
+    def say_reason(self, reason: str) -> None:
+        """Put another reason phrase into the latest response."""
+        step = self.steps[-1]
+        step.response = step.response.replace(b" X\r\n", f" {reason}\r\n".encode(), 1)
+
+    def send_in_chunks(self, extension: str, trailers: str) -> None:
+        """Send the body of the latest request as a chunk with an extension, with trailers after it."""
+        step = self.steps[-1]
+        head, _, body = step.request.partition(b"\r\n\r\n")
+        head = head.replace(f"Content-Length: {len(body)}".encode(), b"Transfer-Encoding: chunked")
+        chunk = f"{len(body):x}{extension}\r\n".encode() + body
+        step.request = head + b"\r\n\r\n" + chunk + f"\r\n0\r\n{trailers}\r\n".encode()
+
 
 def told(document: Any, status: int = 200, *fields: str) -> tuple[int, tuple[str, ...], str, bytes]:
     """A response with a JSON document."""
@@ -104,6 +118,8 @@ def canaried_login(origin: str, host: str) -> Login:
     _legs(login, lambda name: f"/x/{name[::-1]}/")
     _pages(login)
     _challenges(login)
+    _forms_at_the_endpoint(login)
+    _corners(login)
     return login
 
 
@@ -302,7 +318,6 @@ def _pages(login: Login) -> None:
 
 def _challenges(login: Login) -> None:
     secret = login.secret
-    ping = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
     for status, challenge in (
         (401, "Bearer"),
         (401, 'Bearer realm="mcp", error="invalid_token", error_description="{token} is over", scope="mcp:tools"'),
@@ -321,4 +336,66 @@ def _challenges(login: Login) -> None:
         fields = (f"Authorization: Bearer {token}", f"DPoP: {secret('proof')}", f"Mcp-Session-Id: {secret('session')}")
         answered = f"WWW-Authenticate: {challenge.format(token=token, **values)}", f"DPoP-Nonce: {secret('nonce')}"
         answer = told({"error": "invalid_token", "error_description": f"{token} is over"}, status, *answered)
-        login.ask("challenge", "/mcp", *fields, body=ping, media=JSON, answer=answer)
+        login.ask("challenge", "/mcp", *fields, body=PING, media=JSON, answer=answer)
+
+
+def _forms_at_the_endpoint(login: Login) -> None:
+    secret = login.secret
+    for status in (400, 401):
+        leg: Leg | None = "challenge" if status == 401 else None
+        form = {"user": secret("user at the endpoint"), "pass": secret("password at the endpoint")}
+        challenge = f'WWW-Authenticate: Bearer error_description="{form["pass"]}"'
+        answer = page(f"<p>no {form['pass']} of {form['user']}", status, challenge)
+        login.ask(leg, "/mcp", form=form, answer=answer)
+        word = secret("multipart at the endpoint")
+        part = f'--x\r\nContent-Disposition: form-data; name="p"\r\n\r\n{word}\r\n--x--\r\n'.encode()
+        answer = page(f"<p>no {word}", status, f'WWW-Authenticate: Bearer error_description="{word}"')
+        login.ask(leg, "/mcp", body=part, media="multipart/form-data; boundary=x", answer=answer)
+        word = secret("text at the endpoint")
+        # Not a form by its media type, so hashes are kept, but no text that could repeat it.
+        answer = page(f"<p>no {word}", status, f'WWW-Authenticate: Bearer error_description="{word}"')
+        login.ask(leg, "/mcp", body=word.encode(), media="text/plain", answer=answer)
+        login.steps[-1].bodies.clear()
+
+
+def _corners(login: Login) -> None:
+    """Secrets in places of HTTP where hardly anyone puts them."""
+    secret = login.secret
+    path = "/oauth/token"
+
+    def refused(*words: str) -> tuple[int, tuple[str, ...], str, bytes]:
+        return told({"error": "invalid_grant", "error_description": " ".join(words)}, 400)
+
+    word = secret("reason phrase")
+    form = {"grant_type": "password", "password": word}
+    login.ask("token", path, form=form, answer=refused("x"))
+    login.say_reason(f"no {word}")
+    word = secret("reason phrase at the endpoint")
+    login.ask(None, "/mcp", f"Authorization: Bearer {word}", body=PING, media=JSON, answer=page("x", 400))
+    login.say_reason(f"no {word} {word[::-1]}")
+    login.steps[-1].bodies.clear()
+    word = secret("posted to metadata")
+    login.ask("server-metadata", "/.well-known/oauth-authorization-server", form={"x": word}, answer=refused(word))
+    login.steps[-1].bodies.clear()
+    login.ask(None, "/.well-known/jwks.json", form={"x": word}, answer=told({"keys": [word]}))
+    keys = {
+        "keys": [{"kty": "RSA", "d": secret("private key")}],
+        "API_KEY": [secret("key")],
+        "jwt": {"a": secret("jwt")},
+    }
+    login.ask(None, "/.well-known/jwks.json", answer=told(keys))
+    login.steps[-1].bodies.clear()
+    word = secret("after the end of gzip")
+    body = gzip.compress(b"grant_type=password") + f"&password={word}".encode()
+    login.ask(None, path, "Content-Encoding: gzip", body=body, media=FORM, answer=refused(word))
+    login.ask(None, "/mcp", "Content-Encoding: gzip", body=body, media=FORM, answer=refused(word))
+    word = secret("in UTF-16")
+    body = f"grant_type=password&password={word}".encode("utf-16")
+    login.ask(None, path, body=body, media=FORM, answer=refused(word))
+    login.ask(None, "/mcp", body=body, media=FORM, answer=refused(word))
+    extension, trailer = secret("chunk extension"), secret("trailer")
+    for extras in ((f";x={extension}", ""), ("", f"X-Trailer: {trailer} 0\r\n")):
+        legs: dict[str, Leg | None] = {path: "token", "/mcp": None}
+        for target, leg in legs.items():
+            login.ask(leg, target, form={"grant_type": "password"}, answer=refused(extension, trailer))
+            login.send_in_chunks(*extras)

@@ -18,6 +18,7 @@ from mcpproxy.recorder.http import ConnectionRecorder, HttpRecorder
 from mcpproxy.recorder.oauth_exchange import OauthExchange
 from mcpproxy.recorder.oauth_legs import Leg
 from mcpproxy.recorder.oauth_members import challenge_member
+from mcpproxy.recorder.response_text import TextCleaner
 from mcpproxy.relay.http.observer import RewrittenAddress
 from mcpproxy.wire.framing import Fields
 from mcpproxy.wire.http1 import RequestHead
@@ -79,7 +80,8 @@ def recorded(leg: Leg, response: ResponseHead) -> set[str]:
     if leg == "challenge":
         text = ", ".join(f'{name}="{value}"' for name, value in PARAMETERS.items() if isinstance(value, str))
         refusal = answer(401, (b"www-authenticate", f"Bearer {text}".encode()))
-        return {*(challenge_member(head_of(b"POST", "/mcp"), refusal, None, clean) or ())}
+        cleaner = TextCleaner(b"/mcp", Fields(), Fields(), None, clean)
+        return {*(challenge_member(refusal, cleaner, None, clean) or ())}
     path = {"resource-metadata": RESOURCE_METADATA_PATH, "server-metadata": SERVER_METADATA_PATH}.get(leg, "/x")
     exchange = OauthExchange(head_of(b"POST", path), leg)
     exchange.read_request(dumps(PARAMETERS), b"application/json")

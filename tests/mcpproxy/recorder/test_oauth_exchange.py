@@ -1,7 +1,9 @@
 """What is kept of a leg of an authorization: named facts, and no secret that crosses in the same exchange."""
 
+import time
 from base64 import b64encode
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from hypothesis import given
@@ -9,10 +11,11 @@ from hypothesis import strategies as st
 from orjson import dumps
 
 from captures.addresses import clean_address
-from mcpproxy.recorder.oauth_exchange import MAX_CONTENT_BYTES, MAX_SECRET_CHARS, OauthExchange
+from mcpproxy.recorder.oauth_exchange import MAX_SECRET_CHARS, OauthExchange
 from mcpproxy.recorder.oauth_legs import Leg
 from mcpproxy.recorder.oauth_members import challenge_member, without_secret_members
-from mcpproxy.recorder.oauth_parameters import MAX_PARAMETERS
+from mcpproxy.recorder.oauth_parameters import MAX_CONTENT_BYTES, MAX_PARAMETERS
+from mcpproxy.recorder.response_text import TextCleaner
 from mcpproxy.wire.framing import Fields
 from mcpproxy.wire.http1 import RequestHead
 from mcpproxy.wire.response import ResponseHead
@@ -240,6 +243,11 @@ def test_secrets_that_are_words_are_found_too() -> None:
         (b"a=b&" * (MAX_PARAMETERS + 1), FORM),
         (dumps({"x": ["horse"] * (MAX_PARAMETERS + 1)}), JSON),
         (b"password=" + b"x" * MAX_CONTENT_BYTES, FORM),
+        ("password=horse".encode("utf-16"), FORM),
+        ("password=horse".encode("utf-32-le"), FORM),
+        (b"a=b;password=horse", FORM),
+        (b"password=%ffhorse", FORM),
+        (b'{"password":"horse","x":' + b"[" * 60 + b"]" * 60 + b"}", JSON),
         (b"grant_type=password&password=" + b"x" * (MAX_SECRET_CHARS + 1), FORM),
     ],
 )
@@ -247,6 +255,69 @@ def test_without_all_secrets_no_text_is_kept(sent: bytes, media: bytes) -> None:
     told = b'{"error":"access_denied","error_description":"horse"}'
     said = member(head(b"POST", b"/t"), sent, told, media=media, response=answer(401), announced="token")
     assert said == {"leg": "token"} | ({"grant_type": "password"} if b"grant_type" in sent else {})
+
+
+@pytest.mark.parametrize(
+    ("sent", "media", "said"),
+    [
+        (b'{"grant_type":"otp","otp":482913}', JSON, "code 482913"),
+        (b'{"grant_type":"x","password":"horses","password":"other"}', JSON, "not horses"),
+        (b'{"grant_type":"x","horses":true}', JSON, "not horses"),
+        (b'{"grant_type":"x","a":{"horses":{"b":null}}}', JSON, "not horses"),
+        (b"grant_type=x&horses=1", FORM, "not horses"),
+        (b"grant_type=x", FORM, "not cookies"),
+        (b"grant_type=x", FORM, "not issuedvalue"),
+        (b"grant_type=x", FORM, "not digestuser"),
+        (b"grant_type=x", FORM, "not awskeyid"),
+        (b"grant_type=x", FORM, "not malformed"),
+        (b"grant_type=x", FORM, "pin 593821"),
+    ],
+)
+def test_an_error_repeats_no_value_name_or_header(sent: bytes, media: bytes, said: str) -> None:
+    request = head(
+        b"POST",
+        b"/token",
+        (b"Authorization", b'Digest username="digestuser", realm="r", response="0123"'),
+        (b"Authorization", b"AWS4-HMAC-SHA256 Credential=awskeyid/x, Signature=0123"),
+        (b"Authorization", b"Basic malformed:x"),
+    )
+    response = answer(400, (b"Set-Cookie", b"sid=cookies; Path=/"), (b"X-Issued", b"issuedvalue"))
+    told = dumps({"error": "invalid_grant", "error_description": f"{said} is over", "pin": 593821})
+    made = member(request, sent, told, media=media, response=response)
+    assert made is not None
+    assert made["error_description"] == said.split()[0] + " hmac:# is over"
+
+
+@pytest.mark.parametrize("name", ["password", "client_id", "redirect_uri", "scope"])
+def test_names_of_parameters_stay_in_errors(name: str) -> None:
+    sent = dumps({"grant_type": "password", name: None})
+    told = dumps({"error": "invalid_request", "error_description": f"{name} is missing"})
+    made = member(head(b"POST", b"/token"), sent, told, media=JSON, response=answer(400))
+    assert made is not None
+    assert made["error_description"] == f"{name} is missing"
+
+
+@pytest.mark.parametrize(
+    "spelled",
+    ["yrettabesroh", "h o r s e battery", "horse\u200bbattery", "ｈｏｒｓｅbattery", "HORSE-Battery", "horse\nbattery"],
+)
+def test_a_text_that_hints_at_a_value_is_not_kept(spelled: str) -> None:
+    told = dumps({"error": "invalid_grant", "error_description": f"not {spelled}, is it?"})
+    sent = b"grant_type=password&password=horsebattery"
+    made = member(head(b"POST", b"/token"), sent, told, response=answer(400))
+    assert made == {"leg": "token", "grant_type": "password", "error": "invalid_grant"}
+
+
+def test_texts_are_searched_in_bounded_time() -> None:
+    sent = urlencode({f"n{number}": f"{number:0100}" for number in range(MAX_PARAMETERS // 3)}).encode()
+    told = dumps({"error": "x", "error_description": "x " * 30_000})
+    exchange = OauthExchange(head(b"POST", b"/token"), "token")
+    exchange.read_request(sent, FORM)
+    exchange.read_response_head(answer(400))
+    exchange.read_response(told)
+    began_s = time.process_time()
+    assert exchange.member(secretly_hashed, clean) is not None
+    assert time.process_time() - began_s < 0.5
 
 
 def test_a_body_that_is_incomplete_says_nothing() -> None:
@@ -324,21 +395,46 @@ def test_a_challenge_says_what_is_asked_for() -> None:
         b'Basic realm="a", DPoP error="insufficient_scope", scope="a b", nonce="n0nce", '
         b'error_description="tok-1234 lacks \\"b\\"", error_uri="https://h/x"'
     )
-    assert challenge_member(request, answer(403, (b"WWW-Authenticate", challenge)), secretly_hashed, clean) == {
+    cleaner = TextCleaner(request.target, request.headers, Fields(), secretly_hashed, clean)
+    refused = answer(403, (b"WWW-Authenticate", challenge))
+    assert challenge_member(refused, cleaner, secretly_hashed, clean) == {
         "leg": "challenge",
         "error": "insufficient_scope",
         "error_description": 'hmac:# lacks "b"',
         "scope": "a b",
         "error_uri": "https://h/hmac:#",
     }
-    assert challenge_member(request, answer(401), secretly_hashed, clean) == {"leg": "challenge"}
-    assert challenge_member(request, answer(404), secretly_hashed, clean) is None
+    assert challenge_member(refused, None, secretly_hashed, clean) == {"leg": "challenge"}
+    assert challenge_member(answer(401), cleaner, secretly_hashed, clean) == {"leg": "challenge"}
+    assert challenge_member(answer(404), cleaner, secretly_hashed, clean) is None
 
 
 def test_a_document_loses_what_only_one_client_may_know() -> None:
     document = {"token_endpoint": "/t", "x": [{"client_secret": "s3cret", "code": 7}], "scopes_supported": ["code"]}
     assert without_secret_members(document, secretly_hashed) == document | {
         "x": [{"client_secret": "hmac:#", "code": 7}]
+    }
+
+
+@pytest.mark.parametrize(
+    "name", ["api_key", "APIKEY", "private_key", "Secret", "passwd", "password", "jwt", "credentials"]
+)
+@pytest.mark.parametrize("value", ["s3cret", ["s3cret"], {"a": "s3cret"}, 1234567])
+def test_a_document_loses_values_of_any_type(name: str, value: Any) -> None:
+    assert without_secret_members({"issuer": "i", "x": [{name: value}]}, secretly_hashed) == {
+        "issuer": "i",
+        "x": [{name: "hmac:#"}],
+    }
+
+
+def test_keys_lose_what_is_private() -> None:
+    document = {
+        "d": "public",
+        "keys": [{"kty": "RSA", "n": "n", "e": "AQAB", "d": "s3cret", "p": "s3cret", "k": "s3cret"}],
+    }
+    assert without_secret_members(document, secretly_hashed) == {
+        "d": "public",
+        "keys": [{"kty": "RSA", "n": "n", "e": "AQAB", "d": "hmac:#", "p": "hmac:#", "k": "hmac:#"}],
     }
 
 

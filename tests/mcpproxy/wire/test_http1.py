@@ -124,16 +124,20 @@ def fields(draw: st.DrawFn) -> list[tuple[bytes, bytes, bytes]]:
 
 
 @st.composite
-def chunked(draw: st.DrawFn) -> tuple[bytes, bytes, bytes, Fields]:
-    """The chunks on the wire, their content, the rest on the wire, and the trailers."""
-    framing = payload = b""
+def chunked(draw: st.DrawFn) -> tuple[bytes, bytes, MessageEnd]:
+    """The chunks on the wire, their content, and the rest."""
+    framing = payload = sizes = b""
     spellings = st.sampled_from(["%x", "%X", "%03x", "%x;a", "%x;a=b;c", '%x;q="\t x;"', r'%x;q="\"x;\\"'])
     for content in draw(st.lists(st.binary(min_size=1, max_size=40), max_size=4)):
-        framing += (draw(spellings) % len(content)).encode() + b"\r\n" + content + b"\r\n"
+        size = (draw(spellings) % len(content)).encode()
+        framing += size + b"\r\n" + content + b"\r\n"
+        sizes += size
         payload += content
     trailers = [field for field in draw(fields()) if field[0].decode().lower() not in NOT_IN_TRAILERS]
-    end = draw(st.sampled_from([b"0", b"000", b"0;last"])) + b"\r\n" + b"".join(line for *_, line in trailers) + b"\r\n"
-    return framing, payload, end, Fields((name, value) for name, value, _ in trailers)
+    last = draw(st.sampled_from([b"0", b"000", b"0;last"]))
+    end = last + b"\r\n" + b"".join(line for *_, line in trailers) + b"\r\n"
+    has_extensions = b";" in sizes + last
+    return framing, payload, MessageEnd(end, Fields((name, value) for name, value, _ in trailers), has_extensions)
 
 
 @st.composite
@@ -162,10 +166,10 @@ def messages(draw: st.DrawFn) -> Message:
         insert(draw(st.sampled_from([b"Content-Length", b"content-length"])), b"%d" % length)
         body = [*([Body(content, content)] if content else []), MessageEnd(b"")]
     elif kind == "chunked" and version == b"HTTP/1.1":
-        framing, payload, end, trailers = draw(chunked())
+        framing, payload, end = draw(chunked())
         length = None
         insert(b"Transfer-Encoding", draw(st.sampled_from([b"chunked", b"Chunked"])))
-        body = [*([Body(framing, payload)] if framing else []), MessageEnd(end, trailers)]
+        body = [*([Body(framing, payload)] if framing else []), end]
     raw = b"%b %b %b\r\n" % (method, target, version) + b"".join(line for *_, line in headers) + b"\r\n"
     head = RequestHead(method, target, version, Fields((name, value) for name, value, _ in headers), length, raw)
     return raw + wire(body), [head, *body]
@@ -585,7 +589,7 @@ def test_a_quoted_chunk_extension_may_hold_quoted_pairs(value: bytes) -> None:
     """RFC 9112, 7.1.1: a value is a token or a quoted string, and that holds quoted pairs (RFC 9110, 5.6.4)."""
     wire = b"1;n=" + value + b";m\r\na\r\n"
     body = fed([CHUNKED + wire + b"0\r\n\r\n"])[1:]
-    assert body == [Body(wire, b"a"), MessageEnd(b"0\r\n\r\n")]
+    assert body == [Body(wire, b"a"), MessageEnd(b"0\r\n\r\n", has_extensions=True)]
     by_byte = fed([bytes([byte]) for byte in CHUNKED + wire])
     assert b"".join(one.wire for one in by_byte if isinstance(one, Body)) == wire
 
