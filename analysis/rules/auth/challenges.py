@@ -14,28 +14,34 @@ from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.support.auth_exchanges import (
     RANK_2025_06_18,
     RANK_2025_11_25,
-    EndpointRule,
     RevisionLearningRule,
     bearer_challenge,
     challenges_of,
     default_rank,
+    is_endpoint,
 )
 from analysis.rules.support.eras import AllEras, member
+from analysis.rules.support.exchanges import ALL_METHODS, HttpRule
 from captures.metadata_paths import RESOURCE_METADATA_PATH
 
 _UNAUTHORIZED_STATUSES: Final = frozenset({401})
 _MAX_METADATA_CHARS: Final = 64 << 10
 
 
-class ChallengeRule(EndpointRule):
+class ChallengeRule(HttpRule):
     """A rule about responses that refuse a request; without a message, its findings are at the end of the exchange."""
 
+    http_methods: ClassVar[frozenset[str]] = ALL_METHODS
+
     def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        return super().on_response_start(http, session) if http.client_messages else ()
+        return self._check_endpoint(http, session) if http.client_messages else ()
 
     def on_exchange_end(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         is_refused = http.status in (401, 403) and not http.client_messages
-        return super().on_response_start(http, session) if is_refused else ()
+        return self._check_endpoint(http, session) if is_refused else ()
+
+    def _check_endpoint(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
+        return self.check_exchange(http, session) if not http.is_from_recorder and is_endpoint(http) else ()
 
 
 class ChallengeMissing(ChallengeRule):

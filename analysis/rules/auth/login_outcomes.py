@@ -9,7 +9,6 @@ from analysis.rules.base import ERROR, NOTE, WARNING, CaptureEnd
 from analysis.rules.finding import Finding
 from analysis.rules.support.login_rules import (
     DISCOVERY,
-    LoginFindingRule,
     LoginRule,
     is_certain,
     is_server_elsewhere,
@@ -48,7 +47,7 @@ _UNAUTHORIZED: Final = 401
 _MIN_SERVER_ERROR: Final = 500
 
 
-class LoginFailed(LoginFindingRule):
+class LoginFailed(LoginRule):
     """A login ended with a request that failed.
 
     **Why it matters.** The client has no token, so it cannot use the server. Its user usually reads only that there was
@@ -85,10 +84,10 @@ class LoginFailed(LoginFindingRule):
             text += f"; {_end_text(login, ending)}"
             is_usual = is_usual or _is_short(login, ending)
         level = NOTE if is_usual else ERROR if _is_server_at_fault(login, leg) else WARNING
-        return self.findings_in_response_of(leg, text, level)
+        return self.findings_at(leg, text, level)
 
 
-class LoginUnfinished(LoginFindingRule):
+class LoginUnfinished(LoginRule):
     """A client began a login, got what it requested, and did not go on.
 
     **Why it matters.** Clients give up silently if the metadata does not offer what they need. Nothing fails on the
@@ -140,7 +139,7 @@ class LoginUnfinished(LoginFindingRule):
         elif last.kind == "server-metadata" and not _offers_client_id(metadata):
             text += "; the metadata has no registration_endpoint and no client_id_metadata_document_supported"
             level = NOTE if _is_short(login, ending) else WARNING
-        return self.findings_in_response_of(last, text, level)
+        return self.findings_at(last, text, level)
 
 
 class TokenRejected(LoginRule):
@@ -177,10 +176,10 @@ class TokenRejected(LoginRule):
             text, level = "the server refuses the token that it has just issued", WARNING
         else:
             return ()
-        return self.findings_in_response_of(rejection, f"{text}: {_result(rejection)}", level)
+        return self.findings_at(rejection, f"{text}: {_result(rejection)}", level)
 
 
-class TokenUnused(LoginFindingRule):
+class TokenUnused(LoginRule):
     """A client obtains a token, and sends its next request without it.
 
     **Why it matters.** The server refuses the request as before, and the user is asked to log in again.
@@ -200,7 +199,7 @@ class TokenUnused(LoginFindingRule):
     def on_login_stop(self, login: Login, ending: CaptureEnd | None) -> Iterable[Finding]:  # noqa: ARG002 - as above
         if login.outcome != "unused" or not is_certain(login) or not login.is_unbroken:
             return ()
-        return self.findings_in_request_of(login.last, "the client went on without the token that it had obtained")
+        return self.findings_at(login.last, "the client went on without the token that it had obtained")
 
 
 # ---- shared by the rules

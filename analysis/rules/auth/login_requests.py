@@ -57,10 +57,10 @@ class MetadataType(LoginRule):
                 continue
             what = "resource" if leg.kind == "resource-metadata" else "server"
             if http.metadata is None:
-                yield from self.findings_in_response_of(leg, f"the {what} metadata is not a JSON object", WARNING)
+                yield from self.findings_at(leg, f"the {what} metadata is not a JSON object", WARNING)
             elif http.media_type != JSON and not http.media_type.endswith("+json"):
                 text = f"the {what} metadata is not declared as {JSON}"
-                yield from self.findings_in_response_of(leg, text, WARNING)
+                yield from self.findings_at(leg, text, WARNING)
 
 
 class TokenRequest(LoginRule):
@@ -91,7 +91,7 @@ class TokenRequest(LoginRule):
                 continue
             if needs_resource and "resource" not in leg.facts:
                 level = ERROR if grant == _CODE_GRANT else WARNING
-                yield from self.findings_in_request_of(leg, f"a request for a token ({grant}) has no resource", level)
+                yield from self.findings_at(leg, f"a request for a token ({grant}) has no resource", level)
             if grant == _CODE_GRANT and is_certain(login):
                 yield from self._compare(login, leg)
 
@@ -101,7 +101,7 @@ class TokenRequest(LoginRule):
             earlier = {other.facts[name] for other in legs_of(login, "authorize") if name in other.facts}
             if value and len(earlier) == 1 and not any(is_same_address(value, other) for other in earlier):
                 text = f"a request for a token has a different {name} from the request for authorization"
-                yield from self.findings_in_request_of(leg, text, ERROR if name == "redirect_uri" else WARNING)
+                yield from self.findings_at(leg, text, ERROR if name == "redirect_uri" else WARNING)
 
 
 class ResourceParameter(LoginRule):
@@ -133,7 +133,7 @@ class ResourceParameter(LoginRule):
                 continue
             if not (is_here(asked, http) and path_of(asked) in _endpoint_paths(login)):
                 text = "the resource of a request for authorization is not the one in the metadata"
-                return self.findings_in_request_of(leg, text, WARNING)
+                return self.findings_at(leg, text, WARNING)
         return ()
 
 
@@ -170,10 +170,10 @@ class IssParameter(LoginRule):
             issuer = leg.facts.get("iss")
             if issuer is not None and issuer not in issuers:
                 text = "a redirect with a code names a different issuer from the metadata"
-                yield from self.findings_in_response_of(leg, text, level)
+                yield from self.findings_at(leg, text, level)
             elif issuer is None and is_promised and leg.http.started_ref is not None:
                 text = "a redirect with a code has no iss, which the metadata promises"
-                yield from self.findings_in_response_of(leg, text, level)
+                yield from self.findings_at(leg, text, level)
 
 
 class StepUpScope(LoginRule):
@@ -204,7 +204,7 @@ class StepUpScope(LoginRule):
                 needed |= scopes
             elif leg.kind == "authorize" and "response_type" in leg.facts and needed and not needed <= scopes:
                 text = "a request for authorization lacks scopes that the challenge of a 403 named"
-                return self.findings_in_request_of(leg, text, WARNING)
+                return self.findings_at(leg, text, WARNING)
         return ()
 
 

@@ -36,7 +36,7 @@ class RegistrationRequest(LegRule):
         # Without a grant type it is not known whether the request was understood.
         if "redirect_uri" in leg.facts or "authorization_code" not in leg.facts.get("grant_type", "").split():
             return ()
-        return self.findings_in_request(leg.http, session, "a registration has no redirect_uris", ERROR)
+        return self.findings_at_leg(leg.http, session, "a registration has no redirect_uris", ERROR)
 
 
 class RegistrationResponse(LegRule):
@@ -62,10 +62,10 @@ class RegistrationResponse(LegRule):
             return ()
         findings: list[Finding] = []
         if is_response_read(http) and "client_id" not in leg.facts:
-            findings += self.findings_in_response(http, session, "a registration is answered without client_id", ERROR)
+            findings += self.findings_at_leg(http, session, "a registration is answered without client_id", ERROR)
         if http.status != _CREATED:
             text = f"a registration is answered with {http.status}, not 201"
-            findings += self.findings_in_response(http, session, text, WARNING)
+            findings += self.findings_at_leg(http, session, text, WARNING)
         return findings
 
 
@@ -91,4 +91,4 @@ class RegistrationError(LegRule):
         if leg.error not in _ERRORS or leg.http.status == _BAD_REQUEST:
             return ()
         text = f"a registration is refused as {leg.error} with status {leg.http.status}, not 400"
-        return self.findings_in_response(leg.http, session, text, WARNING)
+        return self.findings_at_leg(leg.http, session, text, WARNING)

@@ -60,7 +60,7 @@ class DocumentMissing(LegRule):
         if leg.http.status not in _MISSING_STATUSES or leg.http.path.rstrip("/") not in self._named_paths:
             return ()
         text = f"the document that a challenge names is not available: {leg.http.status} for {shortened(leg.http.path)}"
-        return self.findings_in_response(leg.http, session, text, ERROR)
+        return self.findings_at_leg(leg.http, session, text, ERROR)
 
 
 class MetadataAddress(LegRule):
@@ -100,7 +100,7 @@ class MetadataAddress(LegRule):
                 text, level = "is at another host", WARNING
             else:
                 continue
-            yield from self.findings_in_response(http, session, f"the resource_metadata of a challenge {text}", level)
+            yield from self.findings_at_leg(http, session, f"the resource_metadata of a challenge {text}", level)
 
 
 class ResourceMismatch(LegRule):
@@ -134,8 +134,8 @@ class ResourceMismatch(LegRule):
         if is_plain(resource, leg.http):
             if is_known_by_https(resource, leg.http):
                 text = "the metadata describes an http address of this server, which clients know by https"
-                return self.findings_in_response(leg.http, session, text, ERROR)
-            return self.findings_in_response(leg.http, session, "the metadata describes an http address", WARNING)
+                return self.findings_at_leg(leg.http, session, text, ERROR)
+            return self.findings_at_leg(leg.http, session, "the metadata describes an http address", WARNING)
         described = path_of(resource)
         inserted = leg.http.path.removeprefix(RESOURCE_METADATA_PATH).rstrip("/")
         # At the root there may be a document about the endpoint, whose path is known from its URL.
@@ -146,7 +146,7 @@ class ResourceMismatch(LegRule):
             return ()
         is_above = any(path is not None and path.startswith(f"{described}/") for path in expected_paths)
         text = f"the metadata describes {'a path above the endpoint' if is_above else 'another path of this server'}"
-        return self.findings_in_response(leg.http, session, text, WARNING if is_above else ERROR)
+        return self.findings_at_leg(leg.http, session, text, WARNING if is_above else ERROR)
 
 
 class BearerMethods(LegRule):
@@ -171,4 +171,4 @@ class BearerMethods(LegRule):
         methods = (document_of(leg.http) or {}).get("bearer_methods_supported")
         if not isinstance(methods, list) or "header" in methods:
             return ()
-        return self.findings_in_response(leg.http, session, "bearer_methods_supported does not include header", WARNING)
+        return self.findings_at_leg(leg.http, session, "bearer_methods_supported does not include header", WARNING)

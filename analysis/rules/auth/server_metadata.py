@@ -79,13 +79,13 @@ class IssuerMismatch(LegRule):
             return ()
         if is_plain(issuer, leg.http) and is_known_by_https(issuer, leg.http):
             text = "the issuer is an http address of this server, which clients know by https"
-            return self.findings_in_response(leg.http, session, text, ERROR)
+            return self.findings_at_leg(leg.http, session, text, ERROR)
         if issuer.rstrip("/") in self._named_servers:
             return ()
         if not is_here(issuer, leg.http):
-            return self.findings_in_response(leg.http, session, "the issuer is another server", ERROR)
+            return self.findings_at_leg(leg.http, session, "the issuer is another server", ERROR)
         if path_of(issuer) != _issuer_path(leg.http.path):
-            return self.findings_in_response(leg.http, session, "the issuer has another path", WARNING)
+            return self.findings_at_leg(leg.http, session, "the issuer has another path", WARNING)
         return ()
 
 
@@ -117,11 +117,11 @@ class ServerMetadata(LegRule):
         missing_names = [name for name in _required_names(document) if not document.get(name)]
         if missing_names:
             text = f"the metadata of the authorization server has no {' and no '.join(missing_names)}"
-            findings += self.findings_in_response(leg.http, session, text, ERROR)
+            findings += self.findings_at_leg(leg.http, session, text, ERROR)
         unsafe_names = [name for name in _ADDRESSES if _is_unsafe(document.get(name))]
         if unsafe_names:
             text = f"{' and '.join(unsafe_names)} {'is' if len(unsafe_names) == 1 else 'are'} not https"
-            findings += self.findings_in_response(leg.http, session, text, WARNING)
+            findings += self.findings_at_leg(leg.http, session, text, WARNING)
         return findings
 
 
@@ -151,7 +151,7 @@ class PkceUnsupported(LegRule):
         methods = document.get("code_challenge_methods_supported")
         if isinstance(methods, list) and "S256" in methods:
             return ()
-        return self.findings_in_response(leg.http, session, "code_challenge_methods_supported does not name S256")
+        return self.findings_at_leg(leg.http, session, "code_challenge_methods_supported does not name S256")
 
 
 class EndpointMissing(LegRule):
@@ -193,7 +193,7 @@ class EndpointMissing(LegRule):
             return ()
         if leg.error.startswith(_OWN_ERRORS):
             return ()
-        return self.findings_in_response(http, session, f"the announced {name} does not exist: {http.status}", ERROR)
+        return self.findings_at_leg(http, session, f"the announced {name} does not exist: {http.status}", ERROR)
 
 
 # ---- shared by the rules

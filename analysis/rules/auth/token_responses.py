@@ -52,7 +52,7 @@ class TokenResponse(LegRule):
         is_known = is_response_read(http) and http.media_type == JSON and "grant_type" in leg.facts
         if http.status != _OK or not is_known or "token_type" in leg.facts:
             return ()
-        return self.findings_in_response(http, session, "a token response has no token_type", ERROR)
+        return self.findings_at_leg(http, session, "a token response has no token_type", ERROR)
 
 
 class TokenCached(LegRule):
@@ -76,7 +76,7 @@ class TokenCached(LegRule):
         control = leg.http.answer_fields.get("cache-control", "").lower()
         if leg.http.status != _OK or "no-store" in control or control.startswith(_HASH_PREFIX):
             return ()
-        return self.findings_in_response(leg.http, session, "a token response has no Cache-Control: no-store", NOTE)
+        return self.findings_at_leg(leg.http, session, "a token response has no Cache-Control: no-store", NOTE)
 
 
 class TokenErrorStatus(LegRule):
@@ -111,4 +111,4 @@ class TokenErrorStatus(LegRule):
             )
         else:
             return ()
-        return self.findings_in_response(http, session, text, WARNING)
+        return self.findings_at_leg(http, session, text, WARNING)

@@ -29,23 +29,7 @@ DISCOVERY: Final = frozenset({"resource-metadata", "server-metadata"})
 _ACCEPTED: Final = 202
 
 
-class LegFindingRule(HttpRule):
-    """A rule whose findings are at the record that `show`, the report and the terminal UI show for a leg."""
-
-    def findings_in_request(
-        self, http: HttpExchange, session: Session | None, text: str, level: Level | None = None
-    ) -> list[Finding]:
-        """Returns a finding at the record of the end of a leg, or at the client's message if that was refused."""
-        return self.findings_at_leg(http, session, text, level)
-
-    def findings_in_response(
-        self, http: HttpExchange, session: Session | None, text: str, level: Level | None = None
-    ) -> list[Finding]:
-        """Returns a finding at the same record as `findings_in_request`."""
-        return self.findings_at_leg(http, session, text, level)
-
-
-class LegRule(LegFindingRule):
+class LegRule(HttpRule):
     """A rule about single legs of logins, applied when they end."""
 
     versions: ClassVar[Span] = AllEras(*since("2025-03-26"))
@@ -70,10 +54,18 @@ class LegRule(LegFindingRule):
         raise NotImplementedError
 
 
-class LoginFindingRule(LegFindingRule):
-    """A rule about logins, with what all of them share."""
+class LoginRule(HttpRule):
+    """A rule about whole logins: about those that are over, if it has `check_login`."""
 
     versions: ClassVar[Span] = AllEras(*since("2025-03-26"))
+
+    def on_login(self, login: Login, ending: CaptureEnd | None) -> Iterable[Finding]:  # noqa: ARG002 - the same for all
+        rank = self.rank_of(login)
+        return () if rank is not None and rank < self.versions.first else self.check_login(login)
+
+    def check_login(self, login: Login) -> Iterable[Finding]:  # noqa: ARG002 - for rules that have findings here
+        """Returns the findings about a login that is over."""
+        return ()
 
     def rank_of(self, login: Login) -> int | None:
         """Returns the rank of the oldest revision that a login uses, or None if it uses none that is known."""
@@ -83,25 +75,9 @@ class LoginFindingRule(LegFindingRule):
         ranks = [http.revision_and_era(self.fold.routing.session_of_exchange(http))[0] for http in exchanges]
         return min((rank for rank in ranks if rank is not None), default=None)
 
-    def findings_in_request_of(self, leg: Leg, text: str, level: Level | None = None) -> list[Finding]:
-        """Returns a finding at the request of a leg."""
-        return self.findings_in_request(leg.http, self.fold.routing.session_of_exchange(leg.http), text, level)
-
-    def findings_in_response_of(self, leg: Leg, text: str, level: Level | None = None) -> list[Finding]:
-        """Returns a finding at the response of a leg."""
-        return self.findings_in_response(leg.http, self.fold.routing.session_of_exchange(leg.http), text, level)
-
-
-class LoginRule(LoginFindingRule):
-    """A rule about whole logins, applied when they are over."""
-
-    def on_login(self, login: Login, ending: CaptureEnd | None) -> Iterable[Finding]:  # noqa: ARG002 - the same for all
-        rank = self.rank_of(login)
-        return () if rank is not None and rank < self.versions.first else self.check_login(login)
-
-    def check_login(self, login: Login) -> Iterable[Finding]:
-        """Returns the findings about a login."""
-        raise NotImplementedError
+    def findings_at(self, leg: Leg, text: str, level: Level | None = None) -> list[Finding]:
+        """Returns a finding at the record that `show`, the report and the terminal UI show for a leg."""
+        return self.findings_at_leg(leg.http, self.fold.routing.session_of_exchange(leg.http), text, level)
 
 
 def legs_of(login: Login, *kinds: str) -> list[Leg]:
