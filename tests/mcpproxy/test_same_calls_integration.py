@@ -310,8 +310,8 @@ def in_perfetto(path: Path) -> dict[int, tuple[dict[str, Any], float]]:
 
 LINE = re.compile(r" *\+[\d.,]+ +(\d+) +(?:@\d+ )?[→←]([!✗ ]) +(.*)")
 """A message in a text: its frame, whether it breaks a rule, and the rest of the line."""
-TAIL = re.compile(r"  +(?:([\d.,]+ ms) +)?[\d.,]+ k?M?B$")
-"""The latency, if the line has one, and the size."""
+TAIL = re.compile(r"  +(?:([\d.,]+ ms) +)?[\d.,]+ k?M?B(?:  (.+))?$")
+"""The latency, if the line has one, and the size; an error that is too long for its column follows them."""
 WORDS = {
     Outcome.RESULT: "ok",
     Outcome.TOOL_ERROR: "tool error",
@@ -372,7 +372,8 @@ def read_lines(lines: Iterable[str]) -> tuple[dict[int, list[CallWording]], Coun
             continue
         tail = TAIL.search(message[3])
         subject, word, *texts = [*re.split("  +", message[3][: tail.start() if tail else None]), ""]
-        latency = (tail[1] if tail else None) or ""
+        latency, late_text = (tail[1] or "", tail[2] or "") if tail else ("", "")
+        texts.append(late_text)
         found.setdefault(int(message[1]), []).append(CallWording(subject, word, latency, "  ".join(texts).strip()))
     return found, counted
 
