@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from analysis import clock
 from analysis.cached import READING_MODULES, modules_hash, read_bytes, write_atomically
 from analysis.conversation.histogram import Histogram
-from analysis.conversation.logins import UNSUCCESSFUL
+from analysis.conversation.login import UNSUCCESSFUL
 from analysis.conversation.session import Peer
 from analysis.reading import AbandonedCount, Item, Reading
 from captures.file import is_live

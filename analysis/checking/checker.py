@@ -26,7 +26,8 @@ from analysis.conversation.bounded_dict import BoundedDict
 from analysis.conversation.call import Call, MessageContext
 from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import HttpExchange
-from analysis.conversation.logins import GIVEN_UP_NS, MAX_LOGINS, UNSUCCESSFUL, Login
+from analysis.conversation.login import GIVEN_UP_NS, UNSUCCESSFUL, Login
+from analysis.conversation.logins import MAX_LOGINS
 from analysis.conversation.session import Session
 from analysis.rules.base import CaptureEnd, DeferredCheck, Rule
 from analysis.rules.discovery import rule_numbers, rules

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
 from analysis.conversation.call import Call, MessageContext
 from analysis.conversation.http_exchange import HttpExchange
-from analysis.conversation.logins import Login
+from analysis.conversation.login import Login
 from analysis.conversation.message import Side
 from analysis.conversation.record_ref import RecordRef
 from analysis.conversation.session import Session, State

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import Final
 
-from analysis.conversation.logins import Leg, Login
+from analysis.conversation.login import Leg, Login
 from analysis.store.tables import Row, build_row
 from analysis.store.values import integer, text
 

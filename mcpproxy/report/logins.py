@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from analysis.conversation.bounded_dict import BoundedDict
-from analysis.conversation.logins import GIVEN_UP_NS, MAX_LOGINS, Login, Logins, Outcome, credential_of
+from analysis.conversation.login import DISCOVERY, GIVEN_UP_NS, Login, Outcome, credential_of
+from analysis.conversation.logins import MAX_LOGINS, Logins
 from captures.record import Record
 from mcpproxy.recorder.oauth_legs import is_proven, metadata_leg, path_of, usual_leg
 from mcpproxy.wording.logins import LoginSummary, summary_of
 
 MAX_HELD_REQUESTS: Final = 1_000
 """The maximum number of requests of probable legs that are held back until they end."""
-_METADATA: Final = frozenset({"resource-metadata", "server-metadata"})
 
 
 class _LastSummary(NamedTuple):
@@ -56,7 +56,7 @@ class LoginLines:
             self._failed_logins.pop(login.number, None)
             if login.is_over or login.is_paused or login.issued is login.last:
                 yield from self._new_summary(login)
-            elif login.failed_leg is login.last and login.last.kind not in _METADATA:
+            elif login.failed_leg is login.last and login.last.kind not in DISCOVERY:
                 displaced = self._failed_logins.put(login.number, login)
                 if displaced is not None:
                     yield from self._new_summary(displaced)

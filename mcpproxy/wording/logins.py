@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Final, NamedTuple
 
-from analysis.conversation.logins import UNSUCCESSFUL, Leg, Login
+from analysis.conversation.login import UNSUCCESSFUL, Leg, Login
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.facts import Fact

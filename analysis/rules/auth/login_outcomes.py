@@ -4,11 +4,10 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from analysis.conversation.logins import Leg, Login
+from analysis.conversation.login import DISCOVERY, Leg, Login
 from analysis.rules.base import ERROR, NOTE, WARNING, CaptureEnd
 from analysis.rules.finding import Finding
 from analysis.rules.support.login_rules import (
-    DISCOVERY,
     LoginRule,
     is_certain,
     is_server_elsewhere,

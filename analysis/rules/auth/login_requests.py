@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, Final
 from urllib.parse import urlsplit
 
-from analysis.conversation.logins import Leg, Login
+from analysis.conversation.login import DISCOVERY, Leg, Login
 from analysis.protocol.revisions import Span, since
 from analysis.rules.base import ERROR, WARNING
 from analysis.rules.finding import Finding, Impact, Level
@@ -12,7 +12,6 @@ from analysis.rules.support.auth_exchanges import RANK_2025_06_18
 from analysis.rules.support.eras import AllEras
 from analysis.rules.support.exchanges import JSON
 from analysis.rules.support.login_rules import (
-    DISCOVERY,
     LoginRule,
     has_old_discovery,
     is_certain,

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import ClassVar, Final
 
 from analysis.conversation.bounded_dict import BoundedDict
-from analysis.conversation.logins import Leg
+from analysis.conversation.login import Leg
 from analysis.conversation.session import Session
 from analysis.protocol.revisions import Span, since
 from analysis.rules.auth.challenges import document_of

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Final
 from urllib.parse import urlsplit
 
 from analysis.conversation.bounded_dict import BoundedDict
-from analysis.conversation.logins import Leg
+from analysis.conversation.login import Leg
 from analysis.conversation.session import Session
 from analysis.protocol.revisions import Span, since
 from analysis.rules.auth.challenges import document_of

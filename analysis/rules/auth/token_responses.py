@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from analysis.conversation.logins import Leg
+from analysis.conversation.login import Leg
 from analysis.conversation.session import Session
 from analysis.rules.base import ERROR, NOTE, WARNING
 from analysis.rules.finding import Finding

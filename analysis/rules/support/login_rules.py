@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 from urllib.parse import urlsplit
 
 from analysis.conversation.http_exchange import HttpExchange
-from analysis.conversation.logins import Leg, Login, leg_of
+from analysis.conversation.login import DISCOVERY, Leg, Login, leg_of
 from analysis.conversation.session import Session
 from analysis.protocol.revisions import Span, since
 from analysis.rules.auth.challenges import document_of
@@ -24,8 +24,6 @@ MAX_REMEMBERED_ADDRESSES: Final = 100
 """The most addresses that a rule remembers from metadata and challenges."""
 MAX_READ_BODY_BYTES: Final = 64 << 10
 """The largest body of a leg in which the recorder looks for facts, and the largest document that it keeps."""
-DISCOVERY: Final = frozenset({"resource-metadata", "server-metadata"})
-"""The kinds of the legs in which a client reads metadata."""
 _ACCEPTED: Final = 202
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from analysis.conversation.http_exchange import HttpExchange
-from analysis.conversation.logins import Login
+from analysis.conversation.login import Login
 from mcpproxy.tui.data.column_filler import ColumnFiller
 from mcpproxy.tui.data.columns import BAD, NONE
 from mcpproxy.tui.data.login_columns import IS_OVER, IS_SETTLED, LOGIN_OUTCOMES, OUTCOME_CODES

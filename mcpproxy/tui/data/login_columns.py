@@ -3,7 +3,7 @@
 from array import array
 from typing import Final, get_args
 
-from analysis.conversation.logins import Outcome
+from analysis.conversation.login import Outcome
 
 LOGIN_OUTCOMES: Final[tuple[Outcome, ...]] = get_args(Outcome)
 IS_OVER: Final = 1

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from itertools import filterfalse, islice
 from typing import Final, NamedTuple
 
-from analysis.conversation.logins import UNSUCCESSFUL
+from analysis.conversation.login import UNSUCCESSFUL
 from mcpproxy.tui.data.login_rows import LegRows
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.sorted_rows import insert_row

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import compress
 from typing import Final, NamedTuple
 
-from analysis.conversation.logins import UNSUCCESSFUL, Outcome
+from analysis.conversation.login import UNSUCCESSFUL, Outcome
 from mcpproxy.tui.data.columns import NONE
 from mcpproxy.tui.data.login_columns import IS_OVER, IS_SETTLED, LOGIN_OUTCOMES, OUTCOME_CODES, LoginColumns
 from mcpproxy.tui.data.sorted_rows import contains, insert_row

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from analysis.conversation.logins import UNSUCCESSFUL
+from analysis.conversation.login import UNSUCCESSFUL
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.columns import NONE
 from mcpproxy.tui.data.login_rows import LegRows, LoginState

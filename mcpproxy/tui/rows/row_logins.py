@@ -7,7 +7,7 @@ same words as every command (`mcpproxy.wording.logins`).
 from analysis.conversation.handshake import text_of
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.http_exchanges import HttpExchanges
-from analysis.conversation.logins import Leg, Login, leg_of
+from analysis.conversation.login import Leg, Login, leg_of
 from analysis.conversation.record_ref import RecordRef
 from captures.record import Record
 from mcpproxy.tui.data.columns import NONE

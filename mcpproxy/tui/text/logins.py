@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from analysis.conversation.logins import Leg, Login
+from analysis.conversation.login import Leg, Login
 from analysis.rules.finding import Finding
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.findings import LEVELS, SIGNS

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from analysis.conversation import logins as module
 from analysis.conversation.fold import Fold
-from analysis.conversation.logins import MAX_LEGS, MAX_LOGINS, Login, Logins
+from analysis.conversation.login import MAX_LEGS, Login
+from analysis.conversation.logins import MAX_LOGINS, Logins
 from captures.envelope import judge
 from captures.frame import Frame
 from captures.record import Record

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from analysis.clock import MAX_WRITING_NS
-from analysis.conversation.logins import GIVEN_UP_NS
+from analysis.conversation.login import GIVEN_UP_NS
 from captures.file import CaptureFile
 from tests.mcpproxy.cli.test_follow_integration import Output
 from tests.mcpproxy.cli.typed import mcpproxy, started

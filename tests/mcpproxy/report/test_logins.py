@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from analysis.conversation.logins import GIVEN_UP_NS
+from analysis.conversation.login import GIVEN_UP_NS
 from analysis.filter import parse
 from analysis.reading import Reading
 from captures.reader import Capture

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from analysis.clock import MAX_WRITING_NS
-from analysis.conversation.logins import GIVEN_UP_NS
+from analysis.conversation.login import GIVEN_UP_NS
 from analysis.rules.finding import Finding, Level
 from analysis.tally import Tally, cached
 from captures.file import CaptureFile

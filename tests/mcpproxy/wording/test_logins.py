@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.conversation.logins import MAX_LEGS, MAX_PAUSE_NS, Login
+from analysis.conversation.login import MAX_LEGS, MAX_PAUSE_NS, Login
 from analysis.reading import Reading
 from mcpproxy.wording.logins import (
     chain_text,

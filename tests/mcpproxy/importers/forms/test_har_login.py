@@ -5,7 +5,7 @@ from json import dumps
 from typing import Any
 from urllib.parse import urlencode
 
-from analysis.conversation.logins import Login
+from analysis.conversation.login import Login
 from analysis.reading import Reading
 from captures.reader import assembled_items
 from tests.mcpproxy.importers.forms.test_har import PING, PONG, har
