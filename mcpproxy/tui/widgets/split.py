@@ -87,8 +87,8 @@ class Split(Container):
         return self.screen_width - self.detail_width if is_part else self.screen_width
 
     def on_unmount(self) -> None:
-        """Stop saving layouts."""
-        self._layout_writer.shutdown(wait=False, cancel_futures=True)
+        """Stop saving layouts, once the last one is saved."""
+        self._layout_writer.shutdown(wait=False)
 
     # ---- the detail
 

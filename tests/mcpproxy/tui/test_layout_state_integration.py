@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from mcpproxy.tui import layout_state
 from mcpproxy.tui.app import DARK, LIGHT, TuiApp
 from mcpproxy.tui.layout_state import Layout, saved_layout
 from tests.captures.samples import header
@@ -66,7 +67,7 @@ async def it_can_be_resized_and_stays_so(stage: Stage) -> None:
     before = box.region.height
     await stage.press("greater_than_sign", "greater_than_sign")
     await stage.until(lambda: box.region.height > before)
-    for _ in range(9):
+    for _ in range(6):
         await stage.press("less_than_sign")
     await stage.until(lambda: box.region.height < before)
     assert box.region.height >= 5
@@ -79,7 +80,10 @@ async def it_can_be_resized_and_stays_so(stage: Stage) -> None:
     await stage.until(lambda: table.has_focus)
     await stage.press("z", "tab")
     await stage.until(lambda: table.has_focus)
+    for _ in range(3):
+        await stage.press("less_than_sign")
     await stage.press("z")
+    # No earlier layout had this size, so nothing is left to be saved.
     await stage.until(lambda: saved_layout() == Layout(20, 50, is_full=True))
     await stage.press("escape")
     await stage.until(lambda: table.has_focus and is_listed(stage))
@@ -93,6 +97,15 @@ async def it_can_be_resized_and_stays_so(stage: Stage) -> None:
     await stage.press("z")
     await stage.until(lambda: is_listed(stage))
     assert stage.traffic.detail.region.height < 8
+
+
+async def the_last_layout_is_kept_however_soon_the_screen_is_left(stage: Stage) -> None:
+    await stage.open("library")
+    await stage.press("enter")
+    with layout_state._file_lock:  # as on a slow disk
+        await stage.press("greater_than_sign", "greater_than_sign", "greater_than_sign")
+        await stage.back()
+    await stage.until(lambda: saved_layout() == Layout(35, 50))
 
 
 async def the_exchange_shows_arguments_and_answer(stage: Stage) -> None:
@@ -150,6 +163,7 @@ def test_list_and_detail_in_any_shape(tmp_path: Path) -> None:
         from_160_columns_on_the_detail_is_beside_the_list,
         nothing_is_shown_twice,
         the_exchange_shows_arguments_and_answer,
-        it_can_be_resized_and_stays_so,  # last, as the others begin with the default layout
+        it_can_be_resized_and_stays_so,  # late, as the others begin with the default layout
+        the_last_layout_is_kept_however_soon_the_screen_is_left,
     )
     play_each(acts, captured(tmp_path), once)
