@@ -1,0 +1,94 @@
+"""Turns: which calls one prompt of a user caused, in all sessions with all servers of a client.
+
+A client that names its turns (`client_ids.py`) gives the same id to every call that a prompt caused, whichever server
+it goes to. Captures are recorded separately for each server, so a turn is put together from several captures. Times are
+therefore wall-clock times.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from analysis.conversation.client_ids import ClientIds
+
+
+class TurnKey(NamedTuple):
+    """What identifies a turn."""
+
+    client: str
+    """The client, as its users call it."""
+    session: str
+    """The id of its conversation; empty if the client does not say it."""
+    turn: str
+    """The id of the turn."""
+
+
+class CallOfTurn(NamedTuple):
+    """What a turn needs to know about one of its calls."""
+
+    server: str
+    """The name of the server."""
+    started_ns: int
+    """When it was handed on, in ns since 1970."""
+    ended_ns: int | None
+    """When the wait for it ended, in ns since 1970; None if it has not."""
+    is_failed: bool
+    """Whether it failed: an error, a failed tool, or no response although one was due."""
+
+
+class Turn:
+    """One turn."""
+
+    def __init__(self, key: TurnKey) -> None:
+        self.key = key
+        self.calls: list[CallOfTurn] = []
+
+    @property
+    def servers(self) -> list[str]:
+        """The servers that were called, each once, in order of their first call."""
+        return list(dict.fromkeys(call.server for call in sorted(self.calls, key=_start)))
+
+    @property
+    def failure_count(self) -> int:
+        """How many calls failed."""
+        return sum(call.is_failed for call in self.calls)
+
+    @property
+    def started_ns(self) -> int:
+        """When the first call was handed on, in ns since 1970."""
+        return min(call.started_ns for call in self.calls)
+
+    @property
+    def waited_ns(self) -> int:
+        """For how long at least one of the calls was waited for: calls at the same time count once."""
+        total, until = 0, 0
+        for call in sorted(self.calls, key=_start):
+            if call.ended_ns is not None and call.ended_ns > until:
+                total += call.ended_ns - max(call.started_ns, until)
+                until = call.ended_ns
+        return total
+
+
+class Turns:
+    """The turns of one or several captures."""
+
+    def __init__(self) -> None:
+        self._turns: dict[TurnKey, Turn] = {}
+
+    def add(self, ids: ClientIds, call: CallOfTurn) -> Turn | None:
+        """Add a call; returns its turn, or None if its client names no turn."""
+        if ids.client is None or ids.turn is None:
+            return None
+        key = TurnKey(ids.client, ids.session or "", ids.turn)
+        turn = self._turns.get(key)
+        if turn is None:
+            turn = self._turns[key] = Turn(key)
+        turn.calls.append(call)
+        return turn
+
+    def __iter__(self) -> Iterator[Turn]:
+        """Yields the turns, in order of their first call."""
+        return iter(sorted(self._turns.values(), key=lambda turn: turn.started_ns))
+
+
+def _start(call: CallOfTurn) -> int:
+    return call.started_ns
