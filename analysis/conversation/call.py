@@ -161,6 +161,9 @@ class Call(Struct, eq=False):
     """The round of a chain that this call is; None if it is a separate call."""
     task: Task | None = None
     """The task that the call started or is about."""
+    is_from_app: bool = False
+    """Whether only an app can have started it: it calls a tool that its host hides from the model. Other calls of apps
+    look like those of the model."""
     response: Response | None = None
     """The response; None if none came."""
     ended_ns: int | None = None

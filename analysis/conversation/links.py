@@ -1,13 +1,13 @@
-"""Links each message to the multi-round call, task or subscription that it belongs to.
+"""Links each message to the multi-round call, task, subscription or app that it belongs to.
 
 Such links connect more than a request and its response. Nearly all messages have none; checking the method or the
-outcome, and whether any link exists, is enough for them. The modules of chains, tasks and subscriptions decide which
-messages belong to each.
+outcome, and whether any link exists, is enough for them. The modules of chains, tasks, subscriptions and apps
+decide which messages belong to each.
 """
 
 from typing import Final
 
-from analysis.conversation import subscriptions, tasks
+from analysis.conversation import apps, subscriptions, tasks
 from analysis.conversation.call import Call, MessageContext, Outcome
 from analysis.conversation.message import InvalidMessage, Message, Notification, Request, Response
 from analysis.conversation.multi_round import Chains, Turn
@@ -17,10 +17,10 @@ from analysis.conversation.tasks import Tasks
 # Enumeration members are slow to look up, and every response is compared with these two.
 _INPUT_REQUIRED: Final = Outcome.INPUT_REQUIRED
 _TASK: Final = Outcome.TASK
-_REQUESTS: Final = tasks.REQUESTS | subscriptions.REQUESTS
-_NOTIFICATIONS: Final = tasks.NOTIFICATIONS | subscriptions.NOTIFICATIONS
+_REQUESTS: Final = tasks.REQUESTS | subscriptions.REQUESTS | apps.REQUESTS
+_NOTIFICATIONS: Final = tasks.NOTIFICATIONS | subscriptions.NOTIFICATIONS | apps.NOTIFICATIONS
 METHODS: Final = _REQUESTS | _NOTIFICATIONS
-"""Methods of tasks and subscriptions."""
+"""Methods of tasks and subscriptions, and those of lists of tools."""
 
 
 class Links:
@@ -31,6 +31,8 @@ class Links:
         self.chains = Chains()
         self.tasks = Tasks()
         self.subscriptions = Subscriptions()
+        self.has_app_tools = False
+        """Whether a server has listed tools that are only for apps."""
 
     def link(self, context: MessageContext) -> None:
         """Link a message whose meaning is known."""
@@ -45,7 +47,11 @@ class Links:
     def is_idle(self) -> bool:
         """Whether no link exists: then only a message that begins one can have one."""
         return not (
-            self.chains.waiting_chains or self.chains.retries or self.tasks.count or self.subscriptions.has_listen
+            self.chains.waiting_chains
+            or self.chains.retries
+            or self.tasks.count
+            or self.subscriptions.has_listen
+            or self.has_app_tools
         )
 
     def _link(self, context: MessageContext, message: Request | Notification | Response) -> None:
@@ -72,9 +78,12 @@ class Links:
         if request.method in _REQUESTS:
             if request.method in tasks.REQUESTS:
                 context.task = self.tasks.on_request(request, context.session)
-            elif request.sender == "client":
+            elif request.method in subscriptions.REQUESTS and request.sender == "client":
                 context.subscription = self.subscriptions.on_request(request, context.session)
-        elif self.chains.waiting_chains and request.sender == "client":
+            return
+        if self.has_app_tools and context.call is not None:
+            context.call.is_from_app = apps.is_from_app(request, context.session, context.era)
+        if self.chains.waiting_chains and request.sender == "client":
             context.round = self.chains.on_request(request, context.session)
 
     def _link_response(self, context: MessageContext, response: Response, call: Call) -> None:
@@ -86,14 +95,20 @@ class Links:
             context.round = ended_round or call.round
         if is_from_server and method in subscriptions.REQUESTS:
             context.subscription = self.subscriptions.on_response(request, response, context.session)
+        elif is_from_server and method in apps.REQUESTS:
+            apps.on_response(request, response, context.session)
+            if context.session.listed_ui is not None and context.session.listed_ui.app_tools:
+                self.has_app_tools = True
         if outcome is _TASK or method in tasks.REQUESTS or tasks.has_stub(response):
             context.task = self.tasks.on_response(request, response, context.session)
         elif self.tasks.requests_of_tasks:
             context.task = self.tasks.pop_task_of_request(request)
 
     def _link_notification(self, context: MessageContext, notification: Notification) -> None:
-        """Link a notification about a task or a resource, or a cancellation."""
-        if notification.method in tasks.NOTIFICATIONS:
+        """Link a notification about a task, a resource or a list of tools, or a cancellation."""
+        if notification.method in apps.NOTIFICATIONS:
+            apps.on_notification(notification, context.session)
+        elif notification.method in tasks.NOTIFICATIONS:
             context.task = self.tasks.on_notification(notification, context.session)
         elif context.cancels is not None:
             context.subscription = self.subscriptions.on_cancelled(context.cancels, notification, context.session)

@@ -7,6 +7,7 @@ requests of its sides are in the tables of the fold (`Fold.tables`), which over 
 
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+from analysis.conversation.listed_ui import ListedUi
 from analysis.conversation.message import Request, Side
 from analysis.protocol.declared_capabilities import DeclaredCapabilities
 from analysis.protocol.revisions import Era, era_of, rank_of
@@ -51,7 +52,7 @@ class Session:
             "declared",
         ),
         *("delimited", "epoch", "eras", "handshake", "has_initialized", "last_seq", "initialize", "introduced"),
-        *("gaps", "in_flight", "is_guess", "learned", "likeness"),
+        *("gaps", "in_flight", "is_guess", "learned", "likeness", "listed_ui"),
         *("is_legacy", "is_modern", "last_initialize", "last_ns", "last_request", "lasting", "lost_seq", "memory"),
         *("number", "observed_start", "opened_ns", "process", "received", "server", "server_capabilities"),
         *("server_is_modern", "state", "transport", "unjudged", "unread"),
@@ -109,6 +110,8 @@ class Session:
         """The server's capabilities, declared in the result of `initialize` or in a `DiscoverResult`."""
         self.declared: dict[Era | None, DeclaredCapabilities] = {}
         """The server's capabilities by era: those of one era do not apply to requests of the other."""
+        self.listed_ui: ListedUi | None = None
+        """What the server's tools say about Apps; None if that is unknown, or nothing."""
         self.gaps: frozenset[str] = frozenset()
         """Methods for which any declaration of the server lacked the capability."""
         self.learned: frozenset[str] = frozenset()
@@ -166,6 +169,7 @@ class Session:
         if self.state in ("new", "init-sent"):
             self.state, self.initialize, self.handshake = "new", None, None
         self.memory = {}
+        self.listed_ui = None
 
     @property
     def is_http(self) -> bool:

@@ -1,0 +1,57 @@
+"""Apps (SEP-1865) in a conversation: what the tools of a server say about them, and which calls come from an app.
+
+Nothing in a message says that an app started a call: hosts forward the calls of apps like those of the model. One kind
+of call is certain: a host that supports Apps hides tools that are only for apps from its model, so a call to such a
+tool comes from an app.
+"""
+
+from typing import Final
+
+from analysis.conversation.listed_ui import ListedUi
+from analysis.conversation.message import Notification, Request, Response
+from analysis.conversation.session import CLIENT_CAPABILITIES, Session
+from analysis.protocol.extensions import APPS, declares
+from analysis.protocol.revisions import Era
+
+LIST_TOOLS: Final = "tools/list"
+CALL_TOOL: Final = "tools/call"
+REQUESTS: Final = frozenset({LIST_TOOLS})
+"""Methods of requests whose responses say something about Apps."""
+NOTIFICATIONS: Final = frozenset({"notifications/tools/list_changed"})
+"""Methods of notifications after which that is no longer known."""
+
+
+def on_response(request: Request, response: Response, session: Session) -> None:
+    """Record what a page of a server's tools says about Apps."""
+    result = response.result
+    tools = result.get("tools") if isinstance(result, dict) else None
+    if request.method != LIST_TOOLS or not isinstance(tools, list):
+        return
+    is_first_page = not isinstance(request.params, dict) or request.params.get("cursor") is None
+    listed_ui = ListedUi() if is_first_page or session.listed_ui is None else session.listed_ui
+    listed_ui.add_tools(tools, response.seq)
+    session.listed_ui = None if listed_ui.is_empty else listed_ui
+
+
+def on_notification(notification: Notification, session: Session) -> None:
+    """Record that the tools of a server have changed."""
+    if notification.sender == "server":
+        session.listed_ui = None
+
+
+def is_from_app(request: Request, session: Session, era: Era | None) -> bool:
+    """Whether a request can only come from an app: it calls a tool that its host hides from the model."""
+    listed_ui, params = session.listed_ui, request.params
+    if listed_ui is None or request.method != CALL_TOOL or request.sender != "client" or not isinstance(params, dict):
+        return False
+    name = params.get("name")
+    if not isinstance(name, str) or name not in listed_ui.app_tools:
+        return False
+    return client_declares_apps(request, session, era) is True
+
+
+def client_declares_apps(request: Request, session: Session, era: Era | None) -> bool | None:
+    """Returns whether the client of a request has declared that it supports Apps, or None if that is uncertain."""
+    if era is None:
+        return None
+    return declares(request.meta.get(CLIENT_CAPABILITIES) if era == "modern" else session.client_capabilities, APPS)
