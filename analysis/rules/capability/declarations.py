@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Final
 from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Response, Side
 from analysis.conversation.session import CLIENT_CAPABILITIES
+from analysis.protocol.extensions import EXTENSIONS
 from analysis.protocol.json_pointer import encode_step
 from analysis.protocol.revisions import ALL, FIRST_MODERN_RANK, MODERN_ERA, NEWEST_RANK, REVISIONS, Span, only, since
 from analysis.rules.base import NOTE, WARNING, Rule
@@ -167,7 +168,7 @@ class UnknownCapability(_DeclarationRule):
     **On the wire.** `> {"id":1,"method":"initialize","params":{…,"capabilities":{"root":{}}}}`
 
     **Instead.** Change nothing if it is intended. Your own capabilities belong under `experimental` or, since
-    2026-07-28, under `extensions`.
+    2026-07-28, under `extensions`. Apps is declared there in all revisions.
     """
 
     id = "capability/unknown"
@@ -186,7 +187,12 @@ class UnknownCapability(_DeclarationRule):
             span = defined_spans.get(name)
             if span is None:
                 text = f"no revision defines the {context.message.sender} capability {shortened(name)!r}"
-            elif context.rank is None or _is_defined(span, context) or _is_legacy_tasks(context, name):
+            elif (
+                context.rank is None
+                or _is_defined(span, context)
+                or _is_legacy_tasks(context, name)
+                or (name == "extensions" and _has_extension_of_revision(capabilities[name], context))
+            ):
                 continue
             else:
                 text = f"the capability {name} is {_span_text(span)}, not by {REVISIONS[_defining_rank(context) or 0]}"
@@ -263,6 +269,14 @@ def _defining_rank(context: MessageContext) -> int | None:
 def _is_defined(span: Span, context: MessageContext) -> bool:
     rank = _defining_rank(context)
     return span == ALL if rank is None else span.first <= rank <= span.last
+
+
+def _has_extension_of_revision(extensions: object, context: MessageContext) -> bool:
+    """Whether a known extension that can be used with the revision in force is among those that are declared."""
+    if not isinstance(extensions, dict):
+        return False
+    known_extensions = [EXTENSIONS[name] for name in EXTENSIONS.keys() & extensions.keys()]
+    return any(_is_defined(extension.revisions, context) for extension in known_extensions)
 
 
 def _is_legacy_tasks(context: MessageContext, name: str) -> bool:

@@ -185,7 +185,7 @@ class StructuredNotMirrored(ToolResultRule):
     """Structured content is not repeated in the result as text.
 
     **Why it matters.** Clients that do not support structured content show only the text, and most models get nothing
-    else.
+    else. Tools for Apps are exempt: there, structured content is what the UI shows, and the text is for the model.
 
     **On the wire.** `< {"id":3,"result":{"content":[{"type":"text","text":"done"}],"structuredContent":{"sum":4}}}`
 
@@ -207,6 +207,9 @@ class StructuredNotMirrored(ToolResultRule):
             or tool_result.body.get(_STRUCTURED) is None
             or not isinstance(tool_result.body.get("content"), list)
         ):
+            return ()
+        listed_ui, tool_name = context.session.listed_ui, member(tool_result.call.params, "name")
+        if listed_ui is not None and (tool_name in listed_ui.ui_tools or tool_name in listed_ui.app_tools):
             return ()
         if _is_mirrored(tool_result.body[_STRUCTURED], tool_result.body["content"]):
             return ()
