@@ -17,8 +17,9 @@ from captures.frame import Frame
 from mcpproxy.cli import dispatch
 from mcpproxy.exporters.otlp import histograms
 from mcpproxy.exporters.otlp.capture import SpanBuilder
-from mcpproxy.exporters.otlp.conventions import SCHEMA_URL, parse_traceparent
+from mcpproxy.exporters.otlp.conventions import SCHEMA_URL
 from mcpproxy.exporters.otlp.histograms import DurationHistograms
+from mcpproxy.exporters.otlp.trace_context import parse_traceparent
 from tests.analysis.store.capture_writer import CaptureWriter
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
 from tests.mcpproxy.exporters.recorded import (
