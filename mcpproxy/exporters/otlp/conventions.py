@@ -1,8 +1,9 @@
 """Creates the spans of calls, with the names and attributes that the OpenTelemetry conventions for MCP define.
 
-The conventions are in development and have no release yet. This module follows `model/mcp` in
-open-telemetry/semantic-conventions-genai, whose manifest names `SCHEMA_URL`, as of October 2026. Where versions of that
-text differ, the later one applies: for example, the codes of `CALLER_ERRORS` are not errors on the server's side.
+The names are those of version 1.41.1 of the semantic conventions, the last one with MCP. The conventions have moved to
+open-telemetry/semantic-conventions-genai; this module follows its `model/mcp`, whose manifest named `SCHEMA_URL`, as of
+October 2026. Where versions differ, the later one applies: for example, the codes of `CALLER_ERRORS` are not errors on
+the server's side. The page docs/exports/otlp.md lists the differences.
 
 A recorder is between the two sides, so each call becomes two spans: a span of kind CLIENT for the side that sent the
 request and, as its child, a span of kind SERVER for the side that received it. Without a trace context in the request,
