@@ -102,6 +102,15 @@ def escaped_text(raw: bytes) -> str:
     return raw.decode("utf-8", "backslashreplace")
 
 
+def parameter_name(word: bytes) -> bytes | None:
+    """Returns the name in `name=value`, or None if the name itself, or the word as a whole, may be a secret."""
+    name, equals_sign, value = word.partition(b"=")
+    # A word without a name may itself be a secret, and the padding of base64 looks like an empty value.
+    if not equals_sign or not _is_plain(name, b"_.-") or (not value.strip(b"=") and (value or not name.islower())):
+        return None
+    return name
+
+
 def _clean_authority(authority: bytes, hash_secret: Hash, *, is_web: bool) -> str:
     """Returns user, host and port, with hashes. Under an application's own scheme, the host part can be anything."""
     user, at_sign, host = authority.rpartition(b"@")
@@ -145,12 +154,12 @@ def _is_version(segment: bytes) -> bool:
 
 
 def _clean_parameter(word: bytes, hash_secret: Hash, kept_segments: frozenset[bytes], depth: int) -> str:
-    name, equals_sign, value = word.partition(b"=")
     if not word:
         return ""
-    # A word without a name may itself be a secret, and the padding of base64 looks like an empty value.
-    if not equals_sign or not _is_plain(name, b"_.-") or (not value.strip(b"=") and (value or not name.islower())):
+    name = parameter_name(word)
+    if name is None:
         return hash_secret(word)
+    value = word[len(name) + 1 :]
     return f"{escaped_text(name)}={_clean_value(name, value, hash_secret, kept_segments, depth) if value else ''}"
 
 

@@ -210,7 +210,7 @@ _EXCHANGES: Final = Table(
         Column("redirects", "INTEGER", "not null", "how many times it was redirected and repeated; the repetitions do not count as requests"),
         Column("params_hash", "BIGINT", "null", "a hash of its params that depends neither on the order of members nor on what a bridge may replace: progress tokens, trace context, ids that other messages refer to; NULL if they are nested too deeply"),
         Column("response_hash", "BIGINT", "null", "a hash of the result or error in the same way; NULL if there is none"),
-        Column("trace", "VARCHAR", "null", "its trace context: traceparent of its _meta, if it has at most 256 characters, or else a hash of that field of the HTTP head; NULL if there is neither. Untrusted text"),
+        Column("trace", "VARCHAR", "null", "its trace context: traceparent of its _meta, if it has at most 256 characters, or else that field of the HTTP head, which is a hash if it is not valid or was recorded by an earlier version; NULL if there is neither. Untrusted text"),
     ),
 )
 _HTTP_EXCHANGES: Final = Table(

@@ -15,7 +15,6 @@ from analysis.conversation.call import Call, MessageContext, Outcome
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Request, Side
 from analysis.conversation.session import Peer, Session
-from analysis.facts import traceparent_of
 from analysis.filter import Filter
 from analysis.reading import Step
 from analysis.selection import matches
@@ -35,8 +34,6 @@ class RequestOrigin(NamedTuple):
     item: int | None
     """Its index in a batch; None if it is not in a batch."""
     t_ns: int
-    traceparent: str | None
-    """Its trace context, unparsed (SEP-414)."""
 
 
 class EndedCall(NamedTuple):
@@ -83,7 +80,7 @@ class SessionSpan(NamedTuple):
 
 def origin_of(request: Request) -> RequestOrigin:
     """Return the origin of a request."""
-    return RequestOrigin(request.seq, request.index, request.t_ns, traceparent_of(request))
+    return RequestOrigin(request.seq, request.index, request.t_ns)
 
 
 class CallCollector:

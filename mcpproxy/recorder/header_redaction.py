@@ -2,7 +2,8 @@
 
 The value of a header field is kept if the field is on a short list, because most other fields may contain a token, a
 cookie or an account. Addresses are cleaned everywhere, as described in `captures.addresses`. Values that the body
-contains in plain text anyway (`Mcp-Name`, `Mcp-Param-…`) are kept, too, but not session ids.
+contains in plain text anyway (`Mcp-Name`, `Mcp-Param-…`) are kept, too, but not session ids. A trace context is kept as
+described in `captures.trace_context`.
 """
 
 import re
@@ -12,6 +13,7 @@ from typing import Any, Final
 from orjson import dumps
 
 from captures.addresses import escaped_text
+from captures.trace_context import is_traceparent, redacted_baggage, tracestate_members
 from mcpproxy.wire.forwarded import MAX_FORWARDED_BYTES
 
 HashSecret = Callable[[bytes], str]
@@ -112,6 +114,12 @@ class FieldRedactor:
             return escaped_text(_NAMED(self._cleaned_parameter, value))
         if name in _CREDENTIAL_FIELDS and (scheme := _SCHEME(value)):
             return escaped_text(scheme[0]) + self._hash(value[scheme.end() :])
+        if name == b"baggage":
+            return redacted_baggage(value, self._hash)
+        if (name == b"traceparent" and is_traceparent(value)) or (
+            name == b"tracestate" and tracestate_members(value) is not None
+        ):
+            return escaped_text(value)
         if (name == b"x-forwarded-proto" and value.lower() in _PUBLIC_SCHEMES) or (
             name == b"x-forwarded-port" and len(value) <= _MAX_PORT_DIGITS and value.isdigit()
         ):

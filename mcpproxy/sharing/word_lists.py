@@ -96,8 +96,8 @@ PAYLOAD_MEMBERS: Final = _words("""
 PAYLOAD_FORM_MEMBERS: Final = _words("type mimeType role uri")
 """Members of the payload that describe the form of the content."""
 
-META_MEMBERS: Final = _words("progressToken traceparent tracestate baggage")
-"""Members of `_meta` that the specification defines."""
+META_MEMBERS: Final = _words("progressToken traceparent tracestate")
+"""Members of `_meta` that the specification defines, except `baggage`, which applications fill with what they like."""
 
 COMMON_USERS: Final = _words("user username you me shared public default runner root node app name")
 """Names in paths of home directories that identify no person."""

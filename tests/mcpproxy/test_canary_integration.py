@@ -30,12 +30,14 @@ ASKED = (
     b"GET /%b HTTP/1.1\r\nHost: evil.example\r\n\r\n",
     b"BREW /%b HTCPCP/1.0\r\n\r\n",
     b"GET /%b /%b HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: localhost\r\nTraceparent: 00-%b-01\r\nTracestate: a,%b\r\nBaggage: a=%b;p=%b,%b\r\n\r\n",
 )
 ANSWERS = (
     b"Location: /%b/mcp?%b\r\nContent-Length: 0\r\n\r\n",
     b'WWW-Authenticate: Bearer resource_metadata="https://h/.well-known/x/%b"\r\nContent-Length: 0\r\n\r\n',
     b"Content-Type: text/event-stream\r\nContent-Length: %d\r\n\r\nevent: endpoint\ndata: /%b/messages?id=%b\n\n",
     b'Content-Type: text/plain\r\nContent-Length: %d\r\n\r\nnot a message: "jsonrpc" %b',
+    b"baggage: a=%b\r\ntraceparent: %b\r\ntracestate: a=https://u:%b@h/\r\nContent-Length: 0\r\n\r\n",
 )
 
 DOCUMENT = (

@@ -1,8 +1,9 @@
 """Creates the spans of calls, with the names and attributes that the OpenTelemetry conventions for MCP define.
 
-The conventions are in development and have no release yet. This module follows `model/mcp` in
-open-telemetry/semantic-conventions-genai, whose manifest names `SCHEMA_URL`, as of October 2026. Where versions of that
-text differ, the later one applies: for example, the codes of `CALLER_ERRORS` are not errors on the server's side.
+The names are those of version 1.41.1 of the semantic conventions, the last one with MCP. The conventions have moved to
+open-telemetry/semantic-conventions-genai; this module follows its `model/mcp`, whose manifest named `SCHEMA_URL`, as of
+October 2026. Where versions differ, the later one applies: for example, the codes of `CALLER_ERRORS` are not errors on
+the server's side. The page docs/exports/otlp.md lists the differences.
 
 A recorder is between the two sides, so each call becomes two spans: a span of kind CLIENT for the side that sent the
 request and, as its child, a span of kind SERVER for the side that received it. Without a trace context in the request,
@@ -11,7 +12,6 @@ Ids are hashes of the capture's id and the number of the frame, so exporting twi
 """
 
 import json
-import re
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
@@ -32,6 +32,7 @@ from analysis.protocol.error_codes import (
 )
 from analysis.protocol.revisions import FIRST_MODERN_RANK, rank_of
 from mcpproxy.exporters.calls import EndedCall, RequestOrigin, origin_of, peers_of
+from mcpproxy.exporters.otlp.trace_context import trace_context_of
 
 SCHEMA_URL: Final = "https://opentelemetry.io/schemas/gen-ai-dev/1.42.0-dev"
 CALLER_ERRORS: Final = frozenset({PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, RESOURCE_NOT_FOUND})
@@ -46,10 +47,6 @@ MAX_PAYLOAD_CHARS: Final = 65_536
 AttributeValue: TypeAlias = str | int | float
 Attributes: TypeAlias = dict[str, AttributeValue]
 
-# W3C Trace Context, 3.2: later versions may have more fields. Version ff is invalid, and so are ids that are all zeros.
-_TRACEPARENT: Final = re.compile(
-    r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-.*)?"
-)
 _URI_METHODS: Final = frozenset({"resources/read", "resources/subscribe", "resources/unsubscribe"})
 
 
@@ -73,6 +70,8 @@ class CallSpan(NamedTuple):
     """A call as one side saw it."""
 
     trace_id: bytes
+    trace_state: str
+    """The `tracestate` of the trace; empty if there is none."""
     span_id: bytes
     parent_id: bytes | None
     name: str
@@ -111,7 +110,7 @@ class CallSpanBuilder:
         """Return the span of the side that sent the request, and the span of the side that received it."""
         client, server = (self.service(peer) for peer in peers_of(ended_call, self._fold))
         sender_service, receiver_service = (client, server) if ended_call.sender == "client" else (server, client)
-        trace_id, parent_id = self._trace_context(ended_call)
+        trace_id, parent_id, trace_state = self._trace_context(ended_call)
         origin = origin_of(ended_call.call.request)
         shared_attributes, span_attributes = self._shared_attributes(ended_call), self._span_attributes(ended_call)
         span_ids = self._id(origin, "client"), self._id(origin, "server")
@@ -127,6 +126,7 @@ class CallSpanBuilder:
             spans.append(
                 CallSpan(
                     trace_id,
+                    trace_state,
                     span_ids[is_server],
                     span_ids[0] if is_server else parent_id,
                     _span_name(ended_call.call.request),
@@ -154,17 +154,20 @@ class CallSpanBuilder:
 
     # ---- ids
 
-    def _trace_context(self, ended_call: EndedCall) -> tuple[bytes, bytes | None]:
-        """Return the id of a call's trace, and the id of the span that caused it, if any."""
-        request_context = parse_traceparent(origin_of(ended_call.call.request).traceparent)
-        if request_context is not None:
-            return request_context
-        outer = ended_call.outer_origin
+    def _trace_context(self, ended_call: EndedCall) -> tuple[bytes, bytes | None, str]:
+        """Return the id of a call's trace, the id of the span that caused it, if any, and the state of the trace."""
+        context = trace_context_of(ended_call.call)
+        if context is not None:
+            return context
+        outer = ended_call.call.outer
         if outer is None:
-            return self._id(origin_of(ended_call.call.request), "trace"), None
+            return self._id(origin_of(ended_call.call.request), "trace"), None, ""
         # The parent is the server's span of the outer request, because the server sends this request.
-        outer_context = parse_traceparent(outer.traceparent)
-        return self._id(outer, "trace") if outer_context is None else outer_context[0], self._id(outer, "server")
+        outer_origin, outer_context = origin_of(outer.request), trace_context_of(outer)
+        parent_id = self._id(outer_origin, "server")
+        if outer_context is None:
+            return self._id(outer_origin, "trace"), parent_id, ""
+        return outer_context.trace_id, parent_id, outer_context.state
 
     def _id(self, origin: RequestOrigin, purpose: str) -> bytes:
         hashed_name = f"{self._capture}/{origin.seq}/{origin.item}/{purpose}".encode()
@@ -272,14 +275,6 @@ _ERROR_TYPES: Final = {
     Outcome.FAILED: "http_failed",
     Outcome.UNANSWERED: "no_response",
 }
-
-
-def parse_traceparent(value: str | None) -> tuple[bytes, bytes] | None:
-    """Parse a traceparent; returns the ids of the trace and of the parent span, or None if the value is not valid."""
-    match = _TRACEPARENT.fullmatch(value) if value is not None else None
-    if match is None or (value is not None and value.startswith("00-") and match[4]):
-        return None
-    return bytes.fromhex(match[1]), bytes.fromhex(match[2])
 
 
 def attribute_text(value: str, max_chars: int = MAX_ATTRIBUTE_CHARS) -> str:

@@ -88,6 +88,7 @@ def metrics_data(histograms: DurationHistograms) -> dict[str, Any]:
 
 
 def _span(span: CallSpan) -> dict[str, Any]:
+    state = {"traceState": span.trace_state} if span.trace_state else {}
     parent = {} if span.parent_id is None else {"parentSpanId": span.parent_id.hex()}
     status: dict[str, Any] = {} if span.error is None else {"code": _ERROR}
     if span.error:
@@ -95,6 +96,7 @@ def _span(span: CallSpan) -> dict[str, Any]:
     return {
         "traceId": span.trace_id.hex(),
         "spanId": span.span_id.hex(),
+        **state,
         **parent,
         "name": span.name,
         "flags": _KNOWN_REMOTE if span.parent_id is None else _KNOWN_REMOTE | _IS_REMOTE,

@@ -30,7 +30,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExportResult
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
-from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
+from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags, TraceState
 
 from mcpproxy import __version__
 from mcpproxy.exporters.otlp.connection import BoundedAdapter
@@ -149,10 +149,10 @@ class Collector:
 
 def sdk_span(span: CallSpan) -> ReadableSpan:
     """Return a span as an object of the SDK."""
-    trace_id = int.from_bytes(span.trace_id)
+    trace_id, state = int.from_bytes(span.trace_id), TraceState.from_header([span.trace_state])
 
     def context(span_id: bytes, *, is_remote: bool = False) -> SpanContext:
-        return SpanContext(trace_id, int.from_bytes(span_id), is_remote, TraceFlags(TraceFlags.SAMPLED))
+        return SpanContext(trace_id, int.from_bytes(span_id), is_remote, TraceFlags(TraceFlags.SAMPLED), state)
 
     return ReadableSpan(
         span.name,

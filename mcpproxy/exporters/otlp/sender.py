@@ -222,6 +222,8 @@ class SpanSender:
 
 
 def _size_of(span: CallSpan) -> int:
-    return SPAN_BYTES + sum(
-        len(value.encode("utf-8", "replace")) for value in span.attributes.values() if isinstance(value, str)
+    return (
+        SPAN_BYTES
+        + len(span.trace_state)
+        + sum(len(value.encode("utf-8", "replace")) for value in span.attributes.values() if isinstance(value, str))
     )

@@ -2,8 +2,11 @@
 
 import base64
 import json
+import re
 from collections import Counter
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 import pytest
@@ -17,9 +20,11 @@ from captures.frame import Frame
 from mcpproxy.cli import dispatch
 from mcpproxy.exporters.otlp import histograms
 from mcpproxy.exporters.otlp.capture import SpanBuilder
-from mcpproxy.exporters.otlp.conventions import SCHEMA_URL, parse_traceparent
+from mcpproxy.exporters.otlp.conventions import SCHEMA_URL
 from mcpproxy.exporters.otlp.histograms import DurationHistograms
+from mcpproxy.exporters.otlp.trace_context import parse_traceparent
 from tests.analysis.store.capture_writer import CaptureWriter
+from tests.harness import ROOT
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
 from tests.mcpproxy.exporters.recorded import (
     BY_LATE_RESPONSE,
@@ -160,6 +165,37 @@ def test_the_attributes_of_a_call_are_those_of_the_conventions(http: Path, tmp_p
         "ink",
         "2",
     )
+
+
+def released_names() -> set[str]:
+    """Returns all names of attributes in the released semantic conventions."""
+    modules = [
+        import_module(f"{package.__name__}.{module.name}")
+        for package in (
+            import_module("opentelemetry.semconv._incubating.attributes"),
+            import_module("opentelemetry.semconv.attributes"),
+        )
+        for module in iter_modules(package.__path__)
+    ]
+    return {value for module in modules for value in vars(module).values() if isinstance(value, str)}
+
+
+def test_the_page_compares_each_attribute_with_the_released_conventions(
+    stdio: Path, http: Path, tmp_path: Path
+) -> None:
+    page = (ROOT / "docs/exports/otlp.md").read_text("utf-8")
+    rows = re.findall(r"^\| (`[^|]+) \| ([^|]+) \| ([^|]*)\|$", page.partition("### Attributes")[2], re.MULTILINE)
+    difference_by_name = {name: difference for names, _, difference in rows for name in re.findall("`([^`]+)`", names)}
+    written = {
+        name
+        for capture in (stdio, http, late(tmp_path / "late.mcpcap"))
+        for _, span in exported(tmp_path / "out", "--payloads", capture).spans
+        for name in values(span.attributes)
+    }
+    assert {re.sub(r"(prompt\.variable\.).*", r"\1…", name) for name in written} <= difference_by_name.keys()
+    released = released_names()
+    for name, difference in difference_by_name.items():
+        assert (name in released) != difference.startswith(("mcpproxy's own", "not in ")), name
 
 
 def test_a_call_joins_the_trace_that_its_request_names(http: Path, tmp_path: Path) -> None:

@@ -128,6 +128,94 @@ def test_a_hostile_forwarded_takes_linear_time() -> None:
     assert time.process_time() - began < 1
 
 
+def trace_field(name: bytes, value: bytes) -> str:
+    ((_, kept),) = loads(redactor()([(name, value)]))
+    return str(kept)
+
+
+TRACEPARENT = b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+TRACESTATES = [
+    b"rojo=00f067aa0ba902b7,congo=t61rcWkgMzE",
+    b"rojo=1 , ,\tcongo=a b:c/d",
+    b"",
+    b"1a@b=x",
+    b"a*/_-0=" + b"~" * 256,
+    b",".join(b"k%d=v" % number for number in range(32)),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        (b"TraceParent", TRACEPARENT),
+        (b"traceparent", b"cc" + TRACEPARENT[2:]),
+        *((b"tracestate", value) for value in TRACESTATES),
+    ],
+)
+def test_a_trace_context_is_kept(name: bytes, value: bytes) -> None:
+    assert trace_field(name, value) == value.decode()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        (b"traceparent", SECRET),
+        (b"traceparent", TRACEPARENT + b"-" + SECRET),
+        (b"traceparent", b"cc" + TRACEPARENT[2:] + b"-" + SECRET),
+        (b"traceparent", TRACEPARENT.upper()),
+        (b"traceparent", b"ff" + TRACEPARENT[2:]),
+        (b"traceparent", b"00-" + b"0" * 32 + TRACEPARENT[35:]),
+        (b"traceparent", TRACEPARENT[:36] + b"0" * 16 + b"-01"),
+        (b"traceparent", TRACEPARENT + b"\n"),
+        (b"tracestate", SECRET),
+        (b"tracestate", b"rojo=1," + SECRET),
+        (b"tracestate", b"Rojo=" + SECRET),
+        (b"tracestate", b"rojo=" + SECRET + b"=="),
+        (b"tracestate", b"rojo=" + SECRET + "é".encode()),
+        (b"tracestate", b"rojo=1,rojo=" + SECRET),
+        (b"tracestate", b"rojo=https://u:p@h/" + SECRET),
+        (b"tracestate", b"rojo=" + SECRET + b"\x00"),
+        (b"tracestate", b"rojo=" + b"x" * 257),
+        (b"tracestate", b"rojo=" + b"x" * 250 + b",congo=" + b"x" * 251),
+        (b"tracestate", b",".join(b"k%d=v" % number for number in range(33))),
+        (b"baggage", SECRET),
+        (b"baggage", b"a=1;" + b"x" * 8192),
+        (b"baggage", b",".join([b"a=1"] * 65)),
+        (b"baggage", b"cGFzc3dvcmQ="),
+        (b"baggage", b"c2VjcmV0=" + SECRET),
+    ],
+)
+def test_a_trace_context_of_another_form_may_hold_anything(name: bytes, value: bytes) -> None:
+    assert trace_field(name, value) == hashed(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "kept"),
+    [
+        (b"userId=%b", "userId=%s"),
+        (b"userId = %b , serverNode=%b", "userId=%s,serverNode=%s"),
+        (b"user_id=%b;secret=1; x", "user_id=%s;" + hashed(b"secret=1; x")),
+        (b"a=,b=%b,,%b", "a=,b=%s,,%s"),
+        (b"a=%b;", "a=%s;"),
+    ],
+)
+def test_of_baggage_the_names_are_kept(value: bytes, kept: str) -> None:
+    assert trace_field(b"Baggage", value.replace(b"%b", SECRET)) == kept.replace("%s", hashed(SECRET))
+
+
+@given(st.sampled_from([b"traceparent", b"tracestate", b"baggage"]), st.binary(max_size=60), st.binary(max_size=60))
+def test_no_trace_context_shows_a_value_that_is_not_its_form(name: bytes, before: bytes, after: bytes) -> None:
+    assert SECRET.decode() not in trace_field(name, before + b"=" + SECRET + b"\x7f" + after)
+
+
+def test_a_hostile_trace_context_takes_linear_time() -> None:
+    began = time.process_time()
+    for value in (b"a=" * 60_000, b"," * 120_000, b"a=b;" * 30_000, b"a" * 120_000, b" " * 120_000):
+        for name in (b"traceparent", b"tracestate", b"baggage"):
+            trace_field(name, value)
+    assert time.process_time() - began < 1
+
+
 @pytest.mark.parametrize("name", [b"Authorization", b"proxy-authorization"])
 @pytest.mark.parametrize("scheme", [b"Bearer ", b"basic ", b"DPoP ", b"Digest ", b"Negotiate "])
 def test_of_a_credential_the_scheme_is_kept(name: bytes, scheme: bytes) -> None:
