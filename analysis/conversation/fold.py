@@ -8,7 +8,8 @@ One connection may carry both eras. Up to 2025-11-25 a handshake names the peers
 follows; since 2026-07-28 each request names its own, and never changes the state of a handshake.
 """
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 from weakref import ref
 
 from analysis.conversation.addressing import Addressing
@@ -64,6 +65,9 @@ class Fold:
         """Id of the capture."""
         self.transport: str | None = None
         """The transport: `stdio`, `http` or `import`."""
+        self.environment: Mapping[str, Any] = {}
+        """The environment that the client gave to the server: name → keyed hash, as the header has them. Empty unless
+        `run` recorded it: what `serve -- COMMAND` starts has the environment of the user, not of a client."""
         self.wall_ns: int | None = None
         """Wall clock when the capture opened."""
         self.observed_start = False
@@ -475,6 +479,8 @@ class Fold:
         members = record.members
         self.name, self.capture = text_of(members.get("name")), text_of(members.get("capture"))
         self.transport, self.wall_ns = text_of(members.get("transport")), _integer(members.get("wall_ns"))
+        environment = members.get("env")
+        self.environment = environment if self.transport == "stdio" and isinstance(environment, dict) else {}
         is_first = self._segment_number <= 1
         self.first_seq = 0 if is_first else record.seq
         self.observed_start = self.routing.observed_start = is_first and members.get("observed_start") is True

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from analysis.reading import Reading
+
 CANARIES = {
     "TOKEN": "canary-plain-0001",
     "DATABASE_URL": "postgres://user:canary-in-url-0002@host/db",
@@ -60,6 +62,19 @@ def test_equal_secrets_stay_equal_across_captures_of_one_user_and_no_further(tmp
     assert first[0] == first[1]
     assert first != other
     assert hashes(tmp_path / "theirs", "canary-a") != first
+
+
+def test_servers_that_one_client_starts_are_known_to_be_of_one_session_of_it(tmp_path: Path) -> None:
+    def session_of(session: str, name: str) -> object:
+        capture = recorded(tmp_path, [name], {"CLAUDE_CODE_SESSION_ID": session, "OWN": name})
+        reading = Reading(capture)
+        for _ in reading.to_end():
+            pass
+        assert session not in str(dict(reading.fold.environment))
+        return reading.fold.environment["CLAUDE_CODE_SESSION_ID"]
+
+    one, same, other = session_of("5e55-a", "files"), session_of("5e55-a", "search"), session_of("5e55-b", "files")
+    assert one == same != other
 
 
 def test_bodies_are_stored_and_the_readme_says_so(tmp_path: Path) -> None:

@@ -343,6 +343,24 @@ def test_the_header_and_the_close_record_frame_the_session(talk: Talk) -> None:
     assert (session.ending, session.closed_ns) == ("server", 4_000_000)
 
 
+@pytest.mark.parametrize(
+    ("transport", "environment", "known"),
+    [
+        ("stdio", {"CLAUDE_CODE_SESSION_ID": "hmac:00"}, {"CLAUDE_CODE_SESSION_ID": "hmac:00"}),
+        ("http", {"CLAUDE_CODE_SESSION_ID": "hmac:00"}, {}),
+        ("import", {"CLAUDE_CODE_SESSION_ID": "hmac:00"}, {}),
+        ("stdio", ["CLAUDE_CODE_SESSION_ID"], {}),
+        ("stdio", None, {}),
+    ],
+)
+def test_only_a_client_that_started_the_server_gave_it_its_environment(
+    talk: Talk, transport: str, environment: object, known: object
+) -> None:
+    assert talk.session.environment == {}
+    talk.record("header", transport=transport, env=environment)
+    assert talk.session.environment == known
+
+
 def test_a_request_starts_when_it_was_taken_not_when_it_was_offered(talk: Talk) -> None:
     talk.ask(1)
     talk.ask(2)
