@@ -60,7 +60,7 @@ def short_id(text: str) -> str:
 def id_facts(ids: ClientIds) -> Iterator[Fact]:
     """Yields what a client says about a call: its turn, its conversation, the model's id of the call, and the trace."""
     client = f" of {sanitise(ids.client, _MAX_CLIENT_CHARS)}" if ids.client else ""
-    rows = (("turn", ids.turn), ("conversation", ids.session), ("client's call", ids.call))
+    rows = (("turn", ids.turn), ("conversation", ids.session), ("call id", ids.call))
     for name, value in rows:
         if value is not None:
             yield Fact(name, f"{sanitise(value, _MAX_ID_CHARS)}{client}")

@@ -60,7 +60,7 @@ def test_a_turn_opens_to_its_calls(report: Opened) -> None:
     turn.locator("tbody a").nth(1).click()
     report.page.wait_for_selector("aside.detail h3:has-text('search')")
     facts = report.page.inner_text("aside.detail .facts")
-    assert f"turn\n{TURN} of Codex\nconversation\n{THREAD}\nclient's call\ncall_2\ntrace\n{TRACE}" in facts
+    assert f"turn\n{TURN} of Codex\nconversation\n{THREAD}\ncall id\ncall_2\ntrace\n{TRACE}" in facts
 
 
 def test_the_detail_of_a_call_leads_to_its_turn(report: Opened) -> None:
