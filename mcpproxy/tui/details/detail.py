@@ -145,12 +145,12 @@ def exchange_lines(reading: Reading, row: int) -> Lines:
         qualifier = "about " if calls.is_inexact[number] else ""
         lines.append(_labelled_line("latency", f"{qualifier}{units.duration(calls.latency_ns[number])}"))
     lines += map(_fact_line, _outcome_facts(reading, number))
-    lines += map(_fact_line, id_facts(ids_at(reading, number)))
+    lines += map(_fact_line, id_facts(ids_at(reading, number), is_short=True))
     client, server, _ = reading.conversation.peers(reading.session(row))
     for side, peer in (("client", client), ("server", server)):
         if peer is not None:
             lines.append(_labelled_line(side, peer_text(peer)))
-    return lines
+    return [lines[0], *_aligned(lines[1:])]
 
 
 def _login_lines(reading: Reading, number: int) -> Lines:
@@ -197,6 +197,12 @@ def _fact_line(fact: Fact) -> list[Span]:
 
 def _labelled_line(name: str, text: str, role: Role = "plain") -> list[Span]:
     return [Span(f"{name:<9} ", "dim"), Span(text, role)]
+
+
+def _aligned(lines: Lines) -> Lines:
+    """Returns labelled lines whose texts begin in one column, even if a label is longer than most."""
+    width = max((len(label.text) for label, *_ in lines), default=0)
+    return [[label._replace(text=f"{label.text:<{width}}"), *texts] for label, *texts in lines]
 
 
 def _position_text(reading: Reading, row: int) -> str:
