@@ -8,6 +8,7 @@ therefore wall-clock times.
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from analysis.conversation.call import Call
 from analysis.conversation.client_ids import ClientIds
 
 
@@ -33,6 +34,24 @@ class CallOfTurn(NamedTuple):
     """When the wait for it ended, in ns since 1970; None if it has not."""
     is_failed: bool
     """Whether it failed: an error, a failed tool, or no response although one was due."""
+
+
+def call_of_turn(call: Call, server: str, opened_ns: int, *, is_live: bool = False) -> CallOfTurn:
+    """Returns what a turn needs to know about a call.
+
+    Args:
+        call: the call, once the end of its capture is known.
+        server: the name of its server.
+        opened_ns: when its capture was opened, in ns since 1970.
+        is_live: whether the capture is still being recorded, so that a response may still come.
+    """
+    end = call.end_ref
+    return CallOfTurn(
+        server,
+        opened_ns + call.started_ns,
+        None if end is None else opened_ns + max(call.started_ns, end.t_ns),
+        not (is_live and call.is_open) and (call.is_error or call.is_failure),
+    )
 
 
 class Turn:
