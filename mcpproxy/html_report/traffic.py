@@ -18,7 +18,6 @@ from captures.frame import Frame
 from captures.record import Record
 from mcpproxy.html_report import limits
 from mcpproxy.html_report.blocks import Payloads
-from mcpproxy.html_report.turns import ids_of
 from mcpproxy.report.conversation import Conversation, ConversationItem
 from mcpproxy.report.conversation_rows import Batch, frame_of, line_of, size_of
 from mcpproxy.report.waits import waited_ns
@@ -265,7 +264,7 @@ class CaptureTraffic:
         if isinstance(message, Response | Notification):
             row = row._replace(facts=_json_facts(facts(context, None)))
         elif context.call is not None and not context.is_repeat:
-            row = row._replace(facts=_json_facts(id_facts(ids_of(context.call))))
+            row = row._replace(facts=_json_facts(id_facts(context.call.client_ids)))
         if call is not None and call.latency_ns is not None and call.has_exact_times:
             row = row._replace(took_ns=call.latency_ns)
         payload = NO_NUMBER if message.index is not None else self._add_payload(message.frames)
@@ -286,7 +285,7 @@ class CaptureTraffic:
 def _request_facts(call: Call, waits_ns: int | None = None) -> Iterator[Fact]:
     """Yields what the detail of a request shows: what became of it, and the ids that its client gave it."""
     yield from outcome_facts(call, waits_ns)
-    yield from id_facts(ids_of(call))
+    yield from id_facts(call.client_ids)
 
 
 def _login_facts(login: LoginSummary) -> Iterator[Fact]:

@@ -4,8 +4,7 @@ from collections.abc import Collection
 from typing import Any, Final
 
 from analysis.conversation.call import Call, Outcome
-from analysis.conversation.client_ids import ClientIds, client_ids_of
-from analysis.conversation.turns import CallOfTurn, Turn, TurnKey, Turns
+from analysis.conversation.turns import Turn, TurnKey, Turns, call_of_turn
 from analysis.reading import End
 from mcpproxy.html_report import limits
 from mcpproxy.sanitise import sanitise
@@ -62,7 +61,7 @@ class ReportTurns:
                 self._add(call)
         if end is not None:
             for call in self._open_calls.values():
-                self._add(call, is_waiting=end == "open" and call.is_open)
+                self._add(call, is_live=end == "open")
             self._open_calls.clear()
 
     def figures(self) -> list[dict[str, Any]]:
@@ -92,8 +91,8 @@ class ReportTurns:
             f"The report counts the first {limits.MAX_COUNTED_TURNS:,} turns; {omitted_text} of others are left out."
         ]
 
-    def _add(self, call: Call, *, is_waiting: bool = False) -> None:
-        ids = ids_of(call)
+    def _add(self, call: Call, *, is_live: bool = False) -> None:
+        ids = call.client_ids
         if ids.client is None or ids.turn is None:
             if call.request.method == "tools/call":
                 self._turnless_call_count += 1
@@ -103,16 +102,11 @@ class ReportTurns:
         if key not in self._rows and len(self._rows) >= limits.MAX_COUNTED_TURNS:
             self._omitted_call_count += 1
             return
-        is_failed = not is_waiting and (call.is_error or call.is_failure)
-        self._turns.add(ids, self._call_of_turn(call, is_failed=is_failed))
+        entry = call_of_turn(call, self._server, self._opened_ns, is_live=is_live)
+        self._turns.add(ids, entry)
         rows = self._rows.setdefault(key, [])
         if len(rows) < limits.MAX_CALLS_PER_TURN:
-            rows.append(self._row(call, is_waiting=is_waiting, is_failed=is_failed))
-
-    def _call_of_turn(self, call: Call, *, is_failed: bool) -> CallOfTurn:
-        end = call.end_ref
-        ended_ns = None if end is None else self._opened_ns + max(call.started_ns, end.t_ns)
-        return CallOfTurn(self._server, self._opened_ns + call.started_ns, ended_ns, is_failed)
+            rows.append(self._row(call, is_waiting=is_live and call.is_open, is_failed=entry.is_failed))
 
     def _row(self, call: Call, *, is_waiting: bool, is_failed: bool) -> dict[str, Any]:
         status = outcome_status(call.outcome, is_abandoned=call.abandoned_ns is not None)
@@ -143,8 +137,3 @@ class ReportTurns:
             "calls": rows,
             "more": len(turn.calls) - len(rows),
         }
-
-
-def ids_of(call: Call) -> ClientIds:
-    """Returns the ids that the client gave to a call."""
-    return client_ids_of(call.request) if call.request.sender == "client" else ClientIds()
