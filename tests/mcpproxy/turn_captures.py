@@ -25,7 +25,7 @@ def write_turns(folder: Path) -> list[Path]:
     By the wall clock, calls are waited for from 1.0 to 3.6 s, and from 4.0 to 4.1 s. The second turn makes one call.
     """
     files, search, tickets = (
-        CaptureWriter(folder / f"{name}.mcpcap", name, number, OPENED + 500 * number * MS, **_started_by("codex", 4000))
+        _writer(folder, name, number, 500 * number, "codex", 4000)
         for number, name in enumerate(("files", "search", "tickets"))
     )
     for talk in (files, search, tickets):
@@ -39,16 +39,19 @@ def write_turns(folder: Path) -> list[Path]:
     _call(search, 600, 1, "search", codex_meta(TURN, "call_2"))
     search.answer(3_100, 1, content=[{"type": "text", "text": "three"}])
     _call(tickets, 4_000, 1, "open_ticket", codex_meta(TURN, "call_4"))
-    notes = CaptureWriter(folder / "notes.mcpcap", "notes", 3, OPENED + 2_000 * MS, **_started_by("claude", 5000))
+    notes = _writer(folder, "notes", 3, 2_000, "claude", 5000)
     notes.handshake(name="server")
     _call(notes, 100, 1, "add_note", {"claudecode/toolUseId": "toolu_01A", "progressToken": 1})
     notes.answer(200, 1, content=[{"type": "text", "text": "four"}])
     return [talk.close() for talk in (files, search, tickets, notes)]
 
 
-def _started_by(program: str, pid: int) -> dict[str, Any]:
-    """Returns the members of a header that name the client process."""
-    return {"boot_id": "b", "parents": [{"pid": pid, "start": 700, "exe": program}]}
+def _writer(folder: Path, name: str, number: int, began_ms: int, program: str, pid: int) -> CaptureWriter:
+    """Returns the writer of a capture in a folder of its own; a program with this pid is the client."""
+    path = folder / name / f"{name}.mcpcap"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    parents = [{"pid": pid, "start": 700, "exe": program}]
+    return CaptureWriter(path, name, number, OPENED + began_ms * MS, boot_id="b", parents=parents)
 
 
 def _call(talk: CaptureWriter, at_ms: float, id_: int, tool: str, meta: dict[str, Any]) -> None:
