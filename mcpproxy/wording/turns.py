@@ -57,16 +57,22 @@ def short_id(text: str) -> str:
     return f"{sanitise(text[:_HEAD_CHARS])}…{sanitise(text[-_TAIL_CHARS:])}"
 
 
-def id_facts(ids: ClientIds) -> Iterator[Fact]:
-    """Yields what a client says about a call: its turn, its conversation, the model's id of the call, and the trace."""
+def id_facts(ids: ClientIds, *, is_short: bool = False) -> Iterator[Fact]:
+    """Yields what a client says about a call: its turn, its conversation, the model's id of the call, and the trace.
+
+    Args:
+        ids: the ids that the client gave to the call.
+        is_short: whether to shorten them, for a place where they are read and not compared.
+    """
+    id_text = short_id if is_short else _whole_id
     client = f" of {sanitise(ids.client, _MAX_CLIENT_CHARS)}" if ids.client else ""
-    rows = (("turn", ids.turn), ("conversation", ids.session), ("client's call", ids.call))
+    rows = (("turn", ids.turn), ("conversation", ids.session), ("call id", ids.call))
     for name, value in rows:
         if value is not None:
-            yield Fact(name, f"{sanitise(value, _MAX_ID_CHARS)}{client}")
+            yield Fact(name, f"{id_text(value)}{client}")
             client = ""
     if ids.trace is not None:
-        yield Fact("trace", sanitise(ids.trace, _MAX_ID_CHARS))
+        yield Fact("trace", id_text(ids.trace))
 
 
 def no_turn_text(call_count: int, clients: Iterable[str]) -> str:
@@ -79,6 +85,10 @@ def no_turn_text(call_count: int, clients: Iterable[str]) -> str:
     verb = "names" if call_count == 1 else "name"
     said = [text for client in sorted(set(clients)) if (text := _named_text(client))]
     return ": ".join(filter(None, (f"{count_text(call_count, 'call')} {verb} no turn", "; ".join(said))))
+
+
+def _whole_id(text: str) -> str:
+    return sanitise(text, _MAX_ID_CHARS)
 
 
 def _named_text(client: str) -> str:

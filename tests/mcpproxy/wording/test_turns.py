@@ -39,10 +39,12 @@ def test_the_ids_of_a_call_are_facts_and_name_the_client_once() -> None:
     assert list(id_facts(ids)) == [
         Fact("turn", "turn\\x1b of Codex"),
         Fact("conversation", "thread-1"),
-        Fact("client's call", "call_9"),
+        Fact("call id", "call_9"),
         Fact("trace", "4bf92f3577b34da6a3ce929d0e0e4736"),
     ]
-    assert list(id_facts(ClientIds("Claude Code", call="toolu_1"))) == [Fact("client's call", "toolu_1 of Claude Code")]
+    assert next(id_facts(ids, is_short=True)) == Fact("turn", "turn\\x1b of Codex")
+    assert [fact.text for fact in id_facts(ids, is_short=True)][-1] == "4bf9…0e4736"
+    assert list(id_facts(ClientIds("Claude Code", call="toolu_1"))) == [Fact("call id", "toolu_1 of Claude Code")]
     assert not list(id_facts(ClientIds()))
 
 
