@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msgspec import Struct
 
+from analysis.conversation.client_ids import NO_IDS, ClientIds, client_ids_of
 from analysis.conversation.message import Id, InvalidMessage, Message, Notification, Request, Response, id_of
 from analysis.conversation.multi_round import Chain, Round
 from analysis.conversation.record_ref import RecordRef
@@ -328,6 +329,22 @@ class Call(Struct, eq=False):
     def probable_answer(self) -> ProbableAnswer | None:
         """For an unanswered request: the first response that fits no request and was probably meant for this one."""
         return self.guessed_response if self.response is None else None
+
+    @property
+    def client_ids(self) -> ClientIds:
+        """What the client says that the request belongs to: its turn, conversation and so on; none if the server asks.
+
+        It is computed whenever it is read.
+        """
+        if self.request.sender != "client":
+            return NO_IDS
+        session, http = self.session, self.http
+        return client_ids_of(
+            self.request,
+            None if http is None else http.fields.get("traceparent"),
+            None if session is None else session.environment,
+            None if session is None or session.client is None else session.client.name,
+        )
 
     # ---- without a response so far
 

@@ -29,33 +29,41 @@ class IdMember(NamedTuple):
     kind: IdKind
     path: tuple[str, ...]
     """The members of `params._meta`, from the outside in."""
+    source: str
+    """Where this is known from: a change, or a source file, of the client, or a published capture of its traffic."""
+    needs: tuple[str, ...] = ()
+    """For a name that any client could use: members of which at least one must be there as well."""
 
 
+_OF_CODEX: Final = ("x-codex-turn-metadata", "_codex_apps")
+
+# The first row of a client that applies says whose ids they are, so only rows of one client apply to a request.
 ROWS: Final = (
-    IdMember("Claude Code", "call", ("claudecode/toolUseId",)),
-    IdMember("Codex", "turn", ("x-codex-turn-metadata", "turn_id")),
-    IdMember("Codex", "call", ("callId",)),
-    IdMember("Codex", "call", ("_codex_apps", "call_id")),
-    IdMember("Codex", "session", ("threadId",)),
-    IdMember("Codex", "session", ("x-codex-turn-metadata", "thread_id")),
-    IdMember("Codex", "session", ("x-codex-turn-metadata", "session_id")),
-    IdMember("VS Code", "turn", ("vscode.requestId",)),
-    IdMember("VS Code", "session", ("vscode.conversationId",)),
-    IdMember("Goose", "call", ("agent-tool-call-request-id",)),
-    IdMember("Goose", "session", ("agent-session-id",)),
-    IdMember("OpenCode", "session", ("ai.opencode/sessionID",)),
-    IdMember("OpenCode", "session", ("sessionID",)),
-    IdMember("Qwen Code", "turn", ("qwen-code/invocation", "promptId")),
-    IdMember("Qwen Code", "session", ("qwen-code/invocation", "sessionId")),
-    IdMember("ChatGPT", "session", ("openai/session",)),
-    IdMember("Antigravity", "session", ("antigravity.google/conversation_id",)),
+    IdMember("Claude Code", "call", ("claudecode/toolUseId",), "published captures of version 2.1, August 2026"),
+    IdMember("Codex", "turn", ("x-codex-turn-metadata", "turn_id"), "openai/codex#15190"),
+    IdMember("Codex", "call", ("callId",), "openai/codex, mcp_tool_call.rs", _OF_CODEX),
+    IdMember("Codex", "call", ("_codex_apps", "call_id"), "openai/codex#19207"),
+    IdMember("Codex", "session", ("threadId",), "openai/codex#18093", _OF_CODEX),
+    IdMember("Codex", "session", ("x-codex-turn-metadata", "thread_id"), "openai/codex#21329"),
+    IdMember("Codex", "session", ("x-codex-turn-metadata", "session_id"), "openai/codex#15190"),
+    IdMember("Codex", "session", ("sessionId",), "openai/codex, mcp_tool_call.rs", _OF_CODEX),
+    IdMember("VS Code", "turn", ("vscode.requestId",), "microsoft/vscode, mcpServer.ts"),
+    IdMember("VS Code", "session", ("vscode.conversationId",), "microsoft/vscode, mcpServer.ts"),
+    IdMember("Goose", "call", ("agent-tool-call-request-id",), "block/goose, agents/mcp_client.rs"),
+    IdMember("Goose", "session", ("agent-session-id",), "block/goose, agents/mcp_client.rs"),
+    IdMember("OpenCode", "session", ("ai.opencode/sessionID",), "anomalyco/opencode#46008"),
+    IdMember("Qwen Code", "turn", ("qwen-code/invocation", "promptId"), "QwenLM/qwen-code, tools/mcp-tool.ts"),
+    IdMember("Qwen Code", "session", ("qwen-code/invocation", "sessionId"), "QwenLM/qwen-code, tools/mcp-tool.ts"),
+    IdMember("ChatGPT", "session", ("openai/session",), "openai/openai-apps-sdk-examples#228"),
+    IdMember("Antigravity", "session", ("antigravity.google/conversation_id",), "legibet/agent-talk, DESIGN.md, 6.6"),
 )
 """The members that name a turn, a call or a session; of several for one kind, the first that is there counts."""
 
 SESSION_VARIABLES: Final = {"CLAUDE_CODE_SESSION_ID": "Claude Code", "GROK_SESSION_ID": "Grok"}
-"""Environment variables by which a client tells a server its conversation, with the client."""
+"""Environment variables by which a client tells a server its conversation, with the client. Claude Code's changelog
+lists it for 2.1.154; Grok's is described in DESIGN.md of legibet/agent-talk, 6.4."""
 
-_ROWS_BY_MEMBER: Final = {row.path[0]: [other for other in ROWS if other.path[0] == row.path[0]] for row in ROWS}
+_ROW_MEMBERS: Final = frozenset(row.path[0] for row in ROWS)
 _match_traceparent: Final = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-").match
 
 
@@ -78,7 +86,10 @@ NO_IDS: Final = ClientIds()
 
 
 def client_ids_of(
-    request: Request, head_traceparent: str | None = None, environment: Mapping[str, Any] | None = None
+    request: Request,
+    head_traceparent: str | None = None,
+    environment: Mapping[str, Any] | None = None,
+    client_name: str | None = None,
 ) -> ClientIds:
     """Returns the ids that a client gives to a request.
 
@@ -86,27 +97,51 @@ def client_ids_of(
         request: the request.
         head_traceparent: `traceparent` in the head of the HTTP request that carried it; `_meta` comes first.
         environment: the environment of the server as the header of the capture records it: name → keyed hash.
+        client_name: the name that the client gives itself, if it is known. The environment may come from another
+            client, in whose terminal this one was started.
     """
     meta = request.meta
-    found: dict[IdKind, str] = {}
-    client = None
-    if not _ROWS_BY_MEMBER.keys().isdisjoint(meta):
-        for row in ROWS:
-            value = _id_at(meta, row.path)
-            if value is not None and row.kind not in found:
-                found[row.kind] = value
-                client = client or row.client
+    has_members = not _ROW_MEMBERS.isdisjoint(meta)
+    traceparent = traceparent_of(request) or head_traceparent
+    if not has_members and traceparent is None and not environment:
+        return NO_IDS
+    client, found = _ids_in(meta) if has_members else (None, {})
     if "session" not in found and environment:
         for variable, variable_client in SESSION_VARIABLES.items():
             value = _id_at(environment, (variable,))
-            if value is not None:
-                found["session"] = value
-                client = client or variable_client
+            if value is not None and _is_own_environment(variable_client, client, client_name):
+                client, found["session"] = variable_client, value
                 break
-    match = _match_traceparent(traceparent_of(request) or head_traceparent or "")
+    match = None if traceparent is None else _match_traceparent(traceparent)
     return ClientIds(
         client, found.get("turn"), found.get("call"), found.get("session"), None if match is None else match[1]
     )
+
+
+def _ids_in(meta: Mapping[str, Any]) -> tuple[str | None, dict[IdKind, str]]:
+    """Returns the client whose members `_meta` contains, with its ids."""
+    client, found = None, dict[IdKind, str]()
+    for row in ROWS:
+        if row.kind in found or client not in (None, row.client) or (row.needs and meta.keys().isdisjoint(row.needs)):
+            continue
+        value = _id_at(meta, row.path)
+        if value is not None:
+            found[row.kind] = value
+            client = row.client
+    return client, found
+
+
+def _is_own_environment(variable_client: str, client: str | None, client_name: str | None) -> bool:
+    """Whether the client of a request can be the one that sets a variable.
+
+    Args:
+        variable_client: the client that sets the variable.
+        client: the client whose members the request contains; None if it contains none.
+        client_name: the name that the client gives itself; None if it is unknown.
+    """
+    if client is not None:
+        return client == variable_client
+    return client_name is None or variable_client.split()[0].lower() in client_name.lower()
 
 
 def _id_at(members: Mapping[str, Any], path: tuple[str, ...]) -> str | None:

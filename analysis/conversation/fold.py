@@ -488,7 +488,7 @@ class Fold:
         self.exchanges.is_whole = self.observed_start
         self.exchanges.has_public_url = bool(text_of(members.get("public")))
         self.exchanges.upstream = text_of(members.get("public")) or text_of(members.get("upstream")) or ""
-        self.routing.transport = self.transport
+        self.routing.transport, self.routing.environment = self.transport, self.environment
         if self.transport == "stdio":
             self.routing.begin_pipe(record.t_ns)
 

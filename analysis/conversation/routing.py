@@ -18,7 +18,8 @@ apart;
 Otherwise the probe stays a separate session: another client may have sent it.
 """
 
-from typing import Final, TypeAlias
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
 from weakref import ref
 
 from analysis.conversation.bounded_dict import BoundedDict
@@ -49,6 +50,8 @@ class Routing:
         self.count = 0
         """The number of sessions so far."""
         self.transport: str | None = None
+        self.environment: Mapping[str, Any] = {}
+        """The environment that the client gave to the server; see `Fold.environment`."""
         self.observed_start = False
         self.pipe_session: Session | None = None
         """The only session of a pipe; None before it has begun."""
@@ -305,6 +308,7 @@ class Routing:
         self.count += 1
         session = Session(self.count, self.transport, t_ns)
         session.observed_start = observed_start
+        session.environment = self.environment
         session.lost_seq = 0 if self._has_lost else -1
         self._sessions.put(session.number, session)
         self.note_news(session)

@@ -5,6 +5,7 @@ protocol has no sessions, a session is all traffic of one connection (stdio) or 
 requests of its sides are in the tables of the fold (`Fold.tables`), which over HTTP contain those of all sessions.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from analysis.conversation.listed_ui import ListedUi
@@ -51,8 +52,8 @@ class Session:
             "closed_ns",
             "declared",
         ),
-        *("delimited", "epoch", "eras", "handshake", "has_initialized", "last_seq", "initialize", "introduced"),
-        *("gaps", "in_flight", "is_guess", "learned", "likeness", "listed_ui"),
+        *("delimited", "environment", "epoch", "eras", "handshake", "has_initialized", "initialize", "introduced"),
+        *("gaps", "in_flight", "is_guess", "last_seq", "learned", "likeness", "listed_ui"),
         *("is_legacy", "is_modern", "last_initialize", "last_ns", "last_request", "lasting", "lost_seq", "memory"),
         *("number", "observed_start", "opened_ns", "process", "received", "server", "server_capabilities"),
         *("server_is_modern", "state", "transport", "unjudged", "unread"),
@@ -69,6 +70,8 @@ class Session:
         self.transport = transport
         """The transport: `stdio`, `http` or `import`; None if unknown."""
         self.opened_ns = opened_ns
+        self.environment: Mapping[str, Any] = {}
+        """The environment that the client gave to the server; see `Fold.environment`."""
         self.delimited: Delimiter = "connection" if transport != "http" else "peer"
         self.is_guess = False
         """Whether the client cannot be told apart from others: the messages may then come from several clients."""

@@ -8,6 +8,7 @@ therefore wall-clock times.
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from analysis.conversation.call import Call
 from analysis.conversation.client_ids import ClientIds
 
 
@@ -22,6 +23,11 @@ class TurnKey(NamedTuple):
     """The id of the turn."""
 
 
+def key_of(ids: ClientIds) -> TurnKey | None:
+    """Returns the turn of a call with these ids, or None if its client names no turn."""
+    return None if ids.client is None or ids.turn is None else TurnKey(ids.client, ids.session or "", ids.turn)
+
+
 class CallOfTurn(NamedTuple):
     """What a turn needs to know about one of its calls."""
 
@@ -33,6 +39,24 @@ class CallOfTurn(NamedTuple):
     """When the wait for it ended, in ns since 1970; None if it has not."""
     is_failed: bool
     """Whether it failed: an error, a failed tool, or no response although one was due."""
+
+
+def call_of_turn(call: Call, server: str, opened_ns: int, *, is_live: bool = False) -> CallOfTurn:
+    """Returns what a turn needs to know about a call.
+
+    Args:
+        call: the call, once the end of its capture is known.
+        server: the name of its server.
+        opened_ns: when its capture was opened, in ns since 1970.
+        is_live: whether the capture is still being recorded, so that a response may still come.
+    """
+    end = call.end_ref
+    return CallOfTurn(
+        server,
+        opened_ns + call.started_ns,
+        None if end is None else opened_ns + max(call.started_ns, end.t_ns),
+        not (is_live and call.is_open) and (call.is_error or call.is_failure),
+    )
 
 
 class Turn:
@@ -60,7 +84,7 @@ class Turn:
     @property
     def waited_ns(self) -> int:
         """For how long at least one of the calls was waited for: calls at the same time count once."""
-        total, until = 0, 0
+        total, until = 0, self.started_ns
         for call in sorted(self.calls, key=_start):
             if call.ended_ns is not None and call.ended_ns > until:
                 total += call.ended_ns - max(call.started_ns, until)
@@ -76,9 +100,9 @@ class Turns:
 
     def add(self, ids: ClientIds, call: CallOfTurn) -> Turn | None:
         """Add a call; returns its turn, or None if its client names no turn."""
-        if ids.client is None or ids.turn is None:
+        key = key_of(ids)
+        if key is None:
             return None
-        key = TurnKey(ids.client, ids.session or "", ids.turn)
         turn = self._turns.get(key)
         if turn is None:
             turn = self._turns[key] = Turn(key)

@@ -83,7 +83,8 @@ _CAPTURES: Final = Table(
         Column("format", "INTEGER", "null", "version of the file format"),
         Column("tool_version", "VARCHAR", "null", "program that wrote it: mcpproxy and its version"),
         Column("opened", "TIMESTAMP_NS", "null", "when the recording began, UTC: t_ns of its records counts from here", ComputedValue("clock(0)")),
-        Column("duration_ns", "BIGINT", "null", "from then to its last record; while it is being recorded, up to when it was read"),
+        Column("opened_unix_ns", "BIGINT", "null", "the same in ns since 1970, exactly: t_ns of a record plus this number can be compared across captures; NULL if the wall clock is not known", ComputedValue("wall")),
+        Column("duration_ns", "BIGINT", "null", "from when the recording began to its last record; while it is being recorded, up to when it was read"),
         Column("observed_start", "BOOLEAN", "not null", "whether the recording began before the first byte, so nothing is missing at its start"),
         Column("host_pid", "BIGINT", "null", "process id of the program that started the recorder: the client"),
         Column("client_program", "VARCHAR", "null", "name of that program"),
@@ -211,6 +212,11 @@ _EXCHANGES: Final = Table(
         Column("params_hash", "BIGINT", "null", "a hash of its params that depends neither on the order of members nor on what a bridge may replace: progress tokens, trace context, ids that other messages refer to; NULL if they are nested too deeply"),
         Column("response_hash", "BIGINT", "null", "a hash of the result or error in the same way; NULL if there is none"),
         Column("trace", "VARCHAR", "null", "its trace context: traceparent of its _meta, if it has at most 256 characters, or else that field of the HTTP head, which is a hash if it is not valid or was recorded by an earlier version; NULL if there is neither. Untrusted text"),
+        Column("known_client", "VARCHAR", "null", "the client that wrote the ids in turn_id, client_call_id and client_session, by the members of _meta or the environment variable that only it has: Claude Code, Codex, VS Code, Goose, OpenCode, Qwen Code, ChatGPT, Antigravity or Grok; NULL if there are none"),
+        Column("turn_id", "VARCHAR", "null", "id of the turn, that is, of the prompt of the user that caused it, as the client names it; the same in the captures of all servers of the client. NULL if the client names none. Untrusted text"),
+        Column("client_call_id", "VARCHAR", "null", "id of the model's call of the tool, as the client names it in its transcripts; NULL if it names none. Untrusted text"),
+        Column("client_session", "VARCHAR", "null", "id of the client's conversation or thread; a keyed hash, hmac:…, if only the environment of the server has it, which is the same in all captures of a user. NULL if the client names none. Untrusted text"),
+        Column("trace_id", "VARCHAR", "null", "id of its trace, 32 hexadecimal digits: from traceparent in _meta, or else in the HTTP head; NULL if there is no valid one"),
     ),
 )
 _HTTP_EXCHANGES: Final = Table(

@@ -9,6 +9,7 @@ from typing import Any, Final
 import orjson
 
 from analysis.conversation.call import Call, Outcome
+from analysis.conversation.client_ids import NO_IDS
 from analysis.conversation.failure import failed_party
 from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
 from analysis.conversation.logins import Logins
@@ -53,6 +54,7 @@ def row_of(call: Call) -> Row:
     code, error = error_of(response, outcome) if outcome is not _RESULT else (None, None)
     session, method, revision = call.session, request.method, call.revision
     probable_response, call_round, task, http = call.probable_answer, call.round, call.task, call.http
+    ids = call.client_ids
     return (
         None if session is None else session.number,
         request.seq,
@@ -91,6 +93,7 @@ def row_of(call: Call) -> Row:
         params_hash(request.body),
         None if response is None else answer_hash(response.body),
         _trace_of(call),
+        *(ids if ids is NO_IDS else map(text, ids)),
     )
 
 

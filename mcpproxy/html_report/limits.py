@@ -24,6 +24,14 @@ MAX_LATENCIES: Final = 200
 """The maximum number of rows of latencies."""
 MAX_TOOLS: Final = 500
 MAX_TOOL_CHANGES: Final = 200
+MAX_COUNTED_TURNS: Final = 100_000
+"""The maximum number of turns that are counted."""
+MAX_TURNS: Final = 200
+"""The maximum number of turns that are listed."""
+MAX_CALLS_PER_TURN: Final = 100
+MAX_SERVERS_PER_TURN: Final = 20
+MAX_ID_CHARACTERS: Final = 256
+"""The maximum length of an id that a client gives, in characters."""
 MAX_FINDINGS_PER_RULE: Final = 50
 MAX_PROOFS: Final = 3
 """The maximum number of other records that are shown as proof of one finding."""

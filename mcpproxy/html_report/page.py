@@ -28,6 +28,7 @@ SCRIPTS: Final = (
     "charts.js",
     "findings.js",
     "waterfall.js",
+    "turns.js",
     "stderr.js",
     "detail.js",
     "filter.js",

@@ -18,6 +18,7 @@ from mcpproxy.html_report.overview import overview
 from mcpproxy.html_report.page import pieces
 from mcpproxy.html_report.proof import ReportFindings
 from mcpproxy.html_report.traffic import CaptureTraffic, Traffic
+from mcpproxy.html_report.turns import ReportTurns
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.units import duration, nanoseconds, size, utc
@@ -52,6 +53,7 @@ class HtmlReport:
         self._traffic = Traffic(self._payloads, payload_limit)
         self._findings = ReportFindings(self._traffic)
         self._logins = ReportLogins()
+        self._turns = ReportTurns()
         self._progress = progress
         self._read_count = 0
         self.frames = sum(capture.frames for capture in self.captures)
@@ -59,7 +61,7 @@ class HtmlReport:
         self._calls = _calls(rows, self.captures, last_records)
         self._stderr = _stderr(rows, self.captures)
         self._overview = overview(rows, self.captures, self.redacted_flags) | self._logins.failures()
-        self._overview["figures"] += self._logins.figures()
+        self._overview["figures"] += self._logins.figures() + self._turns.figures()
         self._note_omissions(payload_limit, sizes, rows)
 
     @property
@@ -88,6 +90,7 @@ class HtmlReport:
             packed("data-traffic", {"rows": traffic.columns, "heads": traffic.heads}),
             packed("data-calls", self._calls),
             packed("data-stderr", self._stderr),
+            packed("data-turns", self._turns.as_object()),
         )
         yield from pieces(
             self.title, plain("data-overview", overview_members), (*other_blocks, *self._payloads.elements())
@@ -111,6 +114,7 @@ class HtmlReport:
         self.redacted_flags.append("redacted_by" in capture.header.members)
         examination = CaptureCheck(path, CheckOptions())
         traffic = CaptureTraffic(self._traffic, number, examination.fold)
+        self._turns.begin_capture(number, row.name or path.name, row.opened_ns)
         # Other records may follow the last frame: how the streams, the server and the capture ended.
         is_whole = row.frames <= self._max_capture_frames
         for step, findings in examination.examine_to_end():
@@ -119,6 +123,7 @@ class HtmlReport:
                 traffic.finish(step, is_whole=is_whole)
             elif is_whole or traffic.frame_count < self._max_capture_frames:
                 traffic.on_step(step)
+            self._turns.on_step(step.changed, step.end)
             for located in findings:
                 self._findings.add_finding(number, located, examination)
             self._read_count += step.record is not None
@@ -152,6 +157,7 @@ class HtmlReport:
                 f"The traffic table has the first {limits.MAX_LEGS:,} requests of logins; "
                 f"{self._traffic.omitted_leg_count:,} are left out; `mcpproxy show CAPTURE --unfold` prints them."
             )
+        self.omissions += self._turns.omissions()
         line_count = rows.stderr_line_count()
         if line_count > limits.MAX_STDERR_LINES:
             self.omissions.append(f"stderr has the first {limits.MAX_STDERR_LINES:,} of {line_count:,} lines.")

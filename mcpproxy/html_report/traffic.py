@@ -27,6 +27,7 @@ from mcpproxy.wording.http_head import request_head, response_head
 from mcpproxy.wording.logins import LegLine, LoginSummary
 from mcpproxy.wording.records import Remark
 from mcpproxy.wording.statuses import Status, fate_status, waiting_status
+from mcpproxy.wording.turns import id_facts
 
 MAX_METHOD_CHARACTERS: Final = 120
 """The maximum length of a method, in characters."""
@@ -206,7 +207,7 @@ class CaptureTraffic:
         row = self._open_requests.get((call.request.seq, call.request.index))
         if row is not None and call.request.method not in ENDLESS_METHODS:
             status = fate_status(call) if waits_ns is None else waiting_status(waits_ns)
-            self._traffic.set_outcome(row, status, outcome_facts(call, waits_ns))
+            self._traffic.set_outcome(row, status, _request_facts(call, waits_ns))
 
     def _add_head(self, number: int) -> None:
         self._headless_exchanges.pop(number, None)
@@ -262,6 +263,8 @@ class CaptureTraffic:
         row = _row_of(context)
         if isinstance(message, Response | Notification):
             row = row._replace(facts=_json_facts(facts(context, None)))
+        elif context.call is not None and not context.is_repeat:
+            row = row._replace(facts=_json_facts(id_facts(context.call.client_ids)))
         if call is not None and call.latency_ns is not None and call.has_exact_times:
             row = row._replace(took_ns=call.latency_ns)
         payload = NO_NUMBER if message.index is not None else self._add_payload(message.frames)
@@ -273,10 +276,16 @@ class CaptureTraffic:
         elif call is not None:
             request = self._open_requests.pop((call.request.seq, call.request.index), None)
             if request is not None:
-                traffic.columns["facts"][request] = _json_facts(outcome_facts(call))
+                traffic.columns["facts"][request] = _json_facts(_request_facts(call))
 
     def _add_payload(self, frames: tuple[Frame, ...]) -> int:
         return self._traffic.payloads.add(_text(raw_of(frames), self._traffic.cut))
+
+
+def _request_facts(call: Call, waits_ns: int | None = None) -> Iterator[Fact]:
+    """Yields what the detail of a request shows: what became of it, and the ids that its client gave it."""
+    yield from outcome_facts(call, waits_ns)
+    yield from id_facts(call.client_ids)
 
 
 def _login_facts(login: LoginSummary) -> Iterator[Fact]:

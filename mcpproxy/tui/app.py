@@ -27,6 +27,7 @@ Text reaches the screen only through `mcpproxy.tui.safe_text` (`SafeText`, `noti
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -58,6 +59,7 @@ from mcpproxy.tui.screen_entries import OpenCapture, entries, word_of
 from mcpproxy.tui.screens.help import HelpScreen, help_text
 from mcpproxy.tui.screens.list_screen import ListScreen
 from mcpproxy.tui.screens.sessions import SessionsScreen
+from mcpproxy.tui.screens.sql import SqlScreen
 from mcpproxy.tui.screens.titled_screen import TitledScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
 
@@ -246,6 +248,17 @@ class TuiApp(Host):
         """Show the traffic of the open capture, filtered by an expression."""
         if self._opened is not None:
             self._push_traffic(OpenCapture(self._opened[0], filter_text=text))
+
+    def run_sql(self, paths: Sequence[Path], sql: str) -> None:
+        """Run SQL on captures, above the list of sessions; `Esc` leads back to the row at the cursor."""
+        current = self._open_current()
+        crumbs = self.screen.breadcrumb() if isinstance(self.screen, TitledScreen) else []
+        self._pop_to(SessionsScreen)
+        if current is not None:
+            row = current.row
+            self._return_to = current.reading.path, lambda capture: TrafficScreen(replace(capture, row=row))
+            self.return_crumbs = [crumb.text for crumb in crumbs[1:]]
+        self.push_screen(SqlScreen(paths, sql=sql))
 
     def leave(self) -> None:
         """Go back to the screen below, or to the capture from which this one was opened."""

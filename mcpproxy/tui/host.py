@@ -52,6 +52,10 @@ class Host(App[None]):
         """Show the traffic of the open capture, filtered by an expression."""
 
     @abstractmethod
+    def run_sql(self, paths: Sequence[Path], sql: str) -> None:
+        """Run SQL on captures, above the list of sessions; `Esc` leads back to the row at the cursor."""
+
+    @abstractmethod
     def leave(self) -> None:
         """Go back to the screen below, or to the capture from which this one was opened."""
 

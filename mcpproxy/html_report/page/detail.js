@@ -116,8 +116,14 @@ function factsOf(model, row) {
   if (rows.session[row] > 0) facts.push(["session", rows.session[row]]);
   if (rows.exchange[row] >= 0) facts.push(["exchange", `@${rows.exchange[row]}`]);
   if (rows.size[row] >= 0) facts.push(["size", bytes(rows.size[row])]);
+  const turn = model.turnOf[place].get(rows.seq[row]);
   for (const [name, text, isBad] of rows.facts[row])
-    facts.push([name, el("span", { class: isBad ? "bad" : "" }, linkedText(place, text))]);
+    facts.push([
+      name,
+      name === "turn" && turn
+        ? el("a", { href: `#turn-${turn}` }, text)
+        : el("span", { class: isBad ? "bad" : "" }, linkedText(place, text)),
+    ]);
   if (rows.word[row] && rows.kind[row] !== "request")
     facts.push([
       "outcome",

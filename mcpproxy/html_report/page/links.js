@@ -23,7 +23,16 @@ function frameOf(address) {
 
 /** The number of the finding of an address; null if the address is not that of a finding. */
 function findingOf(address) {
-  const match = /^#finding-(\d{1,9})$/.exec(address);
+  return numberIn(/^#finding-(\d{1,9})$/, address);
+}
+
+/** The number of the turn of an address; null if the address is not that of a turn. */
+function turnOf(address) {
+  return numberIn(/^#turn-(\d{1,9})$/, address);
+}
+
+function numberIn(pattern, address) {
+  const match = pattern.exec(address);
   return match ? Number(match[1]) : null;
 }
 

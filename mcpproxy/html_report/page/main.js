@@ -12,6 +12,7 @@ performance.mark("mcpproxy-overview");
 async function start() {
   const model = await Model.read(OVERVIEW);
   new Waterfall(model, section("waterfall"));
+  drawTurns(model);
   drawStderr(model, section("stderr"));
   const traffic = new Traffic(model, section("traffic"));
   await traffic.ready;
@@ -29,11 +30,14 @@ async function followAddress(traffic) {
   const address = window.location.hash;
   const frame = frameOf(address);
   const finding = findingOf(address);
+  const turn = turnOf(address);
   if (frame) {
     section("traffic").scrollIntoView();
     await traffic.showFrame(...frame);
   } else if (finding !== null) {
     showFinding(finding);
+  } else if (turn !== null) {
+    showTurn(turn);
   }
 }
 

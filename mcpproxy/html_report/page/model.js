@@ -1,12 +1,13 @@
 // The model: the traffic and the calls by column, and the payloads, which are decompressed when needed.
 
 class Model {
-  constructor(overview, traffic, calls, stderr) {
+  constructor(overview, traffic, calls, stderr, turns) {
     this.captures = overview.captures;
     this.rows = traffic.rows;
     this.count = traffic.rows.seq.length;
     this.calls = calls;
     this.stderr = stderr;
+    this.turns = turns;
     this.cut = overview.payloads.cut;
     this.starts = overview.payloads.starts;
     this.findings = overview.findings;
@@ -19,8 +20,8 @@ class Model {
   }
 
   static async read(overview) {
-    const [traffic, calls, stderr] = await Promise.all(["data-traffic", "data-calls", "data-stderr"].map(packedBlock));
-    return new Model(overview, traffic, calls, stderr);
+    const names = ["data-traffic", "data-calls", "data-stderr", "data-turns"];
+    return new Model(overview, ...(await Promise.all(names.map(packedBlock))));
   }
 
   index(heads) {
@@ -28,6 +29,7 @@ class Model {
     this.callOf = this.captures.map(() => new Map());
     this.headOf = this.captures.map(() => new Map());
     this.findingsOf = this.captures.map(() => new Map());
+    this.turnOf = this.captures.map(() => new Map());
     const { capture, seq, request_seq: requestSeq } = this.rows;
     for (let row = 0; row < this.count; row += 1) {
       const known = this.rowOf[capture[row]];
@@ -35,6 +37,9 @@ class Model {
     }
     for (const [place, number, payload] of heads) this.headOf[place].set(number, payload);
     this.calls.request.forEach((request, call) => this.callOf[this.calls.capture[call]].set(request, call));
+    this.turns.turns.forEach(({ calls }, at) =>
+      calls.forEach((call) => this.turnOf[call.capture].set(call.frame, at + 1)),
+    );
     for (const group of this.findings) {
       for (const finding of group.findings) {
         const known = this.findingsOf[finding.capture];

@@ -77,6 +77,8 @@ class Conversation:
         first.feed(index.header)
         self.capture: CaptureOverview = first.capture
         """What is known about the capture as a whole."""
+        self.environment = first.fold.environment
+        """The environment that the client gave to the server: name → keyed hash."""
         self.losses: Losses = first.losses
         """Counts of losses that may include messages, which were never read."""
         self.forgotten: Sequence[str] = ()

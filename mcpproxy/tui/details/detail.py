@@ -20,6 +20,7 @@ from mcpproxy.tui.details.exchange_view import JoinedLines, exchange_view, wrapp
 from mcpproxy.tui.rows.finding_lines import row_lines, short_lines
 from mcpproxy.tui.rows.login_row_text import role_of
 from mcpproxy.tui.rows.row_calls import MAX_LINE_FRAME_BYTES, call_at, late_ns, message_at, response_of
+from mcpproxy.tui.rows.row_ids import ids_at
 from mcpproxy.tui.rows.row_logins import login_at
 from mcpproxy.tui.rows.row_text import meaning_at
 from mcpproxy.tui.text.messages import record_value
@@ -33,6 +34,7 @@ from mcpproxy.wording.logins import client_text, duration_text, outcome_text
 from mcpproxy.wording.names import peer_text
 from mcpproxy.wording.spans import Role, Span
 from mcpproxy.wording.statuses import outcome_status, waiting_status
+from mcpproxy.wording.turns import id_facts
 
 MAX_TREE_BYTES: Final = 1 << 20
 """The size, in bytes, above which a frame is shown as raw text, page by page."""
@@ -143,11 +145,12 @@ def exchange_lines(reading: Reading, row: int) -> Lines:
         qualifier = "about " if calls.is_inexact[number] else ""
         lines.append(_labelled_line("latency", f"{qualifier}{units.duration(calls.latency_ns[number])}"))
     lines += map(_fact_line, _outcome_facts(reading, number))
+    lines += map(_fact_line, id_facts(ids_at(reading, number), is_short=True))
     client, server, _ = reading.conversation.peers(reading.session(row))
     for side, peer in (("client", client), ("server", server)):
         if peer is not None:
             lines.append(_labelled_line(side, peer_text(peer)))
-    return lines
+    return [lines[0], *_aligned(lines[1:])]
 
 
 def _login_lines(reading: Reading, number: int) -> Lines:
@@ -193,7 +196,13 @@ def _fact_line(fact: Fact) -> list[Span]:
 
 
 def _labelled_line(name: str, text: str, role: Role = "plain") -> list[Span]:
-    return [Span(f"{name:<10}", "dim"), Span(text, role)]
+    return [Span(f"{name:<9} ", "dim"), Span(text, role)]
+
+
+def _aligned(lines: Lines) -> Lines:
+    """Returns labelled lines whose texts begin in one column, even if a label is longer than most."""
+    width = max((len(label.text) for label, *_ in lines), default=0)
+    return [[label._replace(text=f"{label.text:<{width}}"), *texts] for label, *texts in lines]
 
 
 def _position_text(reading: Reading, row: int) -> str:

@@ -65,6 +65,7 @@ ROWS: Final = (
     HelpRow("o", "save an image, sound or blob of the row to a new file", "save"),
     HelpRow("[ ]", "previous and next page of a long frame"),
     HelpRow("p", "go from a request to its response, and back", "pair"),
+    HelpRow("P", "all calls that the same prompt caused, in SQL", "turn"),
     HelpRow("f", "follow the end", "follow"),
     HelpRow("n N", "next and previous match; without a filter, next and previous error or finding", "next previous"),
     HelpRow("!", "show only errors and requests without a response, or all rows again", "errors"),

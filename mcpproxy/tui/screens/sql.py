@@ -60,12 +60,13 @@ class SqlScreen(TitledScreen):
         Binding("question_mark", "app.help", "help", id="help"),
     ]
 
-    def __init__(self, paths: Sequence[Path], reading: Reading | None = None) -> None:
+    def __init__(self, paths: Sequence[Path], reading: Reading | None = None, sql: str = "") -> None:
         """Create the screen.
 
         Args:
             paths: the captures to query.
             reading: the reading of the capture, if it is the only one and open.
+            sql: statements to run at once; empty to list the tables and views.
         """
         super().__init__()
         self.paths = list(paths)
@@ -75,7 +76,7 @@ class SqlScreen(TitledScreen):
         self._result_actions = ResultActions(self, paths)
         self._reading = reading
         self._shown_relations: object = None
-        self._sql = ""
+        self._sql = sql
         self._options: tuple[str, ...] = ()
         """The suggested names; another Tab moves on to the rows."""
 
@@ -102,6 +103,10 @@ class SqlScreen(TitledScreen):
         self.client.on_change = self._report_reply
         self.client.result, self.client.written_result, self.client.error = None, None, ()
         self.client.start()
+        if self._sql:
+            editor.set_text(self._sql)
+            self.client.run_query(self.paths, self._sql)
+            self.table.focus()
         self._show()
 
     def on_screen_resume(self) -> None:
@@ -311,7 +316,7 @@ class SqlScreen(TitledScreen):
         elif self.table.has_focus and self.answer_rows is not None:
             self.query_one(Editor).focus()
         else:
-            self.app.pop_screen()
+            self.app.leave()
 
     def interrupt(self) -> bool:
         """Stop the running query; returns False if there is none."""

@@ -21,6 +21,7 @@ from mcpproxy.tui.screens.prompts import LineScreen
 from mcpproxy.tui.screens.row_actions import RowActions
 from mcpproxy.tui.screens.traffic_filter import TrafficFilter
 from mcpproxy.tui.screens.traffic_title import TitleState, peer_spans, title_spans
+from mcpproxy.tui.screens.turn import show_turn
 from mcpproxy.tui.widgets.clickable_line import ClickableLine
 from mcpproxy.tui.widgets.detail_box import DetailBox
 from mcpproxy.tui.widgets.expression_box import ExpressionBox
@@ -58,6 +59,7 @@ class TrafficScreen(CaptureScreen):
         Binding("f", "follow", "follow", id="follow"),
         Binding("colon", "go_to", "go to", show=False, id="go-to"),
         Binding("p", "pair", "pair", id="pair"),
+        Binding("P", "turn", "turn", show=False, id="turn"),
         Binding("n", "match(1)", "next", id="next"),
         Binding("N", "match(-1)", "previous", show=False, id="previous"),
         # the filter
@@ -324,6 +326,10 @@ class TrafficScreen(CaptureScreen):
         if self.listing.rows.is_exchanges:
             self.action_exchanges()
         self.go_to_entry(partner)
+
+    def action_turn(self) -> None:
+        """Query the calls that the same prompt of the user caused, on all servers."""
+        show_turn(self, self.reading, self.row_actions)
 
     def action_match(self, by: int) -> None:
         """Go to the next row that the filter selects or, without a filter, to the next error or finding.

@@ -31,6 +31,16 @@ from captures.identity import capture_id, path_id
 from captures.reader import Capture, assembled_items
 from captures.record import members, seal
 from captures.verdict import Direction
+from tests.analysis.client_captures import (
+    ENVIRONMENT_HASH,
+    LATER_TURN,
+    THREAD,
+    TRACE,
+    TRACEPARENT,
+    TURN,
+    write_codex,
+    write_others,
+)
 from tests.analysis.judged import Judged
 from tests.analysis.store import spare
 from tests.analysis.store.capture_writer import MS, OPENED, CaptureWriter
@@ -493,6 +503,40 @@ def test_errors_tell_code_and_text(tmp_path: Path) -> None:
             (None, "no spade"),
             (None, None),
         ]
+
+
+def test_the_ids_of_each_client_are_columns(tmp_path: Path) -> None:
+    with loaded(*write_codex(tmp_path), *write_others(tmp_path)) as connection:
+        calls = rows(
+            connection,
+            "select server, known_client, turn_id, client_call_id, client_session, trace_id "
+            "from exchanges join captures using (capture) where method = 'tools/call' order by server, request",
+        )
+        assert rows(connection, "select turn_id from exchanges where method = 'initialize' group by all") == [(None,)]
+    assert calls == [
+        ("files", "Codex", TURN, "call_1", THREAD, None),
+        ("files", "Codex", TURN, "call_3", THREAD, None),
+        ("issues", "VS Code", "request_3f2a", None, "conversation_beef", TRACE),
+        ("mail", "OpenCode", None, None, "ses_demo", None),
+        ("maps", "Claude Code", None, "toolu_demo7", ENVIRONMENT_HASH, None),
+        ("memory", "Goose", None, "call_goose", "20261130_1", None),
+        ("music", None, None, None, None, None),
+        ("notes", "Qwen Code", "prompt########3", None, "qwen-session", None),
+        ("search", "Codex", TURN, "call_2", THREAD, None),
+        ("search", "Codex", LATER_TURN, "call_5", THREAD, None),
+        ("tickets", "Codex", TURN, "call_4", THREAD, None),
+    ]
+
+
+def test_the_trace_in_meta_comes_before_that_in_the_head(tmp_path: Path) -> None:
+    talk = over_http(tmp_path / "a.mcpcap")
+    head = {"method": "POST", "target": "/", "headers": [["traceparent", TRACEPARENT.replace("4bf9", "0000")]]}
+    for number, meta in enumerate(({"traceparent": TRACEPARENT}, {"traceparent": 7}, {}), 1):
+        talk.record(number, "exchange", conn=number, exchange=number, stage="request", request=head)
+        carried(talk, number, "c2s", number, id=number, method="tools/list", params={"_meta": meta})
+    with loaded(talk.close()) as connection:
+        traces = [TRACE, TRACE.replace("4bf9", "0000"), TRACE.replace("4bf9", "0000")]
+        assert rows(connection, "select trace_id from exchanges order by request") == [(trace,) for trace in traces]
 
 
 def test_a_definition_is_told_once_and_again_when_it_has_changed(tmp_path: Path) -> None:

@@ -1,0 +1,103 @@
+"""Turns, and the ids of a call that its client gave it, in words: for all commands, reports and screens.
+
+All text of peers is sanitised.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from analysis.conversation.client_ids import ROWS, SESSION_VARIABLES, ClientIds, IdKind
+from analysis.conversation.turns import Turn, TurnKey
+from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.counts import count_text
+from mcpproxy.wording.facts import Fact
+from mcpproxy.wording.units import duration
+
+_MAX_SHORT_CHARS: Final = 12
+_HEAD_CHARS: Final = 4
+_TAIL_CHARS: Final = 6
+_MAX_CLIENT_CHARS: Final = 40
+_MAX_ID_CHARS: Final = 256
+_NOUNS: Final[dict[IdKind, str]] = {"turn": "turns", "call": "calls", "session": "conversations"}
+
+
+def turn_text(turn: Turn) -> str:
+    """Returns what a turn caused: `4 calls on 3 servers, 2 failed, 41.0 s of waiting`."""
+    has_waited = any(call.ended_ns is not None for call in turn.calls)
+    return extent_text(len(turn.calls), len(turn.servers), turn.failure_count, turn.waited_ns if has_waited else None)
+
+
+def extent_text(call_count: int, server_count: int, failure_count: int, waited_ns: int | None) -> str:
+    """Returns the figures of a turn, or of several, in one line.
+
+    Args:
+        call_count: how many calls there were.
+        server_count: how many servers they went to.
+        failure_count: how many of the calls failed.
+        waited_ns: for how long at least one of them was waited for, in ns; None if no wait has ended.
+    """
+    failures = f"{failure_count:,} failed" if failure_count else ""
+    waiting = "" if waited_ns is None else f"{duration(waited_ns)} of waiting"
+    calls = f"{count_text(call_count, 'call')} on {count_text(server_count, 'server')}"
+    return ", ".join(filter(None, (calls, failures, waiting)))
+
+
+def turn_title(key: TurnKey) -> str:
+    """Returns the name of a turn in a list: `turn 019a…7c3f2a of Codex`."""
+    return f"turn {short_id(key.turn)} of {sanitise(key.client, _MAX_CLIENT_CHARS)}"
+
+
+def short_id(text: str) -> str:
+    """Returns an id in a few characters: its first and its last ones, as `019a…7c3f2a`.
+
+    Ids that a client gives one after the other often begin alike: with a time, or with the id of the conversation.
+    """
+    if len(text) <= _MAX_SHORT_CHARS:
+        return sanitise(text)
+    return f"{sanitise(text[:_HEAD_CHARS])}…{sanitise(text[-_TAIL_CHARS:])}"
+
+
+def id_facts(ids: ClientIds, *, is_short: bool = False) -> Iterator[Fact]:
+    """Yields what a client says about a call: its turn, its conversation, the model's id of the call, and the trace.
+
+    Args:
+        ids: the ids that the client gave to the call.
+        is_short: whether to shorten them, for a place where they are read and not compared.
+    """
+    id_text = short_id if is_short else _whole_id
+    client = f" of {sanitise(ids.client, _MAX_CLIENT_CHARS)}" if ids.client else ""
+    rows = (("turn", ids.turn), ("conversation", ids.session), ("call id", ids.call))
+    for name, value in rows:
+        if value is not None:
+            yield Fact(name, f"{id_text(value)}{client}")
+            client = ""
+    if ids.trace is not None:
+        yield Fact("trace", id_text(ids.trace))
+
+
+def no_turn_text(call_count: int, clients: Iterable[str]) -> str:
+    """Returns that calls name no turn, and what their clients name instead.
+
+    Args:
+        call_count: how many calls name none.
+        clients: the clients of these calls, as far as they are known.
+    """
+    verb = "names" if call_count == 1 else "name"
+    said = [text for client in sorted(set(clients)) if (text := _named_text(client))]
+    return ": ".join(filter(None, (f"{count_text(call_count, 'call')} {verb} no turn", "; ".join(said))))
+
+
+def _whole_id(text: str) -> str:
+    return sanitise(text, _MAX_ID_CHARS)
+
+
+def _named_text(client: str) -> str:
+    """Returns which ids a client that knows no turns names; empty if it can name turns, or is not known."""
+    kinds = {row.kind for row in ROWS if row.client == client}
+    if client in SESSION_VARIABLES.values():
+        kinds.add("session")
+    if not kinds or "turn" in kinds:
+        return ""
+    return (
+        f"{sanitise(client, _MAX_CLIENT_CHARS)} names only its {' and '.join(_NOUNS[kind] for kind in sorted(kinds))}"
+    )

@@ -1,0 +1,59 @@
+"""Turns on the screens: which prompt caused a call, and all calls that it caused on other servers."""
+
+from pathlib import Path
+
+from mcpproxy.tui.screens.sql import SqlScreen
+from mcpproxy.tui.screens.traffic import TrafficScreen
+from tests.mcpproxy.tui.stage import Stage, play_each
+from tests.mcpproxy.turn_captures import TURN, write_turns
+
+
+async def go_to(stage: Stage, frame: int) -> None:
+    await stage.press("colon", str(frame), "enter")
+    await stage.settled()
+
+
+async def the_detail_names_turn_conversation_call_and_trace(stage: Stage) -> None:
+    await stage.resize((130, 40))
+    await stage.open("search")
+    await go_to(stage, 4)
+    await stage.press("enter")
+    await stage.see("turn         019a…0c0de1 of Codex", "conversation 019a…00beef", "call id      call_2")
+    await stage.see("trace        4bf9…0e4736")
+
+
+async def all_calls_of_the_turn_are_listed_and_lead_to_other_servers_and_back(stage: Stage) -> None:
+    await stage.open("search")
+    await go_to(stage, 5)
+    await stage.press("P")
+    await stage.see("sessions › search › sql", "4 rows", f"turn_id = '{TURN}'", "write_file", "open_ticket")
+    await stage.press("G", "enter")
+    await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
+    await stage.until(lambda: stage.traffic.reading.name == "tickets")
+    await stage.until(lambda: stage.traffic.entry == 4)
+    await stage.press("escape")
+    await stage.see("4 rows", "open_ticket")
+    await stage.press("escape", "escape")
+    await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
+    await stage.until(lambda: stage.traffic.reading.name == "search")
+    await stage.until(lambda: stage.traffic.entry == 5)
+
+
+async def a_call_whose_client_names_no_turn_says_what_it_names(stage: Stage) -> None:
+    await stage.open("notes")
+    await go_to(stage, 4)
+    await stage.press("P")
+    await stage.see("1 call names no turn: Claude Code names only")
+    await go_to(stage, 3)
+    await stage.press("P")
+    await stage.see("this row is not part of an exchange")
+    assert not isinstance(stage.app.screen, SqlScreen)
+
+
+def test_turns_on_the_screens(tmp_path: Path) -> None:
+    acts = (
+        the_detail_names_turn_conversation_call_and_trace,
+        all_calls_of_the_turn_are_listed_and_lead_to_other_servers_and_back,
+        a_call_whose_client_names_no_turn_says_what_it_names,
+    )
+    play_each(acts, *write_turns(tmp_path))
