@@ -79,7 +79,7 @@ class Turn:
     @property
     def waited_ns(self) -> int:
         """For how long at least one of the calls was waited for: calls at the same time count once."""
-        total, until = 0, 0
+        total, until = 0, self.started_ns
         for call in sorted(self.calls, key=_start):
             if call.ended_ns is not None and call.ended_ns > until:
                 total += call.ended_ns - max(call.started_ns, until)

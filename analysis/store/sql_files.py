@@ -1,9 +1,10 @@
-"""Reads mcpproxy's SQL files, and fills in the error codes, whose numbers only `error_codes` contains."""
+"""Reads mcpproxy's SQL files, and fills in the numbers that are defined elsewhere, such as those of error codes."""
 
 from importlib.resources.abc import Traversable
 from typing import Final
 
 from analysis.protocol.error_codes import ERROR_CODES, JSONRPC_RANGE, REQUEST_CANCELLED, SERVER_RANGE, USER_REJECTED
+from analysis.store.values import MAX_CLOCK_NS
 
 # A code outside the reserved ranges may also be one of the application.
 _ERROR_NAME_BRANCHES: Final = "\n        ".join(
@@ -17,6 +18,13 @@ _ERROR_NAME_BRANCHES: Final = "\n        ".join(
 
 
 def sql_of(file: Traversable) -> str:
-    """The statements in a file, with the error codes filled in."""
+    """The statements in a file, with the numbers filled in."""
     text = file.read_text("utf-8")
-    return text.replace("{error_names}", _ERROR_NAME_BRANCHES).replace("{request_cancelled}", str(REQUEST_CANCELLED))
+    values = {
+        "{error_names}": _ERROR_NAME_BRANCHES,
+        "{request_cancelled}": str(REQUEST_CANCELLED),
+        "{max_clock_ns}": str(MAX_CLOCK_NS),
+    }
+    for name, value in values.items():
+        text = text.replace(name, value)
+    return text

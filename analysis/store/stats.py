@@ -14,6 +14,7 @@ import duckdb
 from analysis.store.cache import memory_setting
 from analysis.store.connection import connect
 from analysis.store.open import Progress, Source, prepare
+from analysis.store.turn_figures import CLIENTS_SQL, ClientFigures, TurnFigures, TurnSortKey, turns_sql
 
 LatencySubject: TypeAlias = Literal["call", "server", "client", "tool", "day"]
 """The subject of a row of latencies."""
@@ -40,6 +41,7 @@ VIEWS: Final = frozenset(
         "session_times",
         "startup",
         "tool_costs",
+        "turns",
         "unanswered",
     }
 )
@@ -52,7 +54,7 @@ _SERVER_SQL: Final = "nullif(server, '')"
 _SUBJECT_SQL: Final[dict[LatencySubject, tuple[str, str]]] = {
     "call": (_SERVER_SQL, "concat_ws(' ', method, name)"),
     "server": (_SERVER_SQL, "null"),
-    "client": ("null", "nullif(client, '')"),
+    "client": ("null", "coalesce(nullif(client, ''), known_client)"),
     "tool": (_SERVER_SQL, "name"),
     "day": ("null", "strftime(time, '%Y-%m-%d')"),
 }
@@ -441,6 +443,14 @@ class Figures:
             from logins group by all order by 2 desc, 1
             """
         )
+
+    def turns(self, sort: TurnSortKey | None = None) -> list[TurnFigures]:
+        """What each turn caused, the worst first unless `sort` says otherwise."""
+        return [TurnFigures(*row) for row in self._rows(turns_sql(sort, MAX_ROWS_PER_FIGURE))]
+
+    def clients(self) -> list[ClientFigures]:
+        """What each client that called tools says its calls belong to."""
+        return [ClientFigures(*row) for row in self._rows(CLIENTS_SQL)]
 
     def definitions(self) -> list[ToolCost]:
         """All listed tools, the most expensive first."""

@@ -24,7 +24,7 @@ MAX_CHECKED_BYTES: Final = 20_000_000
 """The total size of captures, in bytes, up to which the rules run by default; this takes a second or two."""
 MAX_COLUMNS: Final = 120
 
-_GROUPINGS: Final = ("call", "server", "client", "tool", "day")
+_GROUPINGS: Final = ("call", "server", "client", "tool", "day", "turn")
 DEFAULT_MEMORY_BYTES: Final = 1 << 30
 """The default limit of the database's memory, in bytes; the process itself needs up to 300 MiB more."""
 _SORT_KEYS: Final = ("n", "errors", "p95", "max", "total")
@@ -38,12 +38,14 @@ def parser() -> argparse.ArgumentParser:
         "--by",
         choices=_GROUPINGS,
         default="call",
-        help="what to group latencies by (default: call, which is a method and a name)",
+        help="what to group calls by (default: call, which is a method and a name); "
+        "turn shows what each prompt caused, on all servers",
     )
     parser.add_argument(
         "--sort",
         choices=_SORT_KEYS,
-        help="how to sort the rows of latencies (default: n, the number of calls; days by date)",
+        help="how to sort the rows (default: n, the number of calls; days by date; "
+        "turns by errors, then by total, the time that was waited)",
     )
     parser.add_argument("--findings", action="store_true", help="run the rules, however large the captures are")
     add_memory(
@@ -66,9 +68,11 @@ def _print_figures(paths: list[Path], options: argparse.Namespace) -> int:
     # Loading DuckDB takes a tenth of a second; --help should not wait for it.
     from analysis.store.open import Sources, total_bytes, use_sources
     from analysis.store.stats import OutOfMemoryError, figures
-    from mcpproxy.report.stats import as_objects, as_text, query_stats
+    from mcpproxy.report.stats import TURN_SORT_KEYS, as_objects, as_text, query_stats
     from mcpproxy.sql.session import ProgressLine, cache_size_warning, report_losses
 
+    if options.by == "turn" and options.sort is not None and options.sort not in TURN_SORT_KEYS:
+        return fail(f"turns cannot be sorted by {options.sort}; choose from {', '.join(TURN_SORT_KEYS)}")
     runs_rules = options.findings or total_bytes(paths) <= MAX_CHECKED_BYTES
     with ProgressLine() as progress:
 

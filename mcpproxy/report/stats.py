@@ -6,7 +6,7 @@ Untrusted text is sanitised here. A line is never longer than the terminal is wi
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from analysis.rules.finding import GUESS_PREFIX
 from analysis.store.stats import (
@@ -23,7 +23,9 @@ from analysis.store.stats import (
     Totals,
     UnansweredRequests,
 )
+from analysis.store.turn_figures import ClientFigures, TurnFigures, TurnSortKey
 from captures.paths import SUFFIX
+from mcpproxy.report.turns import client_texts, turn_lines
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.blocks import distribution_text
 from mcpproxy.wording.cells import UNLIMITED_WIDTH, cells, fit, fit_ends
@@ -33,6 +35,8 @@ from mcpproxy.wording.units import duration, nanoseconds, size
 from mcpproxy.wording.without_answer import abandoned_kind, doubt_texts, unanswered_kind
 from mcpproxy.wording.wrapping import wrapped
 
+Subject: TypeAlias = LatencySubject | Literal["turn"]
+"""What a row at the top of the report is about: a kind of call, with its latency, or a turn."""
 SHAPE_CELLS: Final = 10
 """The width of the shape of a distribution, in cells."""
 MAX_LATENCY_ROWS: Final = 20
@@ -62,6 +66,8 @@ _SORT_COLUMNS: Final[dict[LatencySortKey, str]] = {
     "total": "total",
 }
 """By sort order: the column by which rows are sorted, which is never dropped."""
+TURN_SORT_KEYS: Final[dict[LatencySortKey, TurnSortKey]] = {"n": "n", "errors": "errors", "total": "total"}
+"""The keys by which turns can be sorted, too."""
 _SHAPE_COLUMN_CELLS: Final = SHAPE_CELLS + 2
 _TITLE_CELLS: Final = 22
 _FAILED_LOGINS: Final = frozenset({"failed", "rejected", "unused"})
@@ -74,8 +80,9 @@ class TrafficStats(NamedTuple):
     """All figures of a report."""
 
     totals: Totals
-    by: LatencySubject
+    by: Subject
     latency: list[Latency]
+    """Empty if a row is about a turn."""
     errors: list[Count]
     has_findings: bool
     """Whether the rules ran. If not, the next two fields have only the rows that need no rules."""
@@ -91,16 +98,19 @@ class TrafficStats(NamedTuple):
     """The sort order of latency rows, if requested."""
     logins: Sequence[Count] = ()
     """The logins by outcome."""
+    clients: Sequence[ClientFigures] = ()
+    turns: Sequence[TurnFigures] = ()
+    """The turns, if a row is about a turn."""
 
 
 def query_stats(
-    figures: Figures, by: LatencySubject, sort: LatencySortKey | None = None, *, has_findings: bool
+    figures: Figures, by: Subject, sort: LatencySortKey | None = None, *, has_findings: bool
 ) -> TrafficStats:
-    """Query all figures; returns them."""
+    """Query all figures; returns them. Turns are sorted by a key of `TURN_SORT_KEYS` only."""
     return TrafficStats(
         figures.totals(),
         by,
-        figures.latency(by, sort),
+        [] if by == "turn" else figures.latency(by, sort),
         figures.errors(),
         has_findings,
         figures.id_mismatches(),
@@ -113,6 +123,8 @@ def query_stats(
         figures.tool_times(),
         sort,
         figures.logins(),
+        figures.clients(),
+        figures.turns(None if sort is None else TURN_SORT_KEYS[sort]) if by == "turn" else (),
     )
 
 
@@ -134,6 +146,8 @@ def as_objects(stats: TrafficStats) -> Iterator[dict[str, Any]]:
         "unanswered": _sum(stats.unanswered),
         "logins": _sum(stats.logins),
         "failed_logins": _failed_logins(stats),
+        "turns": sum(client.turns for client in stats.clients),
+        "turnless_calls": sum(client.turnless_calls for client in stats.clients),
         "definition_bytes": sum(entry.bytes for entry in stats.definitions),
         "startup_ms": None if stats.startup is None else stats.startup.total_ms,
         **{name: value for name, value in stats.time._asdict().items() if name.endswith("_ms")},
@@ -146,6 +160,8 @@ def as_objects(stats: TrafficStats) -> Iterator[dict[str, Any]]:
         ]
         values = {name: value for name, value in row._asdict().items() if name not in ("what", "buckets")}
         yield {"figure": "latency", "by": stats.by, "what": row.what, **values, "histogram": histogram}
+    yield from ({"figure": "turns", **turn._asdict()} for turn in stats.turns)
+    yield from ({"figure": "clients", **client._asdict()} for client in stats.clients)
     yield from ({"figure": "errors", **entry._asdict()} for entry in stats.errors)
     for figure, counts in (
         ("id_mismatches", stats.id_mismatches),
@@ -177,7 +193,10 @@ def as_text(stats: TrafficStats, style: Style, width: int, *, has_blocks: bool =
     width = max(MIN_WIDTH, width)
     yield from wrapped(_head(stats.totals), width)
     yield ""
-    yield from _latencies(stats, style, width, has_blocks=has_blocks)
+    if stats.by == "turn":
+        yield from turn_lines(stats.turns, stats.clients, style, width)
+    else:
+        yield from _latencies(stats, stats.by, style, width, has_blocks=has_blocks)
     yield ""
     for title, value, details, is_bad in _figures(stats):
         yield from _figure_lines(title, value, details, width, style, is_bad=is_bad)
@@ -199,12 +218,12 @@ def _head(totals: Totals) -> str:
     )
 
 
-def _latencies(stats: TrafficStats, style: Style, width: int, *, has_blocks: bool) -> Iterator[str]:
-    heading = "LATENCY" if stats.by == "call" else f"LATENCY by {stats.by}"
+def _latencies(stats: TrafficStats, by: LatencySubject, style: Style, width: int, *, has_blocks: bool) -> Iterator[str]:
+    heading = "LATENCY" if by == "call" else f"LATENCY by {by}"
     servers = {
         row.server: [latency for latency in stats.latency if latency.server == row.server] for row in stats.latency
     }
-    has_several_servers = len(servers) > 1 and stats.by != "server"
+    has_several_servers = len(servers) > 1 and by != "server"
     # Each server gets its own share of rows.
     max_rows = max(MIN_ROWS_PER_SERVER, MAX_LATENCY_ROWS // len(servers)) if has_several_servers else MAX_LATENCY_ROWS
     if not has_several_servers:
@@ -214,7 +233,7 @@ def _latencies(stats: TrafficStats, style: Style, width: int, *, has_blocks: boo
         # A line that says that one row is left out needs as much room as the row.
         max_rows, omitted_count = max_rows + 1, 0
     groups = {server: rows[:max_rows] for server, rows in servers.items()}
-    names = [_name(row, stats.by) for rows in groups.values() for row in rows]
+    names = [_name(row, by) for rows in groups.values() for row in rows]
     row_values = [_values(row) for rows in groups.values() for row in rows]
     widths = {
         name: max([min_width, *(len(row[name]) + 1 for row in row_values)]) for name, min_width in _COLUMNS.items()
@@ -229,7 +248,7 @@ def _latencies(stats: TrafficStats, style: Style, width: int, *, has_blocks: boo
         if has_several_servers:
             yield style.paint([Span(fit(sanitise(server or "(no name)"), width), "dim")])
         indent = "  " if has_several_servers else ""
-        short_names = _distinct_names([_name(row, stats.by) for row in rows], label_width - 1 - len(indent))
+        short_names = _distinct_names([_name(row, by) for row in rows], label_width - 1 - len(indent))
         for row, short_name in zip(rows, short_names, strict=True):
             name = indent + short_name
             texts = _values(row)
@@ -318,6 +337,13 @@ def _figures(stats: TrafficStats) -> Iterator[_FigureRow]:
     if stats.logins:
         details = [_explained(count) for count in stats.logins]
         yield _FigureRow("LOGINS", f"{_sum(stats.logins):,}", details, bool(_failed_logins(stats)))
+    turns = client_texts(stats.clients)
+    if turns:
+        yield _FigureRow(
+            "TURNS",
+            f"{sum(client.turns for client in stats.clients):,}",
+            turns if stats.by == "client" else _first_few(turns),
+        )
     if stats.definitions:
         total_bytes = sum(definition.bytes for definition in stats.definitions)
         yield _FigureRow("DEFINITIONS COST", size(total_bytes), _cost_details(stats.definitions))

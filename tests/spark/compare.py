@@ -60,6 +60,7 @@ ORDERS: Final[dict[str, Callable[[Row], Any]]] = {
         _last(row["server"]),
         row["name"],
     ],
+    "turns": lambda row: [_last(row[c]) for c in ("time", "client", "client_session", "turn_id")],
     "unanswered": lambda row: [_last(row["time"]), row["capture"], row["request"]],
 }
 """The sort key of each view, as far as its columns show it; `calls` has no order."""

@@ -121,14 +121,24 @@ def _conversation(path: Path, number: int, rng: Random, name: str | None, wall_n
     for id_ in range(rng.randrange(5, 25)):
         took = rng.choice((0.0005, 0.25, 0.5, 1, 2, 3.0015, 64, 250, rng.random() * 900))
         tool, place = rng.choice(("forecast", "alerts", "slow", "résumé")), rng.choice(TEXTS)
-        trace = {"_meta": {"traceparent": f"00-{id_ + 1:032x}-{1:016x}-01"}} if number in _OF_ONE_CONVERSATION else {}
-        one.ask(at, id_, "tools/call", name=tool, arguments={"place": place}, **trace)
+        one.ask(at, id_, "tools/call", name=tool, arguments={"place": place}, **_meta(number, id_))
         _answer(one, rng, at, id_, took, is_down=is_down)
         at += took + rng.choice((0, 0.5, 40, 1100))
     one.say(at, "s2c", id=None, error={"code": -32700, "message": rng.choice(("what?", 7, {"a": [1.50]}, None))})
     one.raw(at, "s2c", b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"first","message":"last"}}')
     one.answer(at + 1, rng.choice((4711, "0", None)), content=[])
     path.write_bytes(one.close(at + 2).read_bytes())
+
+
+def _meta(number: int, id_: int) -> dict[str, Any]:
+    """Returns the member `_meta` of a call, with its trace or its turn; nothing for most captures."""
+    trace = {"traceparent": f"00-{id_ + 1:032x}-{1:016x}-01"}
+    if number in _OF_ONE_CONVERSATION:
+        return {"_meta": trace}
+    if number % 4 == 3:
+        turn = {"vscode.requestId": f"turn {id_ // 4}", **({"vscode.conversationId": "talk"} if id_ % 8 else {})}
+        return {"_meta": turn | (trace if id_ % 3 else {})}
+    return {}
 
 
 def _answer(one: CaptureWriter, rng: Random, at: float, id_: int, took: float, *, is_down: bool) -> None:

@@ -53,6 +53,7 @@ select
     coalesce(waiting_ms > 0, false) as has_waited,
     request_bytes, response_bytes, probable_answer, probable_answer_id, redirects,
     id,
+    least(standing.ended_ns, cancelled_ns, failed_ns) as wait_ended_ns,
     known_client, turn_id, client_call_id, client_session, trace_id
 from standing join captures using (capture)
     left join sessions on sessions.capture = standing.capture and sessions.session = standing.session
@@ -90,6 +91,7 @@ comment on column calls.redirects is 'how many times it was redirected and repea
 comment on column calls.probable_answer is 'for an unanswered call: frame number of a response that matches no request and was probably meant for this call; NULL if there is none. A guess';
 comment on column calls.probable_answer_id is 'the id of that response as JSON writes it; NULL if it has none. Untrusted text';
 comment on column calls.id is 'id of the request as JSON writes it: 7 or "7"; NULL if it is longer than 256 bytes, or an array or object';
+comment on column calls.wait_ended_ns is 'the first of its response, its cancellation and the failure of its HTTP exchange; NULL if the capture has none of these';
 comment on column calls.known_client is 'the client that wrote the next three ids, by members of _meta or a variable that only it has; NULL if there are none';
 comment on column calls.turn_id is 'id of the turn, that is, of the prompt of the user that caused it; NULL if the client names none. Untrusted text';
 comment on column calls.client_call_id is 'id that the model gave to the call of the tool; NULL if the client names none. Untrusted text';

@@ -15,6 +15,7 @@ from analysis.store.stats import Figures, LatencySortKey, LatencySubject, figure
 from mcpproxy.cli import stats as command
 from mcpproxy.report.stats import as_objects, as_text, query_stats
 from mcpproxy.wording.spans import Style
+from tests.analysis.client_captures import LATER_TURN, TURN, write_codex, write_others
 from tests.analysis.store.capture_writer import DAY, OPENED, CaptureWriter
 from tests.mcpproxy.cli.typed import complaints, mcpproxy, on_terminal
 
@@ -92,7 +93,7 @@ def test_json_has_the_same_figures(found: list[dict[str, Any]]) -> None:
     assert latency["tools/call forecast"]["p50_ms"] == 6.5
     assert sum(bucket["answers"] for bucket in latency["tools/call forecast"]["histogram"]) == 10
     assert [row["what"] for row in found if row["figure"] == "id_mismatches"] == ["id/type-changed"]
-    kinds = {"totals", "latency", "errors", "id_mismatches", "unanswered", "startup", "time", "tool_time"}
+    kinds = {"totals", "latency", "errors", "id_mismatches", "unanswered", "startup", "time", "tool_time", "clients"}
     assert {row["figure"] for row in found} == kinds
 
 
@@ -112,6 +113,41 @@ def test_latencies_by_what_is_asked_for(read_only: Path) -> None:
             assert sum(row.calls for row in found) == (12 if by == "tool" else 13), by
     shown = [row for row in objects("--by", "tool", read_only) if row["figure"] == "latency"]
     assert [(row["server"], row["what"]) for row in shown] == BY["tool"]
+
+
+def test_turns_are_put_together_from_all_servers_the_worst_first(tmp_path: Path) -> None:
+    paths = [*write_codex(tmp_path), *write_others(tmp_path)]
+    found = objects("--by", "turn", *paths)
+    turns = [row for row in found if row["figure"] == "turns"]
+    assert [(row["client"], row["turn_id"]) for row in turns] == [
+        ("Codex", TURN),
+        ("Qwen Code", "prompt########3"),
+        ("VS Code", "request_3f2a"),
+        ("Codex", LATER_TURN),
+    ]
+    assert {name: turns[0][name] for name in ("calls", "servers", "failed", "waited_ms", "time")} == {
+        "calls": 4,
+        "servers": ["files", "search", "tickets"],
+        "failed": 2,
+        "waited_ms": 750,
+        "time": "2026-11-18 11:06:40",
+    }
+    assert (found[0]["turns"], found[0]["turnless_calls"]) == (4, 4)
+    clients = {row["client"]: row for row in found if row["figure"] == "clients"}
+    assert (clients["codex-mcp-client"]["turns"], clients["codex-mcp-client"]["conversations"]) == (2, 1)
+    assert (clients["claude-code"]["turns"], clients["claude-code"]["conversations"]) == (0, 1)
+    assert not [row for row in found if row["figure"] == "latency"]
+    with counted(*paths) as answer:
+        assert [turn.calls for turn in answer.turns("n")] == [4, 1, 1, 1]
+        assert [turn.waited_ms for turn in answer.turns("total")] == [750, 50, 50, 10]
+
+
+def test_turns_are_on_the_screen_and_have_no_percentiles(tmp_path: Path) -> None:
+    done = mcpproxy("stats", "--by", "turn", *write_codex(tmp_path))
+    assert re.search(r"^turn 0199…000001 of Codex +4 +3 +2 +750 ms", done.stdout.decode(), re.MULTILINE)
+    refused = mcpproxy("stats", "--by", "turn", "--sort", "p95", tmp_path)
+    assert refused.returncode == 2
+    assert b"turns cannot be sorted by p95; choose from n, errors, total" in refused.stderr
 
 
 def test_no_name_and_an_empty_one_are_one_row(tmp_path: Path) -> None:

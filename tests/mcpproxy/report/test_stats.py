@@ -16,6 +16,7 @@ from analysis.store.stats import (
     Totals,
     UnansweredRequests,
 )
+from analysis.store.turn_figures import ClientFigures
 from mcpproxy.report.stats import MIN_WIDTH, SHAPE_CELLS, TrafficStats, as_objects, as_text
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.blocks import BLOCKS, distribution_text
@@ -83,6 +84,12 @@ def test_logins_are_counted_if_there_are_any() -> None:
     totals, *figures = as_objects(stats(logins=logins))
     assert (totals["logins"], totals["failed_logins"]) == (1202, 2)
     assert [figure["times"] for figure in figures if figure["figure"] == "logins"] == [1200, 2]
+
+
+def test_turns_and_conversations_are_counted_if_clients_name_any() -> None:
+    assert "TURNS" not in text(stats())
+    clients = [ClientFigures("c\x1b[0m", 20, 3, 12, 0, []), ClientFigures(None, 2, 0, 0, 2, [])]
+    assert "TURNS                          12   c\\x1b[0m: 12 in 3 conversations" in text(stats(clients=clients))
 
 
 @pytest.mark.parametrize(

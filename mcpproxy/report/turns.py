@@ -1,0 +1,97 @@
+"""The part of `mcpproxy stats` about turns: what each prompt caused, and how many turns each client named."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from analysis.conversation.turns import TurnKey
+from analysis.store.turn_figures import ClientFigures, TurnFigures
+from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.cells import UNLIMITED_WIDTH, cells, fit
+from mcpproxy.wording.counts import count_text
+from mcpproxy.wording.spans import Span, Style
+from mcpproxy.wording.turns import no_turn_text, turn_title
+from mcpproxy.wording.units import duration, nanoseconds
+from mcpproxy.wording.wrapping import wrapped
+
+MAX_TURN_ROWS: Final = 20
+"""The most turns on the screen."""
+_HEADING: Final = "TURNS"
+_COLUMNS: Final = {"calls": 7, "servers": 9, "failed": 8, "waiting": 10, "first call (UTC)": 21}
+"""The columns and their widths in cells."""
+_DROPPABLE_COLUMNS: Final = ("first call (UTC)", "servers", "calls")
+"""The columns that a narrow terminal has no room for, the least important first."""
+_MIN_TITLE_CELLS: Final = 30
+_MAX_CLIENT_CHARS: Final = 60
+_MAX_SILENT_CLIENTS: Final = 3
+
+
+def turn_lines(
+    turns: Sequence[TurnFigures], clients: Sequence[ClientFigures], style: Style, width: int
+) -> Iterator[str]:
+    """Yields a line for each turn, and one that says how many calls name none.
+
+    Args:
+        turns: the turns, in the order in which to show them; the first of them if there are very many.
+        clients: the clients.
+        style: the colours.
+        width: the width of a line, in cells.
+    """
+    total = sum(client.turns for client in clients)
+    shown = turns[: MAX_TURN_ROWS + (total == MAX_TURN_ROWS + 1)]
+    titles = [turn_title(TurnKey(turn.client, turn.client_session or "", turn.turn_id)) for turn in shown]
+    columns = dict(_COLUMNS)
+    for name in _DROPPABLE_COLUMNS:
+        if width - sum(columns.values()) < _MIN_TITLE_CELLS:
+            del columns[name]
+    title_width = width - sum(columns.values())
+    if width >= UNLIMITED_WIDTH:
+        title_width = max(map(cells, [_HEADING, *titles])) + 1
+    head = "".join(f"{name:>{column_width}}" for name, column_width in columns.items())
+    yield style.paint([Span(f"{_HEADING:<{title_width}}", "accent"), Span(head, "dim")])
+    for turn, title in zip(shown, titles, strict=True):
+        values = {
+            "calls": f"{turn.calls:,}",
+            "servers": f"{len(turn.servers):,}",
+            "failed": f"{turn.failed:,}",
+            "waiting": "–" if turn.waited_ms is None else duration(nanoseconds(turn.waited_ms)),
+            "first call (UTC)": turn.time or "–",
+        }
+        short_title = fit(title, title_width - 1)
+        spans = [
+            Span(f"{values[name]:>{column_width}}", "bad" if name == "failed" and turn.failed else "plain")
+            for name, column_width in columns.items()
+        ]
+        yield style.paint([Span(short_title + " " * (title_width - cells(short_title))), *spans])
+    if not turns:
+        yield style.paint([Span("  no call names its turn", "dim")])
+    if total > len(shown):
+        hint = f"  and {count_text(total - len(shown), 'more turn')} (show them with --json)"
+        yield style.paint([Span(fit(hint, width), "dim")])
+    text = _turnless_text(clients)
+    if text:
+        yield from (style.paint([Span(f"  {line}", "dim")]) for line in wrapped(text, width - 2))
+
+
+def _turnless_text(clients: Sequence[ClientFigures]) -> str:
+    """Returns how many calls name no turn, and what their clients name instead; empty if there are none."""
+    turnless = [client for client in clients if client.turnless_calls]
+    if not turnless:
+        return ""
+    known = [name for client in turnless for name in client.turnless_clients]
+    text = no_turn_text(sum(client.turnless_calls for client in turnless), known)
+    silent = [sanitise(client.client or "", _MAX_CLIENT_CHARS) for client in turnless if not client.turnless_clients]
+    names = ", ".join(filter(None, silent[:_MAX_SILENT_CLIENTS]))
+    if not names:
+        return text
+    return f"{text}{'; ' if known else ': '}{names} {'name' if len(silent) > 1 else 'names'} nothing"
+
+
+def client_texts(clients: Sequence[ClientFigures]) -> list[str]:
+    """Returns the turns and conversations of each client that names any: `codex-mcp-client: 14 in 2 conversations`."""
+    texts = []
+    for client in clients:
+        if client.turns or client.conversations:
+            name = sanitise(client.client or "(no name)", _MAX_CLIENT_CHARS)
+            conversations = count_text(client.conversations, "conversation")
+            texts.append(f"{name}: {f'{client.turns:,} in ' if client.turns else ''}{conversations}")
+    return texts

@@ -1,0 +1,49 @@
+"""What `stats` says about turns."""
+
+import pytest
+
+from analysis.store.turn_figures import ClientFigures, TurnFigures
+from mcpproxy.report.stats import MIN_WIDTH
+from mcpproxy.report.turns import MAX_TURN_ROWS, client_texts, turn_lines
+from mcpproxy.wording.cells import UNLIMITED_WIDTH, cells
+from mcpproxy.wording.spans import Style
+
+TURN = TurnFigures("Codex", "thread", "019a2b3c-3f2a01", "2026-11-30 06:58:12", 14, ["a", "b", "c"], 2, 41_000.0)
+CODEX = ClientFigures("codex-mcp-client", 14, 1, 1, 0, [])
+CLAUDE_CODE = ClientFigures("claude-code", 9, 1, 0, 9, ["Claude Code"])
+SILENT = ClientFigures("gem\x1b[2Jini", 1, 0, 0, 1, [])
+
+
+def test_a_turn_is_a_row_and_calls_without_one_are_explained() -> None:
+    assert list(turn_lines([TURN], [CODEX, CLAUDE_CODE, SILENT], Style(), UNLIMITED_WIDTH)) == [
+        "TURNS                       calls  servers  failed   waiting     first call (UTC)",
+        "turn 019a…3f2a01 of Codex      14        3       2    41.0 s  2026-11-30 06:58:12",
+        "  10 calls name no turn: Claude Code names only its calls and conversations; gem\\x1b[2Jini names nothing",
+    ]
+    assert list(turn_lines([], [SILENT], Style(), 100))[1:] == [
+        "  no call names its turn",
+        "  1 call names no turn: gem\\x1b[2Jini names nothing",
+    ]
+
+
+def test_turns_of_which_the_end_is_unknown_and_hostile_ids() -> None:
+    turn = TURN._replace(turn_id="\x1b]0;x\x07", time=None, waited_ms=None, failed=0)
+    _, line, *_ = turn_lines([turn], [CODEX], Style(), UNLIMITED_WIDTH)
+    assert line.split() == ["turn", "\\x1b]0;x\\x07", "of", "Codex", "14", "3", "0", "–", "–"]
+
+
+@pytest.mark.parametrize("width", [MIN_WIDTH, 40, 50, 60, 80, 120])
+def test_turns_fit_and_say_how_many_are_left_out(width: int) -> None:
+    turns = [TURN] * 30
+    lines = list(turn_lines(turns, [CODEX._replace(turns=30), CLAUDE_CODE], Style(), width))
+    assert max(map(cells, lines)) <= width
+    assert len([line for line in lines if line.startswith("turn")]) == MAX_TURN_ROWS
+    assert lines[MAX_TURN_ROWS + 1].startswith("  and 10 more turns")
+    assert all("41.0 s" in line for line in lines[1 : MAX_TURN_ROWS + 1])
+
+
+def test_clients_that_name_anything_are_listed() -> None:
+    assert client_texts([CODEX, CLAUDE_CODE, SILENT]) == [
+        "codex-mcp-client: 1 in 1 conversation",
+        "claude-code: 1 conversation",
+    ]
