@@ -11,6 +11,7 @@ An extension that is not in the list is never a fault: its methods are shown and
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from analysis.protocol.error_codes import ErrorCode
+from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import ALL, MODERN_ERA, Span
 
 Status: TypeAlias = Literal["final", "draft"]
@@ -137,6 +138,9 @@ EXTENSION_METHODS: Final = {
 }
 """Every method of a known extension, by name, with its extension."""
 
+KNOWN_METHODS: Final = frozenset({*METHODS, *EXTENSION_METHODS})
+"""The methods of all revisions and of all known extensions."""
+
 
 def extension_of_method(method: str, rank: int | None) -> Extension | None:
     """Returns the known extension that defines a method in a revision, or None; an unknown revision may be any."""
@@ -160,6 +164,17 @@ def declares(capabilities: object, extension: Extension) -> bool | None:
     if extension.identifier not in extensions:
         return False
     return True if isinstance(extensions[extension.identifier], dict) else None
+
+
+def has_setting(capabilities: object, extension: Extension, name: str) -> bool | None:
+    """Whether capabilities declare a setting of an extension as true; None if they do not validly declare it."""
+    if not isinstance(capabilities, dict) or not isinstance(capabilities.get("extensions"), dict):
+        return None
+    settings = capabilities["extensions"].get(extension.identifier)
+    if not isinstance(settings, dict):
+        return None
+    value = settings.get(name, False)
+    return value if isinstance(value, bool) else None
 
 
 def unknown_extensions(capabilities: object) -> list[str]:
