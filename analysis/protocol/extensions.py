@@ -5,13 +5,14 @@ A row names what an extension adds to the protocol: its methods, its error codes
 What an extension means beyond that is in the group of rules that is named after it (`analysis/rules/ext_*`), and the
 shapes of its bodies are in `analysis/shapes/extensions`.
 
-An extension that is not in the list is never a fault: its methods are shown and timed, but not judged.
+An extension that is not in the list is never a fault: its methods are shown and timed, but not judged. What revisions
+and extensions define together, such as the sides that may send a method, is said here as well.
 """
 
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from analysis.protocol.error_codes import ErrorCode
-from analysis.protocol.methods import METHODS
+from analysis.protocol.methods import ENDLESS_CORE_METHODS, METHOD_GROUPS, METHODS, REQUEST_METHODS
 from analysis.protocol.revisions import ALL, MODERN_ERA, Span
 
 Status: TypeAlias = Literal["final", "draft"]
@@ -26,6 +27,8 @@ class ExtensionMethod(NamedTuple):
     sender: ExtensionSender = "client"
     setting: str = ""
     """The setting of the extension that the receiver must have declared as true; empty for none."""
+    header_member: str = ""
+    """The member of the params that the header `Mcp-Name` repeats; empty for none."""
     is_endless: bool = False
     """Whether the request normally gets no response, and ends with a cancellation."""
 
@@ -63,6 +66,16 @@ class Extension(NamedTuple):
     error_codes: tuple[ErrorCode, ...] = ()
     """Codes to which it gives a meaning."""
 
+    @property
+    def requests(self) -> frozenset[str]:
+        """The methods of its requests."""
+        return frozenset(method.name for method in self.methods if method.is_request)
+
+    @property
+    def notifications(self) -> frozenset[str]:
+        """The methods of its notifications."""
+        return frozenset(method.name for method in self.methods if not method.is_request)
+
 
 _PREFIX: Final = "io.modelcontextprotocol/"
 
@@ -75,9 +88,9 @@ TASKS: Final = Extension(
     MODERN_ERA,
     "SEP-2663",
     methods=(
-        ExtensionMethod("tasks/get"),
-        ExtensionMethod("tasks/update"),
-        ExtensionMethod("tasks/cancel"),
+        ExtensionMethod("tasks/get", header_member="taskId"),
+        ExtensionMethod("tasks/update", header_member="taskId"),
+        ExtensionMethod("tasks/cancel", header_member="taskId"),
         ExtensionMethod("notifications/tasks", "server"),
     ),
     result_types=("task",),
@@ -141,6 +154,21 @@ EXTENSION_METHODS: Final = {
 KNOWN_METHODS: Final = frozenset({*METHODS, *EXTENSION_METHODS})
 """The methods of all revisions and of all known extensions."""
 
+CERTAIN_REQUESTS: Final = REQUEST_METHODS.union(
+    *(extension.requests for extension in EXTENSIONS.values() if extension.status == "final")
+)
+"""The methods that expect a response in some revision or final extension."""
+
+ENDLESS_METHODS: Final = ENDLESS_CORE_METHODS | {
+    name for name, (_, method) in EXTENSION_METHODS.items() if method.is_endless
+}
+"""The methods of requests that normally get no response, and end with a cancellation."""
+
+RESULT_TYPES: Final = frozenset(name for extension in EXTENSIONS.values() for name in extension.result_types)
+"""The values of `resultType` that known extensions define."""
+
+_META_NAMES: Final = frozenset(name for extension in EXTENSIONS.values() for name in extension.meta_members)
+
 
 def extension_of_method(method: str, rank: int | None) -> Extension | None:
     """Returns the known extension that defines a method in a revision, or None; an unknown revision may be any."""
@@ -150,15 +178,42 @@ def extension_of_method(method: str, rank: int | None) -> Extension | None:
     return row[0]
 
 
+def senders_of(method: str, rank: int | None) -> frozenset[str]:
+    """Returns the sides that may send a method in a revision, by the revision or a final extension; empty for none."""
+    core_method, extension = METHODS.get(method), extension_of_method(method, rank)
+    senders: frozenset[str] = frozenset()
+    if core_method is not None and core_method.is_defined(rank):
+        senders |= core_method.senders(rank)
+    if extension is not None and extension.status == "final":
+        sender = EXTENSION_METHODS[method][1].sender
+        senders |= {"client", "server"} if sender == "both" else {sender}
+    return senders
+
+
+def is_foreign(method: str) -> bool:
+    """Whether a method that is not known has a name of its own, as methods of vendors have, and not one like MCP's."""
+    group, slash, _ = method.removeprefix("notifications/").partition("/")
+    return method not in KNOWN_METHODS and (group not in METHOD_GROUPS if slash else "." in group)
+
+
+def is_extension_member(name: str) -> bool:
+    """Whether a known extension defines a member of `_meta`."""
+    return name in _META_NAMES or f"{name.partition('/')[0]}/" in _META_NAMES
+
+
+def error_code_of(code: int | None, method: str) -> ErrorCode | None:
+    """Returns the meaning that a known extension gives to an error code in responses to a method, or None."""
+    row = EXTENSION_METHODS.get(method)
+    return next((error for error in row[0].error_codes if error.code == code), None) if row is not None else None
+
+
 def declares(capabilities: object, extension: Extension) -> bool | None:
     """Whether capabilities declare an extension; None if they are not an object, or its declaration is not valid."""
     if not isinstance(capabilities, dict):
         return None
     if extension.capability and isinstance(capabilities.get(extension.capability), dict):
         return True
-    extensions = capabilities.get("extensions")
-    if extensions is None:
-        return False
+    extensions = capabilities.get("extensions", {})
     if not isinstance(extensions, dict):
         return None
     if extension.identifier not in extensions:

@@ -58,6 +58,7 @@ class UnsupportedMethod(_InterimResultRule):
     """
 
     id = "mrtr/unsupported-method"
+    yields_to_extensions = True
     methods = None
 
     def concerns(self, _hook: str, method: str, _like: MessageContext) -> bool:
