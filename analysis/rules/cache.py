@@ -109,6 +109,7 @@ class HintsOnInterim(Rule):
     """
 
     id = "cache/hints-on-interim"
+    yields_to_extensions = True
     who = "server"
     versions = MODERN_ERA
     level = WARNING

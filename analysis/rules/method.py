@@ -12,6 +12,7 @@ from analysis.protocol.revisions import FIRST_MODERN_RANK, NEWEST_RANK, REVISION
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding
 from analysis.rules.support.eras import shortened, speaks_modern
+from analysis.rules.support.foreign_methods import has_unknown_extension
 
 _SCHEMA: Final = "2024-11-05 schema"
 # `version/*` checks `initialize`; a probe may be sent in any revision.
@@ -47,7 +48,9 @@ class UnprefixedNotification(Rule):
 class UnknownRequest(Rule):
     """A request names a method that no revision and no known extension defines.
 
-    **Why it matters.** It may be an extension that both sides know. If it is a mistake, the other side answers -32601.
+    **Why it matters.** It may belong to an extension that both sides know; mcpproxy then shows and times the request,
+    but cannot judge it. If it is a mistake, the other side answers -32601. If one side has declared an extension that
+    mcpproxy does not know, this rule is silent.
 
     **On the wire.** `> {"jsonrpc":"2.0","id":3,"method":"list_tools"}`
 
@@ -63,7 +66,7 @@ class UnknownRequest(Rule):
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
         method = context.method
-        if method.startswith("notifications/"):
+        if method.startswith("notifications/") or has_unknown_extension(context):
             return ()
         text = f"no revision defines the request {shortened(method)}"
         if "/" not in method:
@@ -74,8 +77,9 @@ class UnknownRequest(Rule):
 class UnknownNotification(Rule):
     """A notification names a method that no revision and no known extension defines.
 
-    **Why it matters.** It may be an extension that both sides know. If it is a mistake, the other side drops it
-    silently.
+    **Why it matters.** It may belong to an extension that both sides know; mcpproxy then shows the notification, but
+    cannot judge it. If it is a mistake, the other side drops it silently. If one side has declared an extension that
+    mcpproxy does not know, this rule is silent.
 
     **On the wire.** `< {"jsonrpc":"2.0","method":"notifications/tools/changed"}`
 
@@ -90,11 +94,10 @@ class UnknownNotification(Rule):
         return method not in KNOWN_METHODS
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
-        return [
-            self.finding(
-                context, f"no revision defines the notification {shortened(context.method)}", pointer="/method"
-            )
-        ]
+        if has_unknown_extension(context):
+            return ()
+        text = f"no revision defines the notification {shortened(context.method)}"
+        return [self.finding(context, text, pointer="/method")]
 
 
 class NotInVersion(Rule):

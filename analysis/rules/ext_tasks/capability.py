@@ -43,6 +43,7 @@ class _NewTaskRule(Rule):
     sender = "server"
     era = "modern"
     results = frozenset({"task"})
+    yields_to_extensions = True
     source = SOURCE
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:

@@ -218,6 +218,7 @@ class WrongResultType(_InterimResultRule):
     """
 
     id = "mrtr/wrong-result-type"
+    yields_to_extensions = True
     required_members = INPUT_REQUEST_MEMBERS
     methods = None
     results: ClassVar[frozenset[ResultKind] | None] = frozenset({"complete", "failed", "task", "untyped"})
