@@ -327,6 +327,11 @@ class Call(Struct, eq=False):
         """For an unanswered request: the first response that fits no request and was probably meant for this one."""
         return self.guessed_response if self.response is None else None
 
+    @property
+    def extension(self) -> extensions.Extension | None:
+        """The known extension that defines its method in its revision; None if there is none."""
+        return extensions.extension_of_method(self.request.method, rank_of(self.revision))
+
     # ---- without a response so far
 
     @property

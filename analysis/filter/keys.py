@@ -206,6 +206,7 @@ KEYS: Final[dict[str, Key]] = {
     "frame": Key(_frame_test, is_ordered=True),
     "session": _number_key(lambda facts: facts.session, "the number of a session", {"": 1}),
     "exchange": _number_key(lambda facts: facts.exchange, "the number of an exchange", {"": 1}),
+    "extension": _name_key(lambda facts: facts.extension),
 }
 """The keys, by their names."""
 

@@ -27,8 +27,10 @@ class ExtensionMethod(NamedTuple):
     sender: ExtensionSender = "client"
     setting: str = ""
     """The setting of the extension that the receiver must have declared as true; empty for none."""
-    header_member: str = ""
-    """The member of the params that the header `Mcp-Name` repeats; empty for none."""
+    name_member: str = ""
+    """The member of the params that says what the request is about; empty for none."""
+    has_name_header: bool = False
+    """Whether the header `Mcp-Name` repeats that member."""
     is_endless: bool = False
     """Whether the request normally gets no response, and ends with a cancellation."""
 
@@ -88,9 +90,9 @@ TASKS: Final = Extension(
     MODERN_ERA,
     "SEP-2663",
     methods=(
-        ExtensionMethod("tasks/get", header_member="taskId"),
-        ExtensionMethod("tasks/update", header_member="taskId"),
-        ExtensionMethod("tasks/cancel", header_member="taskId"),
+        ExtensionMethod("tasks/get", name_member="taskId", has_name_header=True),
+        ExtensionMethod("tasks/update", name_member="taskId", has_name_header=True),
+        ExtensionMethod("tasks/cancel", name_member="taskId", has_name_header=True),
         ExtensionMethod("notifications/tasks", "server"),
     ),
     result_types=("task",),
@@ -105,8 +107,8 @@ SKILLS: Final = Extension(
     "SEP-2640",
     methods=(
         ExtensionMethod("skills/list"),
-        ExtensionMethod("skills/get"),
-        ExtensionMethod("resources/directory/read", setting="directoryRead"),
+        ExtensionMethod("skills/get", name_member="uri"),
+        ExtensionMethod("resources/directory/read", setting="directoryRead", name_member="uri"),
     ),
     declared_by=frozenset({"server"}),
     meta_members=("io.modelcontextprotocol.skills/",),
@@ -171,11 +173,14 @@ _META_NAMES: Final = frozenset(name for extension in EXTENSIONS.values() for nam
 
 
 def extension_of_method(method: str, rank: int | None) -> Extension | None:
-    """Returns the known extension that defines a method in a revision, or None; an unknown revision may be any."""
+    """Returns the known extension that defines a method in a revision, or None.
+
+    If the revision is unknown, it may be any that the extension has, unless another one has the method itself.
+    """
     row = EXTENSION_METHODS.get(method)
-    if row is None or not (rank is None or row[0].revisions.first <= rank <= row[0].revisions.last):
+    if row is None or (rank is None and method in METHODS):
         return None
-    return row[0]
+    return row[0] if rank is None or row[0].revisions.first <= rank <= row[0].revisions.last else None
 
 
 def senders_of(method: str, rank: int | None) -> frozenset[str]:

@@ -26,7 +26,7 @@ NAME_MEMBERS: Final = {
     "tools/call": "name",
     "prompts/get": "name",
     "resources/read": "uri",
-    **{name: method.header_member for name, (_, method) in EXTENSION_METHODS.items() if method.header_member},
+    **{name: method.name_member for name, (_, method) in EXTENSION_METHODS.items() if method.has_name_header},
 }
 """Methods whose requests have an `Mcp-Name` header, each with the member of the params that the header repeats."""
 FRESH_UNTIL_KEY: Final = "http tools until"

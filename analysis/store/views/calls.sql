@@ -22,7 +22,7 @@ http as (
 select
     standing.time as time,
     captures.server as server, sessions.client_name as client, standing.capture as capture, standing.session as session,
-    request, response, asked_by, method, standing.name as name, outcome, standing.state as state,
+    request, response, asked_by, method, extension, standing.name as name, outcome, standing.state as state,
     standing.state in ('answered', 'failed') as is_decided,
     standing.state in ('answered', 'failed') and outcome <> 'result' as is_error,
     is_abandoned,
@@ -66,6 +66,7 @@ comment on column calls.request is 'frame number of the request';
 comment on column calls.response is 'frame number of the response; NULL if there is none';
 comment on column calls.asked_by is 'sender of the request: client or server';
 comment on column calls.method is 'method of the request, such as tools/call';
+comment on column calls.extension is 'identifier of the known extension that defines the method; NULL if none does';
 comment on column calls.name is 'the tool, prompt or resource that it names; NULL if the method has none';
 comment on column calls.outcome is 'its outcome, as in exchanges';
 comment on column calls.state is 'cancelled (whether answered afterwards or not), answered (a result or an error), interim (an interim result, or a response that only starts a task), failed (its HTTP exchange), unanswered, or not_recorded (the response may be in what the capture lacks). A call that had failed, or could no longer be answered, before its cancellation is failed or unanswered, not cancelled';
