@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo setup test test-fast check test-spark lint types contracts bench soak conformance zoo test-hosts golden pictures rules-docs sql-docs clients-docs doctor-docs import-docs share-docs body-table clean
+.PHONY: demo setup test test-fast check test-spark lint types contracts bench soak conformance zoo test-hosts golden pictures rules-docs extensions-docs sql-docs clients-docs doctor-docs import-docs share-docs body-table clean
 
 # The main job on a bundled real server: recorded, then shown.
 demo: $(VENV)/.base
@@ -98,6 +98,10 @@ pictures: $(VENV)/.check
 # The reference in docs/rules, made anew from the rules.
 rules-docs: $(VENV)/.check
 	$(BIN)/python -m mcpproxy.wording.rule_pages docs/rules
+
+# The page of the known extensions in docs/extensions.md, made anew from their table.
+extensions-docs: $(VENV)/.check
+	$(BIN)/python -m mcpproxy.wording.extension_page docs/extensions.md
 
 # The reference of the tables and views in docs/sql.md, made anew from the columns in analysis/store and the SQL of the views.
 sql-docs: $(VENV)/.check

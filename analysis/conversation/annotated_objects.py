@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Message, Response
 from analysis.conversation.session import CLIENT_CAPABILITIES, CLIENT_INFO, META_PREFIX, PROTOCOL_VERSION, SERVER_INFO
-from analysis.protocol.methods import METHODS
+from analysis.protocol.extensions import KNOWN_METHODS
 from analysis.protocol.revisions import Era
 
 MAX_EXAMINED_ITEMS: Final = 1000
@@ -125,7 +125,7 @@ def annotated_objects(context: MessageContext) -> Iterator[tuple[str, dict[str, 
 
 def may_have_annotated_objects(part: Literal["params", "result"], method: str, era: Era | None) -> bool:
     """Whether messages of a kind may have such objects: in the modern era, any message may describe its sender."""
-    return method in METHODS and (era != "handshake" or method in (_RESULTS if part == "result" else _PARAMS))
+    return method in KNOWN_METHODS and (era != "handshake" or method in (_RESULTS if part == "result" else _PARAMS))
 
 
 def body_member(context: MessageContext) -> Literal["params", "result"]:

@@ -25,6 +25,7 @@ from analysis.conversation.session import Session, State
 from analysis.conversation.subscriptions import Subscription
 from analysis.conversation.tasks import Task
 from analysis.facts import code_of
+from analysis.protocol import extensions
 from analysis.protocol.error_codes import REQUEST_CANCELLED, REQUEST_TIMEOUT
 from analysis.protocol.revisions import Era, rank_of
 
@@ -96,8 +97,8 @@ ERRORS: Final = frozenset({_ERROR, _TOOL_ERROR})
 """Outcomes with a response that is an error."""
 FAILURES: Final = frozenset({_UNANSWERED, _FAILED})
 """Outcomes without a response although one was due."""
-ENDLESS_METHODS: Final = frozenset({"subscriptions/listen"})
-"""Methods of requests that normally get no response, and end with a cancellation."""
+ENDLESS_METHODS: Final = extensions.ENDLESS_METHODS
+(_TASK_RESULT_TYPE,) = extensions.TASKS.result_types
 _MIN_UNSUCCESSFUL_STATUS: Final = 300
 _TOKEN_TYPES: Final = (str, int, float)
 _TIMED_OUT: Final = re.compile(rf"tim(?:e|ed)[\s_-]?out|deadline|{REQUEST_TIMEOUT}", re.IGNORECASE)
@@ -345,6 +346,11 @@ class Call(Struct, eq=False):
             None if session is None else session.environment,
             None if session is None or session.client is None else session.client.name,
         )
+
+    @property
+    def extension(self) -> extensions.Extension | None:
+        """The known extension that defines its method in its revision; None if there is none."""
+        return extensions.extension_of_method(self.request.method, rank_of(self.revision))
 
     # ---- without a response so far
 
@@ -636,4 +642,4 @@ def outcome_of(response: Response, request: Request | None) -> Outcome:
     # 2025-11-25 answers with `task` if the request asked for one; later revisions name the type.
     params = request.params if request is not None and "task" in result else None
     is_stub = isinstance(params, dict) and "task" in params and isinstance(result["task"], dict)
-    return _TASK if type_ == "task" or is_stub else _RESULT
+    return _TASK if type_ == _TASK_RESULT_TYPE or is_stub else _RESULT

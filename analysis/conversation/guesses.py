@@ -15,7 +15,7 @@ from analysis.conversation.call_table import CallTable
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Response, Side, other_side
 from analysis.conversation.session import Session
-from analysis.protocol.methods import METHODS
+from analysis.protocol.extensions import KNOWN_METHODS
 
 _METHOD_MEMBERS: Final = {
     "completion/complete": "completion",
@@ -127,4 +127,4 @@ def _fits(response: Response, method: str) -> bool:
         return True
     if _IDENTIFYING_MEMBERS.isdisjoint(result):
         return method not in _EMPTY_RESULT_METHODS or all(name == "_meta" for name in result)
-    return method not in METHODS or _METHOD_MEMBERS.get(method) in result
+    return method not in KNOWN_METHODS or _METHOD_MEMBERS.get(method) in result

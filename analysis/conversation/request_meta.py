@@ -5,8 +5,9 @@ The functions accept any JSON value anywhere, and return None where a value has 
 
 from typing import Any, Literal, TypeAlias
 
-from analysis.conversation.message import Request
+from analysis.conversation.message import Notification, Request
 from analysis.conversation.session import CLIENT_CAPABILITIES, PROTOCOL_VERSION
+from analysis.protocol.revisions import rank_of
 
 MissingMetaMember: TypeAlias = Literal["meta", "version", "capabilities"]
 """The first item that is missing from the envelope of a request."""
@@ -27,3 +28,8 @@ def missing_meta(request: Request) -> MissingMetaMember | None:
     if not isinstance(meta.get(PROTOCOL_VERSION), str):
         return "version"
     return None if isinstance(meta.get(CLIENT_CAPABILITIES), dict) else "capabilities"
+
+
+def named_rank(message: Request | Notification) -> int | None:
+    """Returns the rank of the revision that a message of the modern era names in its `_meta`, or None."""
+    return rank_of(message.meta.get(PROTOCOL_VERSION))

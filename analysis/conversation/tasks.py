@@ -32,6 +32,7 @@ from analysis.conversation.message import (
 )
 from analysis.conversation.session import Session
 from analysis.facts import size_of
+from analysis.protocol.extensions import TASKS
 
 MAX_TASKS: Final = 10_000
 """The most tasks that are kept; the oldest are forgotten first."""
@@ -48,10 +49,10 @@ RELATED_TASK: Final = "io.modelcontextprotocol/related-task"
 """The member of `_meta` that names the task to which a message belongs."""
 FINAL_STATUSES: Final = frozenset({"completed", "failed", "cancelled"})
 """Statuses that are final."""
-TASK_REQUESTS: Final = frozenset({"tasks/get", "tasks/result", "tasks/cancel", "tasks/update"})
+TASK_REQUESTS: Final = frozenset({"tasks/get", "tasks/result", "tasks/cancel"}) | TASKS.requests
 """Methods of requests about one task."""
 REQUESTS: Final = TASK_REQUESTS | {"tasks/list"}
-NOTIFICATIONS: Final = frozenset({"notifications/tasks/status", "tasks/status", "notifications/tasks"})
+NOTIFICATIONS: Final = frozenset({"notifications/tasks/status", "tasks/status"}) | TASKS.notifications
 """Methods of notifications about a task, including a spelling without the prefix."""
 
 

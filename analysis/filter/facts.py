@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, Self
 from analysis.conversation.call import Call, MessageContext, Outcome, context_of
 from analysis.conversation.client_ids import NO_IDS, ClientIds
 from analysis.conversation.message import Id, Message, Notification, Request, Response
+from analysis.conversation.request_meta import named_rank
 from analysis.facts import code_of, is_error, kind_of, problem_of, raw_of, size_of, target_name
+from analysis.protocol.extensions import EXTENSION_METHODS, extension_of_method
 from captures.frame import Frame
 from captures.record import Record, raw_bytes
 from captures.verdict import Direction, Kind
@@ -91,6 +93,20 @@ class Facts:
         if isinstance(message, Response):
             return None if call is None else call.request.method
         return message.method if isinstance(message, Request | Notification) else None
+
+    @Fact
+    def extension(self) -> str | None:
+        """The identifier of the known extension that defines the method."""
+        method, message, call = self.method, self.message, self.call
+        if method not in EXTENSION_METHODS:
+            return None
+        if call is not None and call.revision is not None:
+            extension = call.extension
+        else:
+            sent = message if call is None else call.request
+            rank = named_rank(sent) if isinstance(sent, Request | Notification) else None
+            extension = extension_of_method(method, rank)
+        return None if extension is None else extension.identifier
 
     @Fact
     def name(self) -> str | None:

@@ -209,6 +209,7 @@ KEYS: Final[dict[str, Key]] = {
     "client_session": _name_key(lambda facts: facts.client_ids.session),
     "trace": _name_key(lambda facts: facts.client_ids.trace),
     "exchange": _number_key(lambda facts: facts.exchange, "the number of an exchange", {"": 1}),
+    "extension": _name_key(lambda facts: facts.extension),
 }
 """The keys, by their names."""
 

@@ -5,12 +5,14 @@ A row names what an extension adds to the protocol: its methods, its error codes
 What an extension means beyond that is in the group of rules that is named after it (`analysis/rules/ext_*`), and the
 shapes of its bodies are in `analysis/shapes/extensions`.
 
-An extension that is not in the list is never a fault: its methods are shown and timed, but not judged.
+An extension that is not in the list is never a fault: its methods are shown and timed, but not judged. What revisions
+and extensions define together, such as the sides that may send a method, is said here as well.
 """
 
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from analysis.protocol.error_codes import ErrorCode
+from analysis.protocol.methods import ENDLESS_CORE_METHODS, METHOD_GROUPS, METHODS, REQUEST_METHODS
 from analysis.protocol.revisions import ALL, MODERN_ERA, Span
 
 Status: TypeAlias = Literal["final", "draft"]
@@ -25,6 +27,10 @@ class ExtensionMethod(NamedTuple):
     sender: ExtensionSender = "client"
     setting: str = ""
     """The setting of the extension that the receiver must have declared as true; empty for none."""
+    name_member: str = ""
+    """The member of the params that says what the request is about; empty for none."""
+    has_name_header: bool = False
+    """Whether the header `Mcp-Name` repeats that member."""
     is_endless: bool = False
     """Whether the request normally gets no response, and ends with a cancellation."""
 
@@ -62,6 +68,16 @@ class Extension(NamedTuple):
     error_codes: tuple[ErrorCode, ...] = ()
     """Codes to which it gives a meaning."""
 
+    @property
+    def requests(self) -> frozenset[str]:
+        """The methods of its requests."""
+        return frozenset(method.name for method in self.methods if method.is_request)
+
+    @property
+    def notifications(self) -> frozenset[str]:
+        """The methods of its notifications."""
+        return frozenset(method.name for method in self.methods if not method.is_request)
+
 
 _PREFIX: Final = "io.modelcontextprotocol/"
 
@@ -74,9 +90,9 @@ TASKS: Final = Extension(
     MODERN_ERA,
     "SEP-2663",
     methods=(
-        ExtensionMethod("tasks/get"),
-        ExtensionMethod("tasks/update"),
-        ExtensionMethod("tasks/cancel"),
+        ExtensionMethod("tasks/get", name_member="taskId", has_name_header=True),
+        ExtensionMethod("tasks/update", name_member="taskId", has_name_header=True),
+        ExtensionMethod("tasks/cancel", name_member="taskId", has_name_header=True),
         ExtensionMethod("notifications/tasks", "server"),
     ),
     result_types=("task",),
@@ -91,8 +107,8 @@ SKILLS: Final = Extension(
     "SEP-2640",
     methods=(
         ExtensionMethod("skills/list"),
-        ExtensionMethod("skills/get"),
-        ExtensionMethod("resources/directory/read", setting="directoryRead"),
+        ExtensionMethod("skills/get", name_member="uri"),
+        ExtensionMethod("resources/directory/read", setting="directoryRead", name_member="uri"),
     ),
     declared_by=frozenset({"server"}),
     meta_members=("io.modelcontextprotocol.skills/",),
@@ -137,13 +153,63 @@ EXTENSION_METHODS: Final = {
 }
 """Every method of a known extension, by name, with its extension."""
 
+KNOWN_METHODS: Final = frozenset({*METHODS, *EXTENSION_METHODS})
+"""The methods of all revisions and of all known extensions."""
+
+CERTAIN_REQUESTS: Final = REQUEST_METHODS.union(
+    *(extension.requests for extension in EXTENSIONS.values() if extension.status == "final")
+)
+"""The methods that expect a response in some revision or final extension."""
+
+ENDLESS_METHODS: Final = ENDLESS_CORE_METHODS | {
+    name for name, (_, method) in EXTENSION_METHODS.items() if method.is_endless
+}
+"""The methods of requests that normally get no response, and end with a cancellation."""
+
+RESULT_TYPES: Final = frozenset(name for extension in EXTENSIONS.values() for name in extension.result_types)
+"""The values of `resultType` that known extensions define."""
+
+_META_NAMES: Final = frozenset(name for extension in EXTENSIONS.values() for name in extension.meta_members)
+
 
 def extension_of_method(method: str, rank: int | None) -> Extension | None:
-    """Returns the known extension that defines a method in a revision, or None; an unknown revision may be any."""
+    """Returns the known extension that defines a method in a revision, or None.
+
+    If the revision is unknown, it may be any that the extension has, unless another one has the method itself.
+    """
     row = EXTENSION_METHODS.get(method)
-    if row is None or not (rank is None or row[0].revisions.first <= rank <= row[0].revisions.last):
+    if row is None or (rank is None and method in METHODS):
         return None
-    return row[0]
+    return row[0] if rank is None or row[0].revisions.first <= rank <= row[0].revisions.last else None
+
+
+def senders_of(method: str, rank: int | None) -> frozenset[str]:
+    """Returns the sides that may send a method in a revision, by the revision or a final extension; empty for none."""
+    core_method, extension = METHODS.get(method), extension_of_method(method, rank)
+    senders: frozenset[str] = frozenset()
+    if core_method is not None and core_method.is_defined(rank):
+        senders |= core_method.senders(rank)
+    if extension is not None and extension.status == "final":
+        sender = EXTENSION_METHODS[method][1].sender
+        senders |= {"client", "server"} if sender == "both" else {sender}
+    return senders
+
+
+def is_foreign(method: str) -> bool:
+    """Whether a method that is not known has a name of its own, as methods of vendors have, and not one like MCP's."""
+    group, slash, _ = method.removeprefix("notifications/").partition("/")
+    return method not in KNOWN_METHODS and (group not in METHOD_GROUPS if slash else "." in group)
+
+
+def is_extension_member(name: str) -> bool:
+    """Whether a known extension defines a member of `_meta`."""
+    return name in _META_NAMES or f"{name.partition('/')[0]}/" in _META_NAMES
+
+
+def error_code_of(code: int | None, method: str) -> ErrorCode | None:
+    """Returns the meaning that a known extension gives to an error code in responses to a method, or None."""
+    row = EXTENSION_METHODS.get(method)
+    return next((error for error in row[0].error_codes if error.code == code), None) if row is not None else None
 
 
 def declares(capabilities: object, extension: Extension) -> bool | None:
@@ -152,14 +218,23 @@ def declares(capabilities: object, extension: Extension) -> bool | None:
         return None
     if extension.capability and isinstance(capabilities.get(extension.capability), dict):
         return True
-    extensions = capabilities.get("extensions")
-    if extensions is None:
-        return False
+    extensions = capabilities.get("extensions", {})
     if not isinstance(extensions, dict):
         return None
     if extension.identifier not in extensions:
         return False
     return True if isinstance(extensions[extension.identifier], dict) else None
+
+
+def has_setting(capabilities: object, extension: Extension, name: str) -> bool | None:
+    """Whether capabilities declare a setting of an extension as true; None if they do not validly declare it."""
+    if not isinstance(capabilities, dict) or not isinstance(capabilities.get("extensions"), dict):
+        return None
+    settings = capabilities["extensions"].get(extension.identifier)
+    if not isinstance(settings, dict):
+        return None
+    value = settings.get(name, False)
+    return value if isinstance(value, bool) else None
 
 
 def unknown_extensions(capabilities: object) -> list[str]:

@@ -1,7 +1,7 @@
 """The methods of MCP, one row each: the sender, the revisions, and the required capability.
 
 In the table, A to E are the revisions, oldest first; `●` is a message of that revision, `◐` not a message but an entry
-of `inputRequests`, `○` a message of the tasks extension only.
+of `inputRequests`. What extensions add is in `extensions.py`.
 """
 
 from typing import Final, Literal, NamedTuple, TypeAlias
@@ -32,8 +32,8 @@ class Method(NamedTuple):
         return self.marks[rank]
 
     def is_defined(self, rank: int | None) -> bool:
-        """Whether a revision, including its extensions, defines it as a message; if that is unknown, always True."""
-        return rank is None or self.marks[rank] in "●○"
+        """Whether a revision defines it as a message; if the revision is unknown, always True."""
+        return rank is None or self.marks[rank] == "●"
 
     def senders(self, rank: int | None) -> frozenset[str]:
         """Who may send it; in the modern era only the client sends requests, and only the server reports progress."""
@@ -78,13 +78,11 @@ _TABLE: Final = (
     Method("notifications/elicitation/complete", "server", "elicitation.url", "···●·"),
     Method("notifications/progress", "both", "", "●●●●●"),
     Method("notifications/cancelled", "both", "", "●●●●●"),
-    Method("tasks/get", "both", "tasks", "···●○"),
+    Method("tasks/get", "both", "tasks", "···●·"),
     Method("tasks/result", "both", "tasks", "···●·"),
     Method("tasks/list", "both", "tasks.list", "···●·"),
-    Method("tasks/cancel", "both", "tasks.cancel", "···●○"),
-    Method("tasks/update", "client", "", "····○"),
+    Method("tasks/cancel", "both", "tasks.cancel", "···●·"),
     Method("notifications/tasks/status", "both", "", "···●·"),
-    Method("notifications/tasks", "server", "", "····○"),
     Method("subscriptions/listen", "client", "", "····●"),
     Method("notifications/subscriptions/acknowledged", "server", "", "····●"),
 )
@@ -98,6 +96,12 @@ METHODS: Final = {method.name: method for method in _TABLE}
 REQUEST_METHODS: Final = frozenset(name for name, method in METHODS.items() if method.is_request)
 """The methods that expect a response."""
 
+ENDLESS_CORE_METHODS: Final = frozenset({"subscriptions/listen"})
+"""The methods of requests that normally get no response, and end with a cancellation."""
+
+METHOD_GROUPS: Final = frozenset(name.partition("/")[0] for name in METHODS if "/" in name)
+"""The parts before the slash in these names."""
+
 OPENING_METHODS: Final = frozenset({"initialize", "server/discover"})
 """Client requests that open a session: over stdio, their latency includes the start of the server."""
 
@@ -105,8 +109,6 @@ MODERN_METHODS: Final = frozenset({"server/discover", "subscriptions/listen"})
 """Client requests that exist only in the modern era, regardless of their params."""
 
 UNPREFIXED_NOTIFICATIONS: Final = {
-    name.removeprefix("notifications/"): name
-    for name in METHODS
-    if name.startswith("notifications/") and name != "notifications/tasks"
+    name.removeprefix("notifications/"): name for name in METHODS if name.startswith("notifications/")
 } | {"logging/message": "notifications/message"}
 """Names of notifications without their prefix, as some peers send them → the correct names."""

@@ -35,6 +35,7 @@ from analysis.protocol.revisions import ALL, Era, Span
 from analysis.rules.finding import Blames, Finding, Impact, Level
 from analysis.rules.odd import NOTHING, MessageOddity
 from analysis.rules.odd_exchange import USUAL, ExchangeOddity
+from analysis.rules.support.foreign_methods import may_belong_to_extension
 from captures.record import Record
 
 if TYPE_CHECKING:
@@ -100,6 +101,9 @@ class Rule:
     """[O]: the first occurrence for each sender and session is reported; later ones are only counted."""
     once_each: ClassVar[bool] = False
     """With `once`: the first occurrence of each text is reported."""
+    yields_to_extensions: ClassVar[bool] = False
+    """Whether a finding about a message of a draft or of an unknown extension is only a note, because the extension may
+    define what the revision does not."""
     replaces: ClassVar[tuple[str, ...]] = ()
     """Rules whose findings about the same message are dropped if this rule reports one; for `schema/*`, only findings
     at the same place or inside it."""
@@ -324,10 +328,12 @@ class Rule:
                 at.t_ns,
             )
         sender = at.message.sender
-        rank, era = at.rank, at.era
+        level = level or self.level_at(at.rank, at.era)
+        if self.yields_to_extensions and level > NOTE and may_belong_to_extension(at):
+            level = NOTE
         return Finding(
             self.id,
-            level or self.level_at(rank, era),
+            level,
             blames or (sender if self.who == "either" else self.who),
             at.session.number,
             at.message.seq,

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Message, Number, Side
 from analysis.conversation.session import Session
+from analysis.protocol.extensions import RESULT_TYPES
 from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import MODERN_ERA
 from analysis.rules.base import NOTE, WARNING, ResponsibleSide, Rule
@@ -18,7 +19,7 @@ _PAGED_METHODS: Final = frozenset({"tools/list", "prompts/list", "resources/list
 _CACHEABLE_METHODS: Final = _PAGED_METHODS | {"server/discover", "resources/read"}
 _HINT_MEMBERS: Final = ("ttlMs", "cacheScope")
 _SCOPES: Final = ("public", "private")
-_OTHER_RESULT_TYPES: Final = frozenset({"input_required", "task"})
+_OTHER_RESULT_TYPES: Final = frozenset({"input_required"}) | RESULT_TYPES
 """Types of results that another rule checks, or whose members are not hints."""
 _SOURCE: Final = "2026-07-28 server/utilities/caching"
 _MAX_FRESH_RESULTS: Final = 1_000
@@ -108,6 +109,7 @@ class HintsOnInterim(Rule):
     """
 
     id = "cache/hints-on-interim"
+    yields_to_extensions = True
     who = "server"
     versions = MODERN_ERA
     level = WARNING

@@ -9,7 +9,7 @@ from analysis.conversation.fold import Fold
 from analysis.conversation.message import Id, Number, Request, Response, Side, number_text
 from analysis.conversation.session import Session
 from analysis.conversation.session_ids import FIELD
-from analysis.protocol.methods import METHODS
+from analysis.protocol.extensions import KNOWN_METHODS, senders_of
 from analysis.protocol.revisions import HANDSHAKE_ERA
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact, with_guess
@@ -319,10 +319,7 @@ class EchoedFrame(Rule):
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - there is one hook
         # Both sides may send some methods: two pings that cross are not an echo.
-        definition, sender = METHODS.get(method), like.message.sender
-        return definition is not None and not (
-            definition.is_defined(like.rank) and sender in definition.senders(like.rank)
-        )
+        return method in KNOWN_METHODS and like.message.sender not in senders_of(method, like.rank)
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
         original = echoed_message(context)

@@ -16,8 +16,8 @@ from analysis.conversation.annotated_objects import (
 from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Request
 from analysis.conversation.session import CLIENT_INFO, SERVER_INFO
+from analysis.protocol.extensions import KNOWN_METHODS, is_extension_member
 from analysis.protocol.json_pointer import encode_step
-from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import MODERN_ERA, since
 from analysis.rules.base import NOTE, WARNING, MetaObjects, Rule
 from analysis.rules.finding import Finding, Impact
@@ -84,7 +84,7 @@ class _MetaRule(Rule):
     """A rule about `_meta`, wherever it occurs."""
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - there is one hook
-        return method in METHODS
+        return method in KNOWN_METHODS
 
 
 class NotObject(_MetaRule):
@@ -142,7 +142,7 @@ class InvalidKey(_MetaRule):
 
 
 class ReservedPrefix(_MetaRule):
-    """A key of `_meta` has a prefix that is reserved for MCP, but no revision defines the key.
+    """A key of `_meta` has a prefix that is reserved for MCP, but no revision or known extension defines the key.
 
     **Why it matters.** A later revision may give that key another meaning.
 
@@ -165,6 +165,8 @@ class ReservedPrefix(_MetaRule):
     def _key_findings(self, context: MessageContext, pointer: str, meta: dict[str, Any]) -> Iterator[Finding]:
         for key in islice(meta, MAX_EXAMINED_ITEMS):
             if "/" in key and key not in USUAL_META_KEYS and _is_reserved(key, context.rank) and _is_key(key):
+                if is_extension_member(key):
+                    continue
                 text = f"the prefix of {shortened(key)!r} in _meta is reserved"
                 yield self.finding(context, text, pointer=f"{pointer}/{encode_step(shortened(key))}")
 

@@ -6,11 +6,13 @@ from typing import Final
 from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Notification, Request
 from analysis.conversation.session import PROTOCOL_VERSION
-from analysis.protocol.methods import METHODS, UNPREFIXED_NOTIFICATIONS, Method
+from analysis.protocol.extensions import KNOWN_METHODS, TASKS, extension_of_method, senders_of
+from analysis.protocol.methods import METHODS, UNPREFIXED_NOTIFICATIONS
 from analysis.protocol.revisions import FIRST_MODERN_RANK, NEWEST_RANK, REVISIONS, rank_of, until
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding
 from analysis.rules.support.eras import shortened, speaks_modern
+from analysis.rules.support.foreign_methods import has_unknown_extension
 
 _SCHEMA: Final = "2024-11-05 schema"
 # `version/*` checks `initialize`; a probe may be sent in any revision.
@@ -46,7 +48,9 @@ class UnprefixedNotification(Rule):
 class UnknownRequest(Rule):
     """A request names a method that no revision and no known extension defines.
 
-    **Why it matters.** It may be an extension that both sides know. If it is a mistake, the other side answers -32601.
+    **Why it matters.** It may belong to an extension that both sides know; mcpproxy then shows and times the request,
+    but cannot judge it. If it is a mistake, the other side answers -32601. If one side has declared an extension that
+    mcpproxy does not know, this rule is silent.
 
     **On the wire.** `> {"jsonrpc":"2.0","id":3,"method":"list_tools"}`
 
@@ -58,11 +62,11 @@ class UnknownRequest(Rule):
     source = _SCHEMA
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - the name decides
-        return method not in METHODS
+        return method not in KNOWN_METHODS
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
         method = context.method
-        if method.startswith("notifications/"):
+        if method.startswith("notifications/") or has_unknown_extension(context):
             return ()
         text = f"no revision defines the request {shortened(method)}"
         if "/" not in method:
@@ -73,8 +77,9 @@ class UnknownRequest(Rule):
 class UnknownNotification(Rule):
     """A notification names a method that no revision and no known extension defines.
 
-    **Why it matters.** It may be an extension that both sides know. If it is a mistake, the other side drops it
-    silently.
+    **Why it matters.** It may belong to an extension that both sides know; mcpproxy then shows the notification, but
+    cannot judge it. If it is a mistake, the other side drops it silently. If one side has declared an extension that
+    mcpproxy does not know, this rule is silent.
 
     **On the wire.** `< {"jsonrpc":"2.0","method":"notifications/tools/changed"}`
 
@@ -86,14 +91,13 @@ class UnknownNotification(Rule):
     source = _SCHEMA
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - the name decides
-        return method not in METHODS
+        return method not in KNOWN_METHODS
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
-        return [
-            self.finding(
-                context, f"no revision defines the notification {shortened(context.method)}", pointer="/method"
-            )
-        ]
+        if has_unknown_extension(context):
+            return ()
+        text = f"no revision defines the notification {shortened(context.method)}"
+        return [self.finding(context, text, pointer="/method")]
 
 
 class NotInVersion(Rule):
@@ -110,7 +114,10 @@ class NotInVersion(Rule):
     id = "method/not-in-version"
     needs_session = True
     levels = {until("2025-03-26"): WARNING}  # noqa: RUF012 - as in the base class
-    methods = frozenset(name for name, method in METHODS.items() if "·" in method.marks)
+    # Tasks were part of a revision before they became an extension. About others, the extension's own group reports it.
+    methods = frozenset(name for name, method in METHODS.items() if "·" in method.marks) | {
+        *(TASKS.requests | TASKS.notifications)
+    }
     source = "the schema of the revision in force; 2025-06-18 basic/lifecycle; 2026-07-28 changelog"
 
     def on_request(self, context: MessageContext) -> Iterator[Finding]:
@@ -121,9 +128,9 @@ class NotInVersion(Rule):
 
     def _check(self, context: MessageContext) -> Iterator[Finding]:
         method, rank = _method(context), _rank(context)
-        if method is None or rank is None or method.name in _EXEMPT_METHODS or method.mark(rank) != "·":
+        if not method or rank is None or method in _EXEMPT_METHODS or not _is_missing(method, rank):
             return
-        text = f"{REVISIONS[rank]} does not have {method.name}"
+        text = f"{REVISIONS[rank]} does not have {method}"
         yield self.finding(context, text, pointer="/method", level=self.level_at(rank))
 
 
@@ -144,13 +151,14 @@ class WrongDirection(Rule):
     source = "the schema of the revision in force; 2026-07-28 basic/patterns/index"
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - the same for both hooks
-        definition, sender = METHODS.get(method), like.message.sender
         # There is a revision in which the sender must not send the method.
-        return definition is not None and not all(sender in definition.senders(rank) for rank in range(len(REVISIONS)))
+        return method in KNOWN_METHODS and not all(
+            like.message.sender in _senders(method, rank) for rank in range(len(REVISIONS))
+        )
 
     def on_request(self, context: MessageContext) -> Iterator[Finding]:
         method, rank = _method(context), _rank(context)
-        if method is None or context.message.sender in method.senders(rank):
+        if not method or context.message.sender in _senders(method, rank):
             return
         if (
             context.http is not None
@@ -159,8 +167,8 @@ class WrongDirection(Rule):
         ):
             return  # the request may be an echo
         # `method/not-in-version` reports methods that the revision does not have.
-        if rank is None or method.name in _EXEMPT_METHODS or method.mark(rank) != "·":
-            yield self.finding(context, f"the {context.message.sender} must not send {method.name}", pointer="/method")
+        if rank is None or method in _EXEMPT_METHODS or not _is_missing(method, rank):
+            yield self.finding(context, f"the {context.message.sender} must not send {method}", pointer="/method")
 
     def on_notification(self, context: MessageContext) -> Iterator[Finding]:
         return self.on_request(context)
@@ -169,10 +177,23 @@ class WrongDirection(Rule):
 # ---- shared by the rules
 
 
-def _method(context: MessageContext) -> Method | None:
-    """Returns the method of a message, or None if no revision defines a method of exactly this name."""
+def _method(context: MessageContext) -> str:
+    """Returns the method of a message, or "" if no revision or known extension has a method of exactly this name."""
     message = context.message
-    return METHODS.get(message.method) if isinstance(message, Request | Notification) else None
+    return message.method if isinstance(message, Request | Notification) and message.method in KNOWN_METHODS else ""
+
+
+def _is_missing(method: str, rank: int) -> bool:
+    """Whether a revision has a method neither itself nor by an extension."""
+    core_method = METHODS.get(method)
+    return extension_of_method(method, rank) is None and (core_method is None or core_method.mark(rank) == "·")
+
+
+def _senders(method: str, rank: int | None) -> frozenset[str]:
+    """Returns the sides that may send a method in a revision; if it does not have it, those of other revisions."""
+    if method in METHODS:
+        return METHODS[method].senders(rank) | senders_of(method, rank)
+    return senders_of(method, rank) or senders_of(method, None) or frozenset({"client", "server"})
 
 
 def _rank(context: MessageContext) -> int | None:

@@ -7,7 +7,7 @@ from analysis.conversation.call import MessageContext
 from analysis.conversation.http_exchange import VERSION_FIELD
 from analysis.conversation.message import Request, Response
 from analysis.conversation.request_meta import missing_meta, request_meta
-from analysis.conversation.session import CLIENT_CAPABILITIES, CLIENT_INFO, META_PREFIX, PROTOCOL_VERSION, SERVER_INFO
+from analysis.conversation.session import CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION, SERVER_INFO
 from analysis.facts import code_of
 from analysis.protocol.error_codes import (
     HEADER_MISMATCH,
@@ -16,6 +16,7 @@ from analysis.protocol.error_codes import (
     MISSING_CAPABILITY,
     UNSUPPORTED_VERSION,
 )
+from analysis.protocol.extensions import KNOWN_METHODS, RESULT_TYPES, TASKS
 from analysis.protocol.json_pointer import encode_step
 from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import FIRST_MODERN_RANK, MODERN_ERA, NEWEST_RANK, rank_of
@@ -23,11 +24,11 @@ from analysis.rules.base import NOTE, UNTYPED_KINDS, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.odd import MessageOddity
 from analysis.rules.support.eras import AllEras, data_of, member, result_type, shortened, speaks_modern
+from analysis.rules.support.foreign_methods import has_unknown_extension
 from analysis.rules.unchanged_content import WordsScope
 
 _INDEX_PAGE: Final = "2026-07-28 basic/index"
-_RESULT_TYPES: Final = frozenset({"complete", "input_required", "task"})
-_TASKS_EXTENSION: Final = META_PREFIX + "tasks"
+_RESULT_TYPES: Final = frozenset({"complete", "input_required"}) | RESULT_TYPES
 _LETTERS: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 _ALNUM: Final = _LETTERS | frozenset("0123456789")
 _MAX_EXTENSIONS: Final = 100
@@ -166,7 +167,7 @@ class MissingClientInfo(Rule):
     source = _INDEX_PAGE
 
     def decisive_words(self, _hook: str, method: str, _like: MessageContext) -> WordsScope | None:
-        return "envelope" if method in METHODS and method != "subscriptions/listen" else None
+        return "envelope" if method in KNOWN_METHODS and method != "subscriptions/listen" else None
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
         request = context.request
@@ -272,6 +273,7 @@ class UnknownResultType(Rule):
     """
 
     id = "modern/unknown-result-type"
+    yields_to_extensions = True
     results = UNTYPED_KINDS
     who = "server"
     versions = MODERN_ERA
@@ -284,7 +286,8 @@ class UnknownResultType(Rule):
         if not isinstance(type_, str) or type_ in _RESULT_TYPES or request is None or not speaks_modern(context):
             return ()
         extensions = member(request.meta.get(CLIENT_CAPABILITIES), "extensions")
-        is_extended = isinstance(extensions, dict) and any(name != _TASKS_EXTENSION for name in extensions)
+        is_extended = isinstance(extensions, dict) and any(name != TASKS.identifier for name in extensions)
+        is_extended = is_extended or has_unknown_extension(context)
         text = f"resultType has the undefined value {shortened(type_)!r}"
         return [self.finding(context, text, pointer="/result/resultType", level=NOTE if is_extended else None)]
 
@@ -334,6 +337,7 @@ class ServerRequest(Rule):
     """
 
     id = "modern/server-request"
+    yields_to_extensions = True
     who = "server"
     versions = AllEras(*MODERN_ERA)
     sender = "server"

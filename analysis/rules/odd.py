@@ -11,7 +11,7 @@ from typing import Final
 from analysis.conversation.call import Call, MessageContext, Outcome
 from analysis.conversation.message import InvalidMessage, Message, Request, Response, is_as_written
 from analysis.conversation.request_meta import missing_meta
-from analysis.protocol.methods import REQUEST_METHODS
+from analysis.protocol.extensions import CERTAIN_REQUESTS
 from captures.frame import Frame
 from captures.limits import ENVELOPE_MEMBERS
 
@@ -93,7 +93,7 @@ def oddities_of(context: MessageContext) -> MessageOddity:
             oddities |= MessageOddity.REUSED
         if context.era == "modern" and missing_meta(message) is not None:
             oddities |= MessageOddity.INCOMPLETE
-    elif not isinstance(message, InvalidMessage) and message.method in REQUEST_METHODS:
+    elif not isinstance(message, InvalidMessage) and message.method in CERTAIN_REQUESTS:
         oddities |= MessageOddity.WITHOUT_ID
     return oddities
 

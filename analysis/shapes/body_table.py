@@ -11,7 +11,8 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 import orjson
 
-from analysis.protocol.revisions import FIRST_MODERN_RANK
+from analysis.protocol.revisions import FIRST_MODERN_RANK, NEWEST_RANK
+from analysis.shapes.extension_table import extension_objects
 from analysis.shapes.shape import Alternatives, Choice, Json, List, Map, Member, Object, Scalar, Shape
 from analysis.shapes.since import (
     ALSO_REQUIRED_MEMBERS,
@@ -100,6 +101,11 @@ def shape_of(body: Body) -> Shape:
     return shape
 
 
+def object_shape(key: str) -> Shape:
+    """The shape of an object of the newest revision or of an extension, by its key."""
+    return _object(key, NEWEST_RANK)
+
+
 @cache
 def _table() -> dict[str, Any]:
     return cast("dict[str, Any]", orjson.loads(TABLE_FILE.read_bytes()))
@@ -160,19 +166,23 @@ def _name(key: str) -> str:
     return key.partition("/")[2]
 
 
+def _declared_members(type_key: str) -> dict[str, Any]:
+    objects = extension_objects(type_key.partition("/")[0]) or _table()["objects"]
+    return cast("dict[str, Any]", objects[type_key])
+
+
 @cache
 def _object(type_key: str, rank: int) -> Shape:
     name, members, required = _name(type_key), {}, set[str]()
-    for member, declaration in _table()["objects"][type_key].items():
+    for member, declaration in _declared_members(type_key).items():
         key = name, member
         if rank < MEMBERS_SINCE.get(key, 0):
             continue
         is_required = "required" in declaration or (key in ALSO_REQUIRED_MEMBERS and rank < FIRST_MODERN_RANK)
         low, high = declaration.get("least", -inf), declaration.get("most", inf)
-        shape = (
-            None if key in UNCHECKED_MEMBERS else _shape(declaration["is"], rank, format_of(name, member), low, high)
-        )
-        is_nullable = shape is None or isinstance(shape, Json) or key in NULLABLE_MEMBERS
+        format_ = declaration.get("format") or format_of(name, member)
+        shape = None if key in UNCHECKED_MEMBERS else _shape(declaration["is"], rank, format_, low, high)
+        is_nullable = shape is None or isinstance(shape, Json) or key in NULLABLE_MEMBERS or "nullable" in declaration
         is_elsewhere = (
             rank >= FIRST_MODERN_RANK
             and is_required
@@ -180,6 +190,8 @@ def _object(type_key: str, rank: int) -> Shape:
             and (member != "_meta" or name.endswith("Params"))
         )
         plain = _JSON_TYPES if shape is None else shape.certain_types
+        if "nullable" in declaration:
+            plain |= {type(None)}
         members[member] = Member(shape, not is_required and not is_nullable, is_elsewhere, plain)
         if is_required:
             required.add(member)

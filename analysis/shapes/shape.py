@@ -327,7 +327,7 @@ class Alternatives(Shape):
         self.objects = [arm for arm in arms if isinstance(arm, Object)]
         self.map = next((arm for arm in arms if isinstance(arm, Map)), None)
         self.list = next((arm for arm in arms if isinstance(arm, List)), None)
-        self.scalar = next((arm for arm in arms if isinstance(arm, Scalar)), None)
+        self.scalar = next((arm for arm in arms if isinstance(arm, Scalar | Choice)), None)
         self.tag = next((tag for tag in ("type", "method", "mode") if self._is_tag(tag)), None)
         self.untagged = next((arm for arm in self.objects if self.tag not in arm.required), None)
         self.tagged = {value: arm for arm in self.objects for value in self._constants(arm)}

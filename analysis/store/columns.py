@@ -182,6 +182,7 @@ _EXCHANGES: Final = Table(
         Column("asked_by", "VARCHAR", "not null", "client or server"),
         Column("revision", "VARCHAR", "null", "revision of MCP in force for it"),
         Column("era", "VARCHAR", "null", "handshake or modern"),
+        Column("extension", "VARCHAR", "null", "identifier of the known extension that defines the method, such as io.modelcontextprotocol/tasks; NULL for methods of the core and of extensions that mcpproxy does not know"),
         Column("outcome", "VARCHAR", "not null", "result, tool_error (a result with isError), error, input_required (an interim result), task (a task was started), cancelled (also if its client closed the HTTP exchange), failed (its HTTP exchange), unanswered, not_recorded (unanswered, but the capture lacks a body or records in which the response may have come)"),
         Column("code", "BIGINT", "null", "code of the error"),
         Column("error", "VARCHAR", "null", "message of the error, or the first text that a failing tool returned, cut at 300 characters. Untrusted text"),

@@ -16,6 +16,7 @@ from analysis.conversation.logins import Logins
 from analysis.conversation.message import Request, Response
 from analysis.conversation.session import Session
 from analysis.facts import code_of, size_of, text_of_error, texts_in, traceparent_of
+from analysis.protocol.extensions import EXTENSION_METHODS
 from analysis.protocol.revisions import REVISIONS
 from analysis.store.content import answer_hash, params_hash
 from analysis.store.definitions import Definition, definitions_in
@@ -66,6 +67,7 @@ def row_of(call: Call) -> Row:
         request.sender,
         revision if revision in _KNOWN_REVISIONS else text(revision),
         call.era,
+        None if method not in EXTENSION_METHODS or call.extension is None else call.extension.identifier,
         outcome,
         code,
         error,

@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from analysis.protocol.extensions import EXTENSION_METHODS
 from analysis.protocol.methods import METHODS
 from captures.verdict import Direction
 from mcpproxy.importers.opening import first_message
@@ -14,8 +15,11 @@ _SIDES: Final[dict[str, Direction]] = {"client": "c2s", "server": "s2c"}
 
 def certain_side(method: object) -> Direction | None:
     """Returns the direction of messages with a method; None if both sides may send them, or the method is unknown."""
-    known_method = METHODS.get(method) if isinstance(method, str) else None
-    return None if known_method is None else _SIDES.get(known_method.sender)
+    if not isinstance(method, str):
+        return None
+    if method in METHODS:
+        return _SIDES.get(METHODS[method].sender)
+    return _SIDES.get(EXTENSION_METHODS[method][1].sender) if method in EXTENSION_METHODS else None
 
 
 class SideGuesser:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from analysis.protocol.methods import METHODS
+from analysis.protocol.extensions import KNOWN_METHODS
 from mcpproxy.sharing.kingfisher import Secret
 from mcpproxy.sharing.word_lists import SKELETON_WORDS
 
@@ -21,7 +21,7 @@ _PIECE: Final = re.compile(
     r"|(?P<other>[^\s\[\]{}:,\"]++)",
     re.DOTALL,
 )
-_SKELETON_WORDS: Final = frozenset({*METHODS, *SKELETON_WORDS})
+_SKELETON_WORDS: Final = frozenset({*KNOWN_METHODS, *SKELETON_WORDS})
 _META: Final = re.compile(r"io\.modelcontextprotocol/[A-Za-z]{1,40}").fullmatch
 
 

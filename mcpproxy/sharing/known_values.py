@@ -16,7 +16,7 @@ from urllib.parse import unquote
 
 from ahocorasick_rs import AhoCorasick, MatchKind
 
-from analysis.protocol.methods import METHODS
+from analysis.protocol.extensions import KNOWN_METHODS
 from mcpproxy.sharing.kinds import KNOWN_VALUE, PERSONAL_NUMBER_KINDS, kind_in_encoding
 from mcpproxy.sharing.kingfisher import PlainSecret, Secret
 from mcpproxy.sharing.names import holds_secret, is_harmless
@@ -90,7 +90,7 @@ def is_distinctive(value: str) -> bool:
     lower_value = value.lower()
     if not MIN_VALUE_CHARS <= len(value) <= MAX_VALUE_CHARS or PSEUDONYM.search(value) or _ADDRESS(value):
         return False
-    if lower_value in NON_PASSWORDS or is_harmless(value) or value in METHODS or _NUMBER(lower_value):
+    if lower_value in NON_PASSWORDS or is_harmless(value) or value in KNOWN_METHODS or _NUMBER(lower_value):
         return False
     if any("\ud800" <= character <= "\udfff" for character in value):
         return False

@@ -8,6 +8,7 @@ from analysis.conversation.message import Notification, Request
 from analysis.facts import texts_in
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.counts import count_text
+from mcpproxy.wording.extensions import with_mark
 from mcpproxy.wording.meaning import UNKNOWN_MEANING, Meaning
 from mcpproxy.wording.names import NAME_PATHS, name_of
 from mcpproxy.wording.units import duration
@@ -39,6 +40,8 @@ _LIST_NOUNS: Final = {
     "prompts": "prompt",
     "roots": "root",
     "tasks": "task",
+    "skills": "skill",
+    "events": "event",
 }
 
 
@@ -46,6 +49,10 @@ def gist(message: Request | Notification, meaning: Meaning = UNKNOWN_MEANING) ->
     """The payload of a request or notification, shortened to what matters; for a cancellation, what it cancels."""
     if meaning.is_repeat:
         return "again, after the redirect"
+    return with_mark(_payload_gist(message, meaning), message.method)
+
+
+def _payload_gist(message: Request | Notification, meaning: Meaning) -> str:
     params, method = message.params, message.method
     if not isinstance(params, dict):
         return excerpt(params) if params else ""

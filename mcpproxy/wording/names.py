@@ -5,6 +5,7 @@ from typing import Final
 
 from analysis.conversation.message import Id, Request
 from analysis.conversation.session import Peer
+from analysis.protocol.extensions import EXTENSION_METHODS
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.cells import fit
 from mcpproxy.wording.values import MAX_EXCERPT_CHARS, string
@@ -25,7 +26,7 @@ NAME_PATHS: Final[dict[str, tuple[str, ...]]] = {
     "tasks/get": ("taskId",),
     "tasks/result": ("taskId",),
     "tasks/cancel": ("taskId",),
-    "tasks/update": ("taskId",),
+    **{name: (method.name_member,) for name, (_, method) in EXTENSION_METHODS.items() if method.name_member},
 }
 """The path of the member that says what a request is about, by method."""
 

@@ -26,6 +26,7 @@ from analysis.protocol.error_codes import (
     SERVER_RANGE,
     UNSUPPORTED_VERSION,
 )
+from analysis.protocol.extensions import error_code_of, extension_of_method, is_foreign
 from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import FIRST_MODERN_RANK, MODERN_ERA
 from analysis.rules.base import ERROR, NOTE, WARNING, CaptureEnd, Rule
@@ -79,6 +80,7 @@ class UnknownMethodCode(Rule):
     """
 
     id = "error/unknown-method-code"
+    yields_to_extensions = True
     level = WARNING
     source = "JSON-RPC 2.0 §5.1; 2026-07-28 basic/transports/streamable-http"
 
@@ -203,12 +205,13 @@ class ReservedCode(Rule):
     """
 
     id = "error/reserved-code"
+    yields_to_extensions = True
     level = WARNING
     source = "JSON-RPC 2.0 §5.1"
 
     def on_error(self, context: MessageContext) -> Iterator[Finding]:
         code = code_of(context.message)
-        if code in JSONRPC_RANGE and code not in ERROR_CODES:
+        if code in JSONRPC_RANGE and code not in ERROR_CODES and error_code_of(code, context.method) is None:
             yield self.finding(
                 context, f"the code {code} is reserved by JSON-RPC and not defined", pointer="/error/code"
             )
@@ -226,12 +229,15 @@ class UndefinedMcpCode(Rule):
     """
 
     id = "error/undefined-mcp-code"
+    yields_to_extensions = True
     versions = MODERN_ERA
     source = "2026-07-28 basic/index"
 
     def on_error(self, context: MessageContext) -> Iterator[Finding]:
         code = code_of(context.message)
         if code in MCP_RANGE and code not in MODERN_CODES and not is_probe(context):
+            if error_code_of(code, context.method) is not None:
+                return
             yield self.finding(context, f"the code {code} is in MCP's range but not defined", pointer="/error/code")
 
 
@@ -247,13 +253,14 @@ class RetiredCode(Rule):
     """
 
     id = "error/retired-code"
+    yields_to_extensions = True
     versions = MODERN_ERA
     replaces = ("error/undefined-mcp-code",)
     source = "2026-07-28 basic/index"
 
     def on_error(self, context: MessageContext) -> Iterator[Finding]:
         code = code_of(context.message)
-        if code in RETIRED_CODES and not is_probe(context):
+        if code in RETIRED_CODES and not is_probe(context) and error_code_of(code, context.method) is None:
             yield self.finding(context, f"the code {code} was withdrawn in 2026-07-28", pointer="/error/code")
 
 
@@ -276,6 +283,8 @@ class LegacyRange(Rule):
     def on_error(self, context: MessageContext) -> Iterator[Finding]:
         code = code_of(context.message)
         if code in LEGACY_RANGE and code not in RETIRED_CODES and not is_probe(context):
+            if error_code_of(code, context.method) is not None:
+                return
             yield self.finding(context, f"the code {code} has no well-known meaning", pointer="/error/code")
 
 
@@ -421,8 +430,6 @@ _MAX_SEARCHED_CHARS: Final = 4096
 _MAX_DOUBTFUL_ERRORS: Final = 16
 _MAX_INVALID_REQUESTS: Final = 1_000
 """The most requests with invalid params that are remembered."""
-_METHOD_GROUPS: Final = frozenset(name.partition("/")[0] for name in METHODS if "/" in name)
-"""The parts before the slash in the names of MCP's methods."""
 _WRONG_SIDE: Final = "is not a method that this side serves"
 # With these problems a line is still JSON that a strict parser accepts; with other framing problems it may not be.
 _READABLE_PROBLEMS: Final = frozenset({"framing/not-a-message", "framing/duplicate-key"})
@@ -441,6 +448,9 @@ def _is_plain_json(context: MessageContext) -> bool:
 
 
 def _code_meaning(code: int, method: str) -> str:
+    extension_code = error_code_of(code, method)
+    if extension_code is not None:
+        return extension_code.meaning
     definition = ERROR_CODES.get(code)
     # Many servers use this code for their own errors.
     is_other = code == RESOURCE_NOT_FOUND and not method.startswith("resources/")
@@ -464,11 +474,11 @@ def _why_impossible(request: Request, rank: int | None) -> str | None:
     if request.method.startswith("notifications/"):
         return None
     method = METHODS.get(request.method)
+    if extension_of_method(request.method, rank) is not None:
+        return None
     if method is None:
         # A method outside MCP's groups may belong to an extension, and fail with a code of its own.
-        group, slash, _ = request.method.partition("/")
-        is_foreign = group not in _METHOD_GROUPS if slash else "." in group
-        return None if is_foreign else "is not a method of any revision"
+        return None if is_foreign(request.method) else "is not a method of any revision"
     if request.sender not in method.senders(rank):
         return _WRONG_SIDE
     if (
@@ -484,7 +494,8 @@ def _why_unserved(context: MessageContext, request: Request) -> str | None:
     """Returns why the receiver probably does not have the method of a request, or None if nothing suggests that."""
     method = METHODS.get(request.method)
     if method is None:
-        return None if request.method.startswith("notifications/") else "is not a method of any revision"
+        is_defined = request.method.startswith("notifications/") or extension_of_method(request.method, context.rank)
+        return None if is_defined else "is not a method of any revision"
     declaration = context.session.declared.get(context.era)
     if (
         request.sender != "client"

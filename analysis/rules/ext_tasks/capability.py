@@ -6,7 +6,7 @@ from typing import Final
 from analysis.conversation.call import MessageContext, Outcome
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Request
-from analysis.conversation.session import CLIENT_CAPABILITIES, META_PREFIX
+from analysis.conversation.session import CLIENT_CAPABILITIES
 from analysis.conversation.subscriptions import ACKNOWLEDGED, LISTEN, ListenSubscription
 from analysis.facts import code_of
 from analysis.protocol.error_codes import (
@@ -17,16 +17,15 @@ from analysis.protocol.error_codes import (
     PARSE_ERROR,
     UNSUPPORTED_VERSION,
 )
+from analysis.protocol.extensions import TASKS, declares
 from analysis.protocol.revisions import MODERN_ERA
 from analysis.rules.base import RACE_NS, Rule
 from analysis.rules.error.codes import code_text
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, shortened
 
-EXTENSION: Final = f"{META_PREFIX}tasks"
-SOURCE: Final = "SEP-2663"
-TASK_REQUESTS: Final = frozenset({"tasks/get", "tasks/update", "tasks/cancel"})
-"""The methods of requests about tasks."""
+SOURCE: Final = TASKS.source
+TASK_REQUESTS: Final = TASKS.requests
 MAX_SEARCHED_SUBSCRIPTIONS: Final = 1_000
 """The most `subscriptions/listen` requests of one client that are searched for a task."""
 
@@ -44,6 +43,7 @@ class _NewTaskRule(Rule):
     sender = "server"
     era = "modern"
     results = frozenset({"task"})
+    yields_to_extensions = True
     source = SOURCE
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
@@ -207,7 +207,7 @@ class UnlistenedNotification(Rule):
     who = "server"
     versions = MODERN_ERA
     impact = Impact.WRONG
-    methods = frozenset({"notifications/tasks"})
+    methods = TASKS.notifications
     sender = "server"
     needs_start = True
     source = SOURCE
@@ -234,13 +234,7 @@ class UnlistenedNotification(Rule):
 
 def declares_extension(request: Request) -> bool | None:
     """Returns whether a request declares the extension, or None if that is uncertain."""
-    capabilities = request.meta.get(CLIENT_CAPABILITIES)
-    if not isinstance(capabilities, dict):
-        return None
-    extensions = capabilities.get("extensions", {})
-    if not isinstance(extensions, dict):
-        return None
-    return EXTENSION in extensions
+    return declares(request.meta.get(CLIENT_CAPABILITIES), TASKS)
 
 
 def _is_about_tasks(request: Request) -> bool:
@@ -252,7 +246,7 @@ def _is_about_tasks(request: Request) -> bool:
 def _server_has_extension(context: MessageContext) -> bool:
     """Whether the server is known to support tasks."""
     declaration = context.session.declared.get("modern")
-    if declaration is not None and isinstance(member(declaration.capabilities.get("extensions"), EXTENSION), dict):
+    if declaration is not None and declares(declaration.capabilities, TASKS):
         return True
     return context.task is not None and context.task.seq is not None
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 from analysis.conversation.call import MessageContext, Outcome
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Notification
+from analysis.protocol.extensions import TASKS
 from analysis.protocol.revisions import MODERN_ERA
 from analysis.rules.base import WARNING, Rule
 from analysis.rules.ext_tasks.capability import SOURCE, TASK_REQUESTS
@@ -13,7 +14,7 @@ from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, outcome_of, shortened
 from analysis.rules.support.task_reports import PolledTooFast, TerminalStatusChanged, reports_in, wrong_code_text
 
-TASK_NOTIFICATION: Final = "notifications/tasks"
+(TASK_NOTIFICATION,) = TASKS.notifications
 REPORTING_METHODS: Final = frozenset({"tools/call", "tasks/get", TASK_NOTIFICATION})
 """Methods whose results or params report tasks."""
 

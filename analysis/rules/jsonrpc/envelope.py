@@ -7,7 +7,7 @@ from analysis.conversation.call import MessageContext
 from analysis.conversation.http_exchange import MAX_BODY_MESSAGES, HttpExchange
 from analysis.conversation.message import MISSING, InvalidMessage, Notification, Response
 from analysis.conversation.session import Session
-from analysis.protocol.methods import METHODS
+from analysis.protocol.extensions import CERTAIN_REQUESTS, senders_of
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.odd import MessageOddity
@@ -279,14 +279,13 @@ class RequestWithoutId(Rule):
     """
 
     id = "jsonrpc/request-without-id"
-    methods = frozenset(name for name, method in METHODS.items() if method.is_request)
+    methods = CERTAIN_REQUESTS
     source = "2024-11-05 basic/messages"
 
     def on_notification(self, context: MessageContext) -> Iterator[Finding]:
         message = context.message
-        method = METHODS.get(message.method) if isinstance(message, Notification) else None
-        if method is not None and is_valid_request(method.name, context):
-            yield self.finding(context, f"{method.name} is sent without an id, so it will not be answered")
+        if isinstance(message, Notification) and is_valid_request(message.method, context):
+            yield self.finding(context, f"{message.method} is sent without an id, so it will not be answered")
 
 
 class NotificationAnswered(Rule):
@@ -324,10 +323,9 @@ class NotificationAnswered(Rule):
 
 def is_valid_request(name: str, context: MessageContext) -> bool:
     """Whether a method belongs to a request that the sender of a message may send in its revision."""
-    method = METHODS.get(name)
-    if method is None or not method.is_request or isinstance(context.message, InvalidMessage):
+    if name not in CERTAIN_REQUESTS or isinstance(context.message, InvalidMessage):
         return False
-    return method.is_defined(context.rank) and context.message.sender in method.senders(context.rank)
+    return context.message.sender in senders_of(name, context.rank)
 
 
 def type_text(value: object) -> str:

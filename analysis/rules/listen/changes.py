@@ -151,6 +151,7 @@ class UnknownSubscriptionId(ListenRule):
     """
 
     id = "listen/unknown-subscription-id"
+    yields_to_extensions = True
     needs_start = True
     required_word = b"subscriptionId"
 

@@ -37,6 +37,7 @@ class AfterEnd(ListenMessageRule):
     """
 
     id = "listen/after-end"
+    yields_to_extensions = True
     impact = Impact.WRONG
     required_word = b"subscriptionId"
 

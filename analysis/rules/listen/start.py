@@ -33,6 +33,7 @@ class NotAcknowledgedFirst(ListenMessageRule):
     """
 
     id = "listen/not-acknowledged-first"
+    yields_to_extensions = True
     required_word = b"subscriptionId"
 
     def check(self, context: MessageContext, subscription: ListenSubscription) -> Iterable[Finding]:

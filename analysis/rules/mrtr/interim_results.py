@@ -58,6 +58,7 @@ class UnsupportedMethod(_InterimResultRule):
     """
 
     id = "mrtr/unsupported-method"
+    yields_to_extensions = True
     methods = None
 
     def concerns(self, _hook: str, method: str, _like: MessageContext) -> bool:
@@ -217,6 +218,7 @@ class WrongResultType(_InterimResultRule):
     """
 
     id = "mrtr/wrong-result-type"
+    yields_to_extensions = True
     required_members = INPUT_REQUEST_MEMBERS
     methods = None
     results: ClassVar[frozenset[ResultKind] | None] = frozenset({"complete", "failed", "task", "untyped"})

@@ -13,6 +13,7 @@ from analysis.conversation.call import MessageContext
 from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
 from analysis.conversation.message import InvalidMessage, Request
 from analysis.conversation.session import PROTOCOL_VERSION
+from analysis.protocol.extensions import EXTENSION_METHODS
 from analysis.protocol.json_pointer import decode_steps, encode_step
 from analysis.rules.support.eras import member, shortened, speaks_modern
 from analysis.rules.support.listings import tools_of
@@ -25,9 +26,7 @@ NAME_MEMBERS: Final = {
     "tools/call": "name",
     "prompts/get": "name",
     "resources/read": "uri",
-    "tasks/get": "taskId",
-    "tasks/update": "taskId",
-    "tasks/cancel": "taskId",
+    **{name: method.name_member for name, (_, method) in EXTENSION_METHODS.items() if method.has_name_header},
 }
 """Methods whose requests have an `Mcp-Name` header, each with the member of the params that the header repeats."""
 FRESH_UNTIL_KEY: Final = "http tools until"

@@ -22,7 +22,7 @@ http as (
 select
     standing.time as time,
     captures.server as server, sessions.client_name as client, standing.capture as capture, standing.session as session,
-    request, response, asked_by, method, standing.name as name, outcome, standing.state as state,
+    request, response, asked_by, method, extension, standing.name as name, outcome, standing.state as state,
     standing.state in ('answered', 'failed') as is_decided,
     standing.state in ('answered', 'failed') and outcome <> 'result' as is_error,
     is_abandoned,
@@ -45,7 +45,7 @@ select
             duration_ns
         )
     ) as until_ns,
-    case when method <> 'subscriptions/listen' then (until_ns - started_ns) / 1e6 end as open_ms,
+    case when method not in ({endless_methods}) then (until_ns - started_ns) / 1e6 end as open_ms,
     waiting_ms,
     case when is_abandoned then round(greatest(0, cancelled_ns - started_ns) / 1e6, 3) end as abandoned_ms,
     cancel_reason,
@@ -68,6 +68,7 @@ comment on column calls.request is 'frame number of the request';
 comment on column calls.response is 'frame number of the response; NULL if there is none';
 comment on column calls.asked_by is 'sender of the request: client or server';
 comment on column calls.method is 'method of the request, such as tools/call';
+comment on column calls.extension is 'identifier of the known extension that defines the method; NULL if none does';
 comment on column calls.name is 'the tool, prompt or resource that it names; NULL if the method has none';
 comment on column calls.outcome is 'its outcome, as in exchanges';
 comment on column calls.state is 'cancelled (whether answered afterwards or not), answered (a result or an error), interim (an interim result, or a response that only starts a task), failed (its HTTP exchange), unanswered, or not_recorded (the response may be in what the capture lacks). A call that had failed, or could no longer be answered, before its cancellation is failed or unanswered, not cancelled';
@@ -79,7 +80,7 @@ comment on column calls.latency_ms is 'how long a timely response took; NULL if 
 comment on column calls.server_ms is 'the same without the time in which the responding side waited for the other side';
 comment on column calls.started_ns is 'when it was handed on, in ns since the capture opened';
 comment on column calls.until_ns is 'when it stopped being open: at the first of its response, its cancellation and the failure of its HTTP exchange; otherwise on stdio at the end of the server, and over HTTP at the end of its exchange or the last message of its session, whichever is later; while the capture is being recorded, when it was read';
-comment on column calls.open_ms is 'how long it lasted: from started_ns to until_ns; NULL for subscriptions/listen, which is open as long as the client listens';
+comment on column calls.open_ms is 'how long it lasted: from started_ns to until_ns; NULL for requests that only listen, such as subscriptions/listen, because they are open as long as the client listens';
 comment on column calls.waiting_ms is 'the part of the latency in which the responding side waited for the other side; NULL if unanswered';
 comment on column calls.abandoned_ms is 'how long it had waited when it was abandoned; NULL if it was not';
 comment on column calls.cancel_reason is 'the reason given in its cancellation; NULL if none was given, or it was not cancelled. Untrusted text';

@@ -28,7 +28,7 @@ from mcpproxy.tui.text.rows import row_text
 from mcpproxy.tui.widgets.tree import Tree, tree_lines
 from mcpproxy.wording import units
 from mcpproxy.wording.exact_json import parse
-from mcpproxy.wording.facts import Fact, cancellation, outcome, related_facts
+from mcpproxy.wording.facts import Fact, cancellation, extension_facts, outcome, related_facts
 from mcpproxy.wording.http_head import request_head, response_head
 from mcpproxy.wording.logins import client_text, duration_text, outcome_text
 from mcpproxy.wording.names import peer_text
@@ -170,7 +170,8 @@ def _related_lines(reading: Reading, row: int) -> list[list[Span]]:
     if not isinstance(item, Frame) or item.verdict.kind == "batch":
         return []
     message = message_at(reading, row, item)
-    return [*map(_fact_line, related_facts(message, meaning_at(reading, row, message)))]
+    facts = [*extension_facts(message, None), *related_facts(message, meaning_at(reading, row, message))]
+    return [*map(_fact_line, facts)]
 
 
 def _outcome_facts(reading: Reading, number: int) -> Iterator[Fact]:
@@ -180,6 +181,7 @@ def _outcome_facts(reading: Reading, number: int) -> Iterator[Fact]:
     # For a message that is too large to be read for a line, only its outcome is shown.
     call = call_at(reading, number, response) if response is not None or not is_answered else None
     if call is not None:
+        yield from extension_facts(call.request, None)
         yield from filter(None, [cancellation(call)])
     if known_outcome is None:
         is_endless = reading.kinds.all[calls.kind[number]].method in ENDLESS_METHODS

@@ -1,0 +1,28 @@
+"""Methods that the core cannot judge: those of unknown extensions and of drafts.
+
+An extension may define its own results, error codes and directions. So what would be a fault in the core is at most a
+note about its messages, for the rules that are about the meaning of a message (`Rule.yields_to_extensions`).
+"""
+
+from analysis.conversation.call import MessageContext
+from analysis.conversation.session import CLIENT_CAPABILITIES
+from analysis.protocol.extensions import KNOWN_METHODS, extension_of_method, is_foreign, unknown_extensions
+
+
+def may_belong_to_extension(context: MessageContext) -> bool:
+    """Whether a message has, or answers, a method that a draft defines or an unknown extension may define."""
+    method = context.method
+    if method in KNOWN_METHODS:
+        extension = extension_of_method(method, context.rank)
+        return extension is not None and extension.status == "draft"
+    return bool(method) and (is_foreign(method) or has_unknown_extension(context))
+
+
+def has_unknown_extension(context: MessageContext) -> bool:
+    """Whether one side is known to have declared an unknown extension, when a message was sent."""
+    session, request = context.session, context.request
+    declared_capabilities: list[object] = [declaration.capabilities for declaration in session.declared.values()]
+    declared_capabilities += [session.client_capabilities, session.server_capabilities]
+    if request is not None:
+        declared_capabilities.append(request.meta.get(CLIENT_CAPABILITIES))
+    return any(unknown_extensions(capabilities) for capabilities in declared_capabilities)

@@ -1,0 +1,90 @@
+"""Generates docs/extensions.md, the page of the known extensions, from their table.
+
+`python -m mcpproxy.wording.extension_page docs/extensions.md` rewrites it.
+"""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from analysis.protocol.extensions import EXTENSIONS, Extension, ExtensionMethod
+from analysis.rules.discovery import GROUPS, group_of, rules
+from analysis.shapes.extension_table import has_shapes, short_name, table_of
+
+_OPENING: Final = """\
+# Extensions
+
+MCP grows by extensions, which client and server declare under `extensions` in their capabilities. These are the
+extensions that mcpproxy knows. This page is generated from the table that says what each of them defines.
+
+- The methods of a known extension are not unknown to the rules about the core. What the extension requires is checked
+  by a group of rules of its own. Findings about a draft are notes, because it can still change.
+- The column `extension` of [`exchanges` and `calls`](sql.md) and the key `extension` of [filters](filter.md) have the
+  identifier, and the page of a message names the extension.
+- An extension that is not on this page is never a fault. `show`, the report and the screens show its methods and how
+  long they took, with the mark `[not judged]`. Its results, error codes and directions lead to notes at most, and the
+  rules about unknown methods are silent if one side has declared such an extension.
+"""
+_SENDERS: Final = {"client": "client", "server": "server", "both": "both sides"}
+
+
+def page() -> str:
+    """Returns the whole page."""
+    lines = [_OPENING, "| extension | status | versions | with MCP | rules |", "|---|---|---|---|---|"]
+    lines += map(_overview_row, EXTENSIONS.values())
+    for extension in EXTENSIONS.values():
+        lines += _part_lines(extension)
+    return "\n".join([*lines, ""])
+
+
+def _overview_row(extension: Extension) -> str:
+    versions = ", ".join(extension.versions) or "–"
+    title = f"[{extension.title}](#{extension.title.lower()})"
+    return f"| {title} | {extension.status} | {versions} | {extension.revisions} | {_rules_text(extension)} |"
+
+
+def _rules_text(extension: Extension) -> str:
+    """Returns the group of an extension and how many rules it has, with a link to its page."""
+    if extension.group not in GROUPS:
+        return "none yet"
+    count = sum(group_of(id_) == extension.group for id_ in rules())
+    return f"[{extension.group}](rules/{extension.group}.md), {count}"
+
+
+def _part_lines(extension: Extension) -> Iterator[str]:
+    yield f"\n## {extension.title}\n"
+    sides = " and ".join(sorted(extension.declared_by))
+    also = f", or the capability `{extension.capability}`" if extension.capability else ""
+    yield f"`{extension.identifier}`{also}, declared by {sides}. Source: {extension.source}."
+    if extension.methods:
+        yield "\n| method | sent by | needs | in the table of shapes |\n|---|---|---|---|"
+        yield from (_method_row(extension, method) for method in extension.methods)
+    others = [
+        *_list_lines("Members of `_meta`", extension.meta_members),
+        *_list_lines("Values of `resultType`", extension.result_types),
+        *(f"- Error code {error.code}: {error.meaning}." for error in extension.error_codes),
+    ]
+    if others:
+        yield ""
+        yield from others
+
+
+def _method_row(extension: Extension, method: ExtensionMethod) -> str:
+    need = f"`{method.setting}`" if method.setting else ""
+    parts = ("params", "result") if method.is_request else ("notification",)
+    bodies = table_of(short_name(extension))["bodies"] if has_shapes(extension) else {}
+    checked = ", ".join(
+        "params" if part == "notification" else part for part in parts if f"{part} {method.name}" in bodies
+    )
+    note = ", gets no response" if method.is_endless else ""
+    return f"| `{method.name}`{note} | {_SENDERS[method.sender]} | {need} | {checked} |"
+
+
+def _list_lines(title: str, names: tuple[str, ...]) -> Iterator[str]:
+    if names:
+        yield f"- {title}: {', '.join(f'`{name}`' for name in names)}."
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(page(), "utf-8")

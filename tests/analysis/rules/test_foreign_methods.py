@@ -1,0 +1,125 @@
+"""Messages of extensions that nobody knows: whatever they hold, the core has no error or warning about them."""
+
+from typing import Any, Final, TypeAlias
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.protocol.extensions import KNOWN_METHODS
+from analysis.rules.finding import Level
+from tests.analysis.talk import META
+from tests.analysis.traces import check, stdio
+from tests.examples import examples
+
+Frame: TypeAlias = tuple[str, dict[str, Any]]
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text("abc", max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["task", "taskId", "uri", "cursor", "nextCursor", "ttlMs", "tools", "inputRequests"]),
+            inner,
+        )
+    ),
+    max_leaves=8,
+)
+BODIES = st.dictionaries(st.sampled_from(["name", "uri", "cursor", "task", "status", "ttlMs", "events", "a"]), JSON)
+OWN_METHODS = ("acme/dig", "com.example/dig/deep", "acme.dig", "events/watch", "vendor/tools/list")
+CORE_LIKE_METHODS = ("tools/search", "resources/directory/list", "prompts/render", "tasks/pause", "dig")
+"""Names that only an extension which is declared can have."""
+TYPES = ("complete", "input_required", "done", "task", "")
+CODES = (-32050, -32500, -32002, -32042, -32001, -32601, -32602, -32603, 7, 0)
+"""Any but those with which the core reports faults of a message; these mean the same in responses to any method."""
+EXTENSION: Final = "com.example/dig"
+SERVER: Final = {"_meta": {"io.modelcontextprotocol/serverInfo": {"name": "demo", "version": "2.1.0"}}}
+SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
+
+
+def request(number: int, method: str, params: dict[str, Any]) -> Frame:
+    return "c2s", {"jsonrpc": "2.0", "id": number, "method": method, "params": {**params, "_meta": META}}
+
+
+def result(number: int, members: dict[str, Any]) -> Frame:
+    return "s2c", {"jsonrpc": "2.0", "id": number, "result": {"resultType": "complete", **members, **SERVER}}
+
+
+def notification(direction: str, method: str, params: dict[str, Any]) -> Frame:
+    return direction, {"jsonrpc": "2.0", "method": method, "params": params}
+
+
+def opening(extensions: dict[str, Any]) -> list[Frame]:
+    capabilities = {"tools": {}, "resources": {}, "extensions": extensions}
+    hints = {"ttlMs": 0, "cacheScope": "private", "supportedVersions": ["2026-07-28"]}
+    return [request(1, "server/discover", {}), result(1, {**hints, "capabilities": capabilities})]
+
+
+def grave(frames: list[Frame]) -> list[tuple[str, str]]:
+    return [
+        (one.rule, one.finding.message)
+        for one in check(stdio("foreign", *frames, ("c2s", "eof")))
+        if one.level > Level.NOTE
+    ]
+
+
+def notes(frames: list[Frame]) -> list[tuple[str, str]]:
+    found = check(stdio("foreign", *frames))
+    return [(one.rule, one.finding.message) for one in found if one.rule.startswith("method/")]
+
+
+def conversation(method: str, params: dict[str, Any], answer: dict[str, Any], type_: str, code: int) -> list[Frame]:
+    """Ten messages of an extension: answered, refused, open and cancelled requests, and notifications of both sides."""
+    return [
+        request(2, method, params),
+        notification("s2c", f"notifications/{method}/changed", {**params, "_meta": {SUBSCRIPTION_ID: "x", "ui/a": 1}}),
+        result(2, {**answer, "resultType": type_}),
+        request(3, method, answer),
+        ("s2c", {"jsonrpc": "2.0", "id": 3, "error": {"code": code, "message": "no", "data": answer}}),
+        notification("c2s", f"notifications/{method}/seen", params),
+        request(4, f"{method}/stream", params),
+        notification("s2c", f"notifications/{method}/event", answer),
+        notification("c2s", "notifications/cancelled", {"requestId": 4}),
+        ("s2c", {"jsonrpc": "2.0", "id": 1, "method": f"{method}/ask", "params": params}),
+    ]
+
+
+@given(
+    method=st.sampled_from(OWN_METHODS),
+    params=BODIES,
+    answer=BODIES,
+    type_=st.sampled_from(TYPES),
+    code=st.sampled_from(CODES),
+)
+def test_methods_with_names_of_their_own_are_not_judged(
+    method: str, params: dict[str, Any], answer: dict[str, Any], type_: str, code: int
+) -> None:
+    assert method not in KNOWN_METHODS
+    assert grave([*opening({}), *conversation(method, params, answer, type_, code)]) == []
+
+
+@examples(60)
+@given(
+    method=st.sampled_from([*OWN_METHODS, *CORE_LIKE_METHODS]),
+    params=BODIES,
+    answer=BODIES,
+    type_=st.sampled_from(TYPES),
+    code=st.sampled_from(CODES),
+)
+def test_methods_of_a_declared_extension_are_not_judged(
+    method: str, params: dict[str, Any], answer: dict[str, Any], type_: str, code: int
+) -> None:
+    assert grave([*opening({EXTENSION: {}}), *conversation(method, params, answer, type_, code)]) == []
+
+
+def test_a_method_of_an_unknown_extension_is_a_note_or_silent() -> None:
+    unknown = [request(2, "acme/dig", {}), result(2, {}), notification("s2c", "notifications/acme/dug", {})]
+    assert notes([*opening({}), *unknown]) == [
+        ("method/unknown-request", "no revision defines the request acme/dig"),
+        ("method/unknown-notification", "no revision defines the notification notifications/acme/dug"),
+    ]
+    assert notes([*opening({EXTENSION: {}}), *unknown]) == []
+
+
+def test_a_method_of_a_known_extension_is_not_unknown() -> None:
+    known = [request(2, "skills/list", {}), notification("s2c", "notifications/events/event", {})]
+    assert notes([*opening({}), *known]) == []

@@ -1,0 +1,25 @@
+"""The column `extension` of calls."""
+
+from pathlib import Path
+
+from tests.analysis.store.capture_writer import CaptureWriter
+from tests.analysis.store.test_views_integration import loaded
+from tests.analysis.talk import META
+
+
+def test_calls_have_the_extension_of_their_method(tmp_path: Path) -> None:
+    writer = CaptureWriter(tmp_path / "modern.mcpcap", "modern")
+    for number, method in enumerate(("tasks/get", "skills/list", "tools/list", "acme/dig"), 1):
+        writer.ask(number, number, method, _meta=META)
+    older = CaptureWriter(tmp_path / "older.mcpcap", "older", 1)
+    start = {"protocolVersion": "2025-11-25", "capabilities": {}}
+    older.ask(1, 1, "initialize", **start)
+    older.answer(2, 1, **start)
+    for number, method in enumerate(("tasks/get", "skills/list"), 2):
+        older.ask(number, number, method)
+    with loaded([writer.close(), older.close()]) as base:
+        assert base.ask("select server, method, extension from calls where extension is not null order by all") == [
+            ("modern", "skills/list", "io.modelcontextprotocol/skills"),
+            ("modern", "tasks/get", "io.modelcontextprotocol/tasks"),
+        ]
+        assert base.ask("select count(*) from exchanges where extension is null") == [(5,)]
