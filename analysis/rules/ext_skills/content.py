@@ -71,6 +71,8 @@ class _ContentRule(ExtensionRule):
         if context.method in ENTRY_METHODS:
             book.record(context)
             return self.capped(self.check_entries(context))
+        if self.fold.is_redacted:
+            return ()  # contents may have been replaced, but not their digests
         uri = requested_uri(context.request)
         read = _read_item(context, uri) if uri is not None else None
         if uri is None or read is None:
