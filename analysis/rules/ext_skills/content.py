@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from analysis.conversation.call import MessageContext
 from analysis.protocol.extensions import SKILLS
-from analysis.rules.base import ERROR, WARNING
+from analysis.rules.base import ERROR, NOTE, WARNING
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, shortened
 from analysis.rules.support.extension_rules import ExtensionRule
@@ -240,7 +240,7 @@ class FrontmatterMismatch(_ContentRule):
 
 
 class ResourceMetadata(ExtensionRule):
-    """The resource of a `SKILL.md` has another name than the skill, or another type than Markdown.
+    """The resource of a `SKILL.md` has another name or description than the skill, or another type than Markdown.
 
     **Why it matters.** Hosts that do not know skills show the resource by this name and type.
 
@@ -281,10 +281,16 @@ class ResourceMetadata(ExtensionRule):
             if isinstance(mime_type, str) and mime_type.partition(";")[0].strip().lower() != _MARKDOWN:
                 text = f"the mimeType of a SKILL.md is not {_MARKDOWN}"
                 yield self.finding(context, text, pointer=f"{pointer}/mimeType", related=(skill.seq,))
+            if list_member == "contents":
+                continue
             skill_name = (skill.frontmatter or {}).get("name")
-            if list_member == "resources" and isinstance(skill_name, str) and name != skill_name:
+            if isinstance(skill_name, str) and name != skill_name:
                 text = "the name of a SKILL.md is not that of the skill"
                 yield self.finding(context, text, pointer=f"{pointer}/name", related=(skill.seq,))
+            described, description = resource.get("description"), (skill.frontmatter or {}).get("description")
+            if isinstance(described, str) and isinstance(description, str) and described != description:
+                text = "the description of a SKILL.md is not that of the entry"  # it may have changed
+                yield self.finding(context, text, pointer=f"{pointer}/description", related=(skill.seq,), level=NOTE)
 
 
 # ---- shared by the rules

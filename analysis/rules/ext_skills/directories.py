@@ -6,12 +6,13 @@ from typing import Any, Final
 from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Request
 from analysis.protocol.extensions import SKILLS
-from analysis.rules.base import WARNING
+from analysis.rules.base import NOTE, WARNING
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member
 from analysis.rules.support.extension_rules import ExtensionRule
 from analysis.rules.support.skill_uris import common_form
 from analysis.rules.support.skills import ENTRY_METHODS, READ_DIRECTORY, Skill, requested_uri, skills_of
+from analysis.rules.support.walks import cursor_of
 
 MAX_CHECKED_CHILDREN: Final = 10_000
 """The most children of one directory that are checked."""
@@ -167,6 +168,36 @@ class SubdirectoryType(_DirectoryAndEntryRule):
             if form.startswith(start) and form[len(start) :] in names and child.get("mimeType") != _DIRECTORY:
                 text = f"a subdirectory does not have the mimeType {_DIRECTORY}"
                 yield self.finding(context, text, pointer=f"{pointer}/mimeType", related=(skill.seq, request.seq))
+
+
+class DirectoryDiffers(_DirectoryAndEntryRule):
+    """A directory has other files than the entry of its skill lists.
+
+    **Why it matters.** It is legal, but it shows that the skill has changed. Until it has requested the entry again, a
+    host must not read the new files.
+
+    **On the wire.** `< …"resources":[…,{"uri":"skill://refunds/templates/new.md",…}]` without that file in the entry
+
+    **Instead.** Request the entry again with `skills/get`, and ask the user to approve the changed skill.
+    """
+
+    id = "ext-skills/directory-differs"
+    level = NOTE
+
+    def compare(
+        self, context: MessageContext, request: Request, directory: str, skill: Skill, files: Iterable[str]
+    ) -> Iterator[Finding]:
+        start, names = f"{directory}/", set[str]()
+        forms = {common_form(child["uri"]) for child, _ in _children(context)}
+        children = {form[len(start) :] for form in forms if form.startswith(start) and "/" not in form[len(start) :]}
+        names.update(file[len(start) :].partition("/")[0] for file in files if file.startswith(start))
+        is_whole = cursor_of(request) is None and "nextCursor" not in context.body["result"]
+        new, gone = len(children - names), len(names - children) if is_whole else 0
+        # Nothing at all may be a failure, or a file; what is no child is reported by another rule.
+        if children and len(children) == len(forms) and (new or gone):
+            counts = ((new, "not listed"), (gone, "listed but not there"))
+            text = "the entry of the skill differs: " + ", ".join(f"{count} {word}" for count, word in counts if count)
+            yield self.finding(context, text, pointer="/result/resources", related=(skill.seq, request.seq))
 
 
 # ---- shared by the rules

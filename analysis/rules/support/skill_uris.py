@@ -6,10 +6,13 @@ are untrusted; nothing here opens one.
 """
 
 import re
+from functools import lru_cache
 from typing import Final
 from urllib.parse import unquote
 
 SKILL_FILE: Final = "SKILL.md"
+MAX_URI_CHARS: Final = 2_000
+"""The most characters of a URI that is remembered."""
 MAX_NAME_CHARS: Final = 64
 """The most characters of a skill's name."""
 
@@ -22,6 +25,10 @@ _is_unreserved: Final = re.compile(r"[A-Za-z0-9._~-]").fullmatch
 
 def common_form(uri: str) -> str:
     """Returns the form of a URI that all its spellings share, without a slash at the end; other text as it is."""
+    return _known_form(uri) if len(uri) <= MAX_URI_CHARS else _form(uri)
+
+
+def _form(uri: str) -> str:
     parts = _split(uri)
     if parts is None:
         return uri
@@ -34,6 +41,10 @@ def common_form(uri: str) -> str:
             segments.append(segment)
     start = f"{scheme.lower()}:" + ("" if authority is None else f"//{_decoded(authority)}")
     return (start + "/".join(segments)).rstrip("/") + rest
+
+
+# Several rules need the form of each URI of a result.
+_known_form: Final = lru_cache(maxsize=4_096)(_form)
 
 
 def skill_root(uri: str) -> str | None:
@@ -51,9 +62,12 @@ def last_segment(root: str) -> str:
 
 
 def parent_directories(form: str) -> list[str]:
-    """Returns the directories around a file or directory, innermost first, all in the common form."""
-    directories = []
-    while "/" in _without_scheme(form):
+    """Returns the directories around a file or directory, innermost first, all in the common form.
+
+    A URI of more than `MAX_URI_CHARS` has none.
+    """
+    directories: list[str] = []
+    while len(form) <= MAX_URI_CHARS and "/" in _without_scheme(form):
         form = form.rpartition("/")[0]
         directories.append(form)
     return directories

@@ -17,7 +17,7 @@ from analysis.conversation.message import Message, Request
 from analysis.conversation.session import Session
 from analysis.rules.support.digests import json_digest
 from analysis.rules.support.eras import member
-from analysis.rules.support.skill_uris import common_form, parent_directories, skill_root
+from analysis.rules.support.skill_uris import MAX_URI_CHARS, common_form, parent_directories, skill_root
 
 LIST: Final = "skills/list"
 GET: Final = "skills/get"
@@ -31,13 +31,11 @@ HAS_SKILLS: Final = "skills"
 MAX_SKILLS: Final = 1_000
 """The most skills of one result or session that are examined or remembered."""
 MAX_FILES: Final = 20_000
-"""The most files of one session that are remembered; skills beyond are not."""
+"""The most files of one result or session that are examined or remembered."""
 MAX_LISTED_FILES: Final = 2_000
 """The most files of one entry that are examined; an entry with more is not remembered."""
 MAX_FRONTMATTER_BYTES: Final = 65_536
 """The most bytes of frontmatter that are remembered."""
-MAX_URI_CHARS: Final = 2_000
-"""The most characters of a URI that is remembered."""
 
 _KEY: Final = "skills"
 _is_digest: Final = re.compile(r"sha256:[0-9a-f]{64}").fullmatch
@@ -174,13 +172,17 @@ def skills_of(session: Session) -> SkillBook:
 
 
 def raw_entries(context: MessageContext) -> list[RawEntry]:
-    """Returns the entries in a result of `skills/list` or `skills/get` that are objects."""
+    """Returns the entries in a result of `skills/list` or `skills/get` that are objects, within the limits above."""
     result = context.body.get("result")
     if context.method == GET:
         entry = member(result, "skill")
         return [RawEntry(entry, "/result/skill")] if isinstance(entry, dict) else []
-    entries = enumerate(_items(member(result, "skills"), MAX_SKILLS))
-    return [RawEntry(entry, f"/result/skills/{index}") for index, entry in entries if isinstance(entry, dict)]
+    entries, file_count = list[RawEntry](), 0
+    for index, entry in enumerate(_items(member(result, "skills"), MAX_SKILLS)):
+        if isinstance(entry, dict) and file_count < MAX_FILES:
+            entries.append(RawEntry(entry, f"/result/skills/{index}"))
+            file_count += len(_items(entry.get("resources"), MAX_LISTED_FILES))
+    return entries
 
 
 def requested_uri(request: Request | None) -> str | None:
