@@ -74,6 +74,8 @@ class Fold:
         """Whether the recording began before the server's first byte."""
         self.is_verbatim = True
         """Whether frames are the bytes that crossed; False for imported logs that contain text or objects instead."""
+        self.is_redacted = False
+        """Whether the capture is a redacted copy, in which other values replace secrets."""
         self.has_inexact_times = False
         """Whether the time of any frame so far is not exact."""
         self.ending: str | None = None
@@ -485,6 +487,7 @@ class Fold:
         self.first_seq = 0 if is_first else record.seq
         self.observed_start = self.routing.observed_start = is_first and members.get("observed_start") is True
         self.is_verbatim = members.get("verbatim") is not False
+        self.is_redacted = "redacted_by" in members
         self.exchanges.is_whole = self.observed_start
         self.exchanges.has_public_url = bool(text_of(members.get("public")))
         self.exchanges.upstream = text_of(members.get("public")) or text_of(members.get("upstream")) or ""

@@ -15,8 +15,10 @@ from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.digests import json_digest
 from analysis.rules.support.walks import LISTS, walks_of
 
-_PAGED_METHODS: Final = frozenset({"tools/list", "prompts/list", "resources/list", "resources/templates/list"})
-_CACHEABLE_METHODS: Final = _PAGED_METHODS | {"server/discover", "resources/read"}
+_PAGED_METHODS: Final = frozenset(
+    {"tools/list", "prompts/list", "resources/list", "resources/templates/list", "skills/list"}
+)
+_CACHEABLE_METHODS: Final = _PAGED_METHODS | {"server/discover", "resources/read", "skills/get"}
 _HINT_MEMBERS: Final = ("ttlMs", "cacheScope")
 _SCOPES: Final = ("public", "private")
 _OTHER_RESULT_TYPES: Final = frozenset({"input_required"}) | RESULT_TYPES

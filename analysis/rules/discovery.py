@@ -37,6 +37,7 @@ GROUPS: Final = {
     "listen": Impact.MESSAGE,
     "tasks": Impact.WRONG,
     "ext-tasks": Impact.MESSAGE,
+    "ext-skills": Impact.MESSAGE,
     "ext-apps": Impact.WRONG,
     "mrtr": Impact.MESSAGE,
     "page": Impact.MESSAGE,

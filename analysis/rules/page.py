@@ -13,7 +13,7 @@ from analysis.protocol.error_codes import (
     MISSING_CAPABILITY,
     UNSUPPORTED_VERSION,
 )
-from analysis.protocol.methods import METHODS
+from analysis.protocol.extensions import CERTAIN_REQUESTS, senders_of
 from analysis.protocol.revisions import MODERN_ERA, Span
 from analysis.rules.base import ERROR, NOTE, WARNING, Rule
 from analysis.rules.error.codes import code_text
@@ -39,7 +39,7 @@ class _PageRule(Rule):
         return _CURSOR if hook == "request" else _NEXT_CURSOR
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - the same for all hooks
-        return method in CHANGES or METHODS[method].is_defined(like.rank)
+        return method in CHANGES or bool(senders_of(method, like.rank))
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
         return self.check_page(context, walks_of(context.session).record_page(context))
@@ -204,7 +204,7 @@ class NextCursorElsewhere(Rule):
     source = "2024-11-05 server/utilities/pagination"
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - there is one hook
-        return method in METHODS and method not in LISTS
+        return method in CERTAIN_REQUESTS and method not in LISTS
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
         text = f"{context.method} has no pages, but its result has a nextCursor"

@@ -17,7 +17,7 @@ Of a member, `is` says what it must be (the declarations of `body_table.json`):
   members that are there.
 
 `required`, `nullable`, `least`, `most` and `format` (`uri` or `base64`) say more about it. `_meta` and `resultType` are
-left out: the core has rules about them.
+left out, and so are `ttlMs` and `cacheScope`: the core has rules about them.
 """
 
 from functools import cache

@@ -74,6 +74,7 @@ class UndeclaredResources(_UndeclaredRule):
 
     id = "capability/undeclared-resources"
     needs_session = True
+    follows = ("ext-skills/no-resources",)
     methods = frozenset({"resources/list", "resources/read", "resources/templates/list"})
     source = "2024-11-05 basic/lifecycle, server/resources"
 

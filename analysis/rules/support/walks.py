@@ -16,6 +16,8 @@ LISTS: Final[dict[str, tuple[str, str] | None]] = {
     "resources/list": ("resources", "uri"),
     "resources/templates/list": None,
     "tasks/list": None,
+    "skills/list": ("skills", "uri"),
+    "resources/directory/read": ("resources", "uri"),
 }
 """Methods with pages, each with the member that contains the items and the member that identifies an item."""
 CHANGES: Final = {
