@@ -14,7 +14,8 @@ from analysis.conversation.call import MessageContext, Outcome
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import InvalidMessage, Notification, Request
 from analysis.conversation.session import Session
-from analysis.protocol.methods import METHODS, UNPREFIXED_NOTIFICATIONS
+from analysis.protocol.extensions import KNOWN_METHODS
+from analysis.protocol.methods import UNPREFIXED_NOTIFICATIONS
 from analysis.rules.base import ResultKind, Rule
 from analysis.rules.finding import Finding
 from analysis.rules.odd import MessageOddity
@@ -311,7 +312,7 @@ class BoundHookPlans:
             method: the method whose rules apply to it.
         """
         session = context.session
-        known_method = method if method in METHODS else ""
+        known_method = method if method in KNOWN_METHODS else ""
         key = (
             *(kind, known_method, context.message.sender, context.revision, context.era, context.state),
             *(session.observed_start, session.transport, session.gaps, session.learned),

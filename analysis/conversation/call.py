@@ -25,6 +25,7 @@ from analysis.conversation.subscriptions import Subscription
 from analysis.conversation.tasks import Task
 from analysis.facts import code_of
 from analysis.protocol.error_codes import REQUEST_CANCELLED, REQUEST_TIMEOUT
+from analysis.protocol.extensions import EXTENSION_METHODS
 from analysis.protocol.revisions import Era, rank_of
 
 if TYPE_CHECKING:
@@ -95,7 +96,9 @@ ERRORS: Final = frozenset({_ERROR, _TOOL_ERROR})
 """Outcomes with a response that is an error."""
 FAILURES: Final = frozenset({_UNANSWERED, _FAILED})
 """Outcomes without a response although one was due."""
-ENDLESS_METHODS: Final = frozenset({"subscriptions/listen"})
+ENDLESS_METHODS: Final = frozenset(
+    {"subscriptions/listen", *(name for name, (_, method) in EXTENSION_METHODS.items() if method.is_endless)}
+)
 """Methods of requests that normally get no response, and end with a cancellation."""
 _MIN_UNSUCCESSFUL_STATUS: Final = 300
 _TOKEN_TYPES: Final = (str, int, float)
@@ -353,8 +356,13 @@ class Call(Struct, eq=False):
 
     @property
     def is_timely(self) -> bool:
-        """Whether the latency counts, as in SQL: the response preceded any cancellation, and both times are exact."""
+        """Whether the latency counts, as in SQL: the response preceded any cancellation, and both times are exact.
+
+        A request that is open for as long as its sender wants has no latency.
+        """
         is_answered = self.outcome is _RESULT or self.outcome in ERRORS
+        if self.request.method in ENDLESS_METHODS:
+            return False
         return is_answered and self.cancelled_ns is None and self.has_exact_times
 
     @property

@@ -10,7 +10,15 @@ An extension that is not in the list is never a fault: its methods are shown and
 
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from analysis.protocol.error_codes import ErrorCode
+from analysis.protocol.error_codes import (
+    CALLBACK_ENDPOINT_ERROR,
+    FORBIDDEN,
+    NOT_FOUND,
+    RESOURCE_EXHAUSTED,
+    UNSUPPORTED,
+    ErrorCode,
+)
+from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import ALL, MODERN_ERA, Span
 
 Status: TypeAlias = Literal["final", "draft"]
@@ -114,7 +122,7 @@ EVENTS: Final = Extension(
     "ext-events",
     "draft",
     (),
-    MODERN_ERA,
+    ALL,
     "draft of the Events extension",
     methods=(
         ExtensionMethod("events/list"),
@@ -122,11 +130,24 @@ EVENTS: Final = Extension(
         ExtensionMethod("events/stream", is_endless=True),
         ExtensionMethod("events/subscribe"),
         ExtensionMethod("events/unsubscribe"),
+        ExtensionMethod("notifications/events/active", "server"),
         ExtensionMethod("notifications/events/event", "server"),
+        ExtensionMethod("notifications/events/heartbeat", "server"),
+        ExtensionMethod("notifications/events/error", "server"),
+        ExtensionMethod("notifications/events/terminated", "server"),
         ExtensionMethod("notifications/events/list_changed", "server"),
     ),
     capability="events",
     declared_by=frozenset({"server"}),
+    error_codes=(
+        ErrorCode(NOT_FOUND, "Not found", ALL, "the event or the subscription does not exist"),
+        ErrorCode(FORBIDDEN, "Forbidden", ALL, "the client is not permitted to get these events"),
+        ErrorCode(RESOURCE_EXHAUSTED, "Resource exhausted", ALL, "a limit of the server is reached"),
+        ErrorCode(UNSUPPORTED, "Unsupported", ALL, "the server does not support a requested option"),
+        ErrorCode(
+            CALLBACK_ENDPOINT_ERROR, "Callback endpoint error", ALL, "the callback endpoint failed its verification"
+        ),
+    ),
 )
 
 EXTENSIONS: Final = {extension.identifier: extension for extension in (TASKS, SKILLS, APPS, EVENTS)}
@@ -137,6 +158,9 @@ EXTENSION_METHODS: Final = {
 }
 """Every method of a known extension, by name, with its extension."""
 
+KNOWN_METHODS: Final = frozenset({*METHODS, *EXTENSION_METHODS})
+"""The methods of all revisions and of all known extensions."""
+
 
 def extension_of_method(method: str, rank: int | None) -> Extension | None:
     """Returns the known extension that defines a method in a revision, or None; an unknown revision may be any."""
@@ -144,6 +168,11 @@ def extension_of_method(method: str, rank: int | None) -> Extension | None:
     if row is None or not (rank is None or row[0].revisions.first <= rank <= row[0].revisions.last):
         return None
     return row[0]
+
+
+def is_draft(method: str) -> bool:
+    """Whether only a draft defines a method, so that it may not yet follow all that the core requires."""
+    return method not in METHODS and method in EXTENSION_METHODS and EXTENSION_METHODS[method][0].status == "draft"
 
 
 def declares(capabilities: object, extension: Extension) -> bool | None:

@@ -29,7 +29,7 @@ MAX_UNCANCELLED_NS: Final = 60_000_000_000
 
 _MAX_REMEMBERED_REQUESTS: Final = 10_000
 _MAX_WATCHED_PINGS: Final = 1_000
-_BLOCKING: Final = frozenset({"subscriptions/listen", "tasks/result"})
+_BLOCKING: Final = ENDLESS_METHODS | {"tasks/result"}
 
 
 class OpenRequest(NamedTuple):

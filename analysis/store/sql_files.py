@@ -3,6 +3,7 @@
 from importlib.resources.abc import Traversable
 from typing import Final
 
+from analysis.conversation.call import ENDLESS_METHODS
 from analysis.protocol.error_codes import ERROR_CODES, JSONRPC_RANGE, REQUEST_CANCELLED, SERVER_RANGE, USER_REJECTED
 
 # A code outside the reserved ranges may also be one of the application.
@@ -14,9 +15,17 @@ _ERROR_NAME_BRANCHES: Final = "\n        ".join(
     )
 )
 """The branches of a CASE that turn `code` into a name; a code that is not reserved has none."""
+_ENDLESS_METHODS: Final = ", ".join(f"'{method}'" for method in sorted(ENDLESS_METHODS, reverse=True))
 
 
 def sql_of(file: Traversable) -> str:
-    """The statements in a file, with the error codes filled in."""
+    """The statements in a file, with the error codes and the endless methods filled in."""
     text = file.read_text("utf-8")
-    return text.replace("{error_names}", _ERROR_NAME_BRANCHES).replace("{request_cancelled}", str(REQUEST_CANCELLED))
+    replacements = {
+        "{error_names}": _ERROR_NAME_BRANCHES,
+        "{request_cancelled}": str(REQUEST_CANCELLED),
+        "{endless_methods}": _ENDLESS_METHODS,
+    }
+    for placeholder, replacement in replacements.items():
+        text = text.replace(placeholder, replacement)
+    return text

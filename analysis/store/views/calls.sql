@@ -27,7 +27,7 @@ select
     standing.state in ('answered', 'failed') and outcome <> 'result' as is_error,
     is_abandoned,
     code,
-    case when standing.state = 'answered' then standing.latency_ms end as latency_ms,
+    case when standing.state = 'answered' and method not in ({endless_methods}) then standing.latency_ms end as latency_ms,
     case when standing.state = 'answered' then server_ms end as server_ms,
     started_ns,
     greatest(
@@ -45,7 +45,7 @@ select
             duration_ns
         )
     ) as until_ns,
-    case when method <> 'subscriptions/listen' then (until_ns - started_ns) / 1e6 end as open_ms,
+    case when method not in ({endless_methods}) then (until_ns - started_ns) / 1e6 end as open_ms,
     waiting_ms,
     case when is_abandoned then round(greatest(0, cancelled_ns - started_ns) / 1e6, 3) end as abandoned_ms,
     cancel_reason,
@@ -77,7 +77,7 @@ comment on column calls.latency_ms is 'how long a timely response took; NULL if 
 comment on column calls.server_ms is 'the same without the time in which the responding side waited for the other side';
 comment on column calls.started_ns is 'when it was handed on, in ns since the capture opened';
 comment on column calls.until_ns is 'when it stopped being open: at the first of its response, its cancellation and the failure of its HTTP exchange; otherwise on stdio at the end of the server, and over HTTP at the end of its exchange or the last message of its session, whichever is later; while the capture is being recorded, when it was read';
-comment on column calls.open_ms is 'how long it lasted: from started_ns to until_ns; NULL for subscriptions/listen, which is open as long as the client listens';
+comment on column calls.open_ms is 'how long it lasted: from started_ns to until_ns; NULL for subscriptions/listen and events/stream, which are open as long as the client listens';
 comment on column calls.waiting_ms is 'the part of the latency in which the responding side waited for the other side; NULL if unanswered';
 comment on column calls.abandoned_ms is 'how long it had waited when it was abandoned; NULL if it was not';
 comment on column calls.cancel_reason is 'the reason given in its cancellation; NULL if none was given, or it was not cancelled. Untrusted text';
