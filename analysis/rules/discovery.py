@@ -37,6 +37,7 @@ GROUPS: Final = {
     "listen": Impact.MESSAGE,
     "tasks": Impact.WRONG,
     "ext-tasks": Impact.MESSAGE,
+    "ext-events": Impact.HINT,
     "mrtr": Impact.MESSAGE,
     "page": Impact.MESSAGE,
     "cache": Impact.HINT,
