@@ -379,8 +379,13 @@ class Call(Struct, eq=False):
 
     @property
     def is_timely(self) -> bool:
-        """Whether the latency counts, as in SQL: the response preceded any cancellation, and both times are exact."""
+        """Whether the latency counts, as in SQL: the response preceded any cancellation, and both times are exact.
+
+        A request that is open for as long as its sender wants has no latency.
+        """
         is_answered = self.outcome is _RESULT or self.outcome in ERRORS
+        if self.request.method in ENDLESS_METHODS:
+            return False
         return is_answered and self.cancelled_ns is None and self.has_exact_times
 
     @property

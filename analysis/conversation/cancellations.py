@@ -3,7 +3,7 @@
 from typing import Final
 
 from analysis.conversation.addressing import RequestKey
-from analysis.conversation.call import MAX_REASON_CHARS, Call, IdState, Outcome
+from analysis.conversation.call import ENDLESS_METHODS, MAX_REASON_CHARS, Call, IdState, Outcome
 from analysis.conversation.call_table import CallTable
 from analysis.conversation.handshake import text_of
 from analysis.conversation.message import Notification, Request, Side, id_of, other_side, parse_exactly
@@ -40,8 +40,8 @@ class Cancellations:
         frame, receiver = notification.frames[0], other_side(notification.sender)
         table, key = self._tables[notification.sender], self._pairing.find(notification.sender, frame, id_)
         listen_key = self._pairing.find(receiver, frame, id_) if key is None else None
-        if listen_key is not None and _is_listening(self._tables[receiver].get(listen_key)):
-            # This is the only request that the answering side ends with a cancellation.
+        if listen_key is not None and _is_endless(self._tables[receiver].get(listen_key)):
+            # Only such requests may be ended with a cancellation by the answering side.
             table, key = self._tables[receiver], listen_key
         state = self._pairing.last_id_state(notification.sender, session, id_) if key is None else table.id_state(key)
         key = key or RequestKey(frame.exchange, id_)
@@ -70,8 +70,8 @@ def _previous_outcome(call: Call) -> Outcome | None:
     return _UNANSWERED if is_lost else None
 
 
-def _is_listening(call: Call | None) -> bool:
-    return call is not None and call.request.method == "subscriptions/listen"
+def _is_endless(call: Call | None) -> bool:
+    return call is not None and call.request.method in ENDLESS_METHODS
 
 
 def _exact_request_id(cancellation: Notification) -> object:

@@ -15,6 +15,7 @@ from analysis.conversation.response_text import MAX_GIST_CHARS, gist
 from analysis.conversation.session import Session
 from analysis.conversation.session_ids import FIELD as _SESSION_FIELD
 from analysis.conversation.session_ids import SessionId, SessionIds
+from analysis.protocol.challenges import NONCE_ERROR
 from analysis.protocol.revisions import Era, era_of, rank_of
 from captures.heads import Head
 from captures.metadata_paths import WELL_KNOWN
@@ -339,6 +340,11 @@ class HttpExchange(Struct, eq=False, weakref=True):
             self.announced_ref = self.announced_ref or at
         if len(self.endpoints) > 1:
             self.second_announced_ref = self.second_announced_ref or at
+
+    @property
+    def asks_for_nonce(self) -> bool:
+        """Whether the response asks the client to repeat the request with a nonce in its proof (DPoP)."""
+        return self.oauth is not None and self.oauth.get("error") == NONCE_ERROR
 
     @property
     def is_get_stream(self) -> bool:

@@ -74,9 +74,14 @@ class Leg(NamedTuple):
         return self.kind == "token" and self.error in _PENDING_ERRORS
 
     @property
+    def asks_for_nonce(self) -> bool:
+        """Whether the client was asked to repeat the request with a nonce in its proof (DPoP)."""
+        return self.http.asks_for_nonce
+
+    @property
     def has_failed(self) -> bool:
-        """Whether it did not lead on; a challenge never fails."""
-        if self.kind == "challenge" or self.is_pending:
+        """Whether it did not lead on; a challenge never fails, nor does a request that is to be repeated."""
+        if self.kind == "challenge" or self.is_pending or self.asks_for_nonce:
             return False
         status = self.http.status
         if self.error or status is None or status >= 400:
@@ -230,7 +235,7 @@ class Login:
         Without metadata, they try usual addresses: if nothing is there, what failed is the request for metadata.
         """
         for leg in reversed(self.legs):
-            if leg.kind == "challenge" or leg.is_pending:
+            if leg.kind == "challenge" or leg.is_pending or leg.asks_for_nonce:
                 continue
             if not leg.has_failed:
                 return None
@@ -302,13 +307,13 @@ class Login:
         self.guessed_count += is_guess
         self.is_unbroken = self.is_unbroken and self.first.http.is_unbroken
         self.kinds.add(leg.kind)
-        is_success = not leg.has_failed and not leg.is_pending
+        is_success = not leg.has_failed and not leg.is_pending and not leg.asks_for_nonce
         if is_success:
             self.found_kinds.add(leg.kind)
         if leg.kind == "token":
-            self.has_code = False
+            self.has_code = self.has_code and leg.asks_for_nonce
             self.issued = leg if is_success else self.issued
-        elif leg.kind == "challenge":
+        elif leg.kind == "challenge" and not leg.asks_for_nonce:
             _add_bounded(self.refused_credentials, credential_of(leg.http))
         elif leg.kind in BROWSER_LEGS:
             self.browser, self.has_code = leg.client, self.has_code or leg.http.has_code
@@ -316,6 +321,13 @@ class Login:
         client_id = leg.facts.get("client_id")
         if client_id:
             _add_bounded(self.client_ids, client_id)
+
+    def is_repeated(self, leg: Leg) -> bool:
+        """Returns whether its client has sent the request of a leg again, as far as is known."""
+        later_legs = self.legs[self.legs.index(leg) + 1 :] if leg in self.legs else []
+        if leg.kind == "challenge" and self.accepted is not None:
+            return True
+        return any(later.kind == leg.kind for later in later_legs)
 
     def has_client(self, client: Client) -> bool:
         """Returns whether a client is one of its clients; the SDKs send some requests without the name of a program."""

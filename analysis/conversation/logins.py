@@ -152,10 +152,10 @@ class Logins:
                 login, is_guess = paused, False
                 self._resume(paused)
         if login is None:
-            if _is_plain_refusal(leg):
+            if _is_plain_refusal(leg) or (leg.kind == "challenge" and leg.asks_for_nonce):
                 return
             login = self._begin()
-        is_rejection = leg.kind == "challenge" and self._is_rejection(leg, login)
+        is_rejection = leg.kind == "challenge" and not leg.asks_for_nonce and self._is_rejection(leg, login)
         self._by_exchange.put(leg.http.number, login)
         login.add(leg, is_guess=is_guess)
         self.changed[login] = None

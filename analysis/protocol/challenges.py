@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+NONCE_ERROR: Final = "use_dpop_nonce"
+"""The error that asks a client to repeat its request with a nonce in its proof (RFC 9449 §8, §9)."""
 _MAX_CHALLENGE_CHARS: Final = 8192
 _WORD: Final = re.compile(r"([\w!#$%&'*+.^`|~-]+)(?:[ \t]*=[ \t]*(\"[^\"\\]*(?:\\.[^\"\\]*)*\"|[^\s,\"]+))?", re.ASCII)
 

@@ -25,6 +25,13 @@ REQUEST_TIMEOUT: Final = -32001
 REQUEST_CANCELLED: Final = -32800
 """The code of some servers for a cancelled request, as in the Language Server Protocol; no revision defines it."""
 
+NOT_FOUND: Final = -32011
+"""This and the next four codes belong to extensions (`analysis/protocol/extensions.py`); no revision defines them."""
+FORBIDDEN: Final = -32012
+RESOURCE_EXHAUSTED: Final = -32013
+UNSUPPORTED: Final = -32014
+CALLBACK_ENDPOINT_ERROR: Final = -32015
+
 
 class ErrorCode(NamedTuple):
     """One error code."""

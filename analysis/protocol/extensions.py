@@ -11,7 +11,14 @@ and extensions define together, such as the sides that may send a method, is sai
 
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from analysis.protocol.error_codes import ErrorCode
+from analysis.protocol.error_codes import (
+    CALLBACK_ENDPOINT_ERROR,
+    FORBIDDEN,
+    NOT_FOUND,
+    RESOURCE_EXHAUSTED,
+    UNSUPPORTED,
+    ErrorCode,
+)
 from analysis.protocol.methods import ENDLESS_CORE_METHODS, METHOD_GROUPS, METHODS, REQUEST_METHODS
 from analysis.protocol.revisions import ALL, MODERN_ERA, Span
 
@@ -130,7 +137,7 @@ EVENTS: Final = Extension(
     "ext-events",
     "draft",
     (),
-    MODERN_ERA,
+    ALL,
     "draft of the Events extension",
     methods=(
         ExtensionMethod("events/list"),
@@ -138,11 +145,24 @@ EVENTS: Final = Extension(
         ExtensionMethod("events/stream", is_endless=True),
         ExtensionMethod("events/subscribe"),
         ExtensionMethod("events/unsubscribe"),
+        ExtensionMethod("notifications/events/active", "server"),
         ExtensionMethod("notifications/events/event", "server"),
+        ExtensionMethod("notifications/events/heartbeat", "server"),
+        ExtensionMethod("notifications/events/error", "server"),
+        ExtensionMethod("notifications/events/terminated", "server"),
         ExtensionMethod("notifications/events/list_changed", "server"),
     ),
     capability="events",
     declared_by=frozenset({"server"}),
+    error_codes=(
+        ErrorCode(NOT_FOUND, "Not found", ALL, "the event or the subscription does not exist"),
+        ErrorCode(FORBIDDEN, "Forbidden", ALL, "the client is not permitted to get these events"),
+        ErrorCode(RESOURCE_EXHAUSTED, "Resource exhausted", ALL, "a limit of the server is reached"),
+        ErrorCode(UNSUPPORTED, "Unsupported", ALL, "the server does not support a requested option"),
+        ErrorCode(
+            CALLBACK_ENDPOINT_ERROR, "Callback endpoint error", ALL, "the callback endpoint failed its verification"
+        ),
+    ),
 )
 
 EXTENSIONS: Final = {extension.identifier: extension for extension in (TASKS, SKILLS, APPS, EVENTS)}
@@ -210,6 +230,11 @@ def error_code_of(code: int | None, method: str) -> ErrorCode | None:
     """Returns the meaning that a known extension gives to an error code in responses to a method, or None."""
     row = EXTENSION_METHODS.get(method)
     return next((error for error in row[0].error_codes if error.code == code), None) if row is not None else None
+
+
+def is_draft(method: str) -> bool:
+    """Whether only a draft defines a method, so that it may not yet follow all that the core requires."""
+    return method not in METHODS and method in EXTENSION_METHODS and EXTENSION_METHODS[method][0].status == "draft"
 
 
 def declares(capabilities: object, extension: Extension) -> bool | None:

@@ -39,6 +39,7 @@ GROUPS: Final = {
     "ext-tasks": Impact.MESSAGE,
     "ext-skills": Impact.MESSAGE,
     "ext-apps": Impact.WRONG,
+    "ext-events": Impact.HINT,
     "mrtr": Impact.MESSAGE,
     "page": Impact.MESSAGE,
     "cache": Impact.HINT,

@@ -16,7 +16,7 @@ from analysis.protocol.error_codes import (
     MISSING_CAPABILITY,
     UNSUPPORTED_VERSION,
 )
-from analysis.protocol.extensions import KNOWN_METHODS, RESULT_TYPES, TASKS
+from analysis.protocol.extensions import KNOWN_METHODS, RESULT_TYPES, TASKS, is_draft
 from analysis.protocol.json_pointer import encode_step
 from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import FIRST_MODERN_RANK, MODERN_ERA, NEWEST_RANK, rank_of
@@ -258,7 +258,9 @@ class MissingResultType(Rule):
         # A server that supports both eras treats a request without a version as one of the handshake era.
         if not context.session.server_is_modern or PROTOCOL_VERSION not in request.meta:
             return ()
-        return [self.finding(context, "the result has no resultType", pointer="/result", related=(request.seq,))]
+        level = NOTE if is_draft(request.method) else None
+        text = "the result has no resultType"
+        return [self.finding(context, text, pointer="/result", related=(request.seq,), level=level)]
 
 
 class UnknownResultType(Rule):
@@ -316,6 +318,8 @@ class MissingServerInfo(Rule):
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
         result, request = context.body["result"], context.request
         if not isinstance(result, dict) or request is None or not context.session.server_is_modern:
+            return ()
+        if is_draft(request.method):
             return ()
         meta = result.get("_meta")
         if (isinstance(meta, dict) and SERVER_INFO in meta) or not speaks_modern(context):

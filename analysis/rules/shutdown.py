@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, Final
 
-from analysis.conversation.call import MessageContext, Outcome
+from analysis.conversation.call import ENDLESS_METHODS, MessageContext, Outcome
 from analysis.conversation.message import InvalidMessage
 from analysis.conversation.session import Session, era_in_force
 from analysis.protocol.revisions import HANDSHAKE_ERA, Span, rank_of
@@ -302,7 +302,7 @@ class RequestWhileClosing(Rule):
             and call.outcome is Outcome.UNANSWERED
             and call.request.seq < stdin_close.seq
         ]
-        requests = [request for request in open_requests if request.method != "subscriptions/listen"]
+        requests = [request for request in open_requests if request.method not in ENDLESS_METHODS]
         if requests:
             verb = "is" if len(requests) == 1 else "are"
             text = f"the client closes stdin while {len(requests)} of its requests {verb} open"

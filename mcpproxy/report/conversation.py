@@ -368,9 +368,10 @@ class Conversation:
         """Whether a request without a response is counted at the end: not if the line of a login says what it got."""
         exchange = call.request.frames[0].exchange
         is_challenged = exchange is not None and self.session.logins.of_exchange(exchange) is not None
+        is_repeated = call.http is not None and call.http.asks_for_nonce  # by a client that has logged in before
         return (
             call.request.method not in ENDLESS_METHODS
-            and (self._filter is not None or not is_challenged)
+            and (self._filter is not None or not (is_challenged or is_repeated))
             and (call.request.seq, call.request.index) not in self._failed_requests
             and self._selects(call)
         )

@@ -50,6 +50,8 @@ _FACT_NAMES: Final = {
     "error_uri": "error page",
 }
 """The members of `oauth` in FORMAT.md that are facts for a reader, and their names."""
+ASKED_FOR_NONCE: Final = "asked for a nonce"
+"""What became of a request that the client is to repeat with a nonce in its proof (DPoP)."""
 _UNTIL_THE_END: Final = "until the recording ended"
 _OUTCOME_TEXTS: Final = {
     "unneeded": ("not needed: the server did not ask for a token", ""),
@@ -141,7 +143,7 @@ def summary_of(login: Login, *, after: int = 0) -> LoginSummary:
         login.outcome == "unneeded",
         login.ended_ns,
         max(0, login.ended_ns - login.started_ns),
-        tuple(_leg_lines(new_legs, failed_leg)),
+        tuple(_leg_lines(login, new_legs, failed_leg)),
         max(0, last_number - max(after, len(login.legs) - 1)),
     )
 
@@ -159,6 +161,8 @@ def outcome_text(login: Login) -> str:
 def missing_text(login: Login) -> str:
     """Returns what the client of an unfinished login did not request: `no registration, no authorization`."""
     leg = _furthest_leg(login)
+    if login.last.asks_for_nonce:
+        return "the request was not repeated with the nonce"
     if any(other.is_pending for other in login.legs):
         return "the user did not confirm the device code"
     if leg.kind == "challenge":
@@ -211,8 +215,12 @@ def leg_status(leg: Leg) -> str:
 def leg_description(leg: Leg) -> str:
     """Returns what the server said about a failure: the description of the error, or the text of a response without.
 
+    A request that is to be repeated with a nonce has not failed.
+
     If the exchange broke off, it is the reason for that.
     """
+    if leg.asks_for_nonce:
+        return ASKED_FOR_NONCE
     said = leg.facts.get("error_description", "")
     if not said and not leg.error:
         said = leg.http.response_gist.removeprefix(f"{leg.http.status} ") or leg.http.error
@@ -290,9 +298,11 @@ def _furthest_leg(login: Login) -> Leg:
     return max(reversed(reached_legs or login.legs), key=lambda leg: order.index(leg.kind))
 
 
-def _leg_lines(legs: list[Leg], failed_leg: Leg | None) -> Iterator[LegLine]:
+def _leg_lines(login: Login, legs: list[Leg], failed_leg: Leg | None) -> Iterator[LegLine]:
     """Yields a line for each leg, but only one for equal legs in a row, such as the polls of a device."""
-    keyed_legs = [(leg, (_request_text(leg), leg_status(leg), leg_description(leg), *leg_facts(leg))) for leg in legs]
+    keyed_legs = [
+        (leg, (_request_text(leg), leg_status(leg), _description_in(login, leg), *leg_facts(leg))) for leg in legs
+    ]
     for _, group in groupby(keyed_legs, key=lambda keyed_leg: (keyed_leg[0].kind, keyed_leg[1])):
         equal_legs = [leg for leg, *_ in group]
         first, last = equal_legs[0], equal_legs[-1]
@@ -301,7 +311,7 @@ def _leg_lines(legs: list[Leg], failed_leg: Leg | None) -> Iterator[LegLine]:
             leg_name(first),
             _request_text(first),
             leg_status(first),
-            leg_description(first),
+            _description_in(login, first),
             len(equal_legs),
             any(leg is failed_leg for leg in equal_legs),
             first.http.number,
@@ -311,6 +321,12 @@ def _leg_lines(legs: list[Leg], failed_leg: Leg | None) -> Iterator[LegLine]:
             max(0, ended_ns - started_ns),
             tuple(leg_facts(first)),
         )
+
+
+def _description_in(login: Login, leg: Leg) -> str:
+    """Returns what the server said about a leg, and whether the client has repeated a request that lacked a nonce."""
+    is_repeated = leg.asks_for_nonce and login.is_repeated(leg)
+    return f"{leg_description(leg)}, repeated" if is_repeated else leg_description(leg)
 
 
 def _started_ns(leg: Leg) -> int:

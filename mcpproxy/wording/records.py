@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple, TypeGuard
 
 from analysis.conversation.http_exchange import REDIRECT_STATUSES, values_of
 from analysis.conversation.response_text import MAX_GIST_CHARS, gist
+from analysis.protocol.challenges import NONCE_ERROR
 from captures.gaps import lost_count, lost_range, lost_traffic
 from captures.record import Record, raw_bytes
 from mcpproxy.sanitise import sanitise, sanitise_bytes
@@ -17,6 +18,7 @@ from mcpproxy.wording import units
 from mcpproxy.wording.bodies import json_lines
 from mcpproxy.wording.counts import count_text, lost_text
 from mcpproxy.wording.http_head import recorded_head
+from mcpproxy.wording.logins import ASKED_FOR_NONCE
 from mcpproxy.wording.spans import Role, Span
 from mcpproxy.wording.values import excerpt
 
@@ -235,6 +237,9 @@ def _exchange(members: Mapping[str, Any]) -> Remark | None:
     request_text = f"{_scalar_text(method)} {_short_target(target)}" if method is not None else unread_text
     text = f"{request_text} → {_scalar_text(status)}" if status is not None else f"{request_text}: no answer"
     gist_text = "" if is_redirect and not flags else _response_gist(members).removeprefix(f"{_scalar_text(status)} ")
+    asks_for_nonce = _member_of(members.get("oauth"), "error") == NONCE_ERROR
+    if asks_for_nonce:
+        gist_text = ASKED_FOR_NONCE
     location = _location(members) if is_redirect else ""
     text += f" to {location}" if location else ""
     details = [*flags]
@@ -248,7 +253,7 @@ def _exchange(members: Mapping[str, Any]) -> Remark | None:
         text += f": {gist_text}"
     if isinstance(members.get("error"), str):
         details.append(members["error"])
-    is_plain = is_fine or (bool(location) and not flags)
+    is_plain = is_fine or (bool(location) and not flags) or asks_for_nonce
     role: Role = "dim" if is_plain else "bad"
     return Remark("·" if is_plain else "▲", text, role, detail=sanitise(", ".join(details), 300))
 

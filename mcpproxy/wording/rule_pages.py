@@ -11,6 +11,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
+from analysis.protocol.extensions import EVENTS
 from analysis.protocol.revisions import REVISIONS
 from analysis.rules.base import Rule
 from analysis.rules.discovery import group_of, module_of, rules
@@ -41,6 +42,7 @@ _EVENT_STREAMS: Final = "https://html.spec.whatwg.org/multipage/server-sent-even
 _PROPOSALS: Final = "https://github.com/modelcontextprotocol/modelcontextprotocol/issues"
 _SPECIFICATION: Final = "https://modelcontextprotocol.io/specification"
 _SCHEMAS: Final = "https://github.com/modelcontextprotocol/modelcontextprotocol/blob/main/schema"
+_EVENTS_DRAFT: Final = "https://github.com/modelcontextprotocol/experimental-ext-triggers-events"
 _FIRST_SCHEMA_PAGE: Final = "2025-06-18"
 """Older revisions have their schema only as a file."""
 _INDEX: Final = "README.md"
@@ -118,6 +120,8 @@ def addresses(source: str) -> list[str]:
             urls[_JSON_RPC] = None
         elif name.startswith("WHATWG SSE"):
             urls[_EVENT_STREAMS] = None
+        elif name == EVENTS.source:
+            urls[_EVENTS_DRAFT] = None
         elif sep_match := _SEP_SOURCE.fullmatch(name):
             urls[f"{_PROPOSALS}/{sep_match['number']}"] = None
         elif rfc_match := _RFC_SOURCE.fullmatch(name):

@@ -10,4 +10,5 @@ MODULES = (
     "token_responses",
     "login_requests",
     "login_outcomes",
+    "dpop",
 )

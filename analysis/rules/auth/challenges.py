@@ -15,6 +15,7 @@ from analysis.rules.support.auth_exchanges import (
     RANK_2025_06_18,
     RANK_2025_11_25,
     RevisionLearningRule,
+    asks_for_nonce,
     bearer_challenge,
     challenges_of,
     default_rank,
@@ -41,7 +42,9 @@ class ChallengeRule(HttpRule):
         return self._check_endpoint(http, session) if is_refused else ()
 
     def _check_endpoint(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        return self.check_exchange(http, session) if not http.is_from_recorder and is_endpoint(http) else ()
+        if http.is_from_recorder or not is_endpoint(http) or asks_for_nonce(http):
+            return ()
+        return self.check_exchange(http, session)
 
 
 class ChallengeMissing(ChallengeRule):

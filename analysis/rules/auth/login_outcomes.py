@@ -165,8 +165,6 @@ class TokenRejected(LoginRule):
             return ()
         if rejection.http.status != _UNAUTHORIZED and rejection.error != "insufficient_scope":
             return ()
-        if rejection.error == "use_dpop_nonce":
-            return ()  # the client repeats the request with the nonce
         if issued is None:
             if not is_server_elsewhere(login):
                 return ()
@@ -230,6 +228,8 @@ def _result(leg: Leg) -> str:
 
 
 def _left_out(leg: Leg, *, is_sent_back: bool) -> str:
+    if leg.asks_for_nonce:
+        return "it did not repeat the request with the nonce that it was asked for"
     if leg.kind == "authorize":
         return "it did not request a token" if is_sent_back else "no code was issued"
     return _LEFT_OUT.get(leg.kind, "nothing followed")

@@ -63,7 +63,7 @@ class TokenInQuery(EndpointRule):
 
 
 class NotBearer(EndpointRule):
-    """A credential uses a scheme other than Bearer.
+    """A credential uses a scheme other than Bearer and DPoP.
 
     **Why it matters.** This works only if client and server have agreed on it. Servers that follow the protocol accept
     only Bearer.
@@ -82,7 +82,7 @@ class NotBearer(EndpointRule):
     source = _PAGE
 
     def check_exchange(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
-        if _AUTHORIZATION not in http.fields or scheme_of(http) in ("", "bearer"):
+        if _AUTHORIZATION not in http.fields or scheme_of(http) in ("", "bearer", "dpop"):
             return ()
         return self.findings_in_request(http, session, "the scheme of Authorization is not Bearer")
 

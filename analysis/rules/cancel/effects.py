@@ -4,12 +4,11 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from analysis.conversation.addressing import RequestKey
-from analysis.conversation.call import Call, IdState, MessageContext
+from analysis.conversation.call import ENDLESS_METHODS, Call, IdState, MessageContext
 from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Id, Request
 from analysis.conversation.session import Session
-from analysis.conversation.subscriptions import LISTEN
 from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA, between
 from analysis.rules.base import NOTE, CaptureEnd, Rule
 from analysis.rules.cancel.targets import CANCELLED, MAX_REMEMBERED_REQUESTS, PAGE, named_id
@@ -119,7 +118,7 @@ class MessageAfterCancel(Rule):
 
     def on_anomaly(self, context: MessageContext) -> Iterable[Finding]:
         call = context.answered
-        if call is None or call.request.method == LISTEN:
+        if call is None or call.request.method in ENDLESS_METHODS:
             return ()
         return _findings_after_cancel(self, context, call)
 
@@ -216,7 +215,11 @@ class ByDisconnect(Rule):
             return ()
         for context in http.client_messages:
             request = context.message
-            if not isinstance(request, Request) or not self.versions.applies_to(context.rank, context.era):
+            if (
+                not isinstance(request, Request)
+                or request.method in ENDLESS_METHODS
+                or not self.versions.applies_to(context.rank, context.era)
+            ):
                 continue
             if len(streams.unanswered_requests) < MAX_REMEMBERED_REQUESTS:
                 state = self.fold.tables["client"].id_state(RequestKey(request.frames[0].exchange, request.id))
@@ -262,6 +265,6 @@ def _last_cancel_seq(session: Session, fold: Fold) -> int | None:
     table = fold.tables["client"]
     if not 0 < len(table) <= MAX_SEARCHED_REQUESTS:
         return None
-    cancel_seqs = [call.cancelled_by for call in table.waiting_calls() if call.request.method != LISTEN]
+    cancel_seqs = [call.cancelled_by for call in table.waiting_calls() if call.request.method not in ENDLESS_METHODS]
     received_seqs = [seq for seq in cancel_seqs if seq is not None and session.has_received("server", seq)]
     return max(received_seqs) if received_seqs and len(received_seqs) == len(cancel_seqs) else None

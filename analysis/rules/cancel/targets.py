@@ -4,10 +4,9 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from analysis.conversation.addressing import RequestKey
-from analysis.conversation.call import IdState, MessageContext, Outcome
+from analysis.conversation.call import ENDLESS_METHODS, IdState, MessageContext, Outcome
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Id, Side, converted_id, id_of, other_side
-from analysis.conversation.subscriptions import LISTEN
 from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA, only
 from analysis.rules.base import RACE_NS, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
@@ -250,7 +249,7 @@ class ByServer(CancellationRule):
 
     def check_cancellation(self, context: MessageContext, id_: Id) -> Iterable[Finding]:
         session = context.session
-        if context.cancels is not None and context.cancels.method == LISTEN:
+        if context.cancels is not None and context.cancels.method in ENDLESS_METHODS:
             return ()
         target = _open_request(context, "client", id_, self.fold)
         if target is None:

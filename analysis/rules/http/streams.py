@@ -3,13 +3,13 @@
 from collections.abc import Iterable
 from typing import ClassVar, Final
 
-from analysis.conversation.call import MessageContext
+from analysis.conversation.call import ENDLESS_METHODS, MessageContext
 from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import EVENT_STREAM, MAX_BODY_MESSAGES, HttpExchange
 from analysis.conversation.message import Side
 from analysis.conversation.record_ref import RecordRef
 from analysis.conversation.session import Session
-from analysis.conversation.subscriptions import LISTEN, UPDATED
+from analysis.conversation.subscriptions import UPDATED
 from analysis.protocol.revisions import MODERN_ERA, Span, since
 from analysis.rules.base import ERROR, WARNING, CaptureEnd, Rule
 from analysis.rules.finding import Finding, Impact, Level
@@ -68,7 +68,7 @@ class StreamEndedUnanswered(HttpRule):
             return ()  # `sse/unterminated-event` reports this
         ended_exchanges: list[HttpExchange] = self.state_for(session, list)
         if len(ended_exchanges) < _MAX_STREAMS and any(
-            is_open(context, self.fold) and context.method != LISTEN for context in requests_of(http)
+            is_open(context, self.fold) and context.method not in ENDLESS_METHODS for context in requests_of(http)
         ):
             ended_exchanges.append(http)
         return ()
@@ -85,7 +85,7 @@ class StreamEndedUnanswered(HttpRule):
             ):
                 continue
             for context in requests_of(http):
-                if is_open(context, self.fold) and context.method != LISTEN and context.session is session:
+                if is_open(context, self.fold) and context.method not in ENDLESS_METHODS and context.session is session:
                     wait_text = _wait_suffix(context, self.fold)
                     text = f"the stream ended before {shortened(context.method)} was answered{wait_text}"
                     finding = self.finding(http.end_ref, text, session=session, related=(context.message.seq,))
@@ -183,8 +183,8 @@ class MessageAfterAnswer(_PostStreamRule):
         http = context.http
         if http is None or http.last_answer is None or http.method != "POST" or not is_settled(http, self.fold):
             return ()
-        if http.last_answer.method == LISTEN:
-            return ()  # `listen/after-end` reports messages after the end of a subscription
+        if http.last_answer.method in ENDLESS_METHODS:
+            return ()  # other rules report messages after the end of a subscription
         text = f"{shortened(context.method)} is sent after the response"
         return [self.finding(context, text, related=(http.last_answer.message.seq,))]
 

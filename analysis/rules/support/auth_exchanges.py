@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 
 from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
 from analysis.conversation.session import Session
-from analysis.protocol.challenges import Challenge, parse_challenges
+from analysis.protocol.challenges import NONCE_ERROR, Challenge, parse_challenges
 from analysis.protocol.revisions import ALL, NEWEST_RANK, Span
 from analysis.rules.finding import Finding
 from analysis.rules.support.eras import AllEras
@@ -72,6 +72,11 @@ def challenges_of(http: HttpExchange) -> list[Challenge] | None:
 def bearer_challenge(http: HttpExchange) -> Challenge | None:
     """Returns the first Bearer challenge of a response, or None if it has none."""
     return next((challenge for challenge in challenges_of(http) or () if challenge.scheme == "bearer"), None)
+
+
+def asks_for_nonce(http: HttpExchange) -> bool:
+    """Whether a response asks the client to repeat the request with a nonce in its proof, so it refuses no token."""
+    return any(challenge.parameters.get("error") == NONCE_ERROR for challenge in challenges_of(http) or ())
 
 
 def scheme_of(http: HttpExchange) -> str:

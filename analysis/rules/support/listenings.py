@@ -10,6 +10,7 @@ from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Notification, Request
 from analysis.conversation.session import Session
 from analysis.conversation.subscriptions import CHANGES, LISTEN, SUBSCRIPTION_ID, ListenSubscription
+from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import MODERN_ERA
 from analysis.rules.base import ResponsibleSide, Rule
 from analysis.rules.finding import Finding
@@ -93,5 +94,9 @@ def requests_in(context: MessageContext) -> list[Request]:
 
 
 def is_named(context: MessageContext) -> bool:
-    """Whether a message names the `subscriptions/listen` to which it belongs."""
-    return isinstance(context.message, Notification) and SUBSCRIPTION_ID in context.message.meta
+    """Whether a message names the `subscriptions/listen` to which it belongs.
+
+    Extensions use the same member of `_meta` to name their own requests, so only methods of the core count.
+    """
+    message = context.message
+    return isinstance(message, Notification) and message.method in METHODS and SUBSCRIPTION_ID in message.meta

@@ -279,3 +279,5 @@ tools_of: Final = _listing_in_session("tools", "name")
 prompts_of: Final = _listing_in_session("prompts", "name")
 resources_of: Final = _listing_in_session("resources", "uri")
 templates_of: Final = _listing_in_session("resourceTemplates", "uriTemplate")
+events_of: Final = _listing_in_session("events", "name")
+"""Returns the list of event types of a session, which belongs to the Events extension."""

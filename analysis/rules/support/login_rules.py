@@ -79,8 +79,9 @@ class LoginRule(HttpRule):
 
 
 def legs_of(login: Login, *kinds: str) -> list[Leg]:
-    """Returns the legs of these kinds that did not fail."""
-    return [leg for leg in login.legs if leg.kind in kinds and not leg.has_failed and not leg.is_pending]
+    """Returns the legs of these kinds that succeeded."""
+    legs = (leg for leg in login.legs if leg.kind in kinds)
+    return [leg for leg in legs if not leg.has_failed and not leg.is_pending and not leg.asks_for_nonce]
 
 
 def is_certain(login: Login) -> bool:

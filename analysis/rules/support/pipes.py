@@ -7,7 +7,7 @@ a record counts. Over HTTP there are no such records, so the object stays empty.
 from collections import deque
 from typing import Final
 
-from analysis.conversation.call import Call
+from analysis.conversation.call import ENDLESS_METHODS, Call
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Side
 from analysis.conversation.session import Session
@@ -135,7 +135,7 @@ class Pipes:
             self.is_server_first = self.client_gone_ns is None and session.lost_seq < 0
         if self.is_server_first and not self.open_count:
             open_calls = fold.tables["client"].waiting_calls()
-            due_calls = [call for call in open_calls if call.is_due and call.request.method != "subscriptions/listen"]
+            due_calls = [call for call in open_calls if call.is_due and call.request.method not in ENDLESS_METHODS]
             self.open_calls, self.open_count = tuple(due_calls[:_MAX_REMEMBERED]), len(due_calls)
 
 

@@ -27,7 +27,7 @@ select
     standing.state in ('answered', 'failed') and outcome <> 'result' as is_error,
     is_abandoned,
     code,
-    case when standing.state = 'answered' then standing.latency_ms end as latency_ms,
+    case when standing.state = 'answered' and method not in ({endless_methods}) then standing.latency_ms end as latency_ms,
     case when standing.state = 'answered' then server_ms end as server_ms,
     started_ns,
     greatest(

@@ -2,9 +2,9 @@
 --
 -- During server time, a client request is open (the handshake included), and the server is not waiting for the client, as
 -- it does for sampling, elicitation and roots. Overlapping requests count once. An unanswered request is open until it is
--- cancelled or the session ends; `subscriptions/listen` and streams that only listen do not count. During stalled time, a
--- frame in either direction waits for its receiver to read it. Client time is the rest, in which the model or the user is
--- busy. The three add up to the length of the session.
+-- cancelled or the session ends; `subscriptions/listen`, `events/stream` and streams that only listen do not count. During
+-- stalled time, a frame in either direction waits for its receiver to read it. Client time is the rest, in which the model
+-- or the user is busy. The three add up to the length of the session.
 --
 --     select server, client, session_ms, server_ms / session_ms as server_share, waiting_ms, stalled_ms from session_times
 create view session_times as

@@ -19,6 +19,7 @@ from analysis.protocol.error_codes import (
     URL_ELICITATION,
     USER_REJECTED,
 )
+from analysis.protocol.extensions import EXTENSIONS
 
 NEVER_SENT: Final = -32000
 """The official types use it for a closed connection, and it is never sent."""
@@ -33,7 +34,9 @@ def test_the_official_types_have_the_same_codes() -> None:
 
 def test_every_name_of_a_code_has_one_row() -> None:
     named = [value for name, value in vars(error_codes).items() if name.isupper() and isinstance(value, int)]
-    assert sorted(code for code in named if code < 0) == sorted({*ERROR_CODES, REQUEST_CANCELLED, REQUEST_TIMEOUT})
+    of_extensions = {row.code for extension in EXTENSIONS.values() for row in extension.error_codes}
+    rows = {*ERROR_CODES, *of_extensions, REQUEST_CANCELLED, REQUEST_TIMEOUT}
+    assert sorted(code for code in named if code < 0) == sorted(rows)
 
 
 def test_the_eras_have_codes_of_their_own() -> None:

@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcpproxy.importers.case import Case
+from mcpproxy.importers.forms.trace import cases
 from mcpproxy.sharing import RedactionAccount, redacted_copy
 from tests.analysis.traces import CORPUS, read
-from tests.mcpproxy.sharing.secret_forms import FORMS, fresh
+from tests.mcpproxy.sharing.secret_forms import FORMS, fresh, planted
 from tests.mcpproxy.sharing.written import written
 
 SHARE = 60
@@ -20,7 +22,7 @@ SHARE = 60
 
 pytestmark = pytest.mark.usefixtures("secret_rules")
 
-EXPECTED = {"logging/secret"}
+EXPECTED = {"logging/secret", "ext-events/webhook-secret"}
 """Rules about secrets themselves."""
 
 
@@ -34,9 +36,11 @@ def differences(lines: list[bytes], folder: Path) -> RedactionAccount:
 
 def check_corpus(step: int, folder: Path) -> None:
     """Compare the findings of each `step`th case."""
-    cases = [case for path in sorted(CORPUS.glob("*.ndjson")) if path.stem != "framing-large" for case in read(path)]
+    all_cases = [
+        case for path in sorted(CORPUS.glob("*.ndjson")) if path.stem != "framing-large" for case in read(path)
+    ]
     wrong = []
-    for case in cases[::step]:
+    for case in all_cases[::step]:
         account = differences([line for _, line in case.records()], folder)
         changed = {*account.hidden_findings, *account.created_findings} - EXPECTED
         if changed or account.changed_frames:
@@ -52,6 +56,22 @@ def test_conversations_of_the_corpus_keep_their_findings(tmp_path: Path) -> None
 @pytest.mark.soak
 def test_all_conversations_of_the_corpus_keep_their_findings(tmp_path: Path) -> None:
     check_corpus(1, tmp_path)
+
+
+def test_the_secret_and_the_address_that_get_events_are_replaced(tmp_path: Path) -> None:
+    """A subscription of the Events extension names a callback, often with a token, and what signs its events."""
+    random = Random(1)
+    secret, token = (planted(random, "a secret", form).text for form in ("whsec_{w32}", "{w32}"))
+    lines = (CORPUS / "ext-events.ndjson").read_text("utf-8").splitlines()
+    line = next(line for line in lines if json.loads(line)["name"] == "webhook")
+    told = line.replace("whsec_" + "A" * 32, secret).replace("hooks/client123", f"hooks/client123?token={token}")
+    assert (told.count(secret), told.count(token)) == (3, 4)
+    (case,) = cases([told.encode()])
+    assert isinstance(case, Case)
+    account = differences([record for _, record in case.records()], tmp_path)
+    copy = (tmp_path / "copy.mcpcap").read_text("utf-8")
+    assert [text in copy for text in (secret, token, "proxy.example.com")] == [False, False, True]
+    assert [*account.created_findings, *account.hidden_findings] == []
 
 
 TEXT = st.sampled_from(["plain prose", "", "10", "Ünïcode \u2028", "a/b", "http://localhost:3000/x"])

@@ -94,6 +94,50 @@ def test_a_token_that_the_server_refuses(capture: LoginCapture) -> None:
     assert outcome_text(only(capture)) == "the server refused the new token: 401 invalid_token: wrong audience"
 
 
+class TestNonce:
+    """A server that asks for a nonce (DPoP) refuses nothing: the client is to repeat its request."""
+
+    def test_a_login_in_which_both_endpoints_ask(self, capture: LoginCapture) -> None:
+        capture.discovery()
+        capture.authorization()
+        capture.token(400, error="use_dpop_nonce", error_description="a nonce is required")
+        capture.token()
+        capture.message(401, token="hmac:3", error="use_dpop_nonce")
+        capture.message(token="hmac:3")
+        login = only(capture)
+        assert outcome_text(login) == "token issued"
+        lines = [(line.name, line.status, line.description) for line in summary_of(login).legs[-3:]]
+        assert lines == [
+            ("token", "400 use_dpop_nonce", "asked for a nonce, repeated"),
+            ("token", "200", ""),
+            ("challenge", "401 use_dpop_nonce", "asked for a nonce, repeated"),
+        ]
+        assert not any(line.has_failed for line in summary_of(login).legs)
+
+    def test_a_client_that_does_not_repeat_the_request(self, capture: LoginCapture) -> None:
+        capture.discovery()
+        capture.authorization()
+        capture.token(400, error="use_dpop_nonce")
+        login = only(capture)
+        assert (
+            outcome_text(login) == "the client did not go on after token: the request was not repeated with the nonce"
+        )
+        assert leg_text(login.last) == "token: POST /token → 400 use_dpop_nonce: asked for a nonce"
+
+    def test_another_error_after_the_nonce(self, capture: LoginCapture) -> None:
+        capture.discovery()
+        capture.authorization()
+        capture.token(400, error="use_dpop_nonce")
+        capture.token(400, error="invalid_dpop_proof")
+        assert outcome_text(only(capture)) == "failed at token: 400 invalid_dpop_proof"
+
+    def test_a_client_that_has_logged_in_before_begins_no_login(self, capture: LoginCapture) -> None:
+        capture.message(token="hmac:3")
+        capture.message(401, token="hmac:3", error="use_dpop_nonce")
+        capture.message(token="hmac:3")
+        assert logins(capture) == []
+
+
 class TestUnfinished:
     def test_after_the_challenge(self, capture: LoginCapture) -> None:
         capture.message(401)
