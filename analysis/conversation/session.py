@@ -53,9 +53,9 @@ class Session:
             "declared",
         ),
         *("delimited", "environment", "epoch", "eras", "handshake", "has_initialized", "initialize", "introduced"),
-        *("gaps", "in_flight", "is_guess", "last_seq", "learned", "likeness", "listed_ui"),
+        *("gaps", "in_flight", "is_guess", "last_seq", "learned", "likeness"),
         *("is_legacy", "is_modern", "last_initialize", "last_ns", "last_request", "lasting", "lost_seq", "memory"),
-        *("number", "observed_start", "opened_ns", "process", "received", "server", "server_capabilities"),
+        *("listed_ui", "number", "observed_start", "opened_ns", "process", "received", "server", "server_capabilities"),
         *("server_is_modern", "state", "transport", "unjudged", "unread"),
     )
 

@@ -44,7 +44,7 @@ class ExtensionMethod(NamedTuple):
     @property
     def is_request(self) -> bool:
         """Whether it expects a response."""
-        return not self.name.startswith("notifications/")
+        return "notifications" not in self.name.split("/")
 
 
 class Extension(NamedTuple):
@@ -120,6 +120,14 @@ SKILLS: Final = Extension(
     declared_by=frozenset({"server"}),
     meta_members=("io.modelcontextprotocol.skills/",),
 )
+_APP_MESSAGES: Final = (
+    *("initialize", "message", "open-link", "request-display-mode", "resource-teardown", "update-model-context"),
+    *("notifications/host-context-changed", "notifications/initialized", "notifications/sandbox-proxy-ready"),
+    *("notifications/sandbox-resource-ready", "notifications/size-changed", "notifications/tool-cancelled"),
+    *("notifications/tool-input", "notifications/tool-input-partial", "notifications/tool-result"),
+)
+"""Messages between an app and its host. They belong to neither side of a recording, so either may send them by mistake;
+`ext-apps/app-message` reports that."""
 APPS: Final = Extension(
     f"{_PREFIX}ui",
     "Apps",
@@ -128,6 +136,7 @@ APPS: Final = Extension(
     ("2026-01-26",),
     ALL,
     "SEP-1865",
+    methods=tuple(ExtensionMethod(f"ui/{name}", "both") for name in _APP_MESSAGES),
     declared_by=frozenset({"client", "server"}),
     meta_members=("ui", "ui/resourceUri"),
 )

@@ -5,6 +5,7 @@ from typing import Final
 
 import pytest
 
+from analysis.protocol.extensions import APPS
 from analysis.rules.ext_apps.capability import UI_MIME_TYPE
 from analysis.rules.ext_apps.csp import OriginFault, origin_fault
 from analysis.rules.ext_apps.resources import UiItem, has_doctype, is_html, page_of
@@ -67,3 +68,12 @@ def test_hostile_pages_and_origins_take_linear_time() -> None:
     for text in ("a." * 100_000, "https://" + "-" * 200_000, "https://" + "a-" * 100_000 + "!", "*" * 100_000):
         origin_fault(text)
     assert process_time() - began < BOUND_S
+
+
+def test_messages_of_apps_are_named_and_told_apart() -> None:
+    methods = {method.name: method.is_request for method in APPS.methods}
+    assert len(methods) == 15
+    assert all(name.startswith("ui/") for name in methods)
+    assert {name for name, is_request in methods.items() if not is_request} == {
+        name for name in methods if name.startswith("ui/notifications/")
+    }

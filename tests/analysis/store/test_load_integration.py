@@ -330,6 +330,21 @@ def test_of_two_calls_at_once_none_is_said_to_have_waited(tmp_path: Path) -> Non
         assert rows(connection, "select distinct waiting_ms from exchanges where asked_by = 'client'") == [(0,)]
 
 
+def test_calls_that_only_an_app_can_have_started_are_marked(tmp_path: Path) -> None:
+    talk = CaptureWriter(tmp_path / "a.mcpcap", "a")
+    apps = {"extensions": {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}}
+    talk.say(0, "c2s", id=0, method="initialize", params={"protocolVersion": "2025-11-25", "capabilities": apps})
+    talk.say(1, "s2c", id=0, result={"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}})
+    talk.say(2, "c2s", id=1, method="tools/list")
+    tools = [{"name": "chart"}, {"name": "poll", "_meta": {"ui": {"visibility": ["app"]}}}]
+    talk.say(3, "s2c", id=1, result={"tools": tools})
+    talk.call(4, 2, "chart")
+    talk.call(5, 3, "poll")
+    with loaded(talk.close()) as connection:
+        found = rows(connection, "select name, is_from_app from exchanges where name is not null order by request")
+        assert found == [("chart", False), ("poll", True)]
+
+
 def over_http(path: Path) -> CaptureWriter:
     return CaptureWriter(path, "a", transport="http")
 
