@@ -20,6 +20,9 @@ NEWEST_RANK: Final = len(REVISIONS) - 1
 FIRST_MODERN_RANK: Final = REVISIONS.index("2026-07-28")
 """The rank of the first revision without a handshake: the first of an era, not the newest."""
 
+FIRST_MODERN_REVISION: Final = REVISIONS[FIRST_MODERN_RANK]
+LAST_HANDSHAKE_REVISION: Final = REVISIONS[FIRST_MODERN_RANK - 1]
+
 Era: TypeAlias = Literal["handshake", "modern"]
 """Whether `initialize` opens a session, or every request is self-contained."""
 
@@ -81,6 +84,14 @@ class Span(NamedTuple):
             return self.first <= FIRST_MODERN_RANK and self.last >= NEWEST_RANK
         return self == ALL
 
+    def includes(self, rank: int | None) -> bool:
+        """Whether a revision is one of the span; False if it is unknown."""
+        return rank is not None and self.first <= rank <= self.last
+
+    def within(self, other: "Span") -> "Span":
+        """The revisions that two spans have in common, which must be some."""
+        return Span(max(self.first, other.first), min(self.last, other.last))
+
     def __str__(self) -> str:
         """The span as pages of rules write it."""
         if self == ALL:
@@ -115,5 +126,10 @@ def between(first: str, last: str) -> Span:
     return Span(REVISIONS.index(first), REVISIONS.index(last))
 
 
-HANDSHAKE_ERA: Final = until("2025-11-25")
-MODERN_ERA: Final = since("2026-07-28")
+def before(span: Span) -> Span:
+    """All revisions that are older than a span."""
+    return Span(0, span.first - 1)
+
+
+HANDSHAKE_ERA: Final = until(LAST_HANDSHAKE_REVISION)
+MODERN_ERA: Final = since(FIRST_MODERN_REVISION)

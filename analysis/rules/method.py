@@ -6,8 +6,9 @@ from typing import Final
 from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Notification, Request
 from analysis.conversation.session import PROTOCOL_VERSION
+from analysis.protocol import features
 from analysis.protocol.methods import METHODS, UNPREFIXED_NOTIFICATIONS, Method
-from analysis.protocol.revisions import FIRST_MODERN_RANK, NEWEST_RANK, REVISIONS, rank_of, until
+from analysis.protocol.revisions import FIRST_MODERN_RANK, NEWEST_RANK, REVISIONS, rank_of
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding
 from analysis.rules.support.eras import shortened, speaks_modern
@@ -109,8 +110,8 @@ class NotInVersion(Rule):
 
     id = "method/not-in-version"
     needs_session = True
-    levels = {until("2025-03-26"): WARNING}  # noqa: RUF012 - as in the base class
-    methods = frozenset(name for name, method in METHODS.items() if "·" in method.marks)
+    levels = {features.ADVISORY_CAPABILITIES: WARNING}  # noqa: RUF012 - as in the base class
+    methods = frozenset(name for name, method in METHODS.items() if any(map(method.is_absent, range(len(REVISIONS)))))
     source = "the schema of the revision in force; 2025-06-18 basic/lifecycle; 2026-07-28 changelog"
 
     def on_request(self, context: MessageContext) -> Iterator[Finding]:
@@ -121,7 +122,7 @@ class NotInVersion(Rule):
 
     def _check(self, context: MessageContext) -> Iterator[Finding]:
         method, rank = _method(context), _rank(context)
-        if method is None or rank is None or method.name in _EXEMPT_METHODS or method.mark(rank) != "·":
+        if method is None or rank is None or method.name in _EXEMPT_METHODS or not method.is_absent(rank):
             return
         text = f"{REVISIONS[rank]} does not have {method.name}"
         yield self.finding(context, text, pointer="/method", level=self.level_at(rank))
@@ -159,7 +160,7 @@ class WrongDirection(Rule):
         ):
             return  # the request may be an echo
         # `method/not-in-version` reports methods that the revision does not have.
-        if rank is None or method.name in _EXEMPT_METHODS or method.mark(rank) != "·":
+        if rank is None or method.name in _EXEMPT_METHODS or not method.is_absent(rank):
             yield self.finding(context, f"the {context.message.sender} must not send {method.name}", pointer="/method")
 
     def on_notification(self, context: MessageContext) -> Iterator[Finding]:
