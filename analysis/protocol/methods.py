@@ -6,7 +6,7 @@ method is not a message but an entry of `inputRequests`, and `extension` those i
 
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from analysis.protocol.features import CORE_TASKS, ELICITATION, ELICITATION_IDS
+from analysis.protocol import features
 from analysis.protocol.revisions import ALL, FIRST_MODERN_RANK, HANDSHAKE_ERA, MODERN_ERA, Span
 
 Sender: TypeAlias = Literal["client", "server", "both"]
@@ -82,16 +82,16 @@ _TABLE: Final = (
     Method("roots/list", "server", "roots", HANDSHAKE_ERA, MODERN_ERA),
     Method("notifications/roots/list_changed", "client", "roots.listChanged", HANDSHAKE_ERA),
     Method("sampling/createMessage", "server", "sampling", HANDSHAKE_ERA, MODERN_ERA),
-    Method("elicitation/create", "server", "elicitation", ELICITATION.within(HANDSHAKE_ERA), MODERN_ERA),
-    Method("notifications/elicitation/complete", "server", "elicitation.url", ELICITATION_IDS),
+    Method("elicitation/create", "server", "elicitation", features.ELICITATION.within(HANDSHAKE_ERA), MODERN_ERA),
+    Method("notifications/elicitation/complete", "server", "elicitation.url", features.ELICITATION_IDS),
     Method("notifications/progress", "both", ""),
     Method("notifications/cancelled", "both", ""),
-    Method("tasks/get", "both", "tasks", CORE_TASKS, extension=MODERN_ERA),
-    Method("tasks/result", "both", "tasks", CORE_TASKS),
-    Method("tasks/list", "both", "tasks.list", CORE_TASKS),
-    Method("tasks/cancel", "both", "tasks.cancel", CORE_TASKS, extension=MODERN_ERA),
+    Method("tasks/get", "both", "tasks", features.CORE_TASKS, extension=MODERN_ERA),
+    Method("tasks/result", "both", "tasks", features.CORE_TASKS),
+    Method("tasks/list", "both", "tasks.list", features.CORE_TASKS),
+    Method("tasks/cancel", "both", "tasks.cancel", features.CORE_TASKS, extension=MODERN_ERA),
     Method("tasks/update", "client", "", None, extension=MODERN_ERA),
-    Method("notifications/tasks/status", "both", "", CORE_TASKS),
+    Method("notifications/tasks/status", "both", "", features.CORE_TASKS),
     Method("notifications/tasks", "server", "", None, extension=MODERN_ERA),
     Method("subscriptions/listen", "client", "", MODERN_ERA),
     Method("notifications/subscriptions/acknowledged", "server", "", MODERN_ERA),

@@ -155,15 +155,11 @@ class UndeclaredLogging(_UndeclaredRule):
 
 
 _CLIENT_REQUESTS: Final = frozenset(
-    {
-        *UndeclaredTools.methods,
-        *UndeclaredResources.methods,
-        *UndeclaredSubscribe.methods,
-        *UndeclaredPrompts.methods,
-        *UndeclaredCompletions.methods,
-        *UndeclaredLogging.methods,
-    }
+    name
+    for name, method in METHODS.items()
+    if method.sender == "client" and method.is_request and method.required_capability
 )
+"""The requests of clients that need a capability."""
 
 
 class ServedUndeclared(Rule):
@@ -198,13 +194,8 @@ class ServedUndeclared(Rule):
         return [self.finding(context, text, pointer="/result", related=(declaration.seq, request.seq))]
 
 
-_SERVED_BY_SERVERS: Final = frozenset(
-    {
-        *("tools/list", "prompts/list", "resources/list"),
-        *("completion/complete", "logging/setLevel", "resources/subscribe"),
-        *("prompts/get", "resources/read", "resources/unsubscribe"),
-    }
-)
+_SERVED_BY_SERVERS: Final = _CLIENT_REQUESTS - {"tools/call", "resources/templates/list"}
+"""The requests of clients that a server serves if it declares their capability."""
 _SERVED_BY_CLIENTS: Final = frozenset({"roots/list", "sampling/createMessage", "elicitation/create"})
 
 
