@@ -1,7 +1,6 @@
 """The kinds of results that the modern era distinguishes by `resultType`, one row each."""
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from analysis.protocol.revisions import MODERN_ERA, NEWEST_RANK, Span
@@ -30,19 +29,20 @@ class ResultType(NamedTuple):
         return method in self.methods and self.methods[method].includes(rank)
 
 
+_INTERIM_METHODS: Final[Mapping[str, Span]] = {
+    "tools/call": MODERN_ERA,
+    "prompts/get": MODERN_ERA,
+    "resources/read": MODERN_ERA,
+}
 _TABLE: Final = (
     ResultType(COMPLETE, MODERN_ERA),
-    ResultType(
-        INTERIM,
-        MODERN_ERA,
-        MappingProxyType({"tools/call": MODERN_ERA, "prompts/get": MODERN_ERA, "resources/read": MODERN_ERA}),
-    ),
+    ResultType(INTERIM, MODERN_ERA, _INTERIM_METHODS),
 )
 
 RESULT_TYPES: Final = {row.value: row for row in _TABLE}
 """Every kind of result that a revision defines, by the value of `resultType`."""
 
-INTERIM_RESULT_METHODS: Final = frozenset(RESULT_TYPES[INTERIM].methods or ())
+INTERIM_RESULT_METHODS: Final = frozenset(_INTERIM_METHODS)
 """Methods of requests that an interim result may answer in some revision."""
 
 

@@ -46,7 +46,7 @@ def _object(type_key: str, rank: int) -> Any:
         bounds = {word: declaration[key] for key, word in (("least", "ge"), ("most", "le")) if key in declaration}
         # The name of a member need not be one of Python, so each gets a name that cannot occur in a body.
         fields[f"member_{index}"] = (
-            type_ if is_required else type_ | None,
+            type_ | None if not is_required or "nullable" in declaration else type_,
             Field(default=... if is_required else None, alias=member, **bounds),
         )
     make: Any = create_model

@@ -164,6 +164,10 @@ def _arms(annotation: Any) -> list[Any]:
     return [annotation]
 
 
+def _allows_null(annotation: Any) -> bool:
+    return get_origin(annotation) in (Union, UnionType) and type(None) in get_args(annotation)
+
+
 def _declaration(
     annotation: Any, era: str, objects: dict[str, dict[str, Any]], types_by_key: dict[str, Any]
 ) -> Declaration:
@@ -193,6 +197,7 @@ def _declaration(
             members[field.alias or name] = {
                 "is": _declaration(field.annotation, era, objects, types_by_key),
                 **({"required": True} if field.is_required() else {}),
+                **({"nullable": True} if field.is_required() and _allows_null(field.annotation) else {}),
                 **_range(field.metadata),
             }
     return key

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 Declaration: TypeAlias = str | dict[str, Any]
 """A word for a scalar, `any` or `json`; the era and name of a type; or a dict for array, map, choice or any of."""
 MemberDeclaration: TypeAlias = dict[str, Any]
-"""A member: what it `is`, a declaration; whether it is `required`; the `least` and the `most` that a number may be."""
+"""A member: what it `is`, whether it is `required` (and still `nullable`), and the `least` and `most` of a number."""
 
 
 class RevisionChanges(NamedTuple):
