@@ -1,9 +1,11 @@
 """The revisions of MCP as data: their order, the eras, and the spans of revisions to which a rule applies.
 
-A new revision begins here, with its date in `REVISIONS`; spans that are open at the end, such as `MODERN_ERA`, then
-include it. It also needs a mark in each row of `methods.py`; a release of mcp-types that knows it, from which
-`make body-table` takes its bodies; in `shapes/since.py`, the facts that mcp-types lacks; in `MODERN_METHODS`, its new
-methods; rows of `error_codes.py`; and new spans for the rules that it changes.
+A new revision begins here, with its date in `REVISIONS`. Spans that are open at the end, such as `MODERN_ERA`, then
+include it, and everything that has such a span, or none, is in it as in the one before. What it changes goes into the
+other tables, a row for each: `features.py`, `methods.py`, `capabilities.py`, `result_types.py`, `deprecations.py`,
+`error_codes.py`, and for bodies `shapes/revision_changes.py`. No other code names a revision, as
+`tests/test_revision_dates.py` checks, and `tests/corpus/revisions` has a made-up one as an example. Only what no table
+can say needs code: a rule about something new, and the page of a rule whose examples no longer hold.
 
 The strings are never compared with `<`: a peer may send anything in their place. A version from a peer has a rank, the
 index of the revision that it is checked as, or none.
