@@ -42,6 +42,7 @@ REDIRECT_STATUSES: Final = frozenset({301, 302, 303, 307, 308})
 """Statuses of responses that send the client to another address (RFC 9110 §15.4)."""
 BODILESS_STATUSES: Final = frozenset({202, 204})
 """Statuses of responses that normally have no body."""
+_OLDER_REVISIONS: Final = before(STREAMABLE_HTTP)
 _SIDES: Final[tuple[Side, ...]] = ("client", "server")
 DECODED_CODINGS: Final = frozenset({"gzip", "x-gzip", "deflate", "identity"})
 """The content codings that every version of the recorder decodes."""
@@ -382,7 +383,7 @@ class HttpExchange(Struct, eq=False, weakref=True):
         Servers agree on any revision over any transport, but only 2025-03-26 and later define Streamable HTTP.
         """
         rank, era = declared = self.revision_and_era(session)
-        if not before(STREAMABLE_HTTP).includes(rank) or not self.is_streamable:
+        if not _OLDER_REVISIONS.includes(rank) or not self.is_streamable:
             return declared
         has_id = _SESSION_FIELD in self.fields or _SESSION_FIELD in self.answer_fields
         is_newer = has_id or self.accepts_stream or self.media_type == EVENT_STREAM

@@ -18,6 +18,8 @@ from typing import Any, Final, NamedTuple
 ROOT: Final = Path(__file__).parents[2]
 FOLDER: Final = ROOT / "tests" / "corpus" / "revisions"
 VERSION: Final = "2027-01-15"
+BEFORE: Final = "2026-07-28"
+"""The revision that it changes."""
 TABLES: Final = ("analysis/protocol/", "analysis/shapes/revision_changes.py")
 """The tables that say what a revision has; of a folder, all."""
 
@@ -65,7 +67,7 @@ def copy_with_the_revision(folder: Path) -> None:
 
 
 def judged_in(folder: Path, groups: Iterable[str]) -> dict[str, Any]:
-    """What a process in such a folder finds: in the cases of the revision, and in the corpus.
+    """The mistakes of a process in such a folder: in cases of the revision, in the corpus, and in the corpus as of it.
 
     Args:
         folder: the copy.
@@ -82,16 +84,23 @@ def judged_in(folder: Path, groups: Iterable[str]) -> dict[str, Any]:
 def _judge(groups: list[str]) -> None:
     """Write what `judged_in` returns, in a process that runs in the copy."""
     import analysis
+    from mcpproxy.importers.case import Case
+    from mcpproxy.importers.forms.trace import cases
     from tests.analysis.test_corpus_integration import mistakes
     from tests.analysis.traces import by_name, read
 
-    made_up = read(FOLDER / f"{VERSION}.ndjson")
+    def mistakes_in(judged: Iterable[Case]) -> dict[str, str]:
+        return {case.name: text for case in judged if (text := mistakes(case))}
+
     old = [case for group in groups for case in by_name()[group]]
+    lines = [json.dumps(case.members) for case in old if case.members.get("version") == BEFORE]
+    moved = [case for case in cases(line.replace(BEFORE, VERSION).encode() for line in lines) if isinstance(case, Case)]
     answer = {
         "analysis": analysis.__file__,
-        "cases": len(old),
-        "wrong": {case.name: text for case in old if (text := mistakes(case))},
-        "made up": {case.name: text for case in made_up if (text := mistakes(case))},
+        "counts": {"old": len(old), "moved": len(moved)},
+        "made up": mistakes_in(read(FOLDER / f"{VERSION}.ndjson")),
+        "old": mistakes_in(old),
+        "moved": mistakes_in(moved),
     }
     sys.stdout.write(json.dumps(answer))
 

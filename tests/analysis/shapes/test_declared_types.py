@@ -6,10 +6,11 @@ from typing import Any
 from orjson import JSONDecodeError, loads
 from pydantic import TypeAdapter
 
-from analysis.protocol.revisions import FIRST_MODERN_RANK
-from analysis.shapes.body_table import Body, Part, body_of
+from analysis.protocol.revisions import FIRST_MODERN_RANK, REVISIONS
+from analysis.shapes.body_table import Body, Part, body_of, is_known_to_mcp_types
 from analysis.shapes.declared_types import declared_type
 from analysis.shapes.mcp_types_adapter import validator
+from analysis.shapes.revision_changes import CHANGES
 from tests.analysis.traces import corpus
 
 
@@ -59,3 +60,7 @@ def test_declared_types_refuse_what_the_types_of_mcp_types_refuse() -> None:
             judged.append(refused)
     assert sum(map(bool, judged)) > 100
     assert len(judged) > 1000
+
+
+def test_only_revisions_that_mcp_types_does_not_know_have_changes() -> None:
+    assert [version for version in CHANGES if is_known_to_mcp_types(REVISIONS.index(version))] == []
