@@ -1,11 +1,13 @@
 """The group `deprecated`: features that still work, but are deprecated."""
 
 from collections.abc import Iterable, Iterator
+from functools import cache
 
 from analysis.conversation.call import MessageContext
 from analysis.conversation.session import CLIENT_CAPABILITIES
 from analysis.protocol.deprecations import DEPRECATED_METHODS, DEPRECATIONS, HTTP_SSE, INCLUDE_CONTEXT, Deprecation
-from analysis.protocol.revisions import MODERN_ERA
+from analysis.protocol.methods import METHODS
+from analysis.protocol.revisions import MODERN_ERA, Era
 from analysis.rules.base import NOTE, Rule
 from analysis.rules.finding import Finding
 from analysis.rules.support.eras import member
@@ -51,13 +53,14 @@ class Feature(Rule):
         meta = context.request.meta if context.request is not None else {}
         capabilities = meta.get(CLIENT_CAPABILITIES)
         declared_names = capabilities if isinstance(capabilities, dict) else {}
-        in_force = _deprecations(context)
+        in_force = _deprecations(context.rank, context.era)
         features = [
             row.feature for row in in_force if row.client_capability and row.client_capability in declared_names
         ]
         features += [row.feature for row in in_force if row.meta_member and row.meta_member in meta]
         findings = self._report(context, features, "/params/_meta") if features else []
-        return findings + self.on_notification(context) if context.method in DEPRECATED_METHODS else findings
+        is_use = context.method in DEPRECATED_METHODS and "client" in METHODS[context.method].senders(context.rank)
+        return findings + self.on_notification(context) if is_use else findings
 
     def on_notification(self, context: MessageContext) -> list[Finding]:
         return self._report(context, _features_of(context, context.method), "/method")
@@ -69,7 +72,7 @@ class Feature(Rule):
         return self._report(context, features, "/result/inputRequests")
 
     def _check_declaration(self, context: MessageContext, capabilities: object) -> Iterator[Finding]:
-        for row in _deprecations(context):
+        for row in _deprecations(context.rank, context.era):
             name = row.server_capability
             if name and isinstance(capabilities, dict) and name in capabilities:
                 yield from self._report(context, [row.feature], f"/result/capabilities/{name}")
@@ -145,13 +148,14 @@ class HttpSse(Rule):
         return [self.finding(evidence, text, blames="transport", session=context.session)]
 
 
-def _deprecations(context: MessageContext) -> list[Deprecation]:
-    """Returns what the revision of a message deprecates."""
-    return [row for row in DEPRECATIONS if row.revisions.applies_to(context.rank, context.era)]
+@cache
+def _deprecations(rank: int | None, era: Era | None) -> tuple[Deprecation, ...]:
+    """Returns what a revision deprecates."""
+    return tuple(row for row in DEPRECATIONS if row.revisions.applies_to(rank, era))
 
 
 def _features_of(context: MessageContext, method: str) -> list[str]:
-    return [row.feature for row in _deprecations(context) if method in row.methods]
+    return [row.feature for row in _deprecations(context.rank, context.era) if method in row.methods]
 
 
 def _wants_context(params: object) -> bool:
