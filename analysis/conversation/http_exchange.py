@@ -16,7 +16,8 @@ from analysis.conversation.session import Session
 from analysis.conversation.session_ids import FIELD as _SESSION_FIELD
 from analysis.conversation.session_ids import SessionId, SessionIds
 from analysis.protocol.challenges import NONCE_ERROR
-from analysis.protocol.revisions import Era, era_of, rank_of
+from analysis.protocol.features import STREAMABLE_HTTP
+from analysis.protocol.revisions import Era, before, era_of, rank_of
 from captures.heads import Head
 from captures.metadata_paths import WELL_KNOWN
 
@@ -42,6 +43,7 @@ REDIRECT_STATUSES: Final = frozenset({301, 302, 303, 307, 308})
 """Statuses of responses that send the client to another address (RFC 9110 §15.4)."""
 BODILESS_STATUSES: Final = frozenset({202, 204})
 """Statuses of responses that normally have no body."""
+_OLDER_REVISIONS: Final = before(STREAMABLE_HTTP)
 _SIDES: Final[tuple[Side, ...]] = ("client", "server")
 DECODED_CODINGS: Final = frozenset({"gzip", "x-gzip", "deflate", "identity"})
 """The content codings that every version of the recorder decodes."""
@@ -387,10 +389,11 @@ class HttpExchange(Struct, eq=False, weakref=True):
         Servers agree on any revision over any transport, but only 2025-03-26 and later define Streamable HTTP.
         """
         rank, era = declared = self.revision_and_era(session)
-        if rank != 0 or not self.is_streamable:
+        if not _OLDER_REVISIONS.includes(rank) or not self.is_streamable:
             return declared
         has_id = _SESSION_FIELD in self.fields or _SESSION_FIELD in self.answer_fields
-        return (1 if has_id or self.accepts_stream or self.media_type == EVENT_STREAM else 0), era
+        is_newer = has_id or self.accepts_stream or self.media_type == EVENT_STREAM
+        return (STREAMABLE_HTTP.first if is_newer else rank), era
 
     @property
     def is_streamable(self) -> bool:

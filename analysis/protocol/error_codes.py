@@ -5,7 +5,8 @@ Other code and SQL use these names, never the numbers.
 
 from typing import Final, NamedTuple
 
-from analysis.protocol.revisions import ALL, FIRST_MODERN_RANK, HANDSHAKE_ERA, MODERN_ERA, REVISIONS, Span, only
+from analysis.protocol.features import ELICITATION_IDS
+from analysis.protocol.revisions import ALL, FIRST_MODERN_RANK, HANDSHAKE_ERA, MODERN_ERA, REVISIONS, Span
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
@@ -62,7 +63,7 @@ _TABLE: Final = (
     ErrorCode(HEADER_MISMATCH, "Header mismatch", MODERN_ERA, "headers and body disagree"),
     ErrorCode(MISSING_CAPABILITY, "Missing client capability", MODERN_ERA, "a capability of the client is missing"),
     ErrorCode(UNSUPPORTED_VERSION, "Unsupported protocol version", MODERN_ERA, "revision not supported"),
-    ErrorCode(URL_ELICITATION, "URL elicitation required", only("2025-11-25"), "a URL must be visited first"),
+    ErrorCode(URL_ELICITATION, "URL elicitation required", ELICITATION_IDS, "a URL must be visited first"),
     ErrorCode(USER_REJECTED, "Rejected by the user", ALL, "declined by the user"),
 )
 

@@ -1,12 +1,13 @@
-"""The methods of MCP, one row each: the sender, the revisions, and the required capability.
+"""The methods of MCP, one row each: the sender, the required capability, and the revisions.
 
-In the table, A to E are the revisions, oldest first; `●` is a message of that revision, `◐` not a message but an entry
-of `inputRequests`. What extensions add is in `extensions.py`.
+A row without revisions is a message of all of them, including those to come. `inputs` are the revisions in which the
+method is not a message but an entry of `inputRequests`. What extensions add is in `extensions.py`.
 """
 
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from analysis.protocol.revisions import FIRST_MODERN_RANK, REVISIONS
+from analysis.protocol import features
+from analysis.protocol.revisions import ALL, FIRST_MODERN_RANK, HANDSHAKE_ERA, MODERN_ERA, Span
 
 Sender: TypeAlias = Literal["client", "server", "both"]
 
@@ -19,21 +20,23 @@ class Method(NamedTuple):
     """Who may send it in the handshake era."""
     required_capability: str
     """The capability that it needs: of the receiver for requests, of the sender for notifications; empty for none."""
-    marks: str
-    """One mark for each revision, `·` where it is not defined."""
+    revisions: Span | None = ALL
+    """The revisions whose core defines it as a message; None for none."""
+    inputs: Span | None = None
+    """The revisions in which it is an entry of `inputRequests`."""
 
     @property
     def is_request(self) -> bool:
         """Whether it expects a response."""
         return not self.name.startswith("notifications/")
 
-    def mark(self, rank: int) -> str:
-        """Its mark for a revision."""
-        return self.marks[rank]
-
     def is_defined(self, rank: int | None) -> bool:
         """Whether a revision defines it as a message; if the revision is unknown, always True."""
-        return rank is None or self.marks[rank] == "●"
+        return rank is None or _includes(self.revisions, rank)
+
+    def is_absent(self, rank: int) -> bool:
+        """Whether a revision does not have it, neither as a message nor as an input request."""
+        return not self.is_defined(rank) and not _includes(self.inputs, rank)
 
     def senders(self, rank: int | None) -> frozenset[str]:
         """Who may send it; in the modern era only the client sends requests, and only the server reports progress."""
@@ -44,51 +47,51 @@ class Method(NamedTuple):
         return _MODERN_SENDERS.get(self.name, frozenset({"client"}))
 
 
+def _includes(span: Span | None, rank: int) -> bool:
+    return span is not None and span.includes(rank)
+
+
 _MODERN_SENDERS: Final = {
     "notifications/progress": frozenset({"server"}),
     "notifications/cancelled": frozenset({"client", "server"}),
 }
 
-#       name                                          from      gate                      ABCDE
 _TABLE: Final = (
-    Method("initialize", "client", "", "●●●●·"),
-    Method("notifications/initialized", "client", "", "●●●●·"),
-    Method("server/discover", "client", "", "····●"),
-    Method("ping", "both", "", "●●●●·"),
-    Method("tools/list", "client", "tools", "●●●●●"),
-    Method("tools/call", "client", "tools", "●●●●●"),
-    Method("notifications/tools/list_changed", "server", "tools.listChanged", "●●●●●"),
-    Method("resources/list", "client", "resources", "●●●●●"),
-    Method("resources/templates/list", "client", "resources", "●●●●●"),
-    Method("resources/read", "client", "resources", "●●●●●"),
-    Method("resources/subscribe", "client", "resources.subscribe", "●●●●·"),
-    Method("resources/unsubscribe", "client", "resources.subscribe", "●●●●·"),
-    Method("notifications/resources/updated", "server", "resources.subscribe", "●●●●●"),
-    Method("notifications/resources/list_changed", "server", "resources.listChanged", "●●●●●"),
-    Method("prompts/list", "client", "prompts", "●●●●●"),
-    Method("prompts/get", "client", "prompts", "●●●●●"),
-    Method("notifications/prompts/list_changed", "server", "prompts.listChanged", "●●●●●"),
-    Method("completion/complete", "client", "completions", "●●●●●"),
-    Method("logging/setLevel", "client", "logging", "●●●●·"),
-    Method("notifications/message", "server", "logging", "●●●●●"),
-    Method("roots/list", "server", "roots", "●●●●◐"),
-    Method("notifications/roots/list_changed", "client", "roots.listChanged", "●●●●·"),
-    Method("sampling/createMessage", "server", "sampling", "●●●●◐"),
-    Method("elicitation/create", "server", "elicitation", "··●●◐"),
-    Method("notifications/elicitation/complete", "server", "elicitation.url", "···●·"),
-    Method("notifications/progress", "both", "", "●●●●●"),
-    Method("notifications/cancelled", "both", "", "●●●●●"),
-    Method("tasks/get", "both", "tasks", "···●·"),
-    Method("tasks/result", "both", "tasks", "···●·"),
-    Method("tasks/list", "both", "tasks.list", "···●·"),
-    Method("tasks/cancel", "both", "tasks.cancel", "···●·"),
-    Method("notifications/tasks/status", "both", "", "···●·"),
-    Method("subscriptions/listen", "client", "", "····●"),
-    Method("notifications/subscriptions/acknowledged", "server", "", "····●"),
+    Method("initialize", "client", "", HANDSHAKE_ERA),
+    Method("notifications/initialized", "client", "", HANDSHAKE_ERA),
+    Method("server/discover", "client", "", MODERN_ERA),
+    Method("ping", "both", "", HANDSHAKE_ERA),
+    Method("tools/list", "client", "tools"),
+    Method("tools/call", "client", "tools"),
+    Method("notifications/tools/list_changed", "server", "tools.listChanged"),
+    Method("resources/list", "client", "resources"),
+    Method("resources/templates/list", "client", "resources"),
+    Method("resources/read", "client", "resources"),
+    Method("resources/subscribe", "client", "resources.subscribe", HANDSHAKE_ERA),
+    Method("resources/unsubscribe", "client", "resources.subscribe", HANDSHAKE_ERA),
+    Method("notifications/resources/updated", "server", "resources.subscribe"),
+    Method("notifications/resources/list_changed", "server", "resources.listChanged"),
+    Method("prompts/list", "client", "prompts"),
+    Method("prompts/get", "client", "prompts"),
+    Method("notifications/prompts/list_changed", "server", "prompts.listChanged"),
+    Method("completion/complete", "client", "completions"),
+    Method("logging/setLevel", "client", "logging", HANDSHAKE_ERA),
+    Method("notifications/message", "server", "logging"),
+    Method("roots/list", "server", "roots", HANDSHAKE_ERA, MODERN_ERA),
+    Method("notifications/roots/list_changed", "client", "roots.listChanged", HANDSHAKE_ERA),
+    Method("sampling/createMessage", "server", "sampling", HANDSHAKE_ERA, MODERN_ERA),
+    Method("elicitation/create", "server", "elicitation", features.ELICITATION.within(HANDSHAKE_ERA), MODERN_ERA),
+    Method("notifications/elicitation/complete", "server", "elicitation.url", features.ELICITATION_IDS),
+    Method("notifications/progress", "both", ""),
+    Method("notifications/cancelled", "both", ""),
+    Method("tasks/get", "both", "tasks", features.CORE_TASKS),
+    Method("tasks/result", "both", "tasks", features.CORE_TASKS),
+    Method("tasks/list", "both", "tasks.list", features.CORE_TASKS),
+    Method("tasks/cancel", "both", "tasks.cancel", features.CORE_TASKS),
+    Method("notifications/tasks/status", "both", "", features.CORE_TASKS),
+    Method("subscriptions/listen", "client", "", MODERN_ERA),
+    Method("notifications/subscriptions/acknowledged", "server", "", MODERN_ERA),
 )
-
-if any(len(method.marks) != len(REVISIONS) for method in _TABLE):
-    raise ValueError("a row of the methods does not have a mark for each revision")
 
 METHODS: Final = {method.name: method for method in _TABLE}
 """Every method that a revision defines, by name."""
@@ -105,7 +108,11 @@ METHOD_GROUPS: Final = frozenset(name.partition("/")[0] for name in METHODS if "
 OPENING_METHODS: Final = frozenset({"initialize", "server/discover"})
 """Client requests that open a session: over stdio, their latency includes the start of the server."""
 
-MODERN_METHODS: Final = frozenset({"server/discover", "subscriptions/listen"})
+MODERN_METHODS: Final = frozenset(
+    method.name
+    for method in _TABLE
+    if method.is_request and method.revisions and method.revisions.first >= FIRST_MODERN_RANK
+)
 """Client requests that exist only in the modern era, regardless of their params."""
 
 UNPREFIXED_NOTIFICATIONS: Final = {

@@ -1,9 +1,11 @@
 """The revisions of MCP as data: their order, the eras, and the spans of revisions to which a rule applies.
 
-A new revision begins here, with its date in `REVISIONS`; spans that are open at the end, such as `MODERN_ERA`, then
-include it. It also needs a mark in each row of `methods.py`; a release of mcp-types that knows it, from which
-`make body-table` takes its bodies; in `shapes/since.py`, the facts that mcp-types lacks; in `MODERN_METHODS`, its new
-methods; rows of `error_codes.py`; and new spans for the rules that it changes.
+A new revision begins here, with its date in `REVISIONS`. Spans that are open at the end, such as `MODERN_ERA`, then
+include it, and everything that has such a span, or none, is in it as in the one before. What it changes goes into the
+other tables, a row for each: `features.py`, `methods.py`, `capabilities.py`, `result_types.py`, `deprecations.py`,
+`error_codes.py`, and for bodies `shapes/revision_changes.py`. No other code names a revision, as
+`tests/test_revision_dates.py` checks, and `tests/corpus/revisions` has a made-up one as an example. Only what no table
+can say needs code: a rule about something new, and the page of a rule whose examples no longer hold.
 
 The strings are never compared with `<`: a peer may send anything in their place. A version from a peer has a rank, the
 index of the revision that it is checked as, or none.
@@ -19,6 +21,9 @@ NEWEST_RANK: Final = len(REVISIONS) - 1
 """The rank of the newest revision."""
 FIRST_MODERN_RANK: Final = REVISIONS.index("2026-07-28")
 """The rank of the first revision without a handshake: the first of an era, not the newest."""
+
+FIRST_MODERN_REVISION: Final = REVISIONS[FIRST_MODERN_RANK]
+LAST_HANDSHAKE_REVISION: Final = REVISIONS[FIRST_MODERN_RANK - 1]
 
 Era: TypeAlias = Literal["handshake", "modern"]
 """Whether `initialize` opens a session, or every request is self-contained."""
@@ -81,6 +86,14 @@ class Span(NamedTuple):
             return self.first <= FIRST_MODERN_RANK and self.last >= NEWEST_RANK
         return self == ALL
 
+    def includes(self, rank: int | None) -> bool:
+        """Whether a revision is one of the span; False if it is unknown."""
+        return rank is not None and self.first <= rank <= self.last
+
+    def within(self, other: "Span") -> "Span":
+        """The revisions that two spans have in common, which must be some."""
+        return Span(max(self.first, other.first), min(self.last, other.last))
+
     def __str__(self) -> str:
         """The span as pages of rules write it."""
         if self == ALL:
@@ -115,5 +128,10 @@ def between(first: str, last: str) -> Span:
     return Span(REVISIONS.index(first), REVISIONS.index(last))
 
 
-HANDSHAKE_ERA: Final = until("2025-11-25")
-MODERN_ERA: Final = since("2026-07-28")
+def before(span: Span) -> Span:
+    """All revisions that are older than a span."""
+    return Span(0, span.first - 1)
+
+
+HANDSHAKE_ERA: Final = until(LAST_HANDSHAKE_REVISION)
+MODERN_ERA: Final = since(FIRST_MODERN_REVISION)

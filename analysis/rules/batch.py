@@ -7,8 +7,9 @@ from analysis.conversation.call import MessageContext
 from analysis.conversation.http_exchange import MAX_BODY_MESSAGES, HttpExchange
 from analysis.conversation.message import InvalidMessage, Notification, Response, Side, other_side
 from analysis.conversation.session import Session
+from analysis.protocol import features
 from analysis.protocol.error_codes import INVALID_REQUEST, PARSE_ERROR
-from analysis.protocol.revisions import ALL, HANDSHAKE_ERA, Era, Span, only, rank_of
+from analysis.protocol.revisions import ALL, HANDSHAKE_ERA, Era, Span, rank_of
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.jsonrpc.responses import is_hard_to_read
@@ -16,7 +17,7 @@ from analysis.rules.odd import MessageOddity
 from analysis.rules.odd_exchange import ExchangeOddity
 from analysis.rules.support.message_text import is_first, is_item, items_of, reason
 
-_BATCH_REVISION: Final = only("2025-03-26")
+_BATCH_REVISION: Final = features.BATCHES
 _REFUSAL_CODES: Final = frozenset({INVALID_REQUEST, PARSE_ERROR})
 _CLIENT_REFUSAL_STATUSES: Final = frozenset({401, 403, 404, 429})
 """Statuses that refuse the client, not the batch."""
@@ -74,7 +75,7 @@ class NotSupportedVersion(BatchRule):
 
     id = "batch/not-supported-version"
     versions = _ExceptSpan(*_BATCH_REVISION)
-    levels: ClassVar[Mapping[Span, Level]] = {only("2024-11-05"): WARNING}
+    levels: ClassVar[Mapping[Span, Level]] = {features.MENTIONS_NO_BATCHES: WARNING}
     source = "2025-06-18 changelog, basic/transports; 2025-03-26 basic/lifecycle"
 
     def check_batch(self, context: MessageContext) -> Iterator[Finding]:

@@ -1,19 +1,19 @@
 """The group `deprecated`: features that still work, but are deprecated."""
 
 from collections.abc import Iterable, Iterator
-from typing import Final
+from functools import cache
 
 from analysis.conversation.call import MessageContext
-from analysis.conversation.session import CLIENT_CAPABILITIES, LOG_LEVEL
-from analysis.protocol.revisions import MODERN_ERA, since
+from analysis.conversation.session import CLIENT_CAPABILITIES
+from analysis.protocol.deprecations import DEPRECATED_METHODS, DEPRECATIONS, HTTP_SSE, INCLUDE_CONTEXT, Deprecation
+from analysis.protocol.methods import METHODS
+from analysis.protocol.revisions import MODERN_ERA, Era
 from analysis.rules.base import NOTE, Rule
 from analysis.rules.finding import Finding
 from analysis.rules.support.eras import member
 from analysis.rules.support.inputs import INTERIM_METHODS as INTERIM
 from analysis.rules.support.inputs import input_requests
 from analysis.rules.unchanged_content import WordsScope
-
-_FEATURES: Final = {"roots/list": "roots", "sampling/createMessage": "sampling"}
 
 
 class Feature(Rule):
@@ -40,35 +40,42 @@ class Feature(Rule):
         if hook == "request":
             return like.message.sender == "client"
         if hook == "notification":
-            return method == "notifications/message"
+            return method in DEPRECATED_METHODS
         return method == "server/discover" or method in INTERIM
 
     def required_members_for(self, hook: str, _method: str, _like: MessageContext) -> frozenset[str]:
         return frozenset({"capabilities", "inputRequests"}) if hook == "result" else frozenset()
 
-    def decisive_words(self, hook: str, _method: str, _like: MessageContext) -> WordsScope | None:
-        return "envelope" if hook == "request" else None
+    def decisive_words(self, hook: str, method: str, _like: MessageContext) -> WordsScope | None:
+        return "envelope" if hook == "request" and method not in DEPRECATED_METHODS else None
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
         meta = context.request.meta if context.request is not None else {}
         capabilities = meta.get(CLIENT_CAPABILITIES)
-        features = (
-            [name for name in ("roots", "sampling") if name in capabilities] if isinstance(capabilities, dict) else []
-        )
-        if LOG_LEVEL in meta:
-            features.append("logging")
-        return self._report(context, features, "/params/_meta") if features else ()
+        declared_names = capabilities if isinstance(capabilities, dict) else {}
+        in_force = _deprecations(context.rank, context.era)
+        features = [
+            row.feature for row in in_force if row.client_capability and row.client_capability in declared_names
+        ]
+        features += [row.feature for row in in_force if row.meta_member and row.meta_member in meta]
+        findings = self._report(context, features, "/params/_meta") if features else []
+        is_use = context.method in DEPRECATED_METHODS and "client" in METHODS[context.method].senders(context.rank)
+        return findings + self.on_notification(context) if is_use else findings
 
-    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
-        return self._report(context, ["logging"], "/method")
+    def on_notification(self, context: MessageContext) -> list[Finding]:
+        return self._report(context, _features_of(context, context.method), "/method")
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
         if context.method == "server/discover":
-            capabilities = context.body["result"].get("capabilities")
-            has_logging = isinstance(capabilities, dict) and "logging" in capabilities
-            return self._report(context, ["logging"], "/result/capabilities/logging") if has_logging else ()
-        features = [_FEATURES[method] for _, method, _ in input_requests(context) if method in _FEATURES]
+            return self._check_declaration(context, context.body["result"].get("capabilities"))
+        features = [feature for _, method, _ in input_requests(context) for feature in _features_of(context, method)]
         return self._report(context, features, "/result/inputRequests")
+
+    def _check_declaration(self, context: MessageContext, capabilities: object) -> Iterator[Finding]:
+        for row in _deprecations(context.rank, context.era):
+            name = row.server_capability
+            if name and isinstance(capabilities, dict) and name in capabilities:
+                yield from self._report(context, [row.feature], f"/result/capabilities/{name}")
 
     def _report(self, context: MessageContext, features: list[str], pointer: str) -> list[Finding]:
         reported_features: set[str] = self.state_for(context.session, dict).setdefault(context.message.sender, set())
@@ -91,7 +98,7 @@ class IncludeContext(Rule):
 
     id = "deprecated/include-context"
     who = "server"
-    versions = since("2025-11-25")
+    versions = INCLUDE_CONTEXT
     level = NOTE
     once = True
     sender = "server"
@@ -126,7 +133,7 @@ class HttpSse(Rule):
     """
 
     id = "deprecated/http-sse"
-    versions = since("2025-03-26")
+    versions = HTTP_SSE
     level = NOTE
     once = True
     methods = frozenset({"initialize", "server/discover"})
@@ -139,6 +146,16 @@ class HttpSse(Rule):
         evidence = context if context.http is None or context.http.started_ref is None else context.http.started_ref
         text = "the transport is HTTP+SSE, which is deprecated"
         return [self.finding(evidence, text, blames="transport", session=context.session)]
+
+
+@cache
+def _deprecations(rank: int | None, era: Era | None) -> tuple[Deprecation, ...]:
+    """Returns what a revision deprecates."""
+    return tuple(row for row in DEPRECATIONS if row.revisions.applies_to(rank, era))
+
+
+def _features_of(context: MessageContext, method: str) -> list[str]:
+    return [row.feature for row in _deprecations(context.rank, context.era) if method in row.methods]
 
 
 def _wants_context(params: object) -> bool:

@@ -13,7 +13,7 @@ from analysis.conversation.http_exchange import EVENT_STREAM, VERSION_FIELD, Htt
 from analysis.conversation.message import InvalidMessage
 from analysis.conversation.record_ref import RecordRef
 from analysis.conversation.session import Session
-from analysis.protocol.revisions import since
+from analysis.protocol import features
 from analysis.rules.base import NOTE, RACE_NS, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.odd_exchange import ExchangeOddity
@@ -294,7 +294,7 @@ class NoVersionHeader(_PostRule):
     """
 
     id = "legacy-sse/no-version-header"
-    versions = since("2025-06-18")
+    versions = features.VERSION_HEADER
     level = NOTE
     once = True
     exchanges = ExchangeOddity.OLDER

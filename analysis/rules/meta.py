@@ -16,9 +16,10 @@ from analysis.conversation.annotated_objects import (
 from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Request
 from analysis.conversation.session import CLIENT_INFO, SERVER_INFO
+from analysis.protocol import features
 from analysis.protocol.extensions import KNOWN_METHODS, is_extension_member
 from analysis.protocol.json_pointer import encode_step
-from analysis.protocol.revisions import MODERN_ERA, since
+from analysis.protocol.revisions import MODERN_ERA
 from analysis.rules.base import NOTE, WARNING, MetaObjects, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, shortened
@@ -27,8 +28,6 @@ from analysis.rules.unchanged_content import REPEATED_METHODS, WordsScope
 _MAX_REPORTED_FINDINGS: Final = 10
 """The most findings of a rule about one message that are reported individually."""
 _RESERVED_LABELS: Final = frozenset({"modelcontextprotocol", "mcp"})
-_SECOND_LABEL_RANK: Final = 3
-"""Rank of the first revision in which the second label of a prefix decides whether it is reserved."""
 
 _LABEL: Final = r"[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 _is_key: Final = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*/)?(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)?").fullmatch
@@ -125,7 +124,7 @@ class InvalidKey(_MetaRule):
     """
 
     id = "meta/invalid-key"
-    versions = since("2025-06-18")
+    versions = features.META_KEYS
     source = "2025-06-18 basic/index"
 
     def on_meta(self, context: MessageContext, metas: MetaObjects) -> Iterable[Finding]:
@@ -152,7 +151,7 @@ class ReservedPrefix(_MetaRule):
     """
 
     id = "meta/reserved-prefix"
-    versions = since("2025-06-18")
+    versions = features.META_KEYS
     level = WARNING
     source = "2025-06-18 basic/index; 2025-11-25 basic/index"
 
@@ -221,7 +220,7 @@ class IconScheme(_SharedMemberRule):
 
     id = "meta/icon-scheme"
     who = "server"
-    versions = since("2025-11-25")
+    versions = features.ICONS
     level = WARNING
     impact = Impact.SECURITY
     required_word = b'"icons"'
@@ -252,7 +251,7 @@ class IconSize(_SharedMemberRule):
     """
 
     id = "meta/icon-size"
-    versions = since("2025-11-25")
+    versions = features.ICONS
     level = NOTE
     replaces = ("schema/*",)
     required_word = b'"icons"'
@@ -282,7 +281,7 @@ class AnnotationTime(_SharedMemberRule):
     """
 
     id = "meta/annotation-time"
-    versions = since("2025-06-18")
+    versions = features.ANNOTATION_TIMES
     level = WARNING
     impact = Impact.WRONG
     required_word = b'"lastModified"'
@@ -419,4 +418,4 @@ def _is_reserved(key: str, rank: int | None) -> bool:
     is_reserved_now = len(labels) > 1 and labels[1] in _RESERVED_LABELS
     if rank is None:
         return is_reserved_in_2025_06_18 and is_reserved_now
-    return is_reserved_now if rank >= _SECOND_LABEL_RANK else is_reserved_in_2025_06_18
+    return is_reserved_now if features.RESERVED_SECOND_LABELS.includes(rank) else is_reserved_in_2025_06_18

@@ -6,9 +6,10 @@ from typing import Final
 from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Notification, Request
 from analysis.conversation.session import PROTOCOL_VERSION
+from analysis.protocol import features
 from analysis.protocol.extensions import KNOWN_METHODS, TASKS, extension_of_method, senders_of
 from analysis.protocol.methods import METHODS, UNPREFIXED_NOTIFICATIONS
-from analysis.protocol.revisions import FIRST_MODERN_RANK, NEWEST_RANK, REVISIONS, rank_of, until
+from analysis.protocol.revisions import FIRST_MODERN_RANK, NEWEST_RANK, REVISIONS, rank_of
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding
 from analysis.rules.support.eras import shortened, speaks_modern
@@ -113,11 +114,11 @@ class NotInVersion(Rule):
 
     id = "method/not-in-version"
     needs_session = True
-    levels = {until("2025-03-26"): WARNING}  # noqa: RUF012 - as in the base class
+    levels = {features.ADVISORY_CAPABILITIES: WARNING}  # noqa: RUF012 - as in the base class
     # Tasks were part of a revision before they became an extension. About others, the extension's own group reports it.
-    methods = frozenset(name for name, method in METHODS.items() if "·" in method.marks) | {
-        *(TASKS.requests | TASKS.notifications)
-    }
+    methods = frozenset(
+        name for name, method in METHODS.items() if any(map(method.is_absent, range(len(REVISIONS))))
+    ) | {*(TASKS.requests | TASKS.notifications)}
     source = "the schema of the revision in force; 2025-06-18 basic/lifecycle; 2026-07-28 changelog"
 
     def on_request(self, context: MessageContext) -> Iterator[Finding]:
@@ -186,7 +187,7 @@ def _method(context: MessageContext) -> str:
 def _is_missing(method: str, rank: int) -> bool:
     """Whether a revision has a method neither itself nor by an extension."""
     core_method = METHODS.get(method)
-    return extension_of_method(method, rank) is None and (core_method is None or core_method.mark(rank) == "·")
+    return extension_of_method(method, rank) is None and (core_method is None or core_method.is_absent(rank))
 
 
 def _senders(method: str, rank: int | None) -> frozenset[str]:

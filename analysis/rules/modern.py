@@ -19,6 +19,7 @@ from analysis.protocol.error_codes import (
 from analysis.protocol.extensions import KNOWN_METHODS, RESULT_TYPES, TASKS, is_draft
 from analysis.protocol.json_pointer import encode_step
 from analysis.protocol.methods import METHODS
+from analysis.protocol.result_types import is_defined
 from analysis.protocol.revisions import FIRST_MODERN_RANK, MODERN_ERA, NEWEST_RANK, rank_of
 from analysis.rules.base import NOTE, UNTYPED_KINDS, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
@@ -28,7 +29,6 @@ from analysis.rules.support.foreign_methods import has_unknown_extension
 from analysis.rules.unchanged_content import WordsScope
 
 _INDEX_PAGE: Final = "2026-07-28 basic/index"
-_RESULT_TYPES: Final = frozenset({"complete", "input_required"}) | RESULT_TYPES
 _LETTERS: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 _ALNUM: Final = _LETTERS | frozenset("0123456789")
 _MAX_EXTENSIONS: Final = 100
@@ -285,7 +285,9 @@ class UnknownResultType(Rule):
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
         type_, request = member(context.body["result"], "resultType"), context.request
-        if not isinstance(type_, str) or type_ in _RESULT_TYPES or request is None or not speaks_modern(context):
+        if not isinstance(type_, str) or request is None or not speaks_modern(context):
+            return ()
+        if type_ in RESULT_TYPES or is_defined(type_, context.rank):
             return ()
         extensions = member(request.meta.get(CLIENT_CAPABILITIES), "extensions")
         is_extended = isinstance(extensions, dict) and any(name != TASKS.identifier for name in extensions)

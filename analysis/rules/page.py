@@ -6,6 +6,7 @@ from typing import ClassVar, Final, Literal
 from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Request
 from analysis.facts import code_of
+from analysis.protocol import features
 from analysis.protocol.error_codes import (
     HEADER_MISMATCH,
     INVALID_PARAMS,
@@ -27,7 +28,6 @@ _ACCEPTED_CODES: Final = frozenset(
     {INVALID_PARAMS, METHOD_NOT_FOUND, HEADER_MISMATCH, UNSUPPORTED_VERSION, MISSING_CAPABILITY}
 )
 """Codes that are correct, or that a server may send before it checks the cursor."""
-_TASKS_RANK: Final = 3
 
 
 class _PageRule(Rule):
@@ -234,7 +234,7 @@ class BadCursorCode(_PageRule):
         text = (
             f"a cursor that was not issued for {request.method} is refused with {code_text(code)}, not {INVALID_PARAMS}"
         )
-        level = ERROR if request.method == "tasks/list" and context.rank == _TASKS_RANK else None
+        level = ERROR if request.method == "tasks/list" and features.CORE_TASKS.includes(context.rank) else None
         blames = context.message.sender
         yield self.finding(context, text, pointer="/error/code", related=(request.seq,), level=level, blames=blames)
 

@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from analysis.conversation.call import MessageContext
 from analysis.facts import code_of
+from analysis.protocol import features
 from analysis.protocol.error_codes import USER_REJECTED
-from analysis.protocol.revisions import since
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member
@@ -17,7 +17,7 @@ MAX_CHECKED_ITEMS: Final = 10_000
 """The most messages of one request, and blocks of one message, that are checked."""
 
 _CREATE: Final = "sampling/createMessage"
-_TOOL_REVISIONS: Final = since("2025-11-25")
+_TOOL_REVISIONS: Final = features.SAMPLING_TOOLS
 _PAGE: Final = "2025-11-25 client/sampling"
 
 

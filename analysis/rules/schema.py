@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Number, Response
+from analysis.protocol import features
 from analysis.protocol.revisions import HANDSHAKE_ERA
 from analysis.rules.base import ERROR, NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact, Level
@@ -16,7 +17,6 @@ from analysis.shapes.body_table import Part
 from analysis.shapes.shape import Problem
 from analysis.shapes.since import Kind
 
-_URI_REQUIRED_RANK = 2  # rank of 2025-06-18
 _MAX_COMPLETION_VALUES = 100
 _MIN_WHOLE_FLOAT = 2**53
 
@@ -148,7 +148,7 @@ class Uri(_ShapeRule):
     source = "2025-06-18 server/resources; schema of the revision in force"
 
     def level_of(self, context: MessageContext, problem: Problem) -> Level | None:
-        is_required = problem.kind == "resource-uri" and context.rank is not None and context.rank >= _URI_REQUIRED_RANK
+        is_required = problem.kind == "resource-uri" and features.URI_FORMAT.includes(context.rank)
         return ERROR if is_required else None
 
 

@@ -10,7 +10,8 @@ from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Id, Request, Side, id_of, other_side
 from analysis.conversation.session import Session
-from analysis.protocol.revisions import HANDSHAKE_ERA, since
+from analysis.protocol import features
+from analysis.protocol.revisions import HANDSHAKE_ERA
 from analysis.rules.base import NOTE, RACE_NS, WARNING, CaptureEnd, Rule
 from analysis.rules.finding import Blames, Finding, Impact, with_guess
 from analysis.rules.odd_exchange import ExchangeOddity
@@ -376,7 +377,7 @@ class NeverCancelled(_OpenRequestRule):
     id = "timeout/never-cancelled"
     needs_session = True
     level = NOTE
-    versions = since("2025-03-26")
+    versions = features.TIMEOUTS
     impact = Impact.COST
     needs_time = True
     source = "2025-03-26 basic/lifecycle"

@@ -1,18 +1,23 @@
 """The bodies that the protocol defines, and the shape of each in a revision.
 
 They are stored in `body_table.json`, which `make body-table` generates from mcp-types (`mcp_types_adapter.py`): loading
-those types takes half a second, loading the table a millisecond.
+those types takes half a second, loading the table a millisecond. Revisions that mcp-types does not know follow from it
+by their changes (`revision_changes.py`).
 """
 
+from collections.abc import Mapping
 from functools import cache
 from math import inf
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
 import orjson
 
-from analysis.protocol.revisions import FIRST_MODERN_RANK, NEWEST_RANK
+from analysis.protocol.features import CORE_TASKS
+from analysis.protocol.result_types import COMPLETE, INTERIM, INTERIM_MEMBER, RESULT_TYPES, is_defined
+from analysis.protocol.revisions import FIRST_MODERN_RANK, NEWEST_RANK, REVISIONS
 from analysis.shapes.extension_table import extension_objects
+from analysis.shapes.revision_changes import CHANGES, Declaration, MemberDeclaration, RevisionChanges
 from analysis.shapes.shape import Alternatives, Choice, Json, List, Map, Member, Object, Scalar, Shape
 from analysis.shapes.since import (
     ALSO_REQUIRED_MEMBERS,
@@ -20,7 +25,6 @@ from analysis.shapes.since import (
     LIST_CONTENT_SINCE,
     MEMBERS_SINCE,
     NULLABLE_MEMBERS,
-    RANKS,
     TYPES_SINCE,
     UNCHECKED_MEMBERS,
     Kind,
@@ -30,10 +34,8 @@ from analysis.shapes.since import (
 TABLE_FILE: Final = Path(__file__).with_name("body_table.json")
 
 Part: TypeAlias = Literal["params", "result", "notification"]
-AnswerKind: TypeAlias = Literal["complete", "input_required", "task"]
-"""The kind of result, if the protocol has several."""
-Declaration: TypeAlias = str | dict[str, Any]
-"""A word for a scalar, `any` or `json`; the era and name of an object; or a dict for array, map, choice or any of."""
+AnswerKind: TypeAlias = str
+"""The kind of result, if the protocol has several: a value of `resultType`, or `task` in the handshake era."""
 
 
 class Body(NamedTuple):
@@ -53,9 +55,7 @@ class Body(NamedTuple):
         return f"{self.part} {self.method} {self.answer}"
 
 
-INTERIM_RESULT_METHODS: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
-"""Methods that an interim result may answer (2026-07-28)."""
-TASKS_RANK: Final = RANKS["2025-11-25"]
+TASKS_RANK: Final = CORE_TASKS.first
 """The rank of the revision that has tasks in its core."""
 TASK_METHODS: Final = frozenset({"tools/call", "sampling/createMessage", "elicitation/create"})
 """Methods whose requests may create a task in that revision."""
@@ -81,11 +81,11 @@ def body_of(part: Part, method: str, rank: int, value: object, request_params: o
 def _answer_kind(method: str, rank: int, value: object, request_params: object) -> AnswerKind | None:
     body = value if isinstance(value, dict) else {}
     if rank >= FIRST_MODERN_RANK:
-        if body.get("inputRequests") is not None and method in INTERIM_RESULT_METHODS:
-            return "input_required"  # `inputRequests` decides, regardless of `resultType`
-        kind = body.get("resultType", "complete")
-        kind = kind if isinstance(kind, str) else "complete"
-        return cast("AnswerKind", kind) if kind in ("complete", "input_required") else None
+        if body.get(INTERIM_MEMBER) is not None and RESULT_TYPES[INTERIM].may_answer(method, rank):
+            return INTERIM
+        kind = body.get("resultType", COMPLETE)
+        kind = kind if isinstance(kind, str) else COMPLETE
+        return kind if is_defined(kind, rank) else None
     if rank == TASKS_RANK:
         task = request_params.get("task") if isinstance(request_params, dict) else None
         if isinstance(task, dict) and method in TASK_METHODS and "task" in body:
@@ -96,7 +96,7 @@ def _answer_kind(method: str, rank: int, value: object, request_params: object) 
 @cache
 def shape_of(body: Body) -> Shape:
     """The shape of a body in its revision."""
-    shape = _shape(_bodies()[body], body.rank)
+    shape = _shape(declaration_of(body), body.rank)
     assert shape is not None, "no body is declared as any"
     return shape
 
@@ -111,16 +111,60 @@ def _table() -> dict[str, Any]:
     return cast("dict[str, Any]", orjson.loads(TABLE_FILE.read_bytes()))
 
 
+def is_known_to_mcp_types(rank: int) -> bool:
+    """Whether mcp-types has types for a revision."""
+    return rank < _known_count()
+
+
+def declaration_of(body: Body) -> Declaration:
+    """The declaration of a body that exists."""
+    return _bodies()[body]
+
+
+@cache
+def members_of(type_key: str, rank: int) -> dict[str, MemberDeclaration]:
+    """The members of a type in a revision, by name; also those that only a newer revision of mcp-types has."""
+    members = dict(_table()["objects"].get(type_key, {}))
+    for changes in _changes_until(rank):
+        members = _changed(members, changes.types.get(type_key, {}))
+    return members
+
+
+@cache
+def _known_count() -> int:
+    return len(_table()["revisions"])
+
+
+def _changes_until(rank: int) -> list[RevisionChanges]:
+    """The changes of the revisions that mcp-types does not know, up to one of them, oldest first."""
+    return [CHANGES[version] for version in REVISIONS[_known_count() : rank + 1] if version in CHANGES]
+
+
+_Value = TypeVar("_Value")
+
+
+def _changed(rows: Mapping[str, _Value], changes: Mapping[str, _Value | None]) -> dict[str, _Value]:
+    """Returns rows after changes; None removes a row."""
+    return {name: value for name, value in {**rows, **changes}.items() if value is not None}
+
+
 @cache
 def _bodies() -> dict[Body, Declaration]:
     """The declaration of each body."""
     bodies: dict[Body, Declaration] = {}
-    for row, declarations in _table()["bodies"].items():
-        part, method, answer = row.split()
-        for rank, declaration in enumerate(declarations):
-            if declaration is not None:
-                bodies[Body(part, method, rank, answer)] = declaration
+    for rank in range(len(REVISIONS)):
+        for row, declaration in _rows_of(rank).items():
+            part, method, answer = row.split()
+            bodies[Body(cast("Part", part), method, rank, answer)] = declaration
     return bodies
+
+
+def _rows_of(rank: int) -> dict[str, Declaration]:
+    known_rank = min(rank, _known_count() - 1)
+    rows: dict[str, Declaration] = _changed({}, {row: kinds[known_rank] for row, kinds in _table()["bodies"].items()})
+    for changes in _changes_until(rank):
+        rows = _changed(rows, changes.bodies)
+    return rows
 
 
 # ---- shapes from declarations
@@ -166,15 +210,16 @@ def _name(key: str) -> str:
     return key.partition("/")[2]
 
 
-def _declared_members(type_key: str) -> dict[str, Any]:
-    objects = extension_objects(type_key.partition("/")[0]) or _table()["objects"]
-    return cast("dict[str, Any]", objects[type_key])
+def _declared_members(type_key: str, rank: int) -> Mapping[str, Any]:
+    """The members of a type of an extension, or of a revision."""
+    objects = extension_objects(type_key.partition("/")[0])
+    return cast("dict[str, Any]", objects[type_key]) if objects else members_of(type_key, rank)
 
 
 @cache
 def _object(type_key: str, rank: int) -> Shape:
     name, members, required = _name(type_key), {}, set[str]()
-    for member, declaration in _declared_members(type_key).items():
+    for member, declaration in _declared_members(type_key, rank).items():
         key = name, member
         if rank < MEMBERS_SINCE.get(key, 0):
             continue

@@ -19,13 +19,22 @@ import orjson
 from mcp_types import methods
 from pydantic import Field, TypeAdapter, create_model
 
-from analysis.protocol.revisions import FIRST_MODERN_RANK, NEWEST_RANK, REVISIONS
-from analysis.shapes.body_table import INTERIM_RESULT_METHODS, TASKS_RANK, Body, Declaration, Part
+from analysis.protocol.result_types import INTERIM, INTERIM_RESULT_METHODS
+from analysis.protocol.revisions import FIRST_MODERN_RANK, REVISIONS
+from analysis.shapes.body_table import TASKS_RANK, Body, Part, is_known_to_mcp_types
+from analysis.shapes.declared_types import declared_type
+from analysis.shapes.revision_changes import Declaration
+
+_KNOWN_REVISIONS: Final = [
+    version for version in REVISIONS if any(key[1] == version for key in methods.CLIENT_REQUESTS)
+]
+"""The revisions that mcp-types knows: all up to one."""
 
 
 def validator(body: Body) -> Callable[..., object]:
     """Returns a function that raises ValueError, with pydantic's `errors()`, for a value that the types refuse."""
-    return TypeAdapter(type_of(body)).validator.validate_python
+    type_ = type_of(body) if is_known_to_mcp_types(body.rank) else declared_type(body)
+    return TypeAdapter(type_).validator.validate_python
 
 
 @cache
@@ -60,7 +69,7 @@ def _modern_result_type(body: Body) -> Any:
     arms = _arms(methods.SERVER_RESULTS.get((body.method, REVISIONS[body.rank])))
     if len(arms) < 2:
         return arms[0] if arms and body.answer == "complete" else None
-    is_interim = body.answer == "input_required"
+    is_interim = body.answer == INTERIM
     return next((arm for arm in arms if (arm.__name__ == "InputRequiredResult") is is_interim), None)
 
 
@@ -114,12 +123,13 @@ def table() -> dict[str, Any]:
     for body in _bodies():
         type_ = type_of(body)
         if type_ is not None:
-            row = bodies.setdefault(body.row, [None] * len(REVISIONS))
+            row = bodies.setdefault(body.row, [None] * len(_KNOWN_REVISIONS))
             row[body.rank] = _declaration(
                 type_, "modern" if body.rank >= FIRST_MODERN_RANK else "handshake", objects, types_by_key
             )
     return {
         "mcp-types": version("mcp-types"),
+        "revisions": _KNOWN_REVISIONS,
         "bodies": dict(sorted(bodies.items())),
         "objects": dict(sorted(objects.items())),
     }
@@ -134,12 +144,10 @@ def _bodies() -> list[Body]:
     names["params"] |= {method for part, method in _task_types() if part == "params"}
     names["notification"] |= {method for part, method in _task_types() if part == "notification"}
     names["result"] |= {method for part, method in _task_types() if part == "result" and method != "task"}
-    ranks = range(len(REVISIONS))
+    ranks = range(len(_KNOWN_REVISIONS))
     bodies = [Body(part, method, rank) for part, methods in names.items() for method in methods for rank in ranks]
     bodies += [
-        Body("result", method, rank, "input_required")
-        for method in INTERIM_RESULT_METHODS
-        for rank in range(FIRST_MODERN_RANK, NEWEST_RANK + 1)
+        Body("result", method, rank, INTERIM) for method in INTERIM_RESULT_METHODS for rank in ranks[FIRST_MODERN_RANK:]
     ]
     return bodies + [Body("result", method, TASKS_RANK, "task") for method in names["result"]]
 
@@ -154,6 +162,10 @@ def _arms(annotation: Any) -> list[Any]:
     if get_origin(annotation) in (Union, UnionType):
         return [arm for arm in get_args(annotation) if arm is not type(None)]
     return [annotation]
+
+
+def _allows_null(annotation: Any) -> bool:
+    return get_origin(annotation) in (Union, UnionType) and type(None) in get_args(annotation)
 
 
 def _declaration(
@@ -185,6 +197,7 @@ def _declaration(
             members[field.alias or name] = {
                 "is": _declaration(field.annotation, era, objects, types_by_key),
                 **({"required": True} if field.is_required() else {}),
+                **({"nullable": True} if field.is_required() and _allows_null(field.annotation) else {}),
                 **_range(field.metadata),
             }
     return key

@@ -68,7 +68,7 @@ MEMBERS_SINCE: Final = {
         Tool="execution icons",
     ),
 }
-"""Members added during the handshake era, by their type in mcp-types, with the rank of their first revision."""
+"""Members added within an era, by their type in mcp-types, with the rank of their first revision."""
 
 TYPES_SINCE: Final = {
     "AudioContent": RANKS["2025-03-26"],

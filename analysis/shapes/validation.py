@@ -19,6 +19,7 @@ from functools import cache
 from typing import Any, Final
 
 from analysis.conversation.message import MISSING
+from analysis.protocol.result_types import COMPLETE, INTERIM_MEMBER
 from analysis.protocol.revisions import FIRST_MODERN_RANK
 from analysis.shapes.body_table import TASK_METHODS, TASKS_RANK, Body, Part, body_of, shape_of
 from analysis.shapes.shape import (
@@ -100,7 +101,7 @@ def usual_proof(
         return fits
     if rank >= FIRST_MODERN_RANK:
         return lambda value: (
-            "inputRequests" not in value and value.get("resultType", "complete") == "complete" and fits(value)
+            INTERIM_MEMBER not in value and value.get("resultType", COMPLETE) == COMPLETE and fits(value)
         )
     if rank == TASKS_RANK and method in TASK_METHODS:
         return lambda value: "task" not in value and fits(value)

@@ -11,6 +11,7 @@ Every program that opens captures imports this module, so it imports next to not
 
 from typing import Final, Literal, NamedTuple
 
+from analysis.protocol.revisions import FIRST_MODERN_REVISION, LAST_HANDSHAKE_REVISION
 from captures.ambiguity import DUPLICATE_MEMBER
 
 _PORTABLE_TYPES: Final = {"TIMESTAMP_NS": "TIMESTAMP", "JSON": "VARCHAR"}
@@ -115,7 +116,7 @@ _SESSIONS: Final = Table(
         Column("session", "INTEGER", "not null", "number of the session in the capture, from 1"),
         Column("delimited", "VARCHAR", "not null", "how it is distinguished from other sessions: session (a handshake or a session id), connection (a run of the server), peer (inferred from address and credentials), guess (messages of several clients without session ids may be mixed)"),
         Column("transport", "VARCHAR", "null", "stdio or http"),
-        Column("era", "VARCHAR", "null", "handshake (revisions up to 2025-11-25), modern (from 2026-07-28), or handshake and modern if a client used both; NULL if unknown"),
+        Column("era", "VARCHAR", "null", f"handshake (revisions up to {LAST_HANDSHAKE_REVISION}), modern (from {FIRST_MODERN_REVISION}), or handshake and modern if a client used both; NULL if unknown"),
         Column("revision", "VARCHAR", "null", "negotiated revision of MCP, otherwise the requested one"),
         Column("asked", "VARCHAR", "null", "revision that the client requested"),
         Column("server_name", "VARCHAR", "null", "name that the server gives itself. Untrusted text; views show captures.server instead"),
@@ -201,11 +202,11 @@ _EXCHANGES: Final = Table(
         Column("failed_ns", "BIGINT", "null", "when the HTTP exchange with which it failed ended; NULL if outcome is not failed"),
         Column("cancelled_ns", "BIGINT", "null", "when it was first cancelled, or its client closed its HTTP exchange; NULL if neither happened. A response may have come nevertheless; outcome says whether the request had failed before"),
         Column("cancel_reason", "VARCHAR", "null", "the reason given in the cancellation, cut at 300 characters; NULL if none was given. Untrusted text"),
-        Column("is_abandoned", "BOOLEAN", "not null", "whether its sender gave up on it: cancelled with a reason that mentions a time-out, or after 5 s or more; or, up to 2025-11-25, its client closed the HTTP exchange"),
+        Column("is_abandoned", "BOOLEAN", "not null", f"whether its sender gave up on it: cancelled with a reason that mentions a time-out, or after 5 s or more; or, up to {LAST_HANDSHAKE_REVISION}, its client closed the HTTP exchange"),
         Column("probable_answer", "BIGINT", "null", "for an unanswered request: frame number of the first response that matches no request and was probably meant for this one, the only or oldest request open at that time; NULL if there is none. A guess"),
         Column("probable_answer_id", "VARCHAR", "null", "id of that response as JSON writes it, cut at 60 characters; NULL if it has none, or null. Untrusted text"),
         Column("in_flight", "INTEGER", "null", "how many requests of its session were open (unanswered and not cancelled) when it was sent, including itself"),
-        Column("chain", "INTEGER", "null", "number of the call that it is a round of, if interim results split the call into several rounds (from 2026-07-28)"),
+        Column("chain", "INTEGER", "null", f"number of the call that it is a round of, if interim results split the call into several rounds (from {FIRST_MODERN_REVISION})"),
         Column("round", "INTEGER", "null", "number of the round, from 1"),
         Column("task", "VARCHAR", "null", "id of the task that it started or is about"),
         Column("is_from_app", "BOOLEAN", "not null", "whether only an app (io.modelcontextprotocol/ui) can have started it: its client supports Apps, and the tool is only for apps; other calls of apps look like those of the model"),

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from analysis.protocol.extensions import EVENTS
-from analysis.protocol.revisions import REVISIONS
+from analysis.protocol.features import SCHEMA_PAGE
+from analysis.protocol.revisions import REVISIONS, before, rank_of
 from analysis.rules.base import Rule
 from analysis.rules.discovery import group_of, module_of, rules
 from mcpproxy.wording.counts import count_text
@@ -43,8 +44,6 @@ _PROPOSALS: Final = "https://github.com/modelcontextprotocol/modelcontextprotoco
 _SPECIFICATION: Final = "https://modelcontextprotocol.io/specification"
 _SCHEMAS: Final = "https://github.com/modelcontextprotocol/modelcontextprotocol/blob/main/schema"
 _EVENTS_DRAFT: Final = "https://github.com/modelcontextprotocol/experimental-ext-triggers-events"
-_FIRST_SCHEMA_PAGE: Final = "2025-06-18"
-"""Older revisions have their schema only as a file."""
 _INDEX: Final = "README.md"
 _NOTICE: Final = "This page is generated from the rules."
 
@@ -140,7 +139,7 @@ def addresses(source: str) -> list[str]:
 def _address(revision: str, page_name: str) -> str:
     if page_name.partition(" ")[0] != "schema":
         return f"{_SPECIFICATION}/{revision}/{page_name.removesuffix('/index')}"
-    if revision < _FIRST_SCHEMA_PAGE:  # both are dates of the same format
+    if before(SCHEMA_PAGE).includes(rank_of(revision)):
         return f"{_SCHEMAS}/{revision}/schema.ts"
     name = page_name.removeprefix("schema").partition(" and ")[0].strip().lower()
     return f"{_SPECIFICATION}/{revision}/schema{name and '#' + name}"

@@ -8,7 +8,8 @@ from orjson import loads
 
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.session import Session
-from analysis.protocol.revisions import FIRST_MODERN_RANK, Span, since
+from analysis.protocol import features
+from analysis.protocol.revisions import Span
 from analysis.rules.base import ERROR, NOTE, RACE_NS, WARNING
 from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.support.auth_exchanges import (
@@ -60,8 +61,8 @@ class ChallengeMissing(ChallengeRule):
 
     id = "auth/challenge-missing"
     who = "server"
-    versions: ClassVar[Span] = AllEras(*since("2025-06-18"))
-    levels: ClassVar[Mapping[Span, Level]] = {since("2025-11-25"): NOTE}
+    versions: ClassVar[Span] = AllEras(*features.RESOURCE_METADATA)
+    levels: ClassVar[Mapping[Span, Level]] = {features.WELL_KNOWN_RESOURCE_METADATA: NOTE}
     source = "2025-06-18 basic/authorization; 2025-11-25 basic/authorization"
 
     def __init__(self) -> None:
@@ -118,8 +119,8 @@ class ResourceMetadataMissing(ChallengeRule):
 
     id = "auth/resource-metadata-missing"
     who = "server"
-    versions: ClassVar[Span] = AllEras(*since("2025-06-18"))
-    levels: ClassVar[Mapping[Span, Level]] = {since("2025-11-25"): NOTE}
+    versions: ClassVar[Span] = AllEras(*features.RESOURCE_METADATA)
+    levels: ClassVar[Mapping[Span, Level]] = {features.WELL_KNOWN_RESOURCE_METADATA: NOTE}
     statuses = _UNAUTHORIZED_STATUSES
     source = "2025-06-18 basic/authorization"
 
@@ -147,7 +148,7 @@ class ScopeMissing(ChallengeRule):
 
     id = "auth/scope-missing"
     who = "server"
-    versions = since("2025-11-25")
+    versions = features.SCOPE_CHALLENGES
     level = WARNING
     impact = Impact.WRONG
     once = True
@@ -173,7 +174,7 @@ class OfflineAccess(RevisionLearningRule):
 
     id = "auth/offline-access"
     who = "server"
-    versions: ClassVar[Span] = AllEras(*since("2026-07-28"))
+    versions: ClassVar[Span] = AllEras(*features.OFFLINE_ACCESS)
     level = WARNING
     impact = Impact.WRONG
     source = "2026-07-28 basic/authorization"
@@ -183,7 +184,7 @@ class OfflineAccess(RevisionLearningRule):
 
     def on_response_start(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         rank = self.rank_for(http, session)
-        if http.status not in (401, 403) or rank is None or rank < FIRST_MODERN_RANK or http.is_from_recorder:
+        if http.status not in (401, 403) or not features.OFFLINE_ACCESS.includes(rank) or http.is_from_recorder:
             return ()
         bearer = bearer_challenge(http)
         if bearer is None or not _has_offline_access(bearer.parameters.get("scope")):
@@ -194,7 +195,7 @@ class OfflineAccess(RevisionLearningRule):
         if http.metadata is None or not http.path.startswith(RESOURCE_METADATA_PATH):
             return ()
         rank, scopes = self.rank_for(http, session), member(document_of(http), "scopes_supported")
-        if rank is None or rank < FIRST_MODERN_RANK or not isinstance(scopes, list) or "offline_access" not in scopes:
+        if not features.OFFLINE_ACCESS.includes(rank) or not isinstance(scopes, list) or "offline_access" not in scopes:
             return ()
         return self.findings_at_leg(http, session, "scopes_supported has offline_access", self.level)
 
@@ -211,7 +212,7 @@ class InsufficientScopeShape(ChallengeRule):
 
     id = "auth/insufficient-scope-shape"
     who = "server"
-    versions = since("2025-11-25")
+    versions = features.SCOPE_CHALLENGES
     level = WARNING
     impact = Impact.MESSAGE
     statuses = frozenset({403})

@@ -6,7 +6,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
 from analysis.conversation.session import Session
-from analysis.protocol.revisions import Span, only, since
+from analysis.protocol import features
+from analysis.protocol.revisions import Span, before
 from analysis.rules.auth.challenges import document_of
 from analysis.rules.base import ERROR, NOTE, WARNING
 from analysis.rules.finding import Finding, Impact
@@ -23,7 +24,6 @@ from analysis.rules.support.origins import (
 )
 from captures.metadata_paths import RESOURCE_METADATA_PATH, SERVER_METADATA_PATH
 
-_RANK_2025_03_26: Final = only("2025-03-26").first
 _MAX_PARAMETERS: Final = 100
 _NAMES: Final = frozenset({"response_type", "client_id"})
 """Parameters of which a request for authorization has at least one."""
@@ -46,7 +46,7 @@ class MetadataDocument(RevisionLearningRule):
 
     id = "auth/metadata-document"
     who = "server"
-    versions: ClassVar[Span] = AllEras(*since("2025-06-18"))
+    versions: ClassVar[Span] = AllEras(*features.RESOURCE_METADATA)
     source = "2025-06-18 basic/authorization"
     http_methods: ClassVar[frozenset[str]] = frozenset({"GET"})
 
@@ -98,14 +98,14 @@ class MetadataPath(RevisionLearningRule):
 
     id = "auth/metadata-path"
     who = "client"
-    versions: ClassVar[Span] = AllEras(*only("2025-03-26"))
+    versions: ClassVar[Span] = AllEras(*features.METADATA_AT_ROOT)
     level = NOTE
     source = "2025-03-26 basic/authorization"
 
     def on_exchange_end(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         rank = self.rank_for(http, session)
         if (
-            rank != _RANK_2025_03_26
+            not features.METADATA_AT_ROOT.includes(rank)
             or SERVER_METADATA_PATH not in http.path
             or (VERSION_FIELD not in http.fields and len(self.ranks) > 1)
         ):
@@ -133,14 +133,15 @@ class OauthRequest(RevisionLearningRule):
 
     id = "auth/oauth-request"
     who = "client"
-    versions: ClassVar[Span] = AllEras(*since("2025-03-26"))
+    versions: ClassVar[Span] = AllEras(*features.AUTHORIZATION)
     impact = Impact.SECURITY
     source = "2025-03-26 basic/authorization; 2025-06-18 basic/authorization"
     http_methods: ClassVar[frozenset[str]] = frozenset({"POST", "GET"})
 
     def on_exchange_end(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         rank, facts = self.rank_for(http, session), http.oauth or {}
-        if rank == 0 or not (facts.get("leg") == "authorize" or http.path.endswith("/authorize")):
+        is_about_authorization = facts.get("leg") == "authorize" or http.path.endswith("/authorize")
+        if before(features.AUTHORIZATION).includes(rank) or not is_about_authorization:
             return ()
         parameters = _query_parameters(http) if http.method == "GET" else {}
         # A form that is posted may be one of the server's own pages; parameters may also have been pushed (RFC 9126).

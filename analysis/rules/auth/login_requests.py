@@ -5,7 +5,8 @@ from typing import ClassVar, Final
 from urllib.parse import urlsplit
 
 from analysis.conversation.login import DISCOVERY, Leg, Login
-from analysis.protocol.revisions import Span, since
+from analysis.protocol import features
+from analysis.protocol.revisions import Span
 from analysis.rules.base import ERROR, WARNING
 from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.support.auth_exchanges import RANK_2025_06_18
@@ -117,7 +118,7 @@ class ResourceParameter(LoginRule):
 
     id = "auth/resource-parameter"
     who = "client"
-    versions: ClassVar[Span] = AllEras(*since("2025-06-18"))
+    versions: ClassVar[Span] = AllEras(*features.RESOURCE_PARAMETER)
     level = WARNING
     once = True
     source = "RFC 8707 §2; 2025-06-18 basic/authorization"
@@ -151,7 +152,7 @@ class IssParameter(LoginRule):
     id = "auth/iss-parameter"
     who = "server"
     level = WARNING
-    levels: ClassVar[Mapping[Span, Level]] = {since("2026-07-28"): ERROR}
+    levels: ClassVar[Mapping[Span, Level]] = {features.ISSUER_PARAMETER: ERROR}
     once = True
     once_each = True
     source = "RFC 9207 §2; 2026-07-28 basic/authorization"
@@ -188,7 +189,7 @@ class StepUpScope(LoginRule):
 
     id = "auth/step-up-scope"
     who = "client"
-    versions: ClassVar[Span] = AllEras(*since("2025-11-25"))
+    versions: ClassVar[Span] = AllEras(*features.SCOPE_CHALLENGES)
     level = WARNING
     impact = Impact.COST
     source = "2025-11-25 basic/authorization"

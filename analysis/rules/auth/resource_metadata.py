@@ -6,7 +6,8 @@ from typing import ClassVar, Final
 from analysis.conversation.bounded_dict import BoundedDict
 from analysis.conversation.login import Leg
 from analysis.conversation.session import Session
-from analysis.protocol.revisions import Span, since
+from analysis.protocol import features
+from analysis.protocol.revisions import Span
 from analysis.rules.auth.challenges import document_of
 from analysis.rules.base import ERROR, WARNING
 from analysis.rules.finding import Finding
@@ -38,7 +39,7 @@ class DocumentMissing(LegRule):
 
     id = "auth/document-missing"
     who = "server"
-    versions: ClassVar[Span] = AllEras(*since("2025-06-18"))
+    versions: ClassVar[Span] = AllEras(*features.RESOURCE_METADATA)
     once = True
     once_each = True
     source = "RFC 9728 §5.1; 2025-06-18 basic/authorization"
@@ -79,7 +80,7 @@ class MetadataAddress(LegRule):
 
     id = "auth/metadata-address"
     who = "server"
-    versions: ClassVar[Span] = AllEras(*since("2025-06-18"))
+    versions: ClassVar[Span] = AllEras(*features.RESOURCE_METADATA)
     once = True
     once_each = True
     source = "RFC 9728 §3, §5.1; 2025-06-18 basic/authorization"
@@ -120,7 +121,7 @@ class ResourceMismatch(LegRule):
 
     id = "auth/resource-mismatch"
     who = "server"
-    versions: ClassVar[Span] = AllEras(*since("2025-06-18"))
+    versions: ClassVar[Span] = AllEras(*features.RESOURCE_METADATA)
     once = True
     once_each = True
     source = "RFC 9728 §3.3; 2025-06-18 basic/authorization"
@@ -161,7 +162,7 @@ class BearerMethods(LegRule):
 
     id = "auth/bearer-methods"
     who = "server"
-    versions: ClassVar[Span] = AllEras(*since("2025-06-18"))
+    versions: ClassVar[Span] = AllEras(*features.RESOURCE_METADATA)
     level = WARNING
     once = True
     source = "RFC 9728 §2; 2025-06-18 basic/authorization"

@@ -7,7 +7,8 @@ from urllib.parse import urlsplit
 from analysis.conversation.bounded_dict import BoundedDict
 from analysis.conversation.login import Leg
 from analysis.conversation.session import Session
-from analysis.protocol.revisions import Span, since
+from analysis.protocol import features
+from analysis.protocol.revisions import Span
 from analysis.rules.auth.challenges import document_of
 from analysis.rules.base import ERROR, NOTE, WARNING
 from analysis.rules.finding import Finding, Level
@@ -139,7 +140,7 @@ class PkceUnsupported(LegRule):
     id = "auth/pkce-unsupported"
     who = "server"
     level = NOTE
-    levels: ClassVar[Mapping[Span, Level]] = {since("2025-11-25"): ERROR}
+    levels: ClassVar[Mapping[Span, Level]] = {features.PKCE_METADATA: ERROR}
     once = True
     source = "2025-11-25 basic/authorization"
     kinds = _SERVER_METADATA

@@ -10,7 +10,7 @@ from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Id, Request
 from analysis.conversation.multi_round import target_of
 from analysis.conversation.session import CLIENT_INFO, Session
-from analysis.protocol.revisions import since
+from analysis.protocol import features
 from analysis.rules.base import NOTE, WARNING
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.odd_exchange import ExchangeOddity
@@ -45,7 +45,7 @@ class TokenInQuery(EndpointRule):
 
     id = "auth/token-in-query"
     who = "client"
-    versions = since("2025-03-26")
+    versions = features.AUTHORIZATION
     impact = Impact.SECURITY
     exchanges = ExchangeOddity.HEADERS
     source = _PAGE
@@ -75,7 +75,7 @@ class NotBearer(EndpointRule):
 
     id = "auth/not-bearer"
     who = "client"
-    versions = since("2025-03-26")
+    versions = features.AUTHORIZATION
     level = NOTE
     once = True
     exchanges = ExchangeOddity.HEADERS
@@ -101,7 +101,7 @@ class Dropped(EndpointRule):
     id = "auth/dropped"
     needs_session = True
     who = "client"
-    versions = since("2025-03-26")
+    versions = features.AUTHORIZATION
     impact = Impact.MESSAGE
     source = _PAGE
 
@@ -157,7 +157,7 @@ class RetryLoop(EndpointRule):
 
     id = "auth/retry-loop"
     who = "client"
-    versions = since("2025-03-26")
+    versions = features.AUTHORIZATION
     level = WARNING
     impact = Impact.COST
     source = "2025-11-25 basic/authorization"
@@ -208,7 +208,7 @@ class PlainHttp(EndpointRule):
     """
 
     id = "auth/plain-http"
-    versions = since("2025-03-26")
+    versions = features.AUTHORIZATION
     level = WARNING
     impact = Impact.SECURITY
     once = True

@@ -9,7 +9,8 @@ from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Id, Request
 from analysis.conversation.session import Session
-from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA, between
+from analysis.protocol import features
+from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA
 from analysis.rules.base import NOTE, CaptureEnd, Rule
 from analysis.rules.cancel.targets import CANCELLED, MAX_REMEMBERED_REQUESTS, PAGE, named_id
 from analysis.rules.finding import Finding, Impact
@@ -190,7 +191,7 @@ class ByDisconnect(Rule):
 
     id = "cancel/by-disconnect"
     who = "client"
-    versions = between("2025-03-26", "2025-11-25")
+    versions = features.HTTP_SESSIONS
     level = NOTE
     impact = Impact.COST
     needs_http = True

@@ -7,7 +7,8 @@ from analysis.conversation.addressing import RequestKey
 from analysis.conversation.call import ENDLESS_METHODS, IdState, MessageContext, Outcome
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Id, Side, converted_id, id_of, other_side
-from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA, only
+from analysis.protocol import features
+from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA
 from analysis.rules.base import RACE_NS, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, shortened
@@ -196,7 +197,7 @@ class TaskCancelled(CancellationRule):
 
     id = "cancel/task"
     needs_session = True
-    versions = only("2025-11-25")
+    versions = features.CORE_TASKS
     methods = frozenset({CANCELLED, "tools/call", "sampling/createMessage", "elicitation/create"})
     replaces = ("cancel/already-answered", "cancel/unknown-request")
     source = "2025-11-25 basic/utilities/cancellation; 2025-11-25 basic/utilities/tasks"

@@ -6,8 +6,9 @@ from typing import Any, ClassVar, Final, NamedTuple
 from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Request
 from analysis.conversation.session import CLIENT_CAPABILITIES, State
+from analysis.protocol import features
 from analysis.protocol.declared_capabilities import lacks
-from analysis.protocol.revisions import HANDSHAKE_ERA, Span, between, only, since, until
+from analysis.protocol.revisions import HANDSHAKE_ERA, Span
 from analysis.rules.base import ERROR, WARNING, Rule
 from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.support.eras import member
@@ -16,9 +17,8 @@ from analysis.rules.support.inputs import input_requests
 
 SETTLED_STATES: Final[frozenset[State]] = frozenset({"init-answered", "ready"})
 """States in which the server has provably read the client's declaration."""
-_RECOMMENDED_SPAN: Final = until("2025-03-26")
-_MODES_RANK: Final = 3
-"""The rank of the revision that introduced modes of elicitation, and tools in sampling."""
+_ELICITATION_MODES: Final = features.ELICITATION_MODES.within(HANDSHAKE_ERA)
+_SAMPLING_TOOLS: Final = features.SAMPLING_TOOLS.within(HANDSHAKE_ERA)
 
 
 class _MissingCapability(NamedTuple):
@@ -62,7 +62,7 @@ class UndeclaredRoots(_UndeclaredRule):
 
     id = "capability/undeclared-roots"
     needs_session = True
-    levels: ClassVar[Mapping[Span, Level]] = {_RECOMMENDED_SPAN: WARNING}
+    levels: ClassVar[Mapping[Span, Level]] = {features.ADVISORY_CAPABILITIES: WARNING}
     methods = frozenset({"roots/list"})
     capabilities = frozenset({"roots"})
     source = "2024-11-05 client/roots"
@@ -82,7 +82,7 @@ class UndeclaredSampling(_UndeclaredRule):
     id = "capability/undeclared-sampling"
     needs_session = True
     versions = HANDSHAKE_ERA
-    levels: ClassVar[Mapping[Span, Level]] = {_RECOMMENDED_SPAN: WARNING}
+    levels: ClassVar[Mapping[Span, Level]] = {features.ADVISORY_CAPABILITIES: WARNING}
     methods = frozenset({"sampling/createMessage"})
     capabilities = frozenset({"sampling"})
     source = "2024-11-05 client/sampling"
@@ -102,7 +102,7 @@ class UndeclaredSamplingTools(_UndeclaredRule):
 
     id = "capability/undeclared-sampling-tools"
     needs_session = True
-    versions = only("2025-11-25")
+    versions = _SAMPLING_TOOLS
     impact = Impact.WRONG
     methods = frozenset({"sampling/createMessage"})
     capabilities = frozenset({"sampling.tools"})
@@ -123,7 +123,7 @@ class UndeclaredSamplingContext(Rule):
     id = "capability/undeclared-sampling-context"
     needs_session = True
     who = "server"
-    versions = since("2025-11-25")
+    versions = features.SAMPLING_CONTEXT
     level = WARNING
     impact = Impact.WRONG
     sender = "server"
@@ -180,7 +180,7 @@ class UndeclaredElicitation(_UndeclaredRule):
 
     id = "capability/undeclared-elicitation"
     needs_session = True
-    versions = between("2025-06-18", "2025-11-25")
+    versions = features.ELICITATION.within(HANDSHAKE_ERA)
     methods = frozenset({"elicitation/create"})
     capabilities = frozenset({"elicitation"})
     source = "2025-06-18 client/elicitation"
@@ -200,7 +200,7 @@ class UndeclaredElicitationMode(_UndeclaredRule):
 
     id = "capability/undeclared-elicitation-mode"
     needs_session = True
-    versions = only("2025-11-25")
+    versions = _ELICITATION_MODES
     methods = frozenset({"elicitation/create"})
     capabilities = frozenset({"elicitation.url", "elicitation.form"})
     source = "2025-11-25 client/elicitation"
@@ -256,15 +256,15 @@ def _missing_capability(request: Request, context: MessageContext) -> _MissingCa
         return _MissingCapability("roots", must_be_refused=False) if lacks(capabilities, "roots") else None
     if method == "sampling/createMessage":
         return _missing_sampling(request.params, capabilities, rank)
-    if rank is None or rank < 2:
-        return None  # earlier revisions have no elicitation
+    if not features.ELICITATION.includes(rank):
+        return None
     if lacks(capabilities, "elicitation"):
         return _MissingCapability("elicitation", must_be_refused=False)
-    return _missing_mode(request.params, capabilities) if rank == _MODES_RANK else None
+    return _missing_mode(request.params, capabilities) if _ELICITATION_MODES.includes(rank) else None
 
 
 def _missing_sampling(params: object, capabilities: dict[str, Any], rank: int | None) -> _MissingCapability | None:
-    if rank == _MODES_RANK and isinstance(params, dict) and lacks(capabilities, "sampling.tools"):
+    if _SAMPLING_TOOLS.includes(rank) and isinstance(params, dict) and lacks(capabilities, "sampling.tools"):
         has_tools = params.get("tools") is not None or params.get("toolChoice") is not None
         if has_tools and not lacks(capabilities, "sampling"):
             return _MissingCapability("sampling.tools", must_be_refused=True)

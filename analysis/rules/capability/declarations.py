@@ -7,9 +7,11 @@ from typing import Any, ClassVar, Final
 from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Response, Side
 from analysis.conversation.session import CLIENT_CAPABILITIES
+from analysis.protocol import features
+from analysis.protocol.capabilities import CAPABILITIES
 from analysis.protocol.extensions import EXTENSIONS
 from analysis.protocol.json_pointer import encode_step
-from analysis.protocol.revisions import ALL, FIRST_MODERN_RANK, MODERN_ERA, NEWEST_RANK, REVISIONS, Span, only, since
+from analysis.protocol.revisions import ALL, FIRST_MODERN_RANK, MODERN_ERA, NEWEST_RANK, REVISIONS, Span
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, shortened
@@ -19,36 +21,6 @@ _MODERN_POINTER: Final = "/params/_meta/" + CLIENT_CAPABILITIES.replace("/", "~1
 _MAX_CHECKED_NAMES: Final = 1000
 """The most names of one declaration that are checked."""
 _MAX_REPORTED_NAMES: Final = 10
-
-_DEFINED_SPANS: Final[dict[Side, dict[str, Span]]] = {
-    "client": {
-        "experimental": ALL,
-        "roots": ALL,
-        "sampling": ALL,
-        "elicitation": since("2025-06-18"),
-        "tasks": only("2025-11-25"),
-        "extensions": MODERN_ERA,
-    },
-    "server": {
-        "experimental": ALL,
-        "logging": ALL,
-        "prompts": ALL,
-        "resources": ALL,
-        "tools": ALL,
-        "completions": since("2025-03-26"),
-        "tasks": only("2025-11-25"),
-        "extensions": MODERN_ERA,
-    },
-}
-_CAPABILITY_FLAGS: Final[dict[Side, tuple[tuple[str, str], ...]]] = {
-    "client": (("roots", "listChanged"),),
-    "server": (
-        ("prompts", "listChanged"),
-        ("resources", "listChanged"),
-        ("resources", "subscribe"),
-        ("tools", "listChanged"),
-    ),
-}
 
 
 class _DeclarationRule(Rule):
@@ -127,9 +99,9 @@ class NotAnObject(_DeclarationRule):
     def _non_object_findings(
         self, context: MessageContext, capabilities: dict[str, Any], pointer: str
     ) -> Iterator[Finding]:
-        for name, span in _DEFINED_SPANS[context.message.sender].items():
+        for name, capability in CAPABILITIES[context.message.sender].items():
             value = capabilities.get(name)
-            if value is not None and not isinstance(value, dict) and _is_defined(span, context):
+            if value is not None and not isinstance(value, dict) and _is_defined(capability.revisions, context):
                 text = f"the capability {name} is {_type_text(value)}, not an object"
                 yield self.finding(context, text, pointer=f"{pointer}/{name}")
 
@@ -152,7 +124,8 @@ class FlagNotBoolean(_DeclarationRule):
     def check_capabilities(
         self, context: MessageContext, capabilities: dict[str, Any], pointer: str
     ) -> Iterator[Finding]:
-        for name, flag in _CAPABILITY_FLAGS[context.message.sender]:
+        declared = CAPABILITIES[context.message.sender].values()
+        for name, flag in ((capability.name, flag) for capability in declared for flag in capability.flags):
             value = member(capabilities.get(name), flag)
             if value is not None and not isinstance(value, bool):
                 text = f"{name}.{flag} is {_type_text(value)}, not a boolean"
@@ -179,23 +152,24 @@ class UnknownCapability(_DeclarationRule):
     def check_capabilities(
         self, context: MessageContext, capabilities: dict[str, Any], pointer: str
     ) -> Iterator[Finding]:
-        defined_spans = _DEFINED_SPANS[context.message.sender]
-        if capabilities.keys() <= defined_spans.keys() and context.rank is None:
+        defined_capabilities = CAPABILITIES[context.message.sender]
+        if capabilities.keys() <= defined_capabilities.keys() and context.rank is None:
             return
         count = 0
         for name in islice(capabilities, _MAX_CHECKED_NAMES):
-            span = defined_spans.get(name)
-            if span is None:
+            capability = defined_capabilities.get(name)
+            if capability is None:
                 text = f"no revision defines the {context.message.sender} capability {shortened(name)!r}"
             elif (
                 context.rank is None
-                or _is_defined(span, context)
+                or _is_defined(capability.revisions, context)
                 or _is_legacy_tasks(context, name)
                 or (name == "extensions" and _has_extension_of_revision(capabilities[name], context))
             ):
                 continue
             else:
-                text = f"the capability {name} is {_span_text(span)}, not by {REVISIONS[_defining_rank(context) or 0]}"
+                span_text, rank = _span_text(capability.revisions), _defining_rank(context) or 0
+                text = f"the capability {name} is {span_text}, not by {REVISIONS[rank]}"
             yield self.finding(context, text, pointer=f"{pointer}/{encode_step(shortened(name))}")
             count += 1
             if count == _MAX_REPORTED_NAMES:
@@ -215,7 +189,7 @@ class ElicitationWithoutMode(_DeclarationRule):
 
     id = "capability/elicitation-without-mode"
     who = "client"
-    versions = since("2025-11-25")
+    versions = features.ELICITATION_MODES
     impact = Impact.WRONG
     declarer = "client"
     source = "2025-11-25 client/elicitation"
@@ -254,7 +228,7 @@ class LegacyTasks(_DeclarationRule):
         self, context: MessageContext, capabilities: dict[str, Any], pointer: str
     ) -> Iterator[Finding]:
         if "tasks" in capabilities:
-            text = "the capability tasks belongs to 2025-11-25; now tasks are an extension"
+            text = f"the capability tasks belongs to {REVISIONS[features.CORE_TASKS.last]}; now tasks are an extension"
             yield self.finding(context, text, pointer=f"{pointer}/tasks")
 
 

@@ -5,9 +5,10 @@ from typing import Final
 
 from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Request
+from analysis.protocol import features
 from analysis.protocol.declared_capabilities import lacks
 from analysis.protocol.methods import METHODS, UNPREFIXED_NOTIFICATIONS
-from analysis.protocol.revisions import HANDSHAKE_ERA, only
+from analysis.protocol.revisions import HANDSHAKE_ERA
 from analysis.rules.base import WARNING, Rule
 from analysis.rules.capability.client_capabilities import SETTLED_STATES
 from analysis.rules.capability.server_capabilities import knows_declaration
@@ -15,7 +16,7 @@ from analysis.rules.finding import Finding, Impact
 
 _MAX_HELD_MESSAGES: Final = 100
 """The most log messages of a session that are held until the capabilities are known."""
-_TASKS_REVISION: Final = only("2025-11-25")
+_TASKS_REVISION: Final = features.CORE_TASKS
 
 
 class _UndeclaredNotificationRule(Rule):

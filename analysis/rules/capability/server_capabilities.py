@@ -7,22 +7,21 @@ from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Request
 from analysis.conversation.session import Session
 from analysis.facts import code_of
+from analysis.protocol import features
 from analysis.protocol.declared_capabilities import DeclaredCapabilities, has
 from analysis.protocol.error_codes import METHOD_NOT_FOUND
 from analysis.protocol.methods import METHODS
-from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA, Span, only, since, until
+from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA, Span
 from analysis.rules.base import RACE_NS, WARNING, CaptureEnd, Rule
 from analysis.rules.error.codes import params_of, text_of
 from analysis.rules.finding import Finding, Impact, Level
-
-_RECOMMENDED_SPAN: Final = until("2025-03-26")
 
 
 class _UndeclaredRule(Rule):
     """A rule about requests of a client that need a capability that the server did not declare."""
 
     who = "client"
-    levels: ClassVar[Mapping[Span, Level]] = {_RECOMMENDED_SPAN: WARNING, MODERN_ERA: WARNING}
+    levels: ClassVar[Mapping[Span, Level]] = {features.ADVISORY_CAPABILITIES: WARNING, MODERN_ERA: WARNING}
     sender = "client"
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - there is one hook
@@ -92,7 +91,7 @@ class UndeclaredSubscribe(_UndeclaredRule):
     id = "capability/undeclared-subscribe"
     needs_session = True
     versions = HANDSHAKE_ERA
-    levels: ClassVar[Mapping[Span, Level]] = {_RECOMMENDED_SPAN: WARNING}
+    levels: ClassVar[Mapping[Span, Level]] = {features.ADVISORY_CAPABILITIES: WARNING}
     replaces = ("capability/undeclared-resources",)
     methods = frozenset({"resources/subscribe", "resources/unsubscribe"})
     source = "2024-11-05 server/resources"
@@ -128,8 +127,11 @@ class UndeclaredCompletions(_UndeclaredRule):
 
     id = "capability/undeclared-completions"
     needs_session = True
-    versions = since("2025-03-26")
-    levels: ClassVar[Mapping[Span, Level]] = {only("2025-03-26"): WARNING, MODERN_ERA: WARNING}
+    versions = features.COMPLETION_CAPABILITY
+    levels: ClassVar[Mapping[Span, Level]] = {
+        features.COMPLETION_CAPABILITY.within(features.ADVISORY_CAPABILITIES): WARNING,
+        MODERN_ERA: WARNING,
+    }
     impact = Impact.COST
     methods = frozenset({"completion/complete"})
     source = "2025-03-26 server/utilities/completion"
@@ -148,21 +150,17 @@ class UndeclaredLogging(_UndeclaredRule):
     id = "capability/undeclared-logging"
     needs_session = True
     versions = HANDSHAKE_ERA
-    levels: ClassVar[Mapping[Span, Level]] = {_RECOMMENDED_SPAN: WARNING}
+    levels: ClassVar[Mapping[Span, Level]] = {features.ADVISORY_CAPABILITIES: WARNING}
     methods = frozenset({"logging/setLevel"})
     source = "2024-11-05 server/utilities/logging"
 
 
 _CLIENT_REQUESTS: Final = frozenset(
-    {
-        *UndeclaredTools.methods,
-        *UndeclaredResources.methods,
-        *UndeclaredSubscribe.methods,
-        *UndeclaredPrompts.methods,
-        *UndeclaredCompletions.methods,
-        *UndeclaredLogging.methods,
-    }
+    name
+    for name, method in METHODS.items()
+    if method.sender == "client" and method.is_request and method.required_capability
 )
+"""The requests of clients that need a capability."""
 
 
 class ServedUndeclared(Rule):
@@ -185,7 +183,7 @@ class ServedUndeclared(Rule):
     source = "2024-11-05 server/tools, server/resources, server/prompts; 2025-03-26 server/utilities/completion"
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - there is one hook
-        return method in like.session.gaps and (method != "completion/complete" or like.rank != 0)
+        return method in like.session.gaps and _needs_capability(method, like.rank)
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
         declaration, request = context.session.declared.get(context.era), context.request
@@ -197,13 +195,8 @@ class ServedUndeclared(Rule):
         return [self.finding(context, text, pointer="/result", related=(declaration.seq, request.seq))]
 
 
-_SERVED_BY_SERVERS: Final = frozenset(
-    {
-        *("tools/list", "prompts/list", "resources/list"),
-        *("completion/complete", "logging/setLevel", "resources/subscribe"),
-        *("prompts/get", "resources/read", "resources/unsubscribe"),
-    }
-)
+_SERVED_BY_SERVERS: Final = _CLIENT_REQUESTS - {"tools/call", "resources/templates/list"}
+"""The requests of clients that a server serves if it declares their capability."""
 _SERVED_BY_CLIENTS: Final = frozenset({"roots/list", "sampling/createMessage", "elicitation/create"})
 
 
@@ -233,7 +226,7 @@ class DeclaredNotServed(Rule):
         if like.message.sender == "client":
             # In the modern era a server asks in a result, and the client answers in its next request.
             return method in _SERVED_BY_CLIENTS and like.era == "handshake"
-        return method in _SERVED_BY_SERVERS and (method != "completion/complete" or like.rank != 0)
+        return method in _SERVED_BY_SERVERS and _needs_capability(method, like.rank)
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
         self.state_for(context.session, _MethodOutcomes).served_methods.add(context.method)
@@ -287,6 +280,12 @@ class _MethodOutcomes:
 
 
 # ---- shared by the rules
+
+
+def _needs_capability(method: str, rank: int | None) -> bool:
+    """Whether a server must declare the capability of a method before clients may use it."""
+    return method != "completion/complete" or not features.COMPLETIONS_WITHOUT_CAPABILITY.includes(rank)
+
 
 _ITEM_NAMES: Final = {"prompts/get": ("name", "prompt"), "resources/read": ("uri", "resource")}
 """The methods that request a single item, each with the member that names the item and the word for it."""

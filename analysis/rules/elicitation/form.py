@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from analysis.conversation.call import MessageContext
+from analysis.protocol import features
 from analysis.protocol.json_pointer import encode_step
-from analysis.protocol.revisions import MODERN_ERA, REVISIONS, since
+from analysis.protocol.revisions import MODERN_ERA
 from analysis.rules.base import NOTE, WARNING
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member
@@ -21,7 +22,6 @@ MAX_FIELDS: Final = 1_000
 MAX_TEXT_CHARS: Final = 10_000
 """The most characters of a text that are checked."""
 PAGE: Final = "2025-06-18 client/elicitation"
-MODES_RANK: Final = REVISIONS.index("2025-11-25")
 
 _FORMATS: Final = frozenset({"email", "uri", "date", "date-time"})
 _PRIMITIVE_TYPES: Final = ("number", "integer", "boolean")
@@ -71,7 +71,7 @@ class SchemaNotFlat(_FormRule):
     """
 
     id = "elicitation/schema-not-flat"
-    versions = since("2025-06-18")
+    versions = features.ELICITATION
     replaces = ("schema/*",)
     source = "2025-06-18 client/elicitation, schema"
 
@@ -109,7 +109,7 @@ class RequiredUnknown(_FormRule):
     """
 
     id = "elicitation/required-unknown"
-    versions = since("2025-06-18")
+    versions = features.ELICITATION
     level = WARNING
     source = PAGE
 
@@ -136,7 +136,7 @@ class Sensitive(_FormRule):
     """
 
     id = "elicitation/sensitive"
-    versions = since("2025-06-18")
+    versions = features.ELICITATION
     level = WARNING
     impact = Impact.SECURITY
     source = PAGE
@@ -165,7 +165,7 @@ class ClickableUrl(_FormRule):
     """
 
     id = "elicitation/clickable-url"
-    versions = since("2025-11-25")
+    versions = features.ELICITATION_MODES
     level = WARNING
     impact = Impact.SECURITY
     source = "2025-11-25 client/elicitation"
@@ -191,7 +191,7 @@ class LegacyEnumNames(_FormRule):
     """
 
     id = "elicitation/legacy-enum-names"
-    versions = since("2025-11-25")
+    versions = features.ELICITATION_MODES
     level = NOTE
     source = "2025-11-25 schema"
 
@@ -231,7 +231,7 @@ class IdInModern(ServerQuestionRule):
 
 def is_url_mode(context: MessageContext, params: dict[str, Any]) -> bool:
     """Whether an elicitation sends the user to a page, in revisions that have that mode."""
-    return params.get("mode") == "url" and (context.rank is None or context.rank >= MODES_RANK)
+    return params.get("mode") == "url" and (context.rank is None or features.ELICITATION_MODES.includes(context.rank))
 
 
 def fields_of(params: dict[str, Any]) -> list[tuple[str, Any]]:
@@ -252,7 +252,7 @@ def _field_fault(field: object, rank: int | None) -> str | None:
     if type_ == "string":
         format_ = field.get("format")
         return None if format_ is None or format_ in _FORMATS else "has a format that forms do not support"
-    if type_ == "array" and (rank is None or rank >= MODES_RANK):
+    if type_ == "array" and (rank is None or features.ELICITATION_MODES.includes(rank)):
         return None if _is_choice(field.get("items")) else "is an array of something other than choices"
     return "is nested" if type_ in ("object", "array") else "is neither text, number, boolean nor choice"
 

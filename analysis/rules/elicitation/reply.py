@@ -5,7 +5,8 @@ from typing import Any, ClassVar, Final
 
 from analysis.conversation.call import MessageContext
 from analysis.json_schema.validator import schema_of
-from analysis.protocol.revisions import Span, only, since
+from analysis.protocol import features
+from analysis.protocol.revisions import Span
 from analysis.rules.base import NOTE, WARNING
 from analysis.rules.elicitation.form import ELICITATION_CREATE, PAGE, is_url_mode
 from analysis.rules.finding import Finding, Impact, Level
@@ -21,7 +22,7 @@ class _ReplyRule(ClientReplyRule):
 
     about = ELICITATION_CREATE
     methods = frozenset({ELICITATION_CREATE, "tasks/result", *INTERIM_METHODS})
-    versions = since("2025-06-18")
+    versions = features.ELICITATION
     level = WARNING
     source = PAGE
 
@@ -85,7 +86,7 @@ class ContentUnexpected(_ReplyRule):
     """
 
     id = "elicitation/content-unexpected"
-    levels: ClassVar[Mapping[Span, Level]] = {only("2025-06-18"): NOTE}
+    levels: ClassVar[Mapping[Span, Level]] = {features.ELICITATION_WITHOUT_MODES: NOTE}
     impact = Impact.SECURITY
     source = "2025-06-18 client/elicitation; 2025-11-25 schema ElicitResult"
 

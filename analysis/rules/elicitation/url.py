@@ -6,8 +6,8 @@ from urllib.parse import SplitResult, urlsplit
 
 from analysis.conversation.call import MessageContext
 from analysis.facts import code_of
+from analysis.protocol import features
 from analysis.protocol.error_codes import URL_ELICITATION
-from analysis.protocol.revisions import only, since
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.elicitation.form import ELICITATION_CREATE, ELICITING_METHODS, is_url_mode
 from analysis.rules.error.codes import data_of
@@ -32,7 +32,7 @@ class _UrlRule(ServerQuestionRule):
 
     about = ELICITATION_CREATE
     methods = ELICITING_METHODS
-    versions = since("2025-11-25")
+    versions = features.ELICITATION_MODES
     source = _PAGE
 
     def check_question(self, context: MessageContext, params: dict[str, Any], pointer: str) -> Iterator[Finding]:
@@ -120,7 +120,7 @@ class _ElicitationIdRule(ServerQuestionRule):
     """The base class of the rules that remember elicitations, including those in errors."""
 
     about = ELICITATION_CREATE
-    versions = only("2025-11-25")
+    versions = features.ELICITATION_IDS
     source = _PAGE
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
@@ -221,7 +221,7 @@ class CompleteTwice(Rule):
     id = "elicitation/complete-twice"
     needs_session = True
     who = "server"
-    versions = only("2025-11-25")
+    versions = features.ELICITATION_IDS
     level = NOTE
     methods = frozenset({_COMPLETE})
     sender = "server"

@@ -28,7 +28,7 @@ from analysis.protocol.error_codes import (
 )
 from analysis.protocol.extensions import error_code_of, extension_of_method, is_foreign
 from analysis.protocol.methods import METHODS
-from analysis.protocol.revisions import FIRST_MODERN_RANK, MODERN_ERA
+from analysis.protocol.revisions import FIRST_MODERN_RANK, FIRST_MODERN_REVISION, MODERN_ERA
 from analysis.rules.base import ERROR, NOTE, WARNING, CaptureEnd, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.odd import MessageOddity
@@ -261,7 +261,9 @@ class RetiredCode(Rule):
     def on_error(self, context: MessageContext) -> Iterator[Finding]:
         code = code_of(context.message)
         if code in RETIRED_CODES and not is_probe(context) and error_code_of(code, context.method) is None:
-            yield self.finding(context, f"the code {code} was withdrawn in 2026-07-28", pointer="/error/code")
+            yield self.finding(
+                context, f"the code {code} was withdrawn in {FIRST_MODERN_REVISION}", pointer="/error/code"
+            )
 
 
 class LegacyRange(Rule):

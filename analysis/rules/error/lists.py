@@ -6,8 +6,9 @@ from typing import ClassVar, Final
 from analysis.conversation.call import MessageContext, Outcome
 from analysis.conversation.message import Request
 from analysis.facts import code_of
+from analysis.protocol import features
 from analysis.protocol.error_codes import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
-from analysis.protocol.revisions import HANDSHAKE_ERA, Span, since
+from analysis.protocol.revisions import HANDSHAKE_ERA, Span
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.error.codes import code_text, has_envelope, params_of
 from analysis.rules.finding import Finding, Level
@@ -57,7 +58,7 @@ class ToolInputAsProtocolError(_ListRule):
     id = "error/tool-input-as-protocol-error"
     who = "server"
     level = WARNING
-    versions = since("2025-11-25")
+    versions = features.TOOL_INPUT_ERRORS_AS_RESULTS
     needs_lists = True
     methods = frozenset({"tools/list", "tools/call", "notifications/tools/list_changed"})
     source = "2025-11-25 server/tools"

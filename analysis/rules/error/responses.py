@@ -8,6 +8,7 @@ from analysis.conversation.call import MessageContext
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.session import Session
 from analysis.facts import code_of
+from analysis.protocol import features
 from analysis.protocol.error_codes import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
@@ -16,7 +17,7 @@ from analysis.protocol.error_codes import (
     UNSUPPORTED_VERSION,
     URL_ELICITATION,
 )
-from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA, Span, only
+from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA, Span
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.error.codes import code_text, data_of, params_of, text_of
 from analysis.rules.finding import Finding, Impact, Level
@@ -173,7 +174,7 @@ class UrlElicitationShape(Rule):
 
     id = "error/url-elicitation-shape"
     who = "server"
-    versions = only("2025-11-25")
+    versions = features.ELICITATION_IDS
     impact = Impact.MESSAGE
     source = "2025-11-25 client/elicitation"
 
@@ -206,7 +207,7 @@ class UrlElicitationUnsupported(Rule):
     id = "error/url-elicitation-unsupported"
     needs_session = True
     who = "server"
-    versions = only("2025-11-25")
+    versions = features.ELICITATION_IDS
     impact = Impact.MESSAGE
     source = "2025-11-25 client/elicitation"
 
@@ -235,7 +236,7 @@ class SamplingCode(Rule):
     id = "error/sampling-code"
     who = "client"
     level = NOTE
-    versions = only("2025-11-25")
+    versions = features.REFUSAL_CODES
     methods = frozenset({"sampling/createMessage"})
     source = "2025-11-25 client/sampling"
 
@@ -294,7 +295,7 @@ class ElicitationModeCode(Rule):
 
     id = "error/elicitation-mode-code"
     who = "client"
-    versions = only("2025-11-25")
+    versions = features.REFUSAL_CODES
     methods = frozenset({"elicitation/create"})
     replaces = ("capability/declared-not-served",)
     source = "2025-11-25 client/elicitation"

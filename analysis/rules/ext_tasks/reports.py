@@ -7,7 +7,8 @@ from analysis.conversation.call import MessageContext, Outcome
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Notification
 from analysis.protocol.extensions import TASKS
-from analysis.protocol.revisions import MODERN_ERA
+from analysis.protocol.features import CORE_TASKS
+from analysis.protocol.revisions import MODERN_ERA, REVISIONS
 from analysis.rules.base import WARNING, Rule
 from analysis.rules.ext_tasks.capability import SOURCE, TASK_REQUESTS
 from analysis.rules.finding import Finding, Impact
@@ -18,6 +19,7 @@ from analysis.rules.support.task_reports import PolledTooFast, TerminalStatusCha
 REPORTING_METHODS: Final = frozenset({"tools/call", "tasks/get", TASK_NOTIFICATION})
 """Methods whose results or params report tasks."""
 
+_CORE_REVISION: Final = REVISIONS[CORE_TASKS.last]
 _ACKNOWLEDGEMENT_MEMBERS: Final = frozenset({"resultType", "_meta"})
 _STRING_MEMBERS: Final = ("taskId", "status", "createdAt", "lastUpdatedAt")
 _DETAIL_MEMBERS: Final = {"completed": "result", "failed": "error", "input_required": "inputRequests"}
@@ -95,7 +97,9 @@ class InvalidShape(Rule):
         self, context: MessageContext, body: dict[str, Any], pointer: str, *, is_new: bool
     ) -> Iterator[Finding]:
         if "taskId" not in body and isinstance(body.get("task"), dict):
-            yield self.finding(context, "the members are under task, as in 2025-11-25", pointer=f"{pointer}/task")
+            yield self.finding(
+                context, f"the members are under task, as in {_CORE_REVISION}", pointer=f"{pointer}/task"
+            )
             return
         for name, text in _shape_faults(body, is_new=is_new):
             yield self.finding(context, text, pointer=f"{pointer}/{name}")
@@ -212,7 +216,7 @@ def _shape_faults(body: dict[str, Any], *, is_new: bool) -> Iterator[tuple[str, 
         elif not isinstance(body[name], str):
             yield name, f"{name} is not a string"
     if "ttlMs" not in body:
-        yield "ttlMs", "ttlMs is missing" + ("; ttl is its name in 2025-11-25" if "ttl" in body else "")
+        yield "ttlMs", "ttlMs is missing" + (f"; ttl is its name in {_CORE_REVISION}" if "ttl" in body else "")
     elif isinstance(body["ttlMs"], bool) or not isinstance(body["ttlMs"], int | float | None):
         yield "ttlMs", "ttlMs is neither a number nor null"
     status = body.get("status")

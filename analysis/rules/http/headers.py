@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from analysis.conversation.http_exchange import EVENT_STREAM, HttpExchange, media_type_of
 from analysis.conversation.session import Session
 from analysis.facts import text_of_error
-from analysis.protocol.revisions import since
+from analysis.protocol import features
 from analysis.rules.base import NOTE, WARNING
 from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.odd_exchange import ExchangeOddity
@@ -26,7 +26,7 @@ from analysis.rules.support.exchanges import (
 from analysis.rules.support.origins import is_local, is_own
 
 _TRANSPORTS: Final = "2025-03-26 basic/transports"
-_STREAMABLE_REVISIONS: Final = since("2025-03-26")
+_STREAMABLE_REVISIONS: Final = features.STREAMABLE_HTTP
 _UTF8_CHARSETS: Final = frozenset({"", "utf-8", "utf8", "us-ascii"})
 _MAX_HEADER_CHARS: Final = 4096
 """The most characters of a header that are checked."""
@@ -193,7 +193,7 @@ class OriginStatus(ExchangeEndRule):
 
     id = "http/origin-status"
     who = "server"
-    versions = since("2025-11-25")
+    versions = features.REFUSED_ORIGINS
     impact = Impact.CONNECTION
     http_methods = ALL_METHODS
     exchanges = ExchangeOddity.HEADERS

@@ -8,8 +8,9 @@ from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
 from analysis.conversation.message import Response
 from analysis.conversation.session import Session
 from analysis.facts import code_of
+from analysis.protocol.features import VERSION_HEADER
 from analysis.protocol.methods import REQUEST_METHODS
-from analysis.protocol.revisions import MODERN_ERA, REVISIONS, rank_of
+from analysis.protocol.revisions import MODERN_ERA, before, rank_of
 from analysis.rules.base import NOTE, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import listed_versions, member, shortened, speaks_modern
@@ -27,7 +28,6 @@ from analysis.rules.support.tool_definitions import LIST_TOOLS, ToolLookupRule
 
 _STREAMABLE: Final = "2026-07-28 basic/transports/streamable-http"
 _MIN_ERROR_STATUS: Final = 400
-_FIRST_WITH_VERSION_HEADER: Final = REVISIONS.index("2025-06-18")
 
 
 class _HeaderRule(Rule):
@@ -171,7 +171,7 @@ class HeaderMismatchAccepted(VersionLearningRule, HttpRule):
         else:
             versions = listed_versions(message) or ()
         ranks = [rank_of(version) for version in versions]
-        self._serves_older_revisions = any(rank is not None and rank < _FIRST_WITH_VERSION_HEADER for rank in ranks)
+        self._serves_older_revisions = any(before(VERSION_HEADER).includes(rank) for rank in ranks)
 
     def on_exchange_end(self, http: HttpExchange, session: Session | None) -> Iterable[Finding]:
         return self.check_exchange(http, session) if self.can_judge(http) else ()

@@ -8,7 +8,7 @@ from analysis.conversation.failure import failed_party
 from analysis.conversation.http_exchange import BODILESS_STATUSES, EVENT_STREAM, MAX_BODY_MESSAGES, HttpExchange
 from analysis.conversation.message import InvalidMessage, Notification, Request, Response
 from analysis.conversation.session import Session
-from analysis.protocol.revisions import since
+from analysis.protocol import features
 from analysis.rules.base import Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.odd_exchange import ExchangeOddity
@@ -29,9 +29,7 @@ from analysis.rules.support.exchanges import (
 from analysis.rules.support.message_text import is_not_json
 
 _TRANSPORTS: Final = "2025-03-26 basic/transports"
-_STREAMABLE_REVISIONS: Final = since("2025-03-26")
-_BATCH_RANK: Final = 1
-"""The rank of the only revision that supports batches."""
+_STREAMABLE_REVISIONS: Final = features.STREAMABLE_HTTP
 _ACCEPTED_STATUS: Final = 202
 _USUAL_REFUSAL_STATUSES: Final = frozenset({401, 403, 405, 429})
 """Statuses with which a server may refuse any request, or should refuse a GET (405)."""
@@ -68,9 +66,10 @@ class NotificationStatus(ExchangeEndRule):
             return ()  # `jsonrpc/notification-answered` reports the response
         if any(echoed_message(context) is not None for context in http.server_messages):
             return ()  # `id/echoed-frame` reports this
-        if http.client_messages[0].message.index is not None and http.client_messages[0].rank == _BATCH_RANK:
+        first = http.client_messages[0]
+        if first.message.index is not None and features.BATCHES.includes(first.rank):
             return ()  # `batch/empty-response` reports this
-        kind = "a response" if isinstance(http.client_messages[0].message, Response) else "a notification"
+        kind = "a response" if isinstance(first.message, Response) else "a notification"
         return self.findings_in_response(http, session, f"{kind} is accepted with status {http.status} instead of 202")
 
 
@@ -244,7 +243,11 @@ class JsonNotSingle(ExchangeEndRule):
                 return [self.finding(context, f"the JSON response is {kind}", session=session)]
         # In other revisions `batch/not-supported-version` reports the batch.
         is_batch = bool(bodies) and bodies[0].message.index is not None
-        if not is_batch or bodies[0].rank != _BATCH_RANK or http.client_messages[0].message.index is not None:
+        if (
+            not is_batch
+            or not features.BATCHES.includes(bodies[0].rank)
+            or http.client_messages[0].message.index is not None
+        ):
             return ()
         return [self.finding(bodies[0], "one request is answered with an array", session=session)]
 

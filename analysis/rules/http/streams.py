@@ -10,7 +10,8 @@ from analysis.conversation.message import Side
 from analysis.conversation.record_ref import RecordRef
 from analysis.conversation.session import Session
 from analysis.conversation.subscriptions import UPDATED
-from analysis.protocol.revisions import MODERN_ERA, Span, since
+from analysis.protocol import features
+from analysis.protocol.revisions import MODERN_ERA, Span
 from analysis.rules.base import ERROR, WARNING, CaptureEnd, Rule
 from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.support.eras import member, shortened
@@ -28,7 +29,7 @@ from analysis.rules.support.tokens import is_open as is_token_open
 
 _TRANSPORTS: Final = "2025-03-26 basic/transports"
 _SOURCES: Final = f"{_TRANSPORTS}; 2026-07-28 basic/transports/streamable-http"
-_STREAMABLE_REVISIONS: Final = since("2025-03-26")
+_STREAMABLE_REVISIONS: Final = features.STREAMABLE_HTTP
 _LEVELS: Final[dict[Span, Level]] = {MODERN_ERA: ERROR}
 PROGRESS: Final = "notifications/progress"
 CHANGE_METHODS: Final = frozenset(

@@ -7,7 +7,8 @@ from analysis.conversation.call import MessageContext
 from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
 from analysis.conversation.session import Session
 from analysis.conversation.session_ids import FIELD
-from analysis.protocol.revisions import HANDSHAKE_ERA, REVISIONS, Span, is_date, rank_of, since
+from analysis.protocol import features
+from analysis.protocol.revisions import HANDSHAKE_ERA, Span, is_date, rank_of
 from analysis.rules.base import ERROR, WARNING
 from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.odd_exchange import ExchangeOddity
@@ -21,8 +22,7 @@ from analysis.rules.support.exchanges import (
 )
 from analysis.rules.support.http_facts import body_version
 
-_HEADER_REVISIONS: Final = since("2025-06-18")
-_FIRST_HEADER_RANK: Final = REVISIONS.index("2025-06-18")
+_HEADER_REVISIONS: Final = features.VERSION_HEADER
 _NOT_SERVED_STATUSES: Final = UNRELATED_STATUSES | {400, 404, 405}
 _MAX_LISTS: Final = 64
 
@@ -152,4 +152,4 @@ def required_revision(http: HttpExchange, session: Session | None) -> str | None
         return None  # the request may belong to another session, whose handshake is lost
     if not 0 <= session.agreed_seq < http.started_ref.seq or session.state not in ("init-answered", "ready"):
         return None
-    return session.handshake if (rank_of(session.handshake) or 0) >= _FIRST_HEADER_RANK else None
+    return session.handshake if _HEADER_REVISIONS.includes(rank_of(session.handshake)) else None

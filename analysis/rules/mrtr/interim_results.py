@@ -8,7 +8,8 @@ from analysis.conversation.call import MessageContext, Outcome
 from analysis.conversation.session import CLIENT_CAPABILITIES
 from analysis.protocol.declared_capabilities import lacks
 from analysis.protocol.json_pointer import decode_steps, encode_step
-from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA, Era
+from analysis.protocol.result_types import INTERIM, RESULT_TYPES
+from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA, NEWEST_RANK, Era
 from analysis.rules.base import NOTE, ResultKind, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, shortened
@@ -61,8 +62,8 @@ class UnsupportedMethod(_InterimResultRule):
     yields_to_extensions = True
     methods = None
 
-    def concerns(self, _hook: str, method: str, _like: MessageContext) -> bool:
-        return method not in INTERIM_METHODS
+    def concerns(self, _hook: str, method: str, like: MessageContext) -> bool:
+        return not RESULT_TYPES[INTERIM].may_answer(method, NEWEST_RANK if like.rank is None else like.rank)
 
     def check_interim_result(self, context: MessageContext, _result: dict[str, Any]) -> Iterable[Finding]:
         text = f"{shortened(context.method)} is answered with an interim result"

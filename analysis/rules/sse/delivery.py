@@ -6,7 +6,7 @@ from typing import ClassVar, Final
 from analysis.conversation.call import MessageContext
 from analysis.conversation.http_exchange import EVENT_STREAM, HttpExchange
 from analysis.conversation.session import Session
-from analysis.protocol.revisions import only, since
+from analysis.protocol import features
 from analysis.rules.base import ERROR, NOTE, WARNING, Rule
 from analysis.rules.finding import Finding
 from analysis.rules.support.eras import shortened
@@ -31,7 +31,7 @@ class DataNotJson(Rule):
 
     id = NOT_JSON
     who = "server"
-    versions = since("2025-03-26")
+    versions = features.STREAMABLE_HTTP
     needs_http = True
     sender = "server"
     source = _PAGE
@@ -60,7 +60,7 @@ class EventType(Rule):
 
     id = "sse/event-type"
     who = "server"
-    versions = since("2025-03-26")
+    versions = features.STREAMABLE_HTTP
     level = WARNING
     needs_http = True
     once = True
@@ -86,7 +86,7 @@ class UnterminatedEvent(ExchangeEndRule):
 
     id = "sse/unterminated-event"
     who = "server"
-    versions = since("2025-03-26")
+    versions = features.STREAMABLE_HTTP
     level = WARNING
     http_methods: ClassVar[frozenset[str]] = ALL_METHODS
     media = EVENT_STREAM
@@ -118,7 +118,7 @@ class NoPrimingEvent(ExchangeEndRule):
 
     id = "sse/no-priming-event"
     who = "server"
-    versions = only("2025-11-25")
+    versions = features.SSE_POLLING
     level = NOTE
     once = True
     http_methods: ClassVar[frozenset[str]] = POST_ONLY

@@ -7,7 +7,8 @@ from analysis.conversation.http_exchange import EVENT_STREAM, HttpExchange, Oddi
 from analysis.conversation.record_ref import RecordRef
 from analysis.conversation.resumption import LAST_EVENT_ID
 from analysis.conversation.session import Session
-from analysis.protocol.revisions import MODERN_ERA, only
+from analysis.protocol import features
+from analysis.protocol.revisions import MODERN_ERA
 from analysis.rules.base import NOTE, WARNING, CaptureEnd, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.odd_exchange import ExchangeOddity
@@ -202,7 +203,7 @@ class ClosedWithoutRetry(ExchangeEndRule):
 
     id = "sse/closed-without-retry"
     who = "server"
-    versions = only("2025-11-25")
+    versions = features.SSE_POLLING
     level = WARNING
     impact = Impact.COST
     http_methods: ClassVar[frozenset[str]] = ALL_METHODS
@@ -298,7 +299,7 @@ class RetryIgnored(ExchangeEndRule):
 
     id = "sse/retry-ignored"
     who = "client"
-    versions = only("2025-11-25")
+    versions = features.SSE_POLLING
     impact = Impact.COST
     needs_time = True
     http_methods: ClassVar[frozenset[str]] = _GET

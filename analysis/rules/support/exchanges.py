@@ -11,12 +11,12 @@ from analysis.conversation.message import Notification, Request, Response
 from analysis.conversation.record_ref import RecordRef
 from analysis.conversation.session import Session
 from analysis.conversation.session_ids import FIELD
-from analysis.protocol.revisions import between
+from analysis.protocol import features
 from analysis.rules.base import Rule
 from analysis.rules.finding import Finding, Level
 
 JSON: Final = "application/json"
-SESSION_REVISIONS: Final = between("2025-03-26", "2025-11-25")
+SESSION_REVISIONS: Final = features.HTTP_SESSIONS
 """The revisions of Streamable HTTP that have sessions and streams opened with GET."""
 ALL_METHODS: Final = frozenset({"POST", "GET", "DELETE"})
 POST_ONLY: Final = frozenset({"POST"})

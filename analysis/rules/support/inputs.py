@@ -7,8 +7,8 @@ from typing import Any, Final, TypeAlias
 from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Message
 from analysis.protocol.json_pointer import encode_step
+from analysis.protocol.result_types import INTERIM_RESULT_METHODS
 from analysis.rules.support.eras import member
-from analysis.shapes.body_table import INTERIM_RESULT_METHODS
 
 MAX_INPUT_ENTRIES: Final = 100
 """The most input requests that are examined in one result."""

@@ -23,7 +23,7 @@ from analysis.conversation.message import Id, Message, Request, id_of
 from analysis.conversation.session import Session
 from analysis.facts import size_of
 from analysis.json_schema.validator import Schema, schema_of
-from analysis.protocol.revisions import REVISIONS
+from analysis.protocol.features import SCHEMA_DIALECT
 from analysis.rules.unchanged_content import result_digest
 
 MAX_LISTED_ITEMS: Final = 10_000
@@ -35,7 +35,6 @@ MAX_OPEN_WALKS: Final = 16
 
 COMPLETE_PREFIX: Final = "list of "
 """Prefix of the entry in `Session.learned` for a complete list; the name of the member with its items follows."""
-_DIALECT_RANK: Final = REVISIONS.index("2025-11-25")
 
 
 class _Schemas:
@@ -47,7 +46,7 @@ class _Schemas:
         self._known: dict[tuple[int, str, bool], Schema | None] = {}
 
     def find(self, item: object, index: int, member: str, rank: int | None) -> Schema | None:
-        predates_dialects = rank is None or rank < _DIALECT_RANK
+        predates_dialects = not SCHEMA_DIALECT.includes(rank)
         key = index, member, predates_dialects
         if key not in self._known:
             value = item.get(member) if isinstance(item, dict) else None

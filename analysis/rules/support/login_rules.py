@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.login import DISCOVERY, Leg, Login, leg_of
 from analysis.conversation.session import Session
-from analysis.protocol.revisions import Span, since
+from analysis.protocol import features
+from analysis.protocol.revisions import Span
 from analysis.rules.auth.challenges import document_of
 from analysis.rules.base import CaptureEnd
 from analysis.rules.finding import Finding, Level
@@ -30,7 +31,7 @@ _ACCEPTED: Final = 202
 class LegRule(HttpRule):
     """A rule about single legs of logins, applied when they end."""
 
-    versions: ClassVar[Span] = AllEras(*since("2025-03-26"))
+    versions: ClassVar[Span] = AllEras(*features.AUTHORIZATION)
     http_methods: ClassVar[frozenset[str]] = frozenset({"POST", "GET"})
     exchanges = ExchangeOddity.SENT
     kinds: ClassVar[frozenset[str]]
@@ -55,7 +56,7 @@ class LegRule(HttpRule):
 class LoginRule(HttpRule):
     """A rule about whole logins: about those that are over, if it has `check_login`."""
 
-    versions: ClassVar[Span] = AllEras(*since("2025-03-26"))
+    versions: ClassVar[Span] = AllEras(*features.AUTHORIZATION)
 
     def on_login(self, login: Login, ending: CaptureEnd | None) -> Iterable[Finding]:  # noqa: ARG002 - the same for all
         rank = self.rank_of(login)

@@ -25,15 +25,16 @@ from analysis.conversation.tasks import (
     has_stub,
 )
 from analysis.facts import code_of
+from analysis.protocol import features
 from analysis.protocol.error_codes import INVALID_PARAMS
-from analysis.protocol.revisions import Span, only
+from analysis.protocol.revisions import Span
 from analysis.rules.base import RACE_NS, WARNING, Rule
 from analysis.rules.error.codes import code_text, text_of
 from analysis.rules.finding import Finding
 from analysis.rules.support.eras import shortened
 
 PAGE: Final = "2025-11-25 basic/utilities/tasks"
-TASK_REVISIONS: Final[Span] = only("2025-11-25")
+TASK_REVISIONS: Final[Span] = features.CORE_TASKS
 TASK_METHODS: Final = frozenset({"tools/call", "sampling/createMessage", "elicitation/create"})
 """Requests that may run as a task in 2025-11-25."""
 STATUS_NOTIFICATION: Final = "notifications/tasks/status"

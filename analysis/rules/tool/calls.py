@@ -6,7 +6,8 @@ from typing import Any, Final
 import orjson
 
 from analysis.conversation.call import MessageContext, Outcome
-from analysis.protocol.revisions import FIRST_MODERN_RANK, between, since
+from analysis.protocol import features
+from analysis.protocol.revisions import FIRST_MODERN_RANK
 from analysis.rules.base import NOTE, WARNING
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, outcome_of, shortened
@@ -100,7 +101,7 @@ class StructuredMissing(ToolLookupRule):
 
     id = "tool/structured-missing"
     who = "server"
-    versions = since("2025-06-18")
+    versions = features.STRUCTURED_CONTENT
     about = RESULT_METHODS
     source = "2025-06-18 server/tools"
 
@@ -130,7 +131,7 @@ class StructuredInvalid(ToolLookupRule):
 
     id = "tool/structured-invalid"
     who = "server"
-    versions = since("2025-06-18")
+    versions = features.STRUCTURED_CONTENT
     impact = Impact.WRONG
     about = RESULT_METHODS
     result_members = STRUCTURED_MEMBERS
@@ -165,7 +166,7 @@ class StructuredNotObject(ToolResultRule):
     """
 
     id = "tool/structured-not-object"
-    versions = between("2025-06-18", "2025-11-25")
+    versions = features.STRUCTURED_OBJECTS
     replaces = ("schema/*",)
     required_members = STRUCTURED_MEMBERS
     source = "2025-06-18 schema CallToolResult"
@@ -193,7 +194,7 @@ class StructuredNotMirrored(ToolResultRule):
     """
 
     id = "tool/structured-not-mirrored"
-    versions = since("2025-06-18")
+    versions = features.STRUCTURED_CONTENT
     level = WARNING
     impact = Impact.WRONG
     once = True
@@ -229,7 +230,7 @@ class StructuredWithoutSchema(ToolLookupRule):
 
     id = "tool/structured-without-schema"
     who = "server"
-    versions = since("2025-06-18")
+    versions = features.STRUCTURED_CONTENT
     level = NOTE
     once = True
     about = RESULT_METHODS
@@ -289,7 +290,7 @@ class ResourceWithoutCapability(ToolResultRule):
     """
 
     id = "tool/resource-without-capability"
-    versions = since("2025-06-18")
+    versions = features.STRUCTURED_CONTENT
     level = WARNING
     impact = Impact.HINT
     once = True

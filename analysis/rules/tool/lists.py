@@ -5,7 +5,8 @@ from typing import Any, ClassVar, Final
 
 from analysis.conversation.call import MessageContext
 from analysis.json_schema.dialects import dialect_of
-from analysis.protocol.revisions import MODERN_ERA, Span, between, since, until
+from analysis.protocol import features
+from analysis.protocol.revisions import MODERN_ERA, Span, before
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact, Level
 from analysis.rules.support.listings import ListPage, tools_of
@@ -75,7 +76,7 @@ class Name(PageRule):
 
     id = "tool/name"
     level = WARNING
-    levels: ClassVar[Mapping[Span, Level]] = {until("2025-06-18"): NOTE}
+    levels: ClassVar[Mapping[Span, Level]] = {before(features.TOOL_NAME_FORMAT): NOTE}
     source = "2025-11-25 server/tools"
 
     def check_page(self, context: MessageContext, page: ListPage) -> Iterator[Finding]:
@@ -131,7 +132,7 @@ class OutputSchemaNotObject(PageRule):
     """
 
     id = "tool/output-schema-not-object"
-    versions = between("2025-06-18", "2025-11-25")
+    versions = features.STRUCTURED_OBJECTS
     replaces = ("schema/*",)
     source = "2025-06-18 schema Tool"
 
@@ -156,7 +157,7 @@ class SchemaInvalid(PageRule):
     """
 
     id = "tool/schema-invalid"
-    levels: ClassVar[Mapping[Span, Level]] = {until("2025-06-18"): WARNING}
+    levels: ClassVar[Mapping[Span, Level]] = {before(features.SCHEMA_DIALECT): WARNING}
     impact = Impact.WRONG
     replaces = ("schema/*",)
     source = "2025-11-25 basic/index"
@@ -182,7 +183,7 @@ class SchemaDialect(PageRule):
     """
 
     id = "tool/schema-dialect"
-    versions = since("2025-11-25")
+    versions = features.SCHEMA_DIALECT
     level = NOTE
     source = "2025-11-25 basic/index"
 

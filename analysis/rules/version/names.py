@@ -9,6 +9,7 @@ from analysis.conversation.http_exchange import VERSION_FIELD
 from analysis.conversation.message import Request, Response
 from analysis.conversation.session import PROTOCOL_VERSION
 from analysis.facts import text_of_error
+from analysis.protocol.features import ELICITATION_IDS, ELICITATION_MODES
 from analysis.protocol.methods import METHODS, UNPREFIXED_NOTIFICATIONS
 from analysis.protocol.revisions import (
     DRAFT_VERSION,
@@ -22,6 +23,7 @@ from analysis.protocol.revisions import (
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import listed_versions, member, modern_initialize_version, shortened, version_of
+from analysis.shapes.since import MEMBERS_SINCE
 
 _LIFECYCLE: Final = "2024-11-05 basic/lifecycle"
 _META_POINTER: Final = "/params/_meta/" + PROTOCOL_VERSION.replace("/", "~1")
@@ -297,33 +299,41 @@ class NewerMember(Rule):
                     yield self.finding(context, text, pointer=f"{owner_pointer}/{name}")
 
 
-_IMPLEMENTATION_MEMBERS: Final = {"title": 2, "description": 3, "icons": 3, "websiteUrl": 3}
-_CACHE_MEMBERS: Final = {"ttlMs": 4, "cacheScope": 4}
-_RETRY_MEMBERS: Final = {"inputResponses": 4, "requestState": 4}
-_ANY_RESULT: Final = {"": {"resultType": 4}}
+def _since(type_: str, names: str) -> dict[str, int]:
+    """Returns the ranks of the revisions that introduced members of a type."""
+    return {name: MEMBERS_SINCE[type_, name] for name in names.split()}
+
+
+_IMPLEMENTATION_MEMBERS: Final = _since("Implementation", "title description icons websiteUrl")
+_CACHE_MEMBERS: Final = {"ttlMs": FIRST_MODERN_RANK, "cacheScope": FIRST_MODERN_RANK}
+_RETRY_MEMBERS: Final = {"inputResponses": FIRST_MODERN_RANK, "requestState": FIRST_MODERN_RANK}
+_ANY_RESULT: Final = {"": {"resultType": FIRST_MODERN_RANK}}
+_URL_MEMBERS: Final = {"url": ELICITATION_MODES.first, "elicitationId": ELICITATION_IDS.first}
 
 # Path → member → rank of the revision that introduced it. A path that ends in `*` means every item of a list.
 _PARAMS: Final[dict[str, dict[str, dict[str, int]]]] = {
     "initialize": {"clientInfo": _IMPLEMENTATION_MEMBERS},
-    "tools/call": {"": {"task": 3, **_RETRY_MEMBERS}},
+    "tools/call": {"": {**_since("CallToolRequestParams", "task"), **_RETRY_MEMBERS}},
     "prompts/get": {"": _RETRY_MEMBERS},
     "resources/read": {"": _RETRY_MEMBERS},
-    "completion/complete": {"": {"context": 2}, "ref": {"title": 2}},
-    "sampling/createMessage": {"": {"tools": 3, "toolChoice": 3, "task": 3}},
-    "elicitation/create": {"": {"mode": 3, "url": 3, "elicitationId": 3, "task": 3}},
-    "notifications/progress": {"": {"message": 1}},
+    "completion/complete": {
+        "": _since("CompleteRequestParams", "context"),
+        "ref": _since("PromptReference", "title"),
+    },
+    "sampling/createMessage": {"": _since("CreateMessageRequestParams", "tools toolChoice task")},
+    "elicitation/create": {
+        "": {**_since("ElicitRequestFormParams", "mode"), **_URL_MEMBERS, **_since("ElicitRequestFormParams", "task")}
+    },
+    "notifications/progress": {"": _since("ProgressNotificationParams", "message")},
 }
 _RESULTS: Final[dict[str, dict[str, dict[str, int]]]] = {
     "initialize": {"serverInfo": _IMPLEMENTATION_MEMBERS},
-    "tools/list": {
-        "": _CACHE_MEMBERS,
-        "tools*": {"annotations": 1, "title": 2, "outputSchema": 2, "icons": 3, "execution": 3},
-    },
-    "tools/call": {"": {"structuredContent": 2}},
-    "resources/list": {"": _CACHE_MEMBERS, "resources*": {"title": 2, "icons": 3}},
-    "resources/templates/list": {"": _CACHE_MEMBERS, "resourceTemplates*": {"title": 2, "icons": 3}},
+    "tools/list": {"": _CACHE_MEMBERS, "tools*": _since("Tool", "annotations title outputSchema icons execution")},
+    "tools/call": {"": _since("CallToolResult", "structuredContent")},
+    "resources/list": {"": _CACHE_MEMBERS, "resources*": _since("Resource", "title icons")},
+    "resources/templates/list": {"": _CACHE_MEMBERS, "resourceTemplates*": _since("ResourceTemplate", "title icons")},
     "resources/read": {"": _CACHE_MEMBERS},
-    "prompts/list": {"": _CACHE_MEMBERS, "prompts*": {"title": 2, "icons": 3}},
+    "prompts/list": {"": _CACHE_MEMBERS, "prompts*": _since("Prompt", "title icons")},
 }
 
 

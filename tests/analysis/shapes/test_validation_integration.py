@@ -173,7 +173,9 @@ def test_no_revision_lacks_the_bodies_that_its_era_has() -> None:
 
 
 def has(method: str, rank: int) -> bool:
-    return METHODS[method].mark(rank) == "●"
+    """Whether the core of a revision has a method as a message."""
+    revisions = METHODS[method].revisions
+    return revisions is not None and revisions.includes(rank)
 
 
 CASES = [(part, method, rank) for part, method in BODIES for rank in range(len(REVISIONS)) if has(method, rank)]
