@@ -81,6 +81,7 @@ class InHandshakeEra(_InterimResultRule):
     """
 
     id = "mrtr/in-handshake-era"
+    yields_to_extensions = True
     versions = HANDSHAKE_ERA
     era = None
     methods = None

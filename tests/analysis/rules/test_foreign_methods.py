@@ -1,5 +1,6 @@
 """Messages of extensions that nobody knows: whatever they hold, the core has no error or warning about them."""
 
+import json
 from typing import Any, Final, TypeAlias
 
 from hypothesis import given
@@ -7,9 +8,10 @@ from hypothesis import strategies as st
 
 from analysis.protocol.extensions import KNOWN_METHODS
 from analysis.rules.finding import Level
+from mcpproxy.importers.case import Case
+from mcpproxy.importers.forms.trace import cases
 from tests.analysis.talk import META
 from tests.analysis.traces import check, stdio
-from tests.examples import examples
 
 Frame: TypeAlias = tuple[str, dict[str, Any]]
 
@@ -33,6 +35,7 @@ CODES = (-32050, -32500, -32002, -32042, -32001, -32601, -32602, -32603, 7, 0)
 """Any but those with which the core reports faults of a message; these mean the same in responses to any method."""
 EXTENSION: Final = "com.example/dig"
 SERVER: Final = {"_meta": {"io.modelcontextprotocol/serverInfo": {"name": "demo", "version": "2.1.0"}}}
+STREAM_HEAD: Final = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nX-Accel-Buffering: no\r\n\r\n"
 SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
 
 
@@ -54,12 +57,44 @@ def opening(extensions: dict[str, Any]) -> list[Frame]:
     return [request(1, "server/discover", {}), result(1, {**hints, "capabilities": capabilities})]
 
 
+def over_http(frames: list[Frame]) -> Case:
+    """The same messages over HTTP, where a client cancels a request by closing its stream."""
+    told: list[dict[str, Any]] = []
+    exchange, is_open = 0, False
+    for direction, message in frames:
+        if message.get("method") == "notifications/cancelled":
+            told.append({"dir": "c2s", "k": "end", "x": exchange, "raw": ""})
+            is_open = False
+        elif direction == "c2s":
+            told += [{"dir": "s2c", "k": "end", "x": exchange, "raw": ""}] if is_open else []
+            exchange, is_open = exchange + 1, "id" in message
+            fields = {
+                "Host": "127.0.0.1:8000",
+                "Accept": "application/json, text/event-stream",
+                "Content-Type": "application/json",
+                "MCP-Protocol-Version": "2026-07-28",
+                "Mcp-Method": message.get("method", ""),
+            }
+            head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+            raw = f"POST /mcp HTTP/1.1\r\n{head}\r\n{json.dumps(message)}"
+            told.append({"dir": "c2s", "k": "req", "x": exchange, "raw": raw})
+            if is_open:
+                told.append({"dir": "s2c", "k": "head", "x": exchange, "raw": STREAM_HEAD})
+            else:
+                told.append({"dir": "s2c", "k": "res", "x": exchange, "raw": "HTTP/1.1 202 Accepted\r\n\r\n"})
+        elif is_open:
+            event = f"event: message\ndata: {json.dumps(message)}\n\n"
+            told.append({"dir": "s2c", "k": "sse", "x": exchange, "raw": event})
+    case = {"name": "made", "version": "2026-07-28", "transport": "http", "start_observed": True, "frames": told}
+    (made,) = cases([json.dumps(case).encode()])
+    assert isinstance(made, Case), made
+    return made
+
+
 def grave(frames: list[Frame]) -> list[tuple[str, str]]:
-    return [
-        (one.rule, one.finding.message)
-        for one in check(stdio("foreign", *frames, ("c2s", "eof")))
-        if one.level > Level.NOTE
-    ]
+    """The errors and warnings about messages, on stdio and over HTTP."""
+    found = [*check(stdio("foreign", *frames, ("c2s", "eof"))), *check(over_http(frames))]
+    return [(one.rule, one.finding.message) for one in found if one.level > Level.NOTE]
 
 
 def notes(frames: list[Frame]) -> list[tuple[str, str]]:
@@ -97,7 +132,6 @@ def test_methods_with_names_of_their_own_are_not_judged(
     assert grave([*opening({}), *conversation(method, params, answer, type_, code)]) == []
 
 
-@examples(60)
 @given(
     method=st.sampled_from([*OWN_METHODS, *CORE_LIKE_METHODS]),
     params=BODIES,
