@@ -233,8 +233,8 @@ class FrontmatterMismatch(_ContentRule):
         except UndecidableError:
             return
         if names:
-            more = f", and {len(names) - 1} more members differ" if len(names) > 1 else ""
-            fault = f"{shortened(names[0])!r} in the frontmatter of SKILL.md is not as in the entry{more}"
+            more = f", and {len(names) - 1} more" if len(names) > 1 else ""
+            fault = f"the frontmatter of SKILL.md and of the entry differ in {shortened(names[0])!r}{more}"
             level = ERROR if is_same_file else WARNING
             yield self.finding(context, fault, pointer=pointer, related=(skill.seq,), level=level)
 
