@@ -56,7 +56,7 @@ comment on column latency.p90_ms is 'latency that 90 % of the responses did not 
 comment on column latency.p95_ms is 'latency that 95 % of the responses did not exceed';
 comment on column latency.p99_ms is 'latency that 99 % of the responses did not exceed; with fewer than 100 responses, close to the maximum';
 comment on column latency.max_ms is 'latency of the slowest response';
-comment on column latency.total_ms is 'sum of calls.open_ms: how long all calls were open; unanswered calls count until they were cancelled or their session ended, and overlapping calls count separately. 0 for subscriptions/listen and events/stream';
+comment on column latency.total_ms is 'sum of calls.open_ms: how long all calls were open; unanswered calls count until they were cancelled or their session ended, and overlapping calls count separately. 0 for requests that only listen, such as subscriptions/listen';
 comment on column latency.server_p50_ms is 'median without the time in which the responding side waited for the other side; NULL if it never did';
 comment on column latency.server_p95_ms is 'the same for 95 %; NULL if the responding side never waited';
 comment on column latency.cancelled is 'calls that were cancelled, whether answered afterwards or not';
