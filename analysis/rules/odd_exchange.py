@@ -9,13 +9,12 @@ from enum import Flag, auto
 from functools import lru_cache
 from typing import Final
 
-from analysis.conversation.call import MessageContext
+from analysis.conversation.call import ENDLESS_METHODS, MessageContext
 from analysis.conversation.http_exchange import EVENT_STREAM, VERSION_FIELD, HttpExchange
 from analysis.conversation.message import Request, Response
 from analysis.conversation.resumption import LAST_EVENT_ID
 from analysis.conversation.session import PROTOCOL_VERSION, Session
 from analysis.conversation.session_ids import FIELD
-from analysis.conversation.subscriptions import LISTEN
 
 
 class ExchangeOddity(Flag):
@@ -24,7 +23,7 @@ class ExchangeOddity(Flag):
     OPENING = auto()
     """It carries `initialize`."""
     LISTENING = auto()
-    """It carries `subscriptions/listen`."""
+    """It carries a request that is open for as long as its sender wants, such as `subscriptions/listen`."""
     WITHOUT_ID = auto()
     """Its request names no session."""
     OTHER_ID = auto()
@@ -83,7 +82,7 @@ def _message_oddities(http: HttpExchange) -> ExchangeOddity:
     for context in sent_contexts:
         if context.method == "initialize":
             oddities |= ExchangeOddity.OPENING
-        elif context.method == LISTEN:
+        elif context.method in ENDLESS_METHODS:
             oddities |= ExchangeOddity.LISTENING
     if not all(map(_is_usual_answer, received_contexts)) or (http.end_ref is not None and not received_contexts):
         oddities |= ExchangeOddity.RECEIVED

@@ -143,6 +143,7 @@ class InconsistentCursor(StreamRule):
     """
 
     id = "ext-events/inconsistent-cursor"
+    needs_session = True
     who = "server"
     once = True
     once_each = True

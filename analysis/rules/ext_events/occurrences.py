@@ -86,6 +86,7 @@ class RepeatedInPolls(EventsRule):
     """
 
     id = "ext-events/repeated-in-polls"
+    needs_session = True
     who = "server"
     sender = "server"
     methods: ClassVar[frozenset[str]] = frozenset({POLL})

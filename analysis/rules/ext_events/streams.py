@@ -4,12 +4,14 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from analysis.conversation.call import MessageContext
-from analysis.conversation.message import Notification
+from analysis.conversation.http_exchange import HttpExchange
+from analysis.conversation.message import Notification, Request
 from analysis.conversation.record_ref import RecordRef
 from analysis.conversation.session import Session
 from analysis.conversation.subscriptions import SUBSCRIPTION_ID
 from analysis.rules.base import CaptureEnd
 from analysis.rules.finding import Finding
+from analysis.rules.odd_exchange import ExchangeOddity
 from analysis.rules.support.event_messages import (
     ACTIVE,
     STREAM_NOTIFICATIONS,
@@ -23,6 +25,7 @@ from captures.record import Record
 
 MAX_SILENCE_NS: Final = 60_000_000_000
 """How long a stream may be silent: twice the interval of heartbeats, after which a client gives up on it."""
+_MIN_UNSUCCESSFUL_STATUS: Final = 300
 _ID_POINTER: Final = "/params/_meta/io.modelcontextprotocol~1subscriptionId"
 
 
@@ -106,6 +109,41 @@ class AfterEnd(StreamRule):
         if stream.cancelled_seq is not None and session.has_received("server", stream.cancelled_seq):
             text = f"{context.method} is sent on a stream that the client has cancelled"
             return [self.finding(context, text, pointer="/method", related=(stream.request.seq, stream.cancelled_seq))]
+        return ()
+
+
+class AbruptEnd(StreamRule):
+    """A server closes a stream of events without a result.
+
+    **Why it matters.** The client cannot distinguish this from a network failure, and reconnects at once although the
+    server ended the subscription on purpose.
+
+    **On the wire.** The HTTP response to an `events/stream` ends after an event, without a result.
+
+    **Instead.** Send the result of the request, `{"_meta":{}}`, then close.
+    """
+
+    id = "ext-events/abrupt-end"
+    who = "server"
+    needs_http = True
+    exchanges = ExchangeOddity.LISTENING
+
+    def on_messages_exchanged(self, http: HttpExchange, session: Session) -> Iterator[Finding]:
+        """Check a stream that the server itself has ended; a broken connection may have any cause."""
+        if http.ended_by != "complete" or http.status is None or http.status >= _MIN_UNSUCCESSFUL_STATUS:
+            return
+        if session.is_legacy or not http.is_streamable or http.end_ref is None:
+            return
+        for context in http.client_messages:
+            request = context.message
+            stream = streams_of(context.session).of_request(request) if isinstance(request, Request) else None
+            if stream is None or stream.ended_seq is not None or stream.cancelled_seq is not None:
+                continue
+            if _has_all_messages(context.session, stream):
+                text = "the server closes a stream of events without a result"
+                yield self.finding(http.end_ref, text, related=(stream.request.seq,), session=context.session)
+
+    def check_message(self, context: MessageContext, place: StreamMessage) -> Iterable[Finding]:  # noqa: ARG002 - as above
         return ()
 
 

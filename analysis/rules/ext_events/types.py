@@ -66,6 +66,7 @@ class ModeNotOffered(EventsRule):
     """
 
     id = "ext-events/mode-not-offered"
+    needs_session = True
     who = "client"
     needs_lists = True
     once = True
@@ -109,6 +110,7 @@ class UnlistedType(_ListedTypeRule):
     """
 
     id = "ext-events/unlisted-type"
+    needs_session = True
     once = True
     once_each = True
 
@@ -161,6 +163,7 @@ class PayloadMismatch(_ListedTypeRule):
     """
 
     id = "ext-events/payload-mismatch"
+    needs_session = True
 
     def check_occurrence(self, context: MessageContext, occurrence: Occurrence) -> Iterable[Finding]:
         payload = member(occurrence.value, "data")

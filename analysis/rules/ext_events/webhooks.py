@@ -10,11 +10,11 @@ from analysis.conversation.call import MessageContext
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member
 from analysis.rules.support.event_messages import SUBSCRIBE, EventsRule
-from captures.redact import PREFIX
+from captures.redact import PREFIX as HASH_PREFIX
 
-_PREFIX: Final = "whsec_"
+_KEY_PREFIX: Final = "whsec_"
 _KEY_BYTES: Final = range(24, 65)
-_MAX_FORM_CHARS: Final = 256
+_MAX_KEY_CHARS: Final = 256
 _CATEGORIES: Final = frozenset(
     {"connection_refused", "timeout", "tls_error", "http_4xx", "http_5xx", "challenge_failed"}
 )
@@ -50,7 +50,7 @@ class WebhookSecret(_SubscribeRule):
         secret = member(delivery, "secret")
         if _is_secret(secret):
             return ()
-        text = f"the secret is not {_PREFIX} and base64 of 24 to 64 bytes"
+        text = f"the secret is not {_KEY_PREFIX} and base64 of 24 to 64 bytes"
         if not isinstance(secret, str):
             text = "the subscription has no secret"
         return [self.finding(context, text, pointer="/params/delivery/secret")]
@@ -135,11 +135,11 @@ class LastErrorText(_SubscribeRule):
 
 def _is_secret(secret: object) -> bool:
     """Whether a value has the form of a secret, or may have replaced one in a redacted copy."""
-    if isinstance(secret, str) and secret.startswith(PREFIX):
+    if isinstance(secret, str) and secret.startswith(HASH_PREFIX):
         return True
-    if not isinstance(secret, str) or not secret.startswith(_PREFIX) or len(secret) > _MAX_FORM_CHARS:
+    if not isinstance(secret, str) or not secret.startswith(_KEY_PREFIX) or len(secret) > _MAX_KEY_CHARS:
         return False
-    text = secret.removeprefix(_PREFIX)
+    text = secret.removeprefix(_KEY_PREFIX)
     try:
         return len(b64decode(text + "=" * (-len(text) % 4), validate=True)) in _KEY_BYTES
     except (Base64Error, ValueError):

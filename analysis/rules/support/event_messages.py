@@ -124,14 +124,14 @@ class EventStreams:
                 self._streams[_key_of(message)] = EventStream(message)
             return None
         if isinstance(message, Response):
-            stream = None if context.request is None else self._of_request(context.request)
+            stream = None if context.request is None else self.of_request(context.request)
             if stream is not None and stream.ended_seq is None:
                 stream.ended_seq = message.seq
             return None
         if not isinstance(message, Notification):
             return None
         if context.cancels is not None:
-            stream = self._of_request(context.cancels)
+            stream = self.of_request(context.cancels)
             if stream is not None and message.sender == "client" and stream.cancelled_seq is None:
                 stream.cancelled_seq = message.seq
             return None
@@ -155,7 +155,8 @@ class EventStreams:
             stream.ended_seq = message.seq
         return place
 
-    def _of_request(self, request: Request) -> EventStream | None:
+    def of_request(self, request: Request) -> EventStream | None:
+        """Returns the stream that a request has opened, or None if it opened none or the stream is forgotten."""
         stream = self._streams.get(_key_of(request))
         return stream if stream is not None and stream.request.seq == request.seq else None
 

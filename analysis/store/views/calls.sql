@@ -76,7 +76,7 @@ comment on column calls.is_decided is 'whether it was answered or failed; error 
 comment on column calls.is_error is 'whether it was answered with an error (of a tool or JSON-RPC) or failed';
 comment on column calls.is_abandoned is 'whether its sender gave up on it: cancelled with a reason that mentions a time-out, or after 5 s or more; or, up to 2025-11-25, its client closed the HTTP exchange';
 comment on column calls.code is 'code of the error; NULL for tool errors';
-comment on column calls.latency_ms is 'how long a timely response took; NULL if state is not answered. slowest.latency_ms and exchanges.latency_ms include late responses';
+comment on column calls.latency_ms is 'how long a timely response took; NULL if state is not answered, and for requests that only listen. slowest.latency_ms and exchanges.latency_ms include late responses';
 comment on column calls.server_ms is 'the same without the time in which the responding side waited for the other side';
 comment on column calls.started_ns is 'when it was handed on, in ns since the capture opened';
 comment on column calls.until_ns is 'when it stopped being open: at the first of its response, its cancellation and the failure of its HTTP exchange; otherwise on stdio at the end of the server, and over HTTP at the end of its exchange or the last message of its session, whichever is later; while the capture is being recorded, when it was read';
