@@ -23,6 +23,11 @@ class TurnKey(NamedTuple):
     """The id of the turn."""
 
 
+def key_of(ids: ClientIds) -> TurnKey | None:
+    """Returns the turn of a call with these ids, or None if its client names no turn."""
+    return None if ids.client is None or ids.turn is None else TurnKey(ids.client, ids.session or "", ids.turn)
+
+
 class CallOfTurn(NamedTuple):
     """What a turn needs to know about one of its calls."""
 
@@ -95,9 +100,9 @@ class Turns:
 
     def add(self, ids: ClientIds, call: CallOfTurn) -> Turn | None:
         """Add a call; returns its turn, or None if its client names no turn."""
-        if ids.client is None or ids.turn is None:
+        key = key_of(ids)
+        if key is None:
             return None
-        key = TurnKey(ids.client, ids.session or "", ids.turn)
         turn = self._turns.get(key)
         if turn is None:
             turn = self._turns[key] = Turn(key)

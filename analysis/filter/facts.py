@@ -6,6 +6,7 @@ Callers decide which facts are known at which time. A fact is None if it does no
 from typing import TYPE_CHECKING, Any, Self
 
 from analysis.conversation.call import Call, MessageContext, Outcome, context_of
+from analysis.conversation.client_ids import NO_IDS, ClientIds
 from analysis.conversation.message import Id, Message, Notification, Request, Response
 from analysis.facts import code_of, is_error, kind_of, problem_of, raw_of, size_of, target_name
 from captures.frame import Frame
@@ -47,7 +48,7 @@ class Facts:
 
     def release(self) -> None:
         """Drop the message and its call; keep the facts that were computed."""
-        self.add(message=None, call=None, parts=())
+        self.add(message=None, call=None, own_call=None, parts=())
 
     # ---- where facts come from
 
@@ -60,6 +61,11 @@ class Facts:
     def call(self) -> Call | None:
         """The call that a response answers; for a request, its own call once the outcome is known."""
         return None
+
+    @Fact
+    def own_call(self) -> Call | None:
+        """The call of a request or response, whether or not its outcome is known."""
+        return self.call
 
     @Fact
     def parts(self) -> tuple[Frame, ...]:
@@ -179,6 +185,11 @@ class Facts:
         return None
 
     @Fact
+    def client_ids(self) -> ClientIds:
+        """What its client says that it belongs to: for a response, what the request says."""
+        return NO_IDS if self.own_call is None else self.own_call.client_ids
+
+    @Fact
     def exchange(self) -> int | None:
         """The number of the HTTP exchange that carried it."""
         return self.parts[0].exchange if self.parts else None
@@ -210,6 +221,7 @@ def facts_of(context: MessageContext, call: Call | None = None, *, is_open: bool
     return Facts(
         message=context.message,
         call=call or context.answered,
+        own_call=call or context.call,
         is_open=is_open,
         is_stray_body=context.is_stray_body,
         session=context.session.number or None,

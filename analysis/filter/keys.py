@@ -205,6 +205,9 @@ KEYS: Final[dict[str, Key]] = {
     "level": Key(_level_test, is_ordered=True),
     "frame": Key(_frame_test, is_ordered=True),
     "session": _number_key(lambda facts: facts.session, "the number of a session", {"": 1}),
+    "turn": _name_key(lambda facts: facts.client_ids.turn),
+    "client_session": _name_key(lambda facts: facts.client_ids.session),
+    "trace": _name_key(lambda facts: facts.client_ids.trace),
     "exchange": _number_key(lambda facts: facts.exchange, "the number of an exchange", {"": 1}),
 }
 """The keys, by their names."""

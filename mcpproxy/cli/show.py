@@ -74,6 +74,9 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--id", metavar="ID", help="list the messages with this id, from every session and both sides")
     parser.add_argument("-v", "--verbose", action="store_true", help="print each message in full below its line")
     parser.add_argument("--unfold", action="store_true", help="print each request of a login, even if it succeeded")
+    parser.add_argument(
+        "--turns", action="store_true", help="name the turn, that is, the prompt of the user, above its first call"
+    )
     parser.add_argument("--tail", type=_parse_count, metavar="N", help="only the last N lines")
     parser.add_argument("--limit", type=_parse_count, metavar="N", help="only the first N lines")
     parser.add_argument(
@@ -135,15 +138,19 @@ def _options_error(options: argparse.Namespace) -> str | None:
         return problem
     if options.unfold and options.format == "json":
         return "--unfold needs --format text; --json always prints every record"
+    if options.turns and options.format != "text":
+        return "--turns needs --format text; --json prints every call with the ids in its `_meta`"
     if options.frame is None and options.id is None:
         is_redundant = options.verbose and options.format == "json"
         return "--verbose needs --format text; --json always prints whole messages" if is_redundant else None
     if options.frame is not None and options.id is not None:
         return "--frame and --id cannot be combined; give one of them"
-    selects_lines = options.follow or options.filter or options.verbose or options.unfold or options.time is not None
-    if selects_lines or options.tail is not None or options.limit is not None:
+    selects_lines = options.follow or options.filter or options.verbose or options.time is not None
+    changes_lines = options.turns or options.unfold or options.tail is not None or options.limit is not None
+    if selects_lines or changes_lines:
         option = "--id" if options.frame is None else "--frame"
-        return f"{option} cannot be combined with --filter, --follow, --tail, --limit, --time, --unfold or --verbose"
+        other_options = "--filter, --follow, --tail, --limit, --time, --turns, --unfold or --verbose"
+        return f"{option} cannot be combined with {other_options}"
     return None
 
 
@@ -382,6 +389,7 @@ class _TextPrinter:
             only=options.filter,
             whole=options.verbose,
             unfold=options.unfold,
+            turns=options.turns,
         )
         self._has_heading = False
         self._reported_requests: set[int] = set()

@@ -22,6 +22,7 @@ from captures.record import Record
 from mcpproxy.report.conversation_rows import MIN_WIDTH, Batch, Item, UnansweredRequest, lay_out, row_of, row_of_leg
 from mcpproxy.report.heading import Heading, heading_lines, heading_of
 from mcpproxy.report.logins import LoginLines
+from mcpproxy.report.turn_lines import TurnLines
 from mcpproxy.report.waits import WaitingRequests, waited_ns, waiting_text
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording import units
@@ -78,6 +79,7 @@ class Conversation:
         only: Filter | None = None,
         whole: bool = False,
         unfold: bool = False,
+        turns: bool = False,
     ) -> None:
         """Start without writing anything.
 
@@ -92,6 +94,7 @@ class Conversation:
             only: selects the messages that get a line; other records then get none.
             whole: whether each message is written in full below its line.
             unfold: whether the legs of a login are below its line even if it succeeded.
+            turns: whether a line names the turn above the first of its calls.
         """
         self.session = session
         self.waits = WaitingRequests(session)
@@ -109,6 +112,7 @@ class Conversation:
         self._has_bodies = whole
         self._unfolds_logins = unfold
         self._login_lines = LoginLines(session.logins)
+        self._turn_lines = TurnLines() if turns else None
         self._held_items: list[ConversationItem] | None = []
         """Items whose lines wait for the heading; None once it has been written."""
         self._end_items: Sequence[ConversationItem] = ()
@@ -256,7 +260,10 @@ class Conversation:
             if item.is_priming and self._filter is None:
                 return ()
             message_items = tuple(
-                ConversationItem(item.t_ns, message) for message in contexts if self._selects(message)
+                message_item
+                for message in contexts
+                if self._selects(message)
+                for message_item in self._message_items(item.t_ns, message)
             )
             shows_batch = item.verdict.kind == "batch" and (bool(message_items) or self._selects(item))
             message_items += self._failures(message.cancelled for message in contexts)
@@ -287,6 +294,12 @@ class Conversation:
         if self._filter is not None:
             return late_items
         return (*late_items, ConversationItem(self._last_ns, remark), *login_items)
+
+    def _message_items(self, t_ns: int, context: MessageContext) -> Iterator[ConversationItem]:
+        """Yields the item of a message, after the line of its turn if that is due."""
+        for remark in () if self._turn_lines is None else self._turn_lines.before(context):
+            yield ConversationItem(t_ns, remark)
+        yield ConversationItem(t_ns, context)
 
     def _remark_on(self, item: Record | Damage) -> Remark | None:
         """Returns the remark on a record or on damage; the challenge of a login is no alarm."""
@@ -367,7 +380,7 @@ class Conversation:
         return (
             self._filter is None
             or call.session is None
-            or self._filter.matches(facts_of(context_of(call.request, call.session)))
+            or self._filter.matches(facts_of(context_of(call.request, call.session, call)))
         )
 
     def _note_post(self, record: Record) -> None:

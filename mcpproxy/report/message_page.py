@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, TypeAlias
 
 from analysis.conversation.call import Call, MessageContext, context_of
+from analysis.conversation.client_ids import NO_IDS
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Message, Request, Response
 from analysis.facts import size_of
@@ -25,7 +26,8 @@ from mcpproxy.wording.facts import Fact, facts, title
 from mcpproxy.wording.http_head import request_head, response_head
 from mcpproxy.wording.logins import outcome_text
 from mcpproxy.wording.records import Remark, members_of, remark_on
-from mcpproxy.wording.spans import Span, Style
+from mcpproxy.wording.spans import Role, Span, Style
+from mcpproxy.wording.turns import id_facts
 
 _LABEL_CELLS: Final = 11
 """The width of the label before a value, in cells."""
@@ -152,18 +154,28 @@ class SelectedMessages:
         wall_ns = self.fold.wall_ns
         wall_time = "" if wall_ns is None else f"  {units.local_time(wall_ns + message.t_ns)}"
         qualifier = "" if frame.time_is_exact else "about "
-        yield _fact_line(style, Fact("crossed", f"{qualifier}+{message.t_ns / 1e9:,.6f} s{wall_time}"))
-        for fact in self.facts(context):
-            yield _fact_line(style, fact)
+        page_facts = [
+            Fact("crossed", f"{qualifier}+{message.t_ns / 1e9:,.6f} s{wall_time}"),
+            *self.facts(context),
+            *self._id_facts(message),
+        ]
         if login_text := self._login_text(frame.exchange):
-            yield _fact_line(style, Fact("login", login_text))
-        for fact in _finding_facts(findings, frame.seq, message.index):
-            yield _fact_line(style, fact)
+            page_facts.append(Fact("login", login_text))
+        page_facts += _finding_facts(findings, frame.seq, message.index)
+        label_cells = max(_LABEL_CELLS, *(len(fact.name) + 1 for fact in page_facts))
+        for fact in page_facts:
+            role: Role = "bad" if fact.is_bad else "plain"
+            yield style.paint([Span(f"  {fact.name:<{label_cells}}", "dim"), Span(fact.text, role)])
         http = context.http or (None if frame.exchange is None else self.fold.exchanges.get(frame.exchange))
         if http is not None:
             lines = request_head(http) if message.sender == "client" else response_head(http)
             for number, spans in enumerate(lines):
-                yield style.paint([Span(f"  {'' if number else 'http':<{_LABEL_CELLS}}", "dim"), *spans])
+                yield style.paint([Span(f"  {'' if number else 'http':<{label_cells}}", "dim"), *spans])
+
+    def _id_facts(self, message: Message) -> Iterator[Fact]:
+        """Yields what the client says that a request belongs to."""
+        call = self._calls.get(_key(message)) if isinstance(message, Request) else None
+        return id_facts(NO_IDS if call is None else call.client_ids)
 
     def _login_text(self, exchange: object) -> str:
         """Returns the login of an HTTP exchange, and what became of it; an empty text if it belongs to none."""
@@ -249,9 +261,3 @@ def _finding_facts(findings: dict[int, list[LocatedFinding]] | None, seq: int, i
             location = "" if finding.frame == seq else f", at frame {finding.frame}"
             text = f"{finding.level} {finding.rule} ({finding.blames}{location}): {sanitise(located.text)}"
             yield Fact("finding", text, is_bad=finding.level is Level.ERROR)
-
-
-def _fact_line(style: Style, fact: Fact) -> str:
-    return style.paint(
-        [Span(f"  {fact.name:<{_LABEL_CELLS}}", "dim"), Span(fact.text, "bad" if fact.is_bad else "plain")]
-    )

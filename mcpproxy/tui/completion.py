@@ -18,7 +18,7 @@ VALUES: Final = {
 """The values of the filter keys that accept only a few."""
 
 _TERMS: Final = re.compile(r'[\s()]++|(?:[^\s()"]|"(?:[^"\\]|\\.)*+"?+)++', re.DOTALL)
-_KEYED_TERM: Final = re.compile(r"([a-z]+)([:=]|[<>]=?)(.*)", re.DOTALL)
+_KEYED_TERM: Final = re.compile(r"([a-z_]+)([:=]|[<>]=?)(.*)", re.DOTALL)
 _BARE_WORD: Final = re.compile(r"[\w./:@+-]+")
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from analysis.conversation.assembly import Assembly
 from analysis.conversation.call import Call, MessageContext, context_of
+from analysis.conversation.client_ids import ClientIds
 from analysis.conversation.message import Id, Request, Response, id_of, messages
 from analysis.conversation.session import Session
 from analysis.filter import (
@@ -47,10 +48,12 @@ FACTS = st.builds(
     rules=st.lists(NAMES, max_size=3).map(tuple),
     level=st.sampled_from([None, "note", "warning", "error", "fatal"]),
     session=st.none() | st.integers(),
+    client_ids=st.builds(ClientIds, turn=st.none() | NAMES, session=st.none() | NAMES, trace=st.none() | NAMES),
     exchange=st.none() | st.integers(),
     frames=st.none() | st.tuples(st.integers(0, 9), st.integers(0, 9)),
     raw=st.binary(max_size=20),
 )
+NAME_KEYS = ("method", "name", "rule", "problem", "id", "turn", "client_session", "trace")
 OPERATORS = (":", "=", ">", ">=", "<", "<=")
 TERMS = st.sampled_from(
     [
@@ -58,7 +61,7 @@ TERMS = st.sampled_from(
         *(f"{key}{operator}3" for key in ("code", "session", "exchange", "frame") for operator in OPERATORS),
         *("frame:3..5", "frame=0..0", "frame:7..2"),
         *(f"level{operator}warning" for operator in OPERATORS),
-        *(f"{key}{value}" for key in ("method", "name", "rule", "problem", "id") for value in (":a*", ":?b", '="*"')),
+        *(f"{key}{value}" for key in NAME_KEYS for value in (":a*", ":?b", '="*"')),
         *(f"has:{word}" for word in ("id", "answer", "error", "problem", "finding")),
         *(f"kind:{word}" for word in ("request", "error", "batch", "invalid")),
         *("dir:c2s", "dir=s2c", "id:1", "id:null", "id:-0.0", "id:1e2", "a", '"é"', r'"\"\\"', "-"),
@@ -110,6 +113,22 @@ def selects(text: str, **facts: Any) -> bool:
 )
 def test_names_are_patterns_or_in_quotes_exact(text: str, method: str | None, wanted: bool) -> None:
     assert selects(text, method=method) is wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("turn:turn-1", True),
+        ("turn:turn-?", True),
+        ("turn:session", False),
+        ("client_session:session", True),
+        ("trace:4bf9*", True),
+        ("not trace:4bf9*", False),
+    ],
+)
+def test_what_the_client_says_that_a_call_belongs_to(text: str, wanted: bool) -> None:
+    assert selects(text, client_ids=ClientIds("Codex", "turn-1", "call", "session", "4bf92f")) is wanted
+    assert selects(text) is text.startswith("not")
 
 
 def fits(pattern: str, name: str) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Container, Iterator
 from typing import Final
 
 from analysis.conversation.call import ENDLESS_METHODS, ERRORS, FAILURES, Outcome
+from analysis.conversation.client_ids import NO_IDS, ClientIds
 from analysis.conversation.message import Message, Notification, Request, Response, messages
 from analysis.facts import is_error, kind_of, raw_of, target_name
 from analysis.filter import Facts, facts_of_batch, facts_of_record
@@ -23,6 +24,7 @@ from mcpproxy.tui.data.call_kinds import CallKind
 from mcpproxy.tui.data.columns import NONE, UNUSUAL
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.rows.row_calls import message_at, message_of_call, unusual_messages_in
+from mcpproxy.tui.rows.row_ids import ids_at
 
 COLUMN_KEYS: Final = frozenset(
     {"method", "name", "dir", "kind", "latency", "frame", "session", "rule", "level"}
@@ -169,6 +171,10 @@ class RowFacts(Facts):
     def level(self) -> str | None:
         level, _ = self._reading.findings.worst_level_and_count(self._row)
         return None if level is None else str(level)
+
+    @property
+    def client_ids(self) -> ClientIds:
+        return NO_IDS if self._number == NONE else ids_at(self._reading, self._number)
 
     @property
     def session(self) -> int | None:

@@ -15,6 +15,7 @@ from analysis.filter import parse
 from analysis.reading import Reading
 from captures.record import members
 from mcpproxy.cli.show import _JsonPrinter
+from tests.analysis.client_captures import TURN, write_codex
 from tests.analysis.http_trace import HttpTrace, notification
 from tests.analysis.store.capture_writer import CaptureWriter
 from tests.captures.samples import WALL_NS, conversation, every_type, frame, header, lines
@@ -40,6 +41,17 @@ def capture(tmp_path: Path) -> Path:
 
 def rows(output: bytes) -> list[dict[str, Any]]:
     return [json.loads(line) for line in output.split(b"\n")[:-1]]
+
+
+def test_the_calls_of_a_turn_are_shown_across_captures(tmp_path: Path) -> None:
+    done = mcpproxy("show", "--turns", "--filter", f"turn:{TURN} kind:request", *write_codex(tmp_path))
+    assert done.returncode == 0
+    assert done.stdout.count(b"turn 0199\xe2\x80\xa6000001 of Codex") == 3
+    assert done.stdout.count(b"tools/call") == 5  # one of them again, as unanswered
+    for options in (("--json",), ("--format", "markdown"), ("--frame", "4")):
+        refused = mcpproxy("show", "--turns", *options, tmp_path)
+        assert (refused.returncode, refused.stdout) == (2, b"")
+        assert b"--turns" in refused.stderr
 
 
 # ---- text

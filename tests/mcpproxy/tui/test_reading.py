@@ -23,6 +23,7 @@ from mcpproxy.tui.data import column_filler
 from mcpproxy.tui.data import reading as reading_module
 from mcpproxy.tui.data.latencies import Latencies
 from mcpproxy.tui.data.scan import Scan
+from tests.analysis.client_captures import ENVIRONMENT_HASH, TRACE, TURN, write_codex, write_others
 from tests.analysis.traces import corpus
 from tests.captures.samples import every_type, header, in_pieces, lines
 from tests.examples import examples
@@ -259,6 +260,25 @@ def test_a_filter_selects_what_the_facts_say(tmp_path: Path) -> None:
         assert selected(reading, scan) == selected_by(path, scan.row_filter), text
         scan.close()
     reading.close()
+
+
+def test_a_filter_selects_the_calls_of_a_turn(tmp_path: Path) -> None:
+    captures = {path.stem: path for path in (*write_codex(tmp_path), *write_others(tmp_path))}
+    for server, text, count in (
+        ("files", f"turn:{TURN}", 4),
+        ("search", f"turn:{TURN}", 2),
+        ("maps", f"client_session:{ENVIRONMENT_HASH}", 4),
+        ("issues", f"trace:{TRACE} kind:response", 1),
+        ("music", "client_session:*", 0),
+    ):
+        reading = read(captures[server])
+        scan = Scan(reading, parse(text))
+        while not scan.has_ended:
+            scan.step()
+        assert len(selected(reading, scan)) == count, (server, text)
+        assert selected(reading, scan) == selected_by(captures[server], scan.row_filter), (server, text)
+        scan.close()
+        reading.close()
 
 
 def test_a_filter_selects_the_same_while_a_file_grows(tmp_path: Path) -> None:

@@ -1,0 +1,41 @@
+"""The lines of `mcpproxy show --turns`, each of which says to which turn the calls below it belong."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from analysis.conversation.bounded_dict import BoundedDict
+from analysis.conversation.call import MessageContext
+from analysis.conversation.message import Request
+from analysis.conversation.turns import TurnKey, key_of
+from mcpproxy.wording.records import Remark
+from mcpproxy.wording.turns import short_id, turn_title
+
+MAX_KNOWN_TURNS: Final = 10_000
+"""The most turns that are remembered, so that a line can say that one goes on."""
+
+
+class TurnLines:
+    """The turns of one capture that have a line."""
+
+    def __init__(self) -> None:
+        """Start without turns."""
+        self._known_turns: BoundedDict[TurnKey, None] = BoundedDict(MAX_KNOWN_TURNS)
+        self._last_turn: TurnKey | None = None
+
+    def before(self, context: MessageContext) -> Iterator[Remark]:
+        """Yields the line above a message: if it is a call of another turn than the last one, or of none."""
+        message, call = context.message, context.call
+        if not isinstance(message, Request) or message.sender != "client" or call is None:
+            return
+        turn = key_of(call.client_ids)
+        # Other requests, such as a list of tools, are not what a prompt asked for.
+        if turn == self._last_turn or (turn is None and message.method != "tools/call"):
+            return
+        self._last_turn = turn
+        if turn is None:
+            yield Remark("·", "no turn")
+            return
+        words = "goes on" if turn in self._known_turns else ""
+        self._known_turns.put(turn, None)
+        conversation = f"conversation {short_id(turn.session)}" if turn.session else ""
+        yield Remark("·", "  ".join(filter(None, (turn_title(turn), conversation, words))))
