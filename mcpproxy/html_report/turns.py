@@ -73,8 +73,8 @@ class ReportTurns:
         return [{"name": "turns", "value": f"{len(self._rows):,}", "more": more, "is_bad": bool(failed_count)}]
 
     def as_object(self) -> dict[str, Any]:
-        """Returns the turns as the page reads them: first those that were waited for longest."""
-        ranked = sorted(self._turns, key=lambda turn: -turn.waited_ns)
+        """Returns the turns as the page reads them, the worst first, as in `stats --by turn`."""
+        ranked = sorted(self._turns, key=lambda turn: (-turn.failure_count, -turn.waited_ns, -len(turn.calls)))
         count = self._turnless_call_count
         return {
             "turns": [self._object(turn) for turn in ranked[: limits.MAX_TURNS]],

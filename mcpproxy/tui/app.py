@@ -49,6 +49,7 @@ from mcpproxy.tui.data.checking import CaptureChecker
 from mcpproxy.tui.data.findings import Findings
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.step_thread import StepThread
+from mcpproxy.tui.data.turn_query import TurnQuery
 from mcpproxy.tui.host import Host
 from mcpproxy.tui.keys import bindings
 from mcpproxy.tui.keys.queue import KeyQueue
@@ -249,8 +250,8 @@ class TuiApp(Host):
         if self._opened is not None:
             self._push_traffic(OpenCapture(self._opened[0], filter_text=text))
 
-    def run_sql(self, paths: Sequence[Path], sql: str) -> None:
-        """Run SQL on captures, above the list of sessions; `Esc` leads back to the row at the cursor."""
+    def query_turn(self, query: TurnQuery) -> None:
+        """Show the calls of a turn above the list of sessions; `Esc` leads back to the row at the cursor."""
         current = self._open_current()
         crumbs = self.screen.breadcrumb() if isinstance(self.screen, TitledScreen) else []
         self._pop_to(SessionsScreen)
@@ -258,7 +259,7 @@ class TuiApp(Host):
             row = current.row
             self._return_to = current.reading.path, lambda capture: TrafficScreen(replace(capture, row=row))
             self.return_crumbs = [crumb.text for crumb in crumbs[1:]]
-        self.push_screen(SqlScreen(paths, sql=sql))
+        self.push_screen(SqlScreen(query.paths, turn=query))
 
     def leave(self) -> None:
         """Go back to the screen below, or to the capture from which this one was opened."""

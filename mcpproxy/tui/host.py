@@ -15,6 +15,7 @@ from mcpproxy.sql.client import SqlClient
 from mcpproxy.tui.data.capture_list import CaptureList
 from mcpproxy.tui.data.checking import CaptureChecker
 from mcpproxy.tui.data.findings import Findings
+from mcpproxy.tui.data.turn_query import TurnQuery
 from mcpproxy.tui.keys.bindings import KeyBindings
 from mcpproxy.tui.keys.queue import KeyQueue
 
@@ -52,8 +53,8 @@ class Host(App[None]):
         """Show the traffic of the open capture, filtered by an expression."""
 
     @abstractmethod
-    def run_sql(self, paths: Sequence[Path], sql: str) -> None:
-        """Run SQL on captures, above the list of sessions; `Esc` leads back to the row at the cursor."""
+    def query_turn(self, query: TurnQuery) -> None:
+        """Show the calls of a turn above the list of sessions; `Esc` leads back to the row at the cursor."""
 
     @abstractmethod
     def leave(self) -> None:

@@ -15,6 +15,8 @@ from captures.listing import first_segment, real_path, segments
 from mcpproxy.tui.data.capture_list import ListedCapture
 from mcpproxy.tui.data.client_captures import ClientCaptures
 from mcpproxy.tui.data.reading import Reading
+from mcpproxy.wording.turns import extent_text
+from mcpproxy.wording.units import nanoseconds
 
 MAX_CAPTURES: Final = 100
 """The maximum number of captures that are searched."""
@@ -26,6 +28,8 @@ class TurnQuery(NamedTuple):
     """A query for the calls that belong together."""
 
     sql: str
+    figures_sql: str
+    """A query for the figures of the turn as text: calls, servers, failed calls, ms of waiting; empty for none."""
     paths: list[Path]
     """The captures to search; the first one has the call."""
 
@@ -48,15 +52,27 @@ def turn_query(reading: Reading, row: int, ids: ClientIds, listed: Sequence[List
     if value is None or not (value.isascii() and value.isprintable()):
         return None
     quoted_value = value.replace("'", "''")
+    condition = f"{column} = '{quoted_value}'"
     sql = (
         "select time, server, method, name, outcome, open_ms as waited_ms, request, capture\n"
-        f"from calls where {column} = '{quoted_value}'\norder by time, request"
+        f"from calls where {condition}\norder by time, request"
     )
     paths: dict[Path, Path] = {}
     for path in (reading.path, *_related(reading, listed), *_near(reading, row, listed)):
         if len(paths) < MAX_CAPTURES:
             paths.setdefault(first_segment(real_path(path)), path)
-    return TurnQuery(sql, list(paths.values()))
+    figures_sql = (
+        "select calls::varchar, server_count::varchar, failed::varchar, waited_ms::varchar\n"
+        f"from turns where {condition}"
+    )
+    return TurnQuery(sql, figures_sql if ids.turn is not None else "", list(paths.values()))
+
+
+def figures_text(figures: Sequence[str | None]) -> str:
+    """Returns the figures of a turn, as `TurnQuery.figures_sql` selects them, in words."""
+    call_count, server_count, failure_count, waited_ms = figures
+    waited_ns = None if waited_ms is None else nanoseconds(float(waited_ms))
+    return extent_text(int(call_count or 0), int(server_count or 0), int(failure_count or 0), waited_ns)
 
 
 def _related(reading: Reading, listed: Sequence[ListedCapture]) -> list[Path]:

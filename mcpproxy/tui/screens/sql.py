@@ -13,7 +13,9 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from mcpproxy.history import past_statements, remember_statement
+from mcpproxy.sql.client import ResultTable
 from mcpproxy.tui.data.reading import Reading
+from mcpproxy.tui.data.turn_query import TurnQuery, figures_text
 from mcpproxy.tui.messages import SqlReplied
 from mcpproxy.tui.rows.sql_rows import ResultRows, ViewRows, frame_ref_of, row_lines
 from mcpproxy.tui.safe_text import SafeText, notify
@@ -60,13 +62,13 @@ class SqlScreen(TitledScreen):
         Binding("question_mark", "app.help", "help", id="help"),
     ]
 
-    def __init__(self, paths: Sequence[Path], reading: Reading | None = None, sql: str = "") -> None:
+    def __init__(self, paths: Sequence[Path], reading: Reading | None = None, turn: TurnQuery | None = None) -> None:
         """Create the screen.
 
         Args:
             paths: the captures to query.
             reading: the reading of the capture, if it is the only one and open.
-            sql: statements to run at once; empty to list the tables and views.
+            turn: the turn whose calls are shown at once; None to list the tables and views.
         """
         super().__init__()
         self.paths = list(paths)
@@ -76,7 +78,10 @@ class SqlScreen(TitledScreen):
         self._result_actions = ResultActions(self, paths)
         self._reading = reading
         self._shown_relations: object = None
-        self._sql = sql
+        self._sql = ""
+        self._turn = turn
+        self._turn_text = ""
+        """The figures of the turn, in words, once they are known."""
         self._options: tuple[str, ...] = ()
         """The suggested names; another Tab moves on to the rows."""
 
@@ -103,8 +108,9 @@ class SqlScreen(TitledScreen):
         self.client.on_change = self._report_reply
         self.client.result, self.client.written_result, self.client.error = None, None, ()
         self.client.start()
-        if self._sql:
-            editor.set_text(self._sql)
+        if self._turn is not None:
+            editor.set_text(self._turn.sql)
+            self._sql = self._turn.figures_sql or self._turn.sql
             self.client.run_query(self.paths, self._sql)
             self.table.focus()
         self._show()
@@ -152,13 +158,21 @@ class SqlScreen(TitledScreen):
         if client.written_result is not None:
             written_result, client.written_result = client.written_result, None
             self._result_actions.on_written(written_result)
-        if client.result is not None and (self.answer_rows is None or self.answer_rows.result is not client.result):
+        if client.result is not None and self._turn is not None and self._sql == self._turn.figures_sql:
+            self._show_figures(self._turn, client.result)
+        elif client.result is not None and (self.answer_rows is None or self.answer_rows.result is not client.result):
             self.answer_rows, self._answered_sql = ResultRows(client.result), self._sql
             self._show_rows(self.answer_rows, self.answer_rows.columns())
         elif self.answer_rows is None and self._shown_relations is not client.relations:
             self._shown_relations = client.relations
             self._show_rows(ViewRows(client.relations), ViewRows.COLUMNS)
         self.show_title()
+
+    def _show_figures(self, turn: TurnQuery, figures: ResultTable) -> None:
+        """Put the figures of the turn into words for the title, and query its calls."""
+        self._turn_text = figures_text(figures.rows[0]) if figures.rows else ""
+        self._sql = turn.sql
+        self.client.run_query(self.paths, turn.sql)
 
     def _show_rows(self, rows: ResultRows | ViewRows, columns: Sequence[Column]) -> None:
         self.query_one("#row").display = False
@@ -172,6 +186,8 @@ class SqlScreen(TitledScreen):
             return  # the screen was closed
         client, answer = self.client, self.answer_rows
         spans = [] if self._reading is not None else [Span(f"  {count_text(len(self.paths), 'capture')}")]
+        if self._turn is not None and self._turn_text and self._answered_sql in ("", self._turn.sql):
+            spans = [Span(f"  {self._turn_text}")]
         if client.is_busy and client.progress is not None:
             loaded, total = client.progress
             spans.append(Span(f"  loading {min(100, 100 * loaded // max(1, total))}% of {units.size(total)}", "accent"))

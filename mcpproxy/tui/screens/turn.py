@@ -37,4 +37,4 @@ def _show(screen: TitledScreen, query: TurnQuery | None, problem: str) -> None:
     if query is None:
         notify(screen.app, problem)
     else:
-        screen.app.run_sql(query.paths, query.sql)
+        screen.app.query_turn(query)

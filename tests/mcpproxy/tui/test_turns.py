@@ -7,7 +7,7 @@ from pathlib import Path
 
 from analysis.conversation.client_ids import ClientIds
 from mcpproxy.tui.data.capture_list import ListedCapture
-from mcpproxy.tui.data.turn_query import REACH_NS, TurnQuery, turn_query
+from mcpproxy.tui.data.turn_query import REACH_NS, TurnQuery, figures_text, turn_query
 from mcpproxy.tui.rows.row_ids import ids_at
 from tests.analysis.store.capture_writer import OPENED
 from tests.mcpproxy.tui.in_process_reading import InProcessReading
@@ -57,5 +57,11 @@ def test_a_client_that_names_no_turns_is_asked_for_its_conversation(tmp_path: Pa
     query = query_of(search, ClientIds("Goose", session="it's"), [])
     assert query is not None
     assert "where client_session = 'it''s'" in query.sql
+    assert not query.figures_sql
     assert query_of(search, ClientIds("Claude Code", call="toolu_1"), []) is None
     assert query_of(search, ClientIds("Codex", turn="\x1b[2J"), []) is None
+
+
+def test_figures_are_put_into_words() -> None:
+    assert figures_text(["4", "3", "2", "2700.5"]) == "4 calls on 3 servers, 2 failed, 2.7 s of waiting"
+    assert figures_text(["1", "1", "0", None]) == "1 call on 1 server"

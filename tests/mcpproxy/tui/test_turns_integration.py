@@ -26,7 +26,13 @@ async def all_calls_of_the_turn_are_listed_and_lead_to_other_servers_and_back(st
     await stage.open("search")
     await go_to(stage, 5)
     await stage.press("P")
-    await stage.see("sessions › search › sql", "4 rows", f"turn_id = '{TURN}'", "write_file", "open_ticket")
+    await stage.see(
+        "› sql  4 calls on 3 servers, 2 failed, 2.7 s of waiting",
+        "4 rows",
+        f"turn_id = '{TURN}'",
+        "write_file",
+        "open_ticket",
+    )
     await stage.press("G", "enter")
     await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
     await stage.until(lambda: stage.traffic.reading.name == "tickets")
