@@ -115,6 +115,18 @@ def is_client_metadata(path: Path) -> bool:
     return len(steps) > 2 and steps[:2] == ["params", "_meta"] and not _is_known_meta(steps[2])
 
 
+def is_client_location(path: Path) -> bool:
+    """Whether a client named a member of its metadata after a place, such as the directory of a workspace.
+
+    Args:
+        path: the path to the value that the member has.
+    """
+    if not is_client_metadata(path):
+        return False
+    name = _steps_in_message(path)[3:][-1:]
+    return bool(name) and ("/" in name[0] or "\\" in name[0])
+
+
 def _is_known_meta(name: str) -> bool:
     return name in META_MEMBERS or name.startswith(_META_FAMILY)
 

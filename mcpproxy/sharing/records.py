@@ -1,8 +1,9 @@
 """Redacts the records of a capture that are not frames: the header, HTTP heads and addresses, everything else.
 
 The recorder has already hashed the secrets in them (FORMAT.md, Privacy), but with the user's lasting key, so that two
-shares could be compared. So these hashes are hashed again. Names of environment variables, the directory and the parent
-processes are replaced. Of the command, the launcher, the package and the names of options stay.
+shares could be compared. So these hashes are hashed again. The directory, the parent processes and the names of
+environment variables are replaced, except variables by which a client names its conversation. Of the command, the
+launcher, the package and the names of options stay.
 """
 
 import re
@@ -10,6 +11,7 @@ from typing import Any, Final
 
 from orjson import dumps, loads
 
+from analysis.conversation.client_ids import SESSION_VARIABLES
 from captures.addresses import clean_address
 from captures.redact import PREFIX, package_index
 from mcpproxy import __version__
@@ -118,6 +120,10 @@ class RecordRedactor:
 
     # --- records
 
+    def _redact_variable(self, name: str) -> str:
+        """Returns the name of an environment variable, if clients are known by it, or else its pseudonym."""
+        return name if name in SESSION_VARIABLES else self._replace_whole("environment", name)
+
     def _redact_header(self, values: dict[str, Any]) -> dict[str, Any]:
         pseudonyms = self._redactor.pseudonyms
         redacted_values: dict[str, Any] = {}
@@ -128,7 +134,7 @@ class RecordRedactor:
                 redacted_values[name] = self._redact_command([str(word) for word in value])
             elif name == "env" and isinstance(value, dict):
                 redacted_values[name] = {
-                    self._replace_whole("environment", str(key)): self._hash_secret(str(env_value).encode())
+                    self._redact_variable(str(key)): self._hash_secret(str(env_value).encode())
                     for key, env_value in value.items()
                 }
             elif name == "cwd" and isinstance(value, str):

@@ -23,6 +23,7 @@ from mcpproxy.sharing.names import (
     holds_phone_number,
     holds_secret,
     holds_secret_number,
+    is_client_location,
     is_client_metadata,
     is_definition,
     is_harmless,
@@ -278,12 +279,18 @@ class Redactor:
             if not token.is_string:
                 places.marks.append(_PlaceMark.PLAIN)
                 places.has_forced_replacement = places.has_forced_replacement or self._kind_of_number(token) is not None
-            elif token.is_name and token.text in self._clean_names:
+            elif (
+                token.is_name and token.text in self._clean_names and not (has_meta and is_client_location(token.path))
+            ):
                 places.marks.append(_PlaceMark.PLAIN)
             elif token.is_name or not self._read_inner_document(token, depth, places):
                 places.add_leaf(token)
-                if not token.is_name and not places.has_forced_replacement:
-                    places.has_forced_replacement = self._kind_of_all(token, has_meta=has_meta) is not None
+                if not places.has_forced_replacement:
+                    places.has_forced_replacement = (
+                        has_meta and is_client_location(token.path)
+                        if token.is_name
+                        else self._kind_of_all(token, has_meta=has_meta) is not None
+                    )
 
     def _read_inner_document(self, token: JsonToken, depth: int, places: _DocumentPlaces) -> bool:
         """Read a string as a document if it contains one; returns whether it does."""
@@ -339,6 +346,8 @@ class Redactor:
         """Returns the edits of a string's text."""
         text, path = token.text, token.path
         if token.is_name:
+            if has_meta and is_client_location(path):
+                secrets = [Secret(0, len(text), "client-metadata")]
             if not secrets and not self.search.has_decoded and len(self._clean_names) < MAX_CLEAN_NAMES:
                 self._clean_names.add(text)
             if is_definition(path, is_name=True):

@@ -191,7 +191,7 @@ def test_nothing_of_it_acts_on_a_terminal(capture: Path) -> None:
         (("--frame", "3", "--follow"), "--frame cannot be combined with --filter, --follow, --tail"),
         (
             ("--id", "3", "--unfold"),
-            "--id cannot be combined with --filter, --follow, --tail, --limit, --time, --unfold",
+            "--id cannot be combined with --filter, --follow, --tail, --limit, --time, --turns, --unfold",
         ),
         (("-v", "--json"), "--verbose needs --format text"),
         (("--unfold", "--json"), "--unfold needs --format text"),
