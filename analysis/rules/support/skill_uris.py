@@ -13,6 +13,8 @@ from urllib.parse import unquote
 SKILL_FILE: Final = "SKILL.md"
 MAX_URI_CHARS: Final = 2_000
 """The most characters of a URI that is remembered."""
+MAX_PARENTS: Final = 32
+"""The most directories around a file that are examined."""
 MAX_NAME_CHARS: Final = 64
 """The most characters of a skill's name."""
 
@@ -62,12 +64,9 @@ def last_segment(root: str) -> str:
 
 
 def parent_directories(form: str) -> list[str]:
-    """Returns the directories around a file or directory, innermost first, all in the common form.
-
-    A URI of more than `MAX_URI_CHARS` has none.
-    """
+    """Returns up to `MAX_PARENTS` directories around a file or directory, innermost first, all in the common form."""
     directories: list[str] = []
-    while len(form) <= MAX_URI_CHARS and "/" in _without_scheme(form):
+    while len(directories) < MAX_PARENTS and "/" in _without_scheme(form):
         form = form.rpartition("/")[0]
         directories.append(form)
     return directories
