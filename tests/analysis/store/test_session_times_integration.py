@@ -238,7 +238,7 @@ def spoken(path: Path, acts: list[tuple[str, int, int]]) -> list[Span]:
             sampled(one, now, chosen)
             spans.append(Span("wait", samples.pop(chosen), now))
         elif act == "listen":
-            one.ask(now, number, "subscriptions/listen")
+            one.ask(now, number, ("subscriptions/listen", "events/stream")[number % 2])
         elif act == "ping":
             one.say(now, "s2c", id=number, method="ping")
         else:
