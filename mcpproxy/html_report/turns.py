@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import Any, Final
 
 from analysis.conversation.call import Call, Outcome
-from analysis.conversation.turns import Turn, TurnKey, Turns, call_of_turn
+from analysis.conversation.turns import Turn, TurnKey, Turns, call_of_turn, key_of
 from analysis.reading import End
 from mcpproxy.html_report import limits
 from mcpproxy.sanitise import sanitise
@@ -93,12 +93,12 @@ class ReportTurns:
 
     def _add(self, call: Call, *, is_live: bool = False) -> None:
         ids = call.client_ids
-        if ids.client is None or ids.turn is None:
+        key = key_of(ids)
+        if key is None:
             if call.request.method == "tools/call":
                 self._turnless_call_count += 1
                 self._turnless_clients.update(filter(None, [ids.client]))
             return
-        key = TurnKey(ids.client, ids.session or "", ids.turn)
         if key not in self._rows and len(self._rows) >= limits.MAX_COUNTED_TURNS:
             self._omitted_call_count += 1
             return

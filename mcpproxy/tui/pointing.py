@@ -3,12 +3,14 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from analysis.conversation.client_ids import NO_IDS
 from analysis.conversation.message import InvalidMessage, Notification, Request, Response
 from analysis.facts import code_of, is_error, kind_of
 from captures.frame import Frame
 from mcpproxy.tui.data.call_kinds import pattern
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.rows.row_calls import MAX_LINE_FRAME_BYTES, message_at
+from mcpproxy.tui.rows.row_ids import ids_at
 
 NAME_SUBJECTS: dict[str, str] = {"tools/call": "tool", "prompts/get": "prompt", "resources/read": "resource"}
 
@@ -66,4 +68,9 @@ def _terms(reading: Reading, row: int) -> Iterator[FilterTerm]:
         yield FilterTerm("not has:answer", "status")
     for finding in reading.findings.findings_at(row)[:2]:
         yield FilterTerm(f"rule:{finding.rule}", "rule")
+    ids = NO_IDS if number is None else ids_at(reading, number)
+    if ids.turn is not None:
+        yield FilterTerm(f"turn:{pattern(ids.turn)}", "turn")
+    if ids.session is not None:
+        yield FilterTerm(f"client_session:{pattern(ids.session)}", "conversation")
     yield FilterTerm(f"dir:{entry.dir}", "side")

@@ -45,6 +45,19 @@ async def all_calls_of_the_turn_are_listed_and_lead_to_other_servers_and_back(st
     await stage.until(lambda: stage.traffic.entry == 5)
 
 
+async def a_term_selects_the_calls_of_the_turn_here(stage: Stage) -> None:
+    await stage.open("files")
+    await go_to(stage, 5)
+    await stage.press("plus")
+    await stage.see("turn", "conversation")
+    choice = next(line for line in stage.text().splitlines() if "turn:" in line)
+    await stage.press(next(char for char in choice if char.isdigit()))
+    await stage.see(f'turn:"{TURN}"', "write_file")
+    await stage.settled()
+    shown = [stage.traffic.reading.index.entry(row).seq for row in stage.traffic.listing.entries()]
+    assert shown == [4, 5, 6, 7]
+
+
 async def a_call_whose_client_names_no_turn_says_what_it_names(stage: Stage) -> None:
     await stage.open("notes")
     await go_to(stage, 4)
@@ -60,6 +73,7 @@ def test_turns_on_the_screens(tmp_path: Path) -> None:
     acts = (
         the_detail_names_turn_conversation_call_and_trace,
         all_calls_of_the_turn_are_listed_and_lead_to_other_servers_and_back,
+        a_term_selects_the_calls_of_the_turn_here,
         a_call_whose_client_names_no_turn_says_what_it_names,
     )
     play_each(acts, *write_turns(tmp_path))
