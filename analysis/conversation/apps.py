@@ -1,8 +1,8 @@
-"""Apps (SEP-1865) in a conversation: what the tools of a server say about them, and which calls come from an app.
+"""Apps (SEP-1865) in a conversation: what the tools of a server say about them, and which calls are for apps.
 
-Nothing in a message says that an app started a call: hosts forward the calls of apps like those of the model. One kind
-of call is certain: a host that supports Apps hides tools that are only for apps from its model, so a call to such a
-tool comes from an app.
+Nothing in a message says that an app started a call: hosts forward the calls of apps like those of the model. Only the
+tool may tell: a host that supports Apps hides tools that are only for apps from its model, so a call to such a tool
+comes from an app, or from a user in a tool for debugging such as the Inspector.
 """
 
 from typing import Final
@@ -39,8 +39,8 @@ def on_notification(notification: Notification, session: Session) -> None:
         session.listed_ui = None
 
 
-def is_from_app(request: Request, session: Session, era: Era | None) -> bool:
-    """Whether a request can only come from an app: it calls a tool that its host hides from the model."""
+def is_app_call(request: Request, session: Session, era: Era | None) -> bool:
+    """Whether a request calls a tool that is only for apps, and that its host therefore hides from its model."""
     listed_ui, params = session.listed_ui, request.params
     if listed_ui is None or request.method != CALL_TOOL or request.sender != "client" or not isinstance(params, dict):
         return False

@@ -163,9 +163,9 @@ class Call(Struct, eq=False):
     """The round of a chain that this call is; None if it is a separate call."""
     task: Task | None = None
     """The task that the call started or is about."""
-    is_from_app: bool = False
-    """Whether only an app can have started it: it calls a tool that its host hides from the model. Other calls of apps
-    look like those of the model."""
+    is_app_call: bool = False
+    """Whether it calls a tool that is only for apps, and that its host therefore hides from its model. An app started
+    it, or a user in a tool for debugging. Calls of apps to other tools look like those of the model."""
     response: Response | None = None
     """The response; None if none came."""
     ended_ns: int | None = None

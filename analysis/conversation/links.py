@@ -82,7 +82,7 @@ class Links:
                 context.subscription = self.subscriptions.on_request(request, context.session)
             return
         if self.has_app_tools and context.call is not None:
-            context.call.is_from_app = apps.is_from_app(request, context.session, context.era)
+            context.call.is_app_call = apps.is_app_call(request, context.session, context.era)
         if self.chains.waiting_chains and request.sender == "client":
             context.round = self.chains.on_request(request, context.session)
 

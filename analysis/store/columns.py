@@ -209,7 +209,7 @@ _EXCHANGES: Final = Table(
         Column("chain", "INTEGER", "null", f"number of the call that it is a round of, if interim results split the call into several rounds (from {FIRST_MODERN_REVISION})"),
         Column("round", "INTEGER", "null", "number of the round, from 1"),
         Column("task", "VARCHAR", "null", "id of the task that it started or is about"),
-        Column("is_from_app", "BOOLEAN", "not null", "whether only an app (io.modelcontextprotocol/ui) can have started it: its client supports Apps, and the tool is only for apps; other calls of apps look like those of the model"),
+        Column("is_app_call", "BOOLEAN", "not null", "whether it calls a tool that is only for apps, from a client that supports Apps (io.modelcontextprotocol/ui) and so hides the tool from its model: an app started it, or a user in a tool for debugging. Calls of apps to other tools look like those of the model"),
         Column("exchange", "BIGINT", "null", "number of the HTTP exchange that carried the request, the last one if it was redirected; NULL on stdio"),
         Column("redirects", "INTEGER", "not null", "how many times it was redirected and repeated; the repetitions do not count as requests"),
         Column("params_hash", "BIGINT", "null", "a hash of its params that depends neither on the order of members nor on what a bridge may replace: progress tokens, trace context, ids that other messages refer to; NULL if they are nested too deeply"),

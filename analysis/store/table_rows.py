@@ -90,7 +90,7 @@ def row_of(call: Call) -> Row:
         None if call_round is None else call_round.chain.number,
         None if call_round is None else call_round.number,
         None if task is None else text(task.id.value),
-        call.is_from_app,
+        call.is_app_call,
         None if http is None else integer(http.number),
         call.redirects,
         params_hash(request.body),

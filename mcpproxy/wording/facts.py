@@ -90,17 +90,17 @@ def outcome(call: Call, waited_ns: int | None = None) -> Fact | None:
     return Fact("outcome", status.word + status.text, status.is_bad)
 
 
-def starter(call: Call) -> Fact | None:
-    """What started a call, or None if that is unknown: the model, an app or the user, as in most calls."""
-    return Fact("started", "by an app: the model does not see this tool") if call.is_from_app else None
+def audience(call: Call) -> Fact | None:
+    """For whom the tool is that a call names, or None if the model may have called it."""
+    return Fact("tool", "only for apps: the host hides it from its model") if call.is_app_call else None
 
 
 def outcome_facts(call: Call, waited_ns: int | None = None) -> Iterator[Fact]:
-    """What the page of a request says about its start, and what became of it; the arguments are those of `outcome`."""
+    """What the page of a request says about its tool, and what became of it; the arguments are those of `outcome`."""
     fact, response = outcome(call, waited_ns), call.response
     if fact is not None and response is not None:
         fact = Fact("answered", f"by frame {response.seq} after {_latency_text(call)}: {fact.text}", fact.is_bad)
-    yield from filter(None, (starter(call), fact, cancellation(call)))
+    yield from filter(None, (audience(call), fact, cancellation(call)))
 
 
 def related_facts(message: Message, meaning: Meaning, unread_request: Request | None = None) -> Iterator[Fact]:

@@ -8,7 +8,7 @@ from analysis.conversation.call import MessageContext
 from analysis.rules.base import WARNING
 from analysis.rules.ext_apps.resources import CSP_MEMBERS, UiItem, UiResourceRule, ui_meta_of
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.eras import member, shortened
+from analysis.rules.support.eras import member
 from analysis.rules.support.listings import MAX_LISTED_ITEMS
 
 OriginFault: TypeAlias = Literal["injection", "any-host", "not-origin"]
@@ -33,7 +33,7 @@ class _OriginRule(UiResourceRule):
     required_word = b"Domains"
     fault: ClassVar[OriginFault]
     text: ClassVar[str]
-    """What is wrong, after the name of the member and the origin."""
+    """What is wrong with an entry, after `that`."""
 
     def check_item(self, context: MessageContext, ui_item: UiItem) -> Iterator[Finding]:
         csp = member(ui_meta_of(ui_item.item), "csp")
@@ -41,7 +41,7 @@ class _OriginRule(UiResourceRule):
             origins = member(csp, name)
             for index, origin in enumerate(origins[:MAX_LISTED_ITEMS] if isinstance(origins, list) else ()):
                 if isinstance(origin, str) and origin_fault(origin) == self.fault:
-                    text = f"{name} has {shortened(origin)!r}, which {self.text}"
+                    text = f"{name} has an entry that {self.text}"  # an address may contain a secret
                     yield self.finding(context, text, pointer=f"{ui_item.pointer}/_meta/ui/csp/{name}/{index}")
 
 

@@ -179,7 +179,7 @@ class NotHtml(UiResourceRule):
     def check_item(self, context: MessageContext, ui_item: UiItem) -> Iterator[Finding]:
         page = page_of(ui_item)
         if page is not None and not is_html(page):
-            place, fault = f"{ui_item.pointer}/{_content_member(ui_item)}", "no HTML" if page.strip() else "empty"
+            place, fault = f"{ui_item.pointer}/{_content_member(ui_item)}", "not HTML" if page.strip() else "empty"
             yield self.finding(context, f"the page of a UI is {fault}", pointer=place, related=ui_item.related)
 
 
@@ -223,8 +223,10 @@ class ResourceMeta(UiResourceRule):
     def check_item(self, context: MessageContext, ui_item: UiItem) -> Iterator[Finding]:
         meta = member(ui_item.item, "_meta")
         if isinstance(meta, dict) and "ui" in meta:
-            for place, fault in _meta_faults(meta["ui"]):
-                yield self.finding(context, f"{fault} of a UI resource", pointer=f"{ui_item.pointer}/_meta/ui{place}")
+            for place, name, fault in _meta_faults(meta["ui"]):
+                yield self.finding(
+                    context, f"{name} of a UI resource {fault}", pointer=f"{ui_item.pointer}/_meta/ui{place}"
+                )
 
 
 class UnknownMember(UiResourceRule):
@@ -342,27 +344,28 @@ def has_doctype(page: str) -> bool:
     return _begins_with_doctype(page, position) is not None
 
 
-def _meta_faults(ui: object) -> Iterator[tuple[str, str]]:
-    """Yields what is wrong with the types in `_meta.ui` of a resource, each with its place in that object."""
+def _meta_faults(ui: object) -> Iterator[tuple[str, str, str]]:
+    """Yields the members of `_meta.ui` of a resource with a wrong type: place in that object, name, and fault."""
     if not isinstance(ui, dict):
-        yield "", "_meta.ui is not an object"
+        yield "", "_meta.ui", "is not an object"
         return
     csp, permissions = ui.get("csp"), ui.get("permissions")
-    if "csp" in ui and not isinstance(csp, dict):
-        yield "/csp", "csp is not an object"
-    for name in CSP_MEMBERS if isinstance(csp, dict) else ():
-        origins = csp.get(name) if isinstance(csp, dict) else None
-        if isinstance(csp, dict) and name in csp and not _is_array_of_strings(origins):
-            yield f"/csp/{name}", f"{name} is not an array of strings"
-    if "permissions" in ui and not isinstance(permissions, dict):
-        yield "/permissions", "permissions is not an object"
-    for name in PERMISSIONS if isinstance(permissions, dict) else ():
-        if isinstance(permissions, dict) and name in permissions and not isinstance(permissions[name], dict):
-            yield f"/permissions/{name}", f"the permission {name} is not an object"
+    if isinstance(csp, dict):
+        for name in CSP_MEMBERS:
+            if name in csp and not _is_array_of_strings(csp[name]):
+                yield f"/csp/{name}", name, "is not an array of strings"
+    elif "csp" in ui:
+        yield "/csp", "csp", "is not an object"
+    if isinstance(permissions, dict):
+        for name in PERMISSIONS:
+            if name in permissions and not isinstance(permissions[name], dict):
+                yield f"/permissions/{name}", f"the permission {name}", "is not an object"
+    elif "permissions" in ui:
+        yield "/permissions", "permissions", "is not an object"
     if "domain" in ui and not isinstance(ui["domain"], str):
-        yield "/domain", "domain is not a string"
+        yield "/domain", "domain", "is not a string"
     if "prefersBorder" in ui and not isinstance(ui["prefersBorder"], bool):
-        yield "/prefersBorder", "prefersBorder is not a boolean"
+        yield "/prefersBorder", "prefersBorder", "is not a boolean"
 
 
 def _is_array_of_strings(value: object) -> bool:

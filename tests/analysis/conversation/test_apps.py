@@ -1,4 +1,4 @@
-"""Which calls only an app can have started."""
+"""Which calls are to tools that are only for apps."""
 
 import json
 from typing import Any, Final
@@ -45,43 +45,43 @@ class Talk:
     def list_tools(self, *tools: Any, cursor: str | None = None, **more: Any) -> None:
         self.ask("tools/list", {} if cursor is None else {"cursor": cursor}, {"tools": list(tools), **more})
 
-    def is_from_app(self, name: str) -> bool:
-        return self.ask("tools/call", {"name": name, "arguments": {}}, {"content": []}).is_from_app
+    def is_app_call(self, name: str) -> bool:
+        return self.ask("tools/call", {"name": name, "arguments": {}}, {"content": []}).is_app_call
 
 
 @pytest.mark.parametrize("is_modern", [False, True])
-def test_only_calls_to_tools_that_the_model_does_not_see_are_certain(is_modern: bool) -> None:
+def test_only_calls_to_tools_that_the_model_does_not_see_are_calls_of_apps(is_modern: bool) -> None:
     talk = Talk(APPS, is_modern=is_modern)
-    assert not talk.is_from_app("poll")
+    assert not talk.is_app_call("poll")
     talk.list_tools(CHART, POLL)
-    assert [talk.is_from_app(name) for name in ("poll", "chart", "other")] == [True, False, False]
+    assert [talk.is_app_call(name) for name in ("poll", "chart", "other")] == [True, False, False]
 
 
 @pytest.mark.parametrize("is_modern", [False, True])
 def test_a_host_without_apps_shows_all_tools_to_its_model(is_modern: bool) -> None:
     talk = Talk({}, is_modern=is_modern)
     talk.list_tools(CHART, POLL)
-    assert not talk.is_from_app("poll")
+    assert not talk.is_app_call("poll")
 
 
 def test_nothing_is_certain_after_the_tools_have_changed() -> None:
     talk = Talk(APPS)
     talk.list_tools(POLL)
     talk.send("s2c", method="notifications/tools/list_changed")
-    assert not talk.is_from_app("poll")
+    assert not talk.is_app_call("poll")
     talk.list_tools(POLL | {"_meta": {}})
-    assert not talk.is_from_app("poll")
+    assert not talk.is_app_call("poll")
 
 
 def test_the_pages_of_a_list_belong_together() -> None:
     talk = Talk(APPS)
     talk.list_tools(POLL, nextCursor="2")
     talk.list_tools(CHART, cursor="2")
-    assert talk.is_from_app("poll")
+    assert talk.is_app_call("poll")
 
 
 def test_nothing_is_certain_after_a_loss() -> None:
     talk = Talk(APPS)
     talk.list_tools(POLL)
     talk.fold.note_loss(3)
-    assert not talk.is_from_app("poll")
+    assert not talk.is_app_call("poll")

@@ -1,4 +1,4 @@
-"""What tools say about Apps, and which calls only an app can have started."""
+"""What tools say about Apps."""
 
 from typing import Any
 

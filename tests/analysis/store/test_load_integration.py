@@ -330,7 +330,7 @@ def test_of_two_calls_at_once_none_is_said_to_have_waited(tmp_path: Path) -> Non
         assert rows(connection, "select distinct waiting_ms from exchanges where asked_by = 'client'") == [(0,)]
 
 
-def test_calls_that_only_an_app_can_have_started_are_marked(tmp_path: Path) -> None:
+def test_calls_to_tools_that_are_only_for_apps_are_marked(tmp_path: Path) -> None:
     talk = CaptureWriter(tmp_path / "a.mcpcap", "a")
     apps = {"extensions": {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}}
     talk.say(0, "c2s", id=0, method="initialize", params={"protocolVersion": "2025-11-25", "capabilities": apps})
@@ -341,7 +341,7 @@ def test_calls_that_only_an_app_can_have_started_are_marked(tmp_path: Path) -> N
     talk.call(4, 2, "chart")
     talk.call(5, 3, "poll")
     with loaded(talk.close()) as connection:
-        found = rows(connection, "select name, is_from_app from exchanges where name is not null order by request")
+        found = rows(connection, "select name, is_app_call from exchanges where name is not null order by request")
         assert found == [("chart", False), ("poll", True)]
 
 

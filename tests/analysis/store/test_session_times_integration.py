@@ -148,7 +148,7 @@ def test_http_ends_what_it_carried(tmp_path: Path) -> None:
                 insert into exchanges by name
                 select capture, 1 as session, $1 as request, 'tools/call' as method, $2 as name, 'client' as asked_by,
                     $2 as outcome, 10 * 1000000 as started_ns, true as time_is_exact, $3 * 1000000 as failed_ns,
-                    1 as request_bytes, 0 as progress, false as is_abandoned, false as is_from_app, $1 as exchange,
+                    1 as request_bytes, 0 as progress, false as is_abandoned, false as is_app_call, $1 as exchange,
                     0 as redirects
                 from captures
                 """,

@@ -47,11 +47,11 @@ def test_an_answer_is_told_with_its_frame_its_latency_and_its_status() -> None:
     assert [*outcome_facts(call)] == [Fact("answered", "by frame 4 after 250 ms: ok")]
 
 
-def test_a_call_that_only_an_app_can_have_started_says_so() -> None:
-    call = a_call(is_from_app=True)
+def test_a_call_to_a_tool_that_is_only_for_apps_says_so() -> None:
+    call = a_call(is_app_call=True)
     call.answer(answered(1.25))
     assert [*outcome_facts(call)] == [
-        Fact("started", "by an app: the model does not see this tool"),
+        Fact("tool", "only for apps: the host hides it from its model"),
         Fact("answered", "by frame 4 after 250 ms: ok"),
     ]
 
