@@ -1,5 +1,6 @@
 """Turns on the screens: which prompt caused a call, and all calls that it caused on other servers."""
 
+import re
 from pathlib import Path
 
 from mcpproxy.tui.screens.sql import SqlScreen
@@ -49,10 +50,11 @@ async def a_term_selects_the_calls_of_the_turn_here(stage: Stage) -> None:
     await stage.open("files")
     await go_to(stage, 5)
     await stage.press("plus")
-    await stage.see("turn", "conversation")
-    choice = next(line for line in stage.text().splitlines() if "turn:" in line)
-    await stage.press(next(char for char in choice if char.isdigit()))
-    await stage.see(f'turn:"{TURN}"', "write_file")
+    await stage.see("turn:", "client_session:")
+    choice = re.search(r"(\d)\W+turn:", stage.text())
+    assert choice is not None, stage.text()
+    await stage.press(choice[1])
+    await stage.see(f'turn:"{TURN}"', "4 of 9 frames")
     await stage.settled()
     shown = [stage.traffic.reading.index.entry(row).seq for row in stage.traffic.listing.entries()]
     assert shown == [4, 5, 6, 7]
