@@ -29,7 +29,7 @@ _NONCE_STATUSES: Final = frozenset({400, 401})
 class ProofMissing(EndpointRule):
     """A token is sent with the scheme DPoP, but without a proof.
 
-    **Why it matters.** Such a token is useless without a proof, so the server has to refuse the request. A server that
+    **Why it matters.** Such a token is valid only with a proof, so the server must refuse the request. A server that
     accepts it also accepts a stolen token.
 
     **On the wire.** `> Authorization: DPoP …` without a header `DPoP`
@@ -79,12 +79,12 @@ class NonceMissing(HttpRule):
 
 
 class SentAsBearer(LoginRule):
-    """A client sends a token as Bearer that must be used with DPoP.
+    """A client sends a token that requires DPoP as a Bearer token.
 
-    **Why it matters.** The server has to refuse it: without a proof, anyone who has read the token could use it.
+    **Why it matters.** The server must refuse it: without a proof, anyone who has read the token could use it.
 
-    **On the wire.** `> POST /token`, answered `{"token_type":"DPoP",…}`, and then `> Authorization: Bearer …`; or so
-    to a server whose metadata has `"dpop_bound_access_tokens_required":true`
+    **On the wire.** `> POST /token`, answered `{"token_type":"DPoP",…}`, and then `> Authorization: Bearer …`; or that
+    header to a server whose metadata has `"dpop_bound_access_tokens_required":true`
 
     **Instead.** `Authorization: DPoP …`, and a proof in the header `DPoP`.
     """

@@ -63,7 +63,7 @@ class TokenInQuery(EndpointRule):
 
 
 class NotBearer(EndpointRule):
-    """A credential uses a scheme other than Bearer and DPoP.
+    """A credential uses a scheme other than Bearer or DPoP.
 
     **Why it matters.** This works only if client and server have agreed on it. Servers that follow the protocol accept
     only Bearer.

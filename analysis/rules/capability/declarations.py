@@ -141,7 +141,7 @@ class UnknownCapability(_DeclarationRule):
     **On the wire.** `> {"id":1,"method":"initialize","params":{…,"capabilities":{"root":{}}}}`
 
     **Instead.** Change nothing if it is intended. Your own capabilities belong under `experimental` or, since
-    2026-07-28, under `extensions`. Apps is declared there in all revisions.
+    2026-07-28, under `extensions`. MCP Apps is declared there in all revisions.
     """
 
     id = "capability/unknown"

@@ -1,3 +1,3 @@
-"""The group `ext-apps`: Apps (SEP-1865), an extension with which tools show their results in a UI of the server."""
+"""The group `ext-apps`: MCP Apps (SEP-1865), an extension with which tools show their results in a server's UI."""
 
 MODULES = ("capability", "tool_meta", "resources", "csp", "messages")

@@ -25,7 +25,7 @@ _POINTER: Final = f"/extensions/{encode_step(APPS.identifier)}"
 class MimeTypes(Rule):
     """A client declares Apps, but not the types of UI that it shows.
 
-    **Why it matters.** Servers look for `text/html;profile=mcp-app` in the list, as text. If they do not find it, they
+    **Why it matters.** Servers look for exactly `text/html;profile=mcp-app` in the list. If they do not find it, they
     offer tools without a UI.
 
     **On the wire.** `> …"capabilities":{"extensions":{"io.modelcontextprotocol/ui":{}}}`
@@ -76,7 +76,7 @@ class MimeTypes(Rule):
 
 
 class UndeclaredClient(Rule):
-    """A server lists tools with a UI, or tools only for apps, for a client that has not declared Apps.
+    """A server lists tools with a UI, or tools that are only for apps, for a client that has not declared Apps.
 
     **Why it matters.** The client shows the results as text, which is intended. But it does not know which tools are
     only for apps, so it offers them to its model.

@@ -13,7 +13,7 @@ from analysis.rules.support.listings import MAX_LISTED_ITEMS
 
 OriginFault: TypeAlias = Literal["injection", "any-host", "not-origin"]
 MAX_ORIGIN_CHARS: Final = 300
-"""The most characters of an origin; a longer text is none."""
+"""The most characters of an origin; a longer text is not taken for one."""
 
 _HOST: Final = r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.?"
 _is_origin: Final = re.compile(
@@ -46,9 +46,9 @@ class _OriginRule(UiResourceRule):
 
 
 class CspInjection(_OriginRule):
-    """An entry of `csp` has characters that end it, such as a space, a comma or a semicolon, or is a keyword.
+    """An entry of `csp` contains a character that ends it, such as a space, a comma or a semicolon, or is a keyword.
 
-    **Why it matters.** Hosts join the entries to a Content Security Policy. Such an entry adds a keyword, such as
+    **Why it matters.** Hosts join the entries into a Content Security Policy. Such an entry adds a keyword, such as
     `'unsafe-eval'`, or a directive of its own, with which the UI escapes the host's restrictions.
 
     **On the wire.** `…"csp":{"connectDomains":["https://a.example; script-src *"]}`
@@ -63,21 +63,21 @@ class CspInjection(_OriginRule):
 
 
 class CspAnyHost(_OriginRule):
-    """An origin in `csp` stands for all hosts.
+    """An entry of `csp` matches every host.
 
     **Why it matters.** The policy no longer limits where the UI can send what it sees, or from where it loads scripts.
     Hosts may refuse the UI.
 
     **On the wire.** `…"csp":{"connectDomains":["*"],"resourceDomains":["https:"]}`
 
-    **Instead.** List the origins that the UI needs. `https://*.example.com` stands for all subdomains.
+    **Instead.** List the origins that the UI needs. `https://*.example.com` matches all subdomains.
     """
 
     id = "ext-apps/csp-any-host"
     level = WARNING
     impact = Impact.SECURITY
     fault = "any-host"
-    text = "stands for all hosts"
+    text = "matches every host"
 
 
 class CspNotOrigin(_OriginRule):

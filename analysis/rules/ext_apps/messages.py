@@ -20,7 +20,8 @@ class AppMessage(Rule):
 
     **On the wire.** `> {"id":5,"method":"ui/initialize","params":{"appInfo":{…},…}}`
 
-    **Instead.** Have the host answer messages with `ui/`, and forward only `tools/call`, `resources/read` and the like.
+    **Instead.** Have the host answer messages whose methods begin with `ui/`, and forward only `tools/call`,
+    `resources/read` and the like.
     """
 
     id = "ext-apps/app-message"

@@ -108,7 +108,7 @@ class ResourceMissing(Rule):
 class ResourceType(UiResourceRule):
     """The type of a UI resource is not `text/html;profile=mcp-app`.
 
-    **Why it matters.** Hosts compare the type as text, and do not show a resource of any other type.
+    **Why it matters.** Hosts compare the type character by character, and do not show a resource of any other type.
 
     **On the wire.** `< {"id":3,"result":{"contents":[{"uri":"ui://chart/view","mimeType":"text/html","text":"…"}]}}`
     for the UI of a tool
@@ -135,7 +135,7 @@ class ResourceType(UiResourceRule):
 
 
 class ResourceScheme(Rule):
-    """A resource of the type of UIs has a URI that does not begin with `ui://`.
+    """A resource has the type of a UI, but a URI that does not begin with `ui://`.
 
     **Why it matters.** Hosts recognise UIs by their URIs, and do not show this one.
 
@@ -158,7 +158,7 @@ class ResourceScheme(Rule):
         for item, pointer in _resource_items(context):
             uri = item.get("uri")
             if item.get("mimeType") == UI_MIME_TYPE and isinstance(uri, str) and not uri.startswith(UI_SCHEME):
-                text = f"the URI of a resource of the type of UIs does not begin with {UI_SCHEME}"
+                text = f"the URI of a resource that has the type of a UI does not begin with {UI_SCHEME}"
                 yield self.finding(context, text, pointer=f"{pointer}/uri")
 
 
@@ -186,8 +186,8 @@ class NotHtml(UiResourceRule):
 class WithoutDoctype(UiResourceRule):
     """The page of a UI does not begin with `<!doctype html>`.
 
-    **Why it matters.** Apps requires a valid HTML5 document. Without the first line, browsers may lay out the page by
-    the rules of the 1990s.
+    **Why it matters.** Apps requires a valid HTML5 document. Without the doctype, browsers lay out the page in quirks
+    mode.
 
     **On the wire.** `< …"mimeType":"text/html;profile=mcp-app","text":"<div id=chart></div><script>…"`
 
@@ -210,7 +210,8 @@ class WithoutDoctype(UiResourceRule):
 class ResourceMeta(UiResourceRule):
     """`_meta.ui` of a UI resource, or one of its members, has the wrong type.
 
-    **Why it matters.** Typed hosts ignore all of it: the UI cannot reach its server or use the camera. Others fail.
+    **Why it matters.** Hosts that check types ignore all of it: the UI cannot reach its server or use the camera.
+    Others fail.
 
     **On the wire.** `…"_meta":{"ui":{"csp":{"connectDomains":"https://api.example.com"},"permissions":["camera"]}}`
 

@@ -1,4 +1,4 @@
-"""What tools say about Apps in `_meta`: their UI, and who may call them; and what they return to hosts without it."""
+"""What tools say about Apps in `_meta`: their UI, and who may call them; and what they return to hosts without Apps."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
@@ -54,8 +54,8 @@ class _ToolMetaRule(Rule):
 class ToolMeta(_ToolMetaRule):
     """`_meta.ui` of a tool, or one of its members, has the wrong type.
 
-    **Why it matters.** Typed hosts ignore all of it, or refuse the tool: its results have no UI, and a tool that is
-    only for apps is offered to the model.
+    **Why it matters.** Hosts that check types ignore all of it, or refuse the tool: its results have no UI, and a tool
+    that is only for apps is offered to the model.
 
     **On the wire.** `…"tools":[{"name":"chart",…,"_meta":{"ui":"ui://chart/view"}}]`
 
@@ -109,7 +109,7 @@ class ResourceUri(_ToolMetaRule):
 
 
 class Visibility(_ToolMetaRule):
-    """The visibility of a tool names something other than `model` and `app`, or nothing.
+    """The visibility of a tool is empty, or names something other than `model` and `app`.
 
     **Why it matters.** Hosts that do not know the value hide the tool from the model, from apps, or from both. If it
     names neither, nothing can call the tool.
@@ -135,7 +135,7 @@ class Visibility(_ToolMetaRule):
 
 
 class FlatResourceUri(_ToolMetaRule):
-    """A tool names its UI only in the deprecated member `ui/resourceUri`, or differently there.
+    """A tool names its UI only in the deprecated member `ui/resourceUri`, or another UI there.
 
     **Why it matters.** Hosts that know only `ui.resourceUri` show the results without a UI. If the two differ, it
     depends on the host which UI is shown.

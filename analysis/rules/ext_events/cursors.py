@@ -1,4 +1,4 @@
-"""Cursors, which say where a subscription goes on, and how often clients poll."""
+"""Cursors, which say where a subscription continues, and how often clients poll."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -42,7 +42,7 @@ class _LastPoll:
 
 
 class _PollRule(EventsRule):
-    """A rule about how a client goes on polling."""
+    """A rule about how a client continues to poll."""
 
     who = "client"
     methods = frozenset({POLL})
@@ -108,9 +108,9 @@ class PollTooFast(_PollRule):
 
 
 class CursorNotSent(_PollRule):
-    """A client polls twice from now on, although the server has returned a cursor.
+    """A client polls again without a cursor, although the server has returned one.
 
-    **Why it matters.** Events between two polls are lost: without a cursor a poll only says where to begin.
+    **Why it matters.** Events between the two polls are lost: a poll without a cursor begins at the current moment.
 
     **On the wire.** `> …"method":"events/poll",…"cursor":null`, `< …"cursor":"c1"`, and again `> …"cursor":null`
 
@@ -134,7 +134,7 @@ class InconsistentCursor(StreamRule):
     """Some cursors of a type of event are null, and some are not.
 
     **Why it matters.** A null cursor means that events of this type cannot be replayed. Clients decide once, when they
-    subscribe, whether they can go on after a failure without losing events.
+    subscribe, whether they can continue after a failure without losing events.
 
     **On the wire.** `< {"id":3,"result":{"events":[],"cursor":"c1",…}}` and then
     `< {"id":4,"result":{"events":[],"cursor":null,…}}`

@@ -123,7 +123,7 @@ class RepeatedInPolls(EventsRule):
                 continue
             first_seq = seen.seqs.setdefault(digest, context.message.seq)
             if first_seq != context.message.seq:
-                text = "this event was already returned, by a poll before the cursor of this one"
+                text = "this event was already returned, before the cursor of this poll"
                 pointer = f"/result/events/{index}/eventId"
                 yield self.finding(context, text, pointer=pointer, related=(first_seq, request.seq))
 

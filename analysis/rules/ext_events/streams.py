@@ -30,7 +30,7 @@ _ID_POINTER: Final = "/params/_meta/io.modelcontextprotocol~1subscriptionId"
 
 
 class UnknownStream(StreamRule):
-    """A notification about events does not name the stream that it belongs to, or names none that the client opened.
+    """A notification about events names no stream, or one that the client did not open.
 
     **Why it matters.** The client cannot assign the event to a subscription, and drops it.
 
@@ -89,8 +89,8 @@ class NotActiveFirst(StreamRule):
 class AfterEnd(StreamRule):
     """A notification is sent on a stream of events that has ended.
 
-    **Why it matters.** The client has forgotten the subscription, so the event is lost. If the client did not want it
-    any more, the server still spends effort on it.
+    **Why it matters.** The client has forgotten the subscription, so the event is lost. If the client has cancelled the
+    subscription, the server still spends effort on it.
 
     **On the wire.** `< {"id":3,"result":{"_meta":{}}}` and then a `notifications/events/event` with that id; or
     `> {"method":"notifications/cancelled","params":{"requestId":3}}` and then such an event

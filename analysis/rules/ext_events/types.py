@@ -1,4 +1,4 @@
-"""Types of events: what the server's list says of them, and what clients and servers make of that."""
+"""Types of events: what the server's list says about them, and whether clients and servers keep to it."""
 
 from collections.abc import Iterable
 from typing import ClassVar, Final

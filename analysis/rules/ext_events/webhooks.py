@@ -1,4 +1,4 @@
-"""Subscriptions for a callback: its address, its secret, and how long they last. Captures lack what is sent to it."""
+"""Webhook subscriptions: callback URL, secret, and how long they last. Captures lack what is sent to the callback."""
 
 import re
 from base64 import b64decode
@@ -22,7 +22,7 @@ _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 class _SubscribeRule(EventsRule):
-    """A rule about requests for a callback and their results."""
+    """A rule about requests for a webhook subscription, and their results."""
 
     methods = frozenset({SUBSCRIBE})
 
@@ -31,10 +31,10 @@ class _SubscribeRule(EventsRule):
 
 
 class WebhookSecret(_SubscribeRule):
-    """A client subscribes for a callback without a secret of the required form.
+    """A client requests a webhook subscription without a secret of the required form.
 
-    **Why it matters.** The server has to refuse it. The secret signs what is sent to the callback; with a short one,
-    others could forge events.
+    **Why it matters.** The server must refuse it. The secret signs what is sent to the callback; if it is short, others
+    could guess it and forge events.
 
     **On the wire.** `> {"id":3,"method":"events/subscribe","params":{…,"delivery":{…,"secret":"hunter2"}}}`
 
@@ -57,13 +57,13 @@ class WebhookSecret(_SubscribeRule):
 
 
 class WebhookAddress(_SubscribeRule):
-    """A client subscribes for a callback that does not use `https`.
+    """A client requests a webhook subscription with a callback URL that does not use `https`.
 
-    **Why it matters.** The server has to refuse it: everyone on the way could read the events.
+    **Why it matters.** The server must refuse it: anyone on the network path could read the events.
 
     **On the wire.** `> {"id":3,"method":"events/subscribe","params":{…,"delivery":{"url":"http://example.com/hook",…}}}`
 
-    **Instead.** Give a callback with `https`.
+    **Instead.** Use an `https` URL.
     """
 
     id = "ext-events/webhook-address"
@@ -75,14 +75,14 @@ class WebhookAddress(_SubscribeRule):
         scheme = _SCHEME.match(url) if isinstance(url, str) else None
         if scheme is None or scheme[0].lower() == "https:":
             return ()  # an address without a scheme may have been replaced in a redacted copy
-        return [self.finding(context, "the callback does not use https", pointer="/params/delivery/url")]
+        return [self.finding(context, "the URL of the callback does not use https", pointer="/params/delivery/url")]
 
 
 class UnrequestedNoExpiry(_SubscribeRule):
-    """A server grants a subscription without an end, although the client did not ask for that.
+    """A server grants a subscription that never expires, although the client did not ask for that.
 
-    **Why it matters.** The client does not refresh it any more, and may be gone for long while the server still sends
-    events to its callback.
+    **Why it matters.** The client no longer refreshes it, and may be long gone while the server still sends events to
+    its callback.
 
     **On the wire.** `> {"id":3,"method":"events/subscribe","params":{…,"ttlMs":3600000}}`
     `< {"id":3,"result":{"id":"s1","refreshBefore":null,…}}`
@@ -100,14 +100,14 @@ class UnrequestedNoExpiry(_SubscribeRule):
         params = request.params if isinstance(request.params, dict) else {}
         if result["refreshBefore"] is not None or ("ttlMs" in params and params["ttlMs"] is None):
             return ()
-        text = "the subscription has no end, although the client did not ask for that"
+        text = "the subscription never expires, although the client did not ask for that"
         return [self.finding(context, text, pointer="/result/refreshBefore", related=(request.seq,))]
 
 
 class LastErrorText(_SubscribeRule):
     """A server reports a failed callback in words of its own instead of a category.
 
-    **Why it matters.** If the words come from the response of the callback, a client could read the responses of
+    **Why it matters.** If the words come from the response of the callback, a client could read responses from
     addresses that only the server can reach.
 
     **On the wire.** `< {"id":3,"result":{…,"deliveryStatus":{"active":false,"lastError":"500 <html>…"}}}`
@@ -126,7 +126,7 @@ class LastErrorText(_SubscribeRule):
         error = member(status, "lastError")
         if error is None or (isinstance(error, str) and error in _CATEGORIES):
             return ()
-        text = "lastError is not one of the categories that the draft has"
+        text = "lastError is not one of the categories that the draft defines"
         return [self.finding(context, text, pointer="/result/deliveryStatus/lastError")]
 
 

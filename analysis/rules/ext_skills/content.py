@@ -206,7 +206,7 @@ class FrontmatterMismatch(_ContentRule):
     """The frontmatter of a `SKILL.md` differs from that of its entry.
 
     **Why it matters.** What users approve from the entry would not be what the model gets, so hosts must not load the
-    skill. It is an error if the digest is that of the entry, and else a warning, because the file may have changed.
+    skill. It is an error if the digest is that of the entry; otherwise a warning, because the file may have changed.
 
     **On the wire.** `< …"frontmatter":{"name":"refunds","description":"Refunds"}` … and a `SKILL.md` that begins with
     `---\\nname: refunds\\ndescription: Process refunds\\nlicense: MIT\\n---`

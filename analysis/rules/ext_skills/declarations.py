@@ -18,7 +18,7 @@ _DISCOVER: Final = "server/discover"
 
 
 class Shape(ExtensionShape):
-    """The params or the result of a method of Skills do not have the declared shape.
+    """The params or the result of a method of Skills does not have the defined shape.
 
     **Why it matters.** Hosts must not load a skill whose entry is invalid, and many refuse the whole list.
 
@@ -213,14 +213,14 @@ class DeclaredNotServed(ExtensionRule):
 
 
 class ReservedMethod(ExtensionRule):
-    """A request or notification has a method that begins with `skills/`, but that the extension does not define.
+    """A request or notification has a method `skills/…` that the extension does not define.
 
     **Why it matters.** The prefix is reserved for the extension, which may give the name another meaning later.
 
     **On the wire.** `> {"id":3,"method":"skills/read",…}`
 
-    **Instead.** `skills/list` and `skills/get` are all. Files are read with `resources/read`. Begin the names of your
-    own methods with another word.
+    **Instead.** Only `skills/list` and `skills/get` exist. Files are read with `resources/read`. Begin the names of
+    your own methods with another word.
     """
 
     id = "ext-skills/reserved-method"

@@ -171,10 +171,10 @@ class SubdirectoryType(_DirectoryAndEntryRule):
 
 
 class DirectoryDiffers(_DirectoryAndEntryRule):
-    """A directory has other files than the entry of its skill lists.
+    """A directory does not have the files that the entry of its skill lists.
 
-    **Why it matters.** It is legal, but it shows that the skill has changed. Until it has requested the entry again, a
-    host must not read the new files.
+    **Why it matters.** It is legal, but it shows that the skill has changed. A host must not read the new files until
+    it has requested the entry again.
 
     **On the wire.** `< …"resources":[…,{"uri":"skill://refunds/templates/new.md",…}]` without that file in the entry
 
@@ -193,9 +193,9 @@ class DirectoryDiffers(_DirectoryAndEntryRule):
         names.update(file[len(start) :].partition("/")[0] for file in files if file.startswith(start))
         is_whole = cursor_of(request) is None and "nextCursor" not in context.body["result"]
         new, gone = len(children - names), len(names - children) if is_whole else 0
-        # Nothing at all may be a failure, or a file; what is no child is reported by another rule.
+        # An empty list may be a failure, or a file; what is not a child is reported by another rule.
         if children and len(children) == len(forms) and (new or gone):
-            counts = ((new, "not listed"), (gone, "listed but not there"))
+            counts = ((new, "not in the entry"), (gone, "missing from the directory"))
             text = "the entry of the skill differs: " + ", ".join(f"{count} {word}" for count, word in counts if count)
             yield self.finding(context, text, pointer="/result/resources", related=(skill.seq, request.seq))
 

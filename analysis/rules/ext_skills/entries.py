@@ -73,7 +73,7 @@ class EntryUri(EntryRule):
 
     **On the wire.** `< …"skills":[{"uri":"skill://refunds",…}]`
 
-    **Instead.** `skill://refunds/SKILL.md`, in this spelling, whatever the scheme is.
+    **Instead.** `skill://refunds/SKILL.md`, with `SKILL.md` in capitals, regardless of the scheme.
     """
 
     id = "ext-skills/entry-uri"
@@ -94,7 +94,7 @@ class NameMismatch(EntryRule):
 
     **On the wire.** `< …{"uri":"skill://billing/refund/SKILL.md","frontmatter":{"name":"refunds",…},…}`
 
-    **Instead.** Name the directory as the skill: `skill://billing/refunds/SKILL.md`.
+    **Instead.** Name the directory after the skill: `skill://billing/refunds/SKILL.md`.
     """
 
     id = "ext-skills/name-mismatch"
@@ -127,7 +127,7 @@ class InvalidName(EntryRule):
 
 
 class InvalidDescription(EntryRule):
-    """The description of a skill is empty or too long, or what it says about compatibility is.
+    """The description of a skill, or its `compatibility`, is empty or too long.
 
     **Why it matters.** The description is all that a model sees before it loads the skill. Hosts cut off a text that is
     too long, or refuse the skill.
@@ -153,7 +153,7 @@ class InvalidDescription(EntryRule):
 class FirstSegment(EntryRule):
     """The first segment of a `skill:` URI has a user name or a port.
 
-    **Why it matters.** The segment is only a part of the path, but libraries that parse URIs take it apart.
+    **Why it matters.** The segment is only a part of the path, but URI parsers split it into user name, host and port.
 
     **On the wire.** `< …{"uri":"skill://acme:80/refunds/SKILL.md",…}`
 

@@ -18,7 +18,7 @@ MAX_BYTES_PER_SKILL: Final = 16 << 20
 
 
 class FileUnlisted(EntryRule):
-    """The files of an entry lack its own `SKILL.md`, or a skill in a directory below.
+    """The files of an entry lack its own `SKILL.md`, or that of a skill in a subdirectory.
 
     **Why it matters.** The list must be complete, because hosts verify what they read against it, and refuse files that
     it lacks.

@@ -144,7 +144,7 @@ class ListedNotServed(_KnownSkillRule):
     """A server refuses a skill, a file or a directory that its entries list.
 
     **Why it matters.** Hosts show a skill that cannot be loaded. It is a warning while the server lets hosts keep the
-    entry (`ttlMs`), and then a note, because the skill may have been removed.
+    entry (`ttlMs`), and a note after that, because the skill may have been removed.
 
     **On the wire.** `< …"skills":[{"uri":"skill://refunds/SKILL.md",…}]` …
     `> {"id":5,"method":"skills/get","params":{"uri":"skill://refunds/SKILL.md",…}}`

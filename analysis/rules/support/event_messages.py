@@ -1,7 +1,8 @@
 """What messages of the Events extension say: subscriptions, occurrences of events, and the streams that carry them.
 
-A client subscribes by polling (`events/poll`), with a stream (`events/stream`) or for a callback (`events/subscribe`);
-what a server sends to a callback is not in a capture. Notifications name their stream by the id of its request.
+A client subscribes by polling (`events/poll`), with a stream (`events/stream`) or with a webhook (`events/subscribe`);
+what a server sends to the callback of a webhook is not in a capture. Notifications name their stream by the id of its
+request.
 
 All rules that follow streams share their state; it does not matter which of them sees a message first.
 """

@@ -73,7 +73,7 @@ class ExtensionShape(ExtensionRule):
 class UndeclaredExtension(ExtensionRule):
     """Reports methods of an extension that the server did not declare, or in a revision that cannot have it.
 
-    The latter is only a note: nothing forbids both sides to agree on it.
+    The latter is only a note: nothing forbids the two sides to agree on it.
     """
 
     usual_level = WARNING

@@ -50,7 +50,7 @@ class RawEntry(NamedTuple):
 
     @property
     def uri(self) -> str | None:
-        """The URI of the skill, or None if it is no text."""
+        """The URI of the skill, or None if it is not a string."""
         uri = self.body.get("uri")
         return uri if isinstance(uri, str) else None
 
@@ -61,7 +61,7 @@ class RawEntry(NamedTuple):
 
     @property
     def frontmatter(self) -> dict[str, Any]:
-        """The frontmatter; empty if it is no object."""
+        """The frontmatter; empty if it is not an object."""
         frontmatter = self.body.get("frontmatter")
         return frontmatter if isinstance(frontmatter, dict) else {}
 
@@ -77,7 +77,7 @@ class SkillFile(NamedTuple):
     """A file of a skill, as an entry lists it."""
 
     digest: str
-    """The digest, if it has the right form; else empty."""
+    """The digest, if it has the right form; otherwise empty."""
     size: int | None
     """The size in bytes, or None if it is invalid."""
     owner: str
@@ -91,7 +91,7 @@ class Skill(NamedTuple):
 
     root: str
     frontmatter: dict[str, Any] | None
-    """The frontmatter; None if it is empty, no object or too large."""
+    """The frontmatter; None if it is empty, not an object or too large."""
     files: dict[str, SkillFile] | None
     """The files by URI; None if the content is dynamic, or the list cannot be read."""
     is_dynamic: bool
@@ -198,7 +198,7 @@ def digest_in(listed: dict[str, Any]) -> str:
 
 
 def size_in(listed: dict[str, Any]) -> int | None:
-    """Returns the size of a listed file in bytes, or None if it is no whole number of 0 or more."""
+    """Returns the size of a listed file in bytes, or None if it is not a whole number of 0 or more."""
     size = listed.get("size")
     if isinstance(size, bool) or not isinstance(size, int | float):
         return None
