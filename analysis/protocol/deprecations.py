@@ -6,9 +6,9 @@ from analysis.protocol.features import STREAMABLE_HTTP
 from analysis.protocol.revisions import MODERN_ERA, Span, since
 
 INCLUDE_CONTEXT: Final = since("2025-11-25")
-"""`includeContext` in requests for completions of the client's model."""
+"""`includeContext` in sampling requests."""
 HTTP_SSE: Final = STREAMABLE_HTTP
-"""The transport with one stream for all responses."""
+"""The transport of 2024-11-05, with one SSE stream for all messages of the server."""
 
 
 class Deprecation(NamedTuple):

@@ -6,7 +6,7 @@ What an extension means beyond that is in the group of rules that is named after
 shapes of its bodies are in `analysis/shapes/extensions`.
 
 An extension that is not in the list is never a fault: its methods are shown and timed, but not judged. What revisions
-and extensions define together, such as the sides that may send a method, is said here as well.
+and extensions define together, such as the sides that may send a method, is here as well.
 """
 
 from typing import Final, Literal, NamedTuple, TypeAlias
@@ -225,7 +225,7 @@ def senders_of(method: str, rank: int | None) -> frozenset[str]:
 
 
 def is_foreign(method: str) -> bool:
-    """Whether a method that is not known has a name of its own, as methods of vendors have, and not one like MCP's."""
+    """Whether an unknown method has a name that only a vendor would choose, unlike those of MCP."""
     group, slash, _ = method.removeprefix("notifications/").partition("/")
     return method not in KNOWN_METHODS and (group not in METHOD_GROUPS if slash else "." in group)
 
@@ -242,7 +242,7 @@ def error_code_of(code: int | None, method: str) -> ErrorCode | None:
 
 
 def is_draft(method: str) -> bool:
-    """Whether only a draft defines a method, so that it may not yet follow all that the core requires."""
+    """Whether only a draft defines a method, so it may not yet follow all that the core requires."""
     return method not in METHODS and method in EXTENSION_METHODS and EXTENSION_METHODS[method][0].status == "draft"
 
 

@@ -10,7 +10,7 @@ COMPLETE: Final = "complete"
 INTERIM: Final = "input_required"
 """The kind of a result that asks for input."""
 INTERIM_MEMBER: Final = "inputRequests"
-"""The member that makes a result an interim one, whatever its `resultType`."""
+"""The member that makes a result an interim one, regardless of its `resultType`."""
 
 
 class ResultType(NamedTuple):

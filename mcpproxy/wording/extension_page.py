@@ -15,23 +15,25 @@ from analysis.shapes.extension_table import has_shapes, short_name, table_of
 _OPENING: Final = """\
 # Extensions
 
-MCP grows by extensions, which client and server declare under `extensions` in their capabilities. These are the
-extensions that mcpproxy knows. This page is generated from the table that says what each of them defines.
+These are the extensions of MCP that mcpproxy knows. Client and server declare an extension under `extensions` in their
+capabilities. This page is generated from the table that says what each of them defines.
 
-- The methods of a known extension are not unknown to the rules about the core. What the extension requires is checked
-  by a group of rules of its own. Findings about a draft are notes, because it can still change.
-- The column `extension` of [`exchanges` and `calls`](sql.md) and the key `extension` of [filters](filter.md) have the
-  identifier, and the page of a message names the extension.
-- An extension that is not on this page is never a fault. `show`, the report and the screens show its methods and how
-  long they took, with the mark `[not judged]`. Its results, error codes and directions lead to notes at most, and the
-  rules about unknown methods are silent if one side has declared such an extension.
+- The rules about the core do not report the methods of a known extension as unknown. What the extension requires is
+  checked by a group of rules of its own. Findings about a draft are notes, because it can still change.
+- The column `extension` of [`exchanges` and `calls`](sql.md) and the key `extension` of [filters](filter.md) contain
+  the identifier, and the page of a message names the extension.
+- Using an extension that is not on this page is never a fault. `show`, the report and the screens show its messages,
+  and how long its requests took, with the mark `[not judged]`. What only the core forbids, such as an error code that
+  it does not define, is then a note at most, and the rules about unknown methods are silent if one side has declared
+  such an extension.
 """
-_SENDERS: Final = {"client": "client", "server": "server", "both": "both sides"}
+_SENDERS: Final = {"client": "client", "server": "server", "both": "app or host"}
+"""Who sends a message, by the side that may. Only messages between an app and its host may come from either side."""
 
 
 def page() -> str:
     """Returns the whole page."""
-    lines = [_OPENING, "| extension | status | versions | with MCP | rules |", "|---|---|---|---|---|"]
+    lines = [_OPENING, "| extension | status | versions | revisions of MCP | rules |", "|---|---|---|---|---|"]
     lines += map(_overview_row, EXTENSIONS.values())
     for extension in EXTENSIONS.values():
         lines += _part_lines(extension)
@@ -54,11 +56,11 @@ def _rules_text(extension: Extension) -> str:
 
 def _part_lines(extension: Extension) -> Iterator[str]:
     yield f"\n## {extension.title}\n"
-    sides = " and ".join(sorted(extension.declared_by))
+    sides = " and the ".join(sorted(extension.declared_by))
     also = f", or the capability `{extension.capability}`" if extension.capability else ""
-    yield f"`{extension.identifier}`{also}, declared by {sides}. Source: {extension.source}."
+    yield f"`{extension.identifier}`{also}, declared by the {sides}. Source: {extension.source}."
     if extension.methods:
-        yield "\n| method | sent by | needs | in the table of shapes |\n|---|---|---|---|"
+        yield "\n| method | sent by | required setting | in the table of shapes |\n|---|---|---|---|"
         yield from (_method_row(extension, method) for method in extension.methods)
     others = [
         *_list_lines("Members of `_meta`", extension.meta_members),

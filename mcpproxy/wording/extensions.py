@@ -1,4 +1,4 @@
-"""What lines and pages say about methods of extensions: which extension has them, or that nobody knows them."""
+"""What lines and pages say about methods of extensions: which extension defines them, or that they are unknown."""
 
 from typing import Final
 
