@@ -1,8 +1,8 @@
 """What may be kept in plain text of the trace context in an HTTP head: `traceparent`, `tracestate` and `baggage`.
 
-A value is kept only as far as its grammar leaves no place for anything else. W3C Trace Context defines the grammar of
+A value is kept only if its grammar leaves no room for anything else. W3C Trace Context defines the grammar of
 `traceparent` and `tracestate`; any other form, perhaps of a later version, is hashed. Of `baggage` (W3C Baggage), which
-applications fill with what they like, the names are kept.
+applications fill with anything they like, only the names are kept.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Apps (SEP-1865) in a conversation: what the tools of a server say about them, and which calls are for apps.
+"""MCP Apps (SEP-1865) in a conversation: what a server's tools say about them, and which calls only apps can start.
 
 Nothing in a message says that an app started a call: hosts forward the calls of apps like those of the model. Only the
 tool may tell: a host that supports Apps hides tools that are only for apps from its model, so a call to such a tool

@@ -72,7 +72,7 @@ _match_traceparent: Final = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32
 
 
 class ClientIds(NamedTuple):
-    """What a client says about one request; each member is None if the client does not say it."""
+    """What a client says about one request; each member is None if the client does not send it."""
 
     client: str | None = None
     """The client whose members these are."""

@@ -1,4 +1,4 @@
-"""What the tools of a list say about Apps (SEP-1865): the UI that shows their results, and who may call them.
+"""What the tools of a list say about MCP Apps (SEP-1865): the UI that shows their results, and who may call them.
 
 All functions accept any JSON.
 """
@@ -9,7 +9,7 @@ from typing import Any, Final
 FLAT_MEMBER: Final = "ui/resourceUri"
 """The deprecated member of `_meta` that has the URI of the UI."""
 MAX_LISTED_NAMES: Final = 10_000
-"""The most URIs, and the most names of tools, that are remembered of one session."""
+"""The most URIs, and the most names of tools, that are remembered for one session."""
 
 
 @dataclass(slots=True)

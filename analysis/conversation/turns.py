@@ -18,7 +18,7 @@ class TurnKey(NamedTuple):
     client: str
     """The client, as its users call it."""
     session: str
-    """The id of its conversation; empty if the client does not say it."""
+    """The id of its conversation; empty if the client does not send it."""
     turn: str
     """The id of the turn."""
 

@@ -31,7 +31,7 @@ class ClientFigures(NamedTuple):
     """What one client says its calls of tools belong to."""
 
     client: str | None
-    """The name that it gives itself, or else the client that its ids show; None if neither is known."""
+    """The name that it gives itself, or else the client that its ids identify; None if neither is known."""
     calls: int
     conversations: int
     turns: int

@@ -75,7 +75,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("-v", "--verbose", action="store_true", help="print each message in full below its line")
     parser.add_argument("--unfold", action="store_true", help="print each request of a login, even if it succeeded")
     parser.add_argument(
-        "--turns", action="store_true", help="name the turn, that is, the prompt of the user, above its first call"
+        "--turns", action="store_true", help="name the turn, which is one prompt of the user, above its first call"
     )
     parser.add_argument("--tail", type=_parse_count, metavar="N", help="only the last N lines")
     parser.add_argument("--limit", type=_parse_count, metavar="N", help="only the first N lines")
@@ -139,7 +139,7 @@ def _options_error(options: argparse.Namespace) -> str | None:
     if options.unfold and options.format == "json":
         return "--unfold needs --format text; --json always prints every record"
     if options.turns and options.format != "text":
-        return "--turns needs --format text; --json prints every call with the ids in its `_meta`"
+        return "--turns needs --format text; with --json, the ids of a call are in its `_meta`"
     if options.frame is None and options.id is None:
         is_redundant = options.verbose and options.format == "json"
         return "--verbose needs --format text; --json always prints whole messages" if is_redundant else None

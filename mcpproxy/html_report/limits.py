@@ -31,7 +31,7 @@ MAX_TURNS: Final = 200
 MAX_CALLS_PER_TURN: Final = 100
 MAX_SERVERS_PER_TURN: Final = 20
 MAX_ID_CHARACTERS: Final = 256
-"""The maximum length of an id that a client gives, in characters."""
+"""The maximum length of an id that a client sends, in characters."""
 MAX_FINDINGS_PER_RULE: Final = 50
 MAX_PROOFS: Final = 3
 """The maximum number of other records that are shown as proof of one finding."""

@@ -1,4 +1,4 @@
-"""The lines of `mcpproxy show --turns`, each of which says to which turn the calls below it belong."""
+"""The lines of `mcpproxy show --turns`, each of which names the turn of the calls below it."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -11,7 +11,7 @@ from mcpproxy.wording.records import Remark
 from mcpproxy.wording.turns import short_id, turn_title
 
 MAX_KNOWN_TURNS: Final = 10_000
-"""The most turns that are remembered, so that a line can say that one goes on."""
+"""The most turns that are remembered, so that a line can say that one is continued."""
 
 
 class TurnLines:
@@ -23,7 +23,7 @@ class TurnLines:
         self._last_turn: TurnKey | None = None
 
     def before(self, context: MessageContext) -> Iterator[Remark]:
-        """Yields the line above a message: if it is a call of another turn than the last one, or of none."""
+        """Yields the line above a message, if it is a call of another turn than the last one, or of none."""
         message, call = context.message, context.call
         if not isinstance(message, Request) or message.sender != "client" or call is None:
             return
@@ -35,7 +35,7 @@ class TurnLines:
         if turn is None:
             yield Remark("·", "no turn")
             return
-        words = "goes on" if turn in self._known_turns else ""
+        words = "(continued)" if turn in self._known_turns else ""
         self._known_turns.put(turn, None)
         conversation = f"conversation {short_id(turn.session)}" if turn.session else ""
         yield Remark("·", "  ".join(filter(None, (turn_title(turn), conversation, words))))

@@ -83,7 +83,7 @@ def _turnless_text(clients: Sequence[ClientFigures]) -> str:
     names = ", ".join(filter(None, silent[:_MAX_SILENT_CLIENTS]))
     if not names:
         return text
-    return f"{text}{'; ' if known else ': '}{names} {'name' if len(silent) > 1 else 'names'} nothing"
+    return f"{text}{'; ' if known else ': '}{names} {'send' if len(silent) > 1 else 'sends'} no ids"
 
 
 def client_texts(clients: Sequence[ClientFigures]) -> list[str]:

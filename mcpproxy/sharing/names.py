@@ -116,7 +116,7 @@ def is_client_metadata(path: Path) -> bool:
 
 
 def is_client_location(path: Path) -> bool:
-    """Whether a client named a member of its metadata after a place, such as the directory of a workspace.
+    """Whether the name of a member of the client's metadata is a path, such as the directory of a workspace.
 
     Args:
         path: the path to the value that the member has.

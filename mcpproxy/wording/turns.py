@@ -1,4 +1,4 @@
-"""Turns, and the ids of a call that its client gave it, in words: for all commands, reports and screens.
+"""Turns, and the ids that a client sends with a call, in words: for all commands, reports and screens.
 
 All text of peers is sanitised.
 """
@@ -83,8 +83,8 @@ def no_turn_text(call_count: int, clients: Iterable[str]) -> str:
         clients: the clients of these calls, as far as they are known.
     """
     verb = "names" if call_count == 1 else "name"
-    said = [text for client in sorted(set(clients)) if (text := _named_text(client))]
-    return ": ".join(filter(None, (f"{count_text(call_count, 'call')} {verb} no turn", "; ".join(said))))
+    named_texts = [text for client in sorted(set(clients)) if (text := _named_text(client))]
+    return ": ".join(filter(None, (f"{count_text(call_count, 'call')} {verb} no turn", "; ".join(named_texts))))
 
 
 def _whole_id(text: str) -> str:

@@ -63,6 +63,6 @@ comment on column turns.calls is 'its requests, on all servers';
 comment on column turns.servers is 'names of the captured servers, in alphabetical order';
 comment on column turns.server_count is 'how many servers these are';
 comment on column turns.failed is 'how many calls failed: with an error, of a tool or of JSON-RPC, over HTTP, abandoned, or unanswered (unless the capture is still being recorded)';
-comment on column turns.waited_ms is 'how long at least one of its calls was waited for, so calls at the same time count once; calls of which the capture does not show the end are left out. NULL if that leaves none';
+comment on column turns.waited_ms is 'how long at least one of its calls was waited for, so calls at the same time count once; calls whose end is not in the capture are left out. NULL if that leaves none';
 comment on column turns.last_time is 'when its last call was sent, UTC';
 comment on column turns.trace_ids is 'ids of the traces of its calls; NULL if they have none';

@@ -1,8 +1,8 @@
-"""The trace to which a call belongs, as its request says it: in `_meta` (SEP-414), or in the head of its HTTP request.
+"""The trace to which a call belongs: as `_meta` names it (SEP-414), or else the head of its HTTP request.
 
-A client that traces its calls names each of them in `_meta`. One that traces only HTTP, or a gateway, names the HTTP
-request, which may carry several calls. So `_meta` comes first. A `traceparent` that is not valid is ignored, and so is
-its `tracestate` (W3C Trace Context).
+A client that traces its calls puts a context for each of them into `_meta`. One that traces only HTTP, or a gateway,
+puts it into the head of the HTTP request, which may carry several calls. So `_meta` comes first. A `traceparent` that
+is not valid is ignored, and so is its `tracestate` (W3C Trace Context).
 """
 
 import re

@@ -8,7 +8,7 @@ function drawTurns(model) {
     el(
       "p",
       { class: "dim" },
-      "Clients give the same id to all calls that one prompt of a user caused. Time in which several calls were waited for counts once. Turns with the most failures come first, then those with the longest waits.",
+      "A turn is what one prompt of a user caused: the client sends the same id with all its calls. Time in which several calls were waited for counts once. Turns with the most failures come first, then those with the longest waits.",
     ),
     ...turns.map((turn, at) => turnElement(model, turn, at)),
     ...[more ? `${counted(more, "more turn")} not listed.` : "", without && `${without}.`]

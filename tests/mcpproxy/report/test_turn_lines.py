@@ -47,7 +47,7 @@ def test_a_turn_is_named_above_its_first_call_and_where_it_goes_on(tmp_path: Pat
         "· turn 0199…000001 of Codex conversation 0199…00beef",
         "· turn 0199…000002 of Codex conversation 0199…00beef",
         "· no turn",
-        "· turn 0199…000001 of Codex conversation 0199…00beef goes on",
+        "· turn 0199…000001 of Codex conversation 0199…00beef (continued)",
     ]
 
 

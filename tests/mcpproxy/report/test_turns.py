@@ -18,11 +18,11 @@ def test_a_turn_is_a_row_and_calls_without_one_are_explained() -> None:
     assert list(turn_lines([TURN], [CODEX, CLAUDE_CODE, SILENT], Style(), UNLIMITED_WIDTH)) == [
         "TURNS                       calls  servers  failed   waiting     first call (UTC)",
         "turn 019a…3f2a01 of Codex      14        3       2    41.0 s  2026-11-30 06:58:12",
-        "  10 calls name no turn: Claude Code names only its calls and conversations; gem\\x1b[2Jini names nothing",
+        "  10 calls name no turn: Claude Code names only its calls and conversations; gem\\x1b[2Jini sends no ids",
     ]
     assert list(turn_lines([], [SILENT], Style(), 100))[1:] == [
         "  no call names its turn",
-        "  1 call names no turn: gem\\x1b[2Jini names nothing",
+        "  1 call names no turn: gem\\x1b[2Jini sends no ids",
     ]
 
 
