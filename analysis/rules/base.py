@@ -31,6 +31,7 @@ from analysis.conversation.login import Login
 from analysis.conversation.message import Side
 from analysis.conversation.record_ref import RecordRef
 from analysis.conversation.session import Session, State
+from analysis.protocol.extensions import Extension
 from analysis.protocol.revisions import ALL, Era, Span
 from analysis.rules.finding import Blames, Finding, Impact, Level
 from analysis.rules.odd import NOTHING, MessageOddity
@@ -135,6 +136,26 @@ class Rule:
     oddities; `USUAL` for all exchanges."""
     source: ClassVar[str] = ""
     """The source of the requirement: a page of the specification, or an RFC."""
+    extension: ClassVar[Extension | None] = None
+    """The extension that the rule is about; None for rules about the core. The class that sets it gets its `versions`,
+    `source` and `methods` from the extension, if it does not set its own; about a draft, all findings are notes."""
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        """Set the attributes that follow from the extension, and that the class does not set itself."""
+        super().__init_subclass__(**arguments)
+        extension: Extension | None = vars(cls).get("extension")
+        if extension is None:
+            return
+        attributes: dict[str, Any] = {
+            "versions": extension.revisions,
+            "source": extension.source,
+            "methods": frozenset(method.name for method in extension.methods),
+        }
+        if extension.status == "draft":
+            attributes["level"] = NOTE
+        for name, value in attributes.items():
+            if name not in vars(cls):
+                setattr(cls, name, value)
 
     def __init__(self) -> None:
         """Create a rule; the checker that runs it replaces these attributes before it calls a hook."""

@@ -12,10 +12,9 @@ from typing import Any, Final, NamedTuple
 
 from analysis.conversation.call import MessageContext
 from analysis.protocol.extensions import SKILLS
-from analysis.rules.base import ERROR, NOTE, WARNING
+from analysis.rules.base import ERROR, NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, shortened
-from analysis.rules.support.extension_rules import ExtensionRule
 from analysis.rules.support.frontmatter import UndecidableError, differing_members, frontmatter_of, member_names
 from analysis.rules.support.skill_uris import common_form
 from analysis.rules.support.skills import (
@@ -53,7 +52,7 @@ class Content(NamedTuple):
     """The text of a blob; None for a text."""
 
 
-class _ContentRule(ExtensionRule):
+class _ContentRule(Rule):
     """The base class of the rules about files of skills that a host reads."""
 
     who = "server"
@@ -239,7 +238,7 @@ class FrontmatterMismatch(_ContentRule):
             yield self.finding(context, fault, pointer=pointer, related=(skill.seq,), level=level)
 
 
-class ResourceMetadata(ExtensionRule):
+class ResourceMetadata(Rule):
     """The resource of a `SKILL.md` has another name or description than the skill, or another type than Markdown.
 
     **Why it matters.** Hosts that do not know skills show the resource by this name and type.

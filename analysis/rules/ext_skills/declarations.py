@@ -8,10 +8,10 @@ from analysis.facts import code_of
 from analysis.protocol.declared_capabilities import DeclaredCapabilities, lacks
 from analysis.protocol.error_codes import METHOD_NOT_FOUND
 from analysis.protocol.extensions import EXTENSION_METHODS, SKILLS, declares, has_setting
-from analysis.rules.base import ERROR, NOTE, WARNING
+from analysis.rules.base import ERROR, NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, shortened
-from analysis.rules.support.extension_rules import ExtensionRule, ExtensionShape, UndeclaredExtension
+from analysis.rules.support.extension_rules import ExtensionShape, UndeclaredExtension
 from analysis.rules.support.skills import ENTRY_METHODS, READ_DIRECTORY
 
 _DISCOVER: Final = "server/discover"
@@ -47,7 +47,6 @@ class Undeclared(UndeclaredExtension):
     id = "ext-skills/undeclared"
     who = "client"
     extension = SKILLS
-    usual_level = WARNING
     methods = ENTRY_METHODS
 
 
@@ -69,7 +68,7 @@ class UndeclaredDirectory(UndeclaredExtension):
     methods = frozenset({READ_DIRECTORY})
 
 
-class BeforeDeclaration(ExtensionRule):
+class BeforeDeclaration(Rule):
     """A client requests skills before the server has declared anything.
 
     **Why it matters.** The server may not have skills at all. It is only a note, because the client may remember the
@@ -98,7 +97,7 @@ class BeforeDeclaration(ExtensionRule):
         return [self.finding(context, text, pointer="/method")]
 
 
-class ServedUndeclared(ExtensionRule):
+class ServedUndeclared(Rule):
     """A server serves skills, but did not declare the extension.
 
     **Why it matters.** Hosts request skills only from servers that declare them, so these skills are never shown.
@@ -127,7 +126,7 @@ class ServedUndeclared(ExtensionRule):
         return [self.finding(context, text, pointer="/result", related=(declaration.seq, request.seq))]
 
 
-class NoResources(ExtensionRule):
+class NoResources(Rule):
     """A server declares skills, but not resources.
 
     **Why it matters.** The files of a skill are read as resources. Hosts that see no `resources` do not try, and then
@@ -153,7 +152,7 @@ class NoResources(ExtensionRule):
         return [self.finding(context, text, pointer="/result/capabilities")]
 
 
-class InvalidSetting(ExtensionRule):
+class InvalidSetting(Rule):
     """The setting `directoryRead` is neither true nor false.
 
     **Why it matters.** Hosts that compare it with `true` never read a directory of this server.
@@ -180,7 +179,7 @@ class InvalidSetting(ExtensionRule):
         return [self.finding(context, "directoryRead is neither true nor false", pointer=pointer)]
 
 
-class DeclaredNotServed(ExtensionRule):
+class DeclaredNotServed(Rule):
     """A server declares skills, but does not implement one of their methods.
 
     **Why it matters.** Hosts rely on the declaration: their users see a server with skills that cannot be loaded.
@@ -212,7 +211,7 @@ class DeclaredNotServed(ExtensionRule):
         return [self.finding(context, text, pointer="/error/code", related=(declaration.seq, request.seq))]
 
 
-class ReservedMethod(ExtensionRule):
+class ReservedMethod(Rule):
     """A request or notification has a method `skills/…` that the extension does not define.
 
     **Why it matters.** The prefix is reserved for the extension, which may give the name another meaning later.

@@ -6,10 +6,9 @@ from typing import Any, Final
 from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Request
 from analysis.protocol.extensions import SKILLS
-from analysis.rules.base import NOTE, WARNING
+from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member
-from analysis.rules.support.extension_rules import ExtensionRule
 from analysis.rules.support.skill_uris import common_form
 from analysis.rules.support.skills import ENTRY_METHODS, READ_DIRECTORY, Skill, requested_uri, skills_of
 from analysis.rules.support.walks import cursor_of
@@ -20,7 +19,7 @@ MAX_CHECKED_CHILDREN: Final = 10_000
 _DIRECTORY: Final = "inode/directory"
 
 
-class NotAChild(ExtensionRule):
+class NotAChild(Rule):
     """A directory contains something that is not directly in it.
 
     **Why it matters.** Hosts resolve names relative to the directory, so they read the wrong file or none. They descend
@@ -58,7 +57,7 @@ class NotAChild(ExtensionRule):
             yield self.finding(context, text, pointer=f"{pointer}/uri", related=(request.seq,))
 
 
-class TrailingSlash(ExtensionRule):
+class TrailingSlash(Rule):
     """The URI of a directory ends with a slash.
 
     **Why it matters.** Directories are written without it, so a comparison with the URI of the same directory elsewhere
@@ -91,7 +90,7 @@ class TrailingSlash(ExtensionRule):
         )
 
 
-class _DirectoryAndEntryRule(ExtensionRule):
+class _DirectoryAndEntryRule(Rule):
     """The base class of the rules about a directory and the entry of the skill around it."""
 
     who = "server"

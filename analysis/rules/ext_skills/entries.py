@@ -5,10 +5,9 @@ from typing import Any, ClassVar, Final
 
 from analysis.conversation.call import MessageContext
 from analysis.protocol.extensions import SKILLS
-from analysis.rules.base import NOTE, WARNING
+from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, shortened
-from analysis.rules.support.extension_rules import ExtensionRule
 from analysis.rules.support.skill_uris import authority_of, common_form, is_path_segment, last_segment, name_fault
 from analysis.rules.support.skills import ENTRY_METHODS, LIST, RawEntry, raw_entries
 
@@ -18,7 +17,7 @@ MAX_COMPATIBILITY_CHARS: Final = 500
 """The most characters of what a skill says about the environment that it needs."""
 
 
-class EntryRule(ExtensionRule):
+class EntryRule(Rule):
     """The base class of the rules about entries."""
 
     who = "server"
@@ -41,7 +40,7 @@ class EntryRule(ExtensionRule):
         raise NotImplementedError
 
 
-class ResultType(ExtensionRule):
+class ResultType(Rule):
     """The `resultType` of a result of Skills is not `complete`.
 
     **Why it matters.** These methods have no other results, so hosts take it for a failure or wait for more.

@@ -9,11 +9,10 @@ from analysis.conversation.message import Request
 from analysis.facts import code_of
 from analysis.protocol.error_codes import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND
 from analysis.protocol.extensions import SKILLS
-from analysis.rules.base import NOTE, RACE_NS, WARNING
+from analysis.rules.base import NOTE, RACE_NS, WARNING, Rule
 from analysis.rules.error.codes import code_text, text_of
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member
-from analysis.rules.support.extension_rules import ExtensionRule
 from analysis.rules.support.skill_uris import common_form, skill_root
 from analysis.rules.support.skills import (
     ENTRY_METHODS,
@@ -37,7 +36,7 @@ _says_missing: Final = re.compile(
 ).search
 
 
-class RequestedUri(ExtensionRule):
+class RequestedUri(Rule):
     """A client requests an entry by a URI that is not that of a `SKILL.md`.
 
     **Why it matters.** Only the URI of its `SKILL.md` identifies a skill, so the request fails.
@@ -61,7 +60,7 @@ class RequestedUri(ExtensionRule):
         return [self.finding(context, "skills/get with a uri that does not end with /SKILL.md", pointer="/params/uri")]
 
 
-class OtherSkill(ExtensionRule):
+class OtherSkill(Rule):
     """A server answers `skills/get` with the entry of another skill.
 
     **Why it matters.** The host may ask its user to approve the wrong skill, or cannot verify what it reads.
@@ -92,7 +91,7 @@ class OtherSkill(ExtensionRule):
         ]
 
 
-class NotFoundCode(ExtensionRule):
+class NotFoundCode(Rule):
     """A request for a skill or a directory that does not exist is refused with a code other than -32602.
 
     **Why it matters.** -32602 tells a host that this URI is the problem, not the method or the server.
@@ -122,7 +121,7 @@ class NotFoundCode(ExtensionRule):
         return [self.finding(context, text, pointer="/error/code", related=(request.seq,))]
 
 
-class _KnownSkillRule(ExtensionRule):
+class _KnownSkillRule(Rule):
     """The base class of the rules about requests for what an entry lists."""
 
     extension = SKILLS

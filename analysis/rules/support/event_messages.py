@@ -17,7 +17,7 @@ from analysis.conversation.message import Message, Notification, Request, Respon
 from analysis.conversation.session import Session
 from analysis.conversation.subscriptions import SUBSCRIPTION_ID, subscription_id
 from analysis.protocol.extensions import EVENTS
-from analysis.rules.base import NOTE, Rule
+from analysis.rules.base import Rule
 from analysis.rules.finding import Finding
 from analysis.rules.support.digests import json_digest
 from analysis.rules.support.eras import member
@@ -48,8 +48,7 @@ _KEY: Final = "event streams"
 class EventsRule(Rule):
     """A rule about messages of the Events extension. It is a draft, so all findings are notes."""
 
-    level = NOTE
-    source = EVENTS.source
+    extension = EVENTS
 
 
 class Occurrence(NamedTuple):
@@ -162,16 +161,14 @@ class EventStreams:
         return stream if stream is not None and stream.request.seq == request.seq else None
 
 
-class StreamRule(EventsRule):
+class StreamRule(Rule):
     """A rule that follows streams."""
 
+    extension = EVENTS
     methods = STREAM_NOTIFICATIONS | {STREAM, "notifications/cancelled", "cancelled"}
 
     def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
-        is_from_server = like.message.sender == "server"
-        if method in STREAM_NOTIFICATIONS or hook in ("response", "result"):
-            return is_from_server
-        return not is_from_server
+        return _is_from_its_side(hook, method, like)
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
         streams_of(context.session).record(context)
@@ -190,11 +187,23 @@ class StreamRule(EventsRule):
         raise NotImplementedError
 
 
-class OccurrenceRule(StreamRule):
+class OccurrenceRule(Rule):
     """A rule about single events, from polls and on streams."""
 
+    extension = EVENTS
     methods: ClassVar[frozenset[str]] = StreamRule.methods | {POLL}
     who = "server"
+
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:
+        return _is_from_its_side(hook, method, like)
+
+    def on_request(self, context: MessageContext) -> Iterable[Finding]:
+        streams_of(context.session).record(context)
+        return ()
+
+    def on_response(self, context: MessageContext) -> Iterable[Finding]:
+        streams_of(context.session).record(context)
+        return ()
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
         events = member(context.body.get("result"), "events") if context.method == POLL else None
@@ -216,6 +225,12 @@ class OccurrenceRule(StreamRule):
     def check_occurrence(self, context: MessageContext, occurrence: Occurrence) -> Iterable[Finding]:
         """Returns the findings about one event."""
         raise NotImplementedError
+
+
+def _is_from_its_side(hook: str, method: str, like: MessageContext) -> bool:
+    """Whether a message comes from the side that sends it: the server for responses and notifications of streams."""
+    is_from_server = like.message.sender == "server"
+    return is_from_server == (method in STREAM_NOTIFICATIONS or hook in ("response", "result"))
 
 
 def streams_of(session: Session) -> EventStreams:

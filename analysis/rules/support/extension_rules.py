@@ -6,8 +6,8 @@
         id = "ext-skills/shape"
         extension = SKILLS
 
-The attributes `versions`, `level`, `source` and `methods` follow from the extension; a subclass may set its own. All
-findings about a draft are notes, because it can still change.
+The attributes `versions`, `source` and `methods` follow from the extension; a subclass may set its own. All findings
+about a draft are notes, because it can still change (`Rule.extension`).
 """
 
 from collections.abc import Iterable
@@ -17,39 +17,16 @@ from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Response
 from analysis.protocol.extensions import EXTENSION_METHODS, Extension, declares, has_setting
 from analysis.protocol.revisions import ALL, REVISIONS
-from analysis.rules.base import ERROR, NOTE, WARNING, Rule
+from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.capability.server_capabilities import knows_declaration
-from analysis.rules.finding import Finding, Level
+from analysis.rules.finding import Finding
 from analysis.shapes.extension_bodies import extension_problems
 
 
-class ExtensionRule(Rule):
-    """A rule about the messages of one extension."""
+class ExtensionShape(Rule):
+    """Reports bodies that do not have the shape in the extension's table (`analysis/shapes/extension_table.py`)."""
 
     extension: ClassVar[Extension]
-    """The extension."""
-    usual_level: ClassVar[Level] = ERROR
-    """The level if the extension is final."""
-
-    def __init_subclass__(cls, **arguments: Any) -> None:
-        """Set the attributes that follow from the extension, and that the class does not set itself."""
-        super().__init_subclass__(**arguments)
-        if "extension" not in vars(cls):
-            return
-        extension = cls.extension
-        defaults = {
-            "versions": extension.revisions,
-            "level": NOTE if extension.status == "draft" else cls.usual_level,
-            "source": extension.source,
-            "methods": frozenset(method.name for method in extension.methods),
-        }
-        for name, value in defaults.items():
-            if name not in vars(cls):
-                setattr(cls, name, value)
-
-
-class ExtensionShape(ExtensionRule):
-    """Reports bodies that do not have the shape in the extension's table (`analysis/shapes/extension_table.py`)."""
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
         return self._check_shape(context)
@@ -70,13 +47,14 @@ class ExtensionShape(ExtensionRule):
         )
 
 
-class UndeclaredExtension(ExtensionRule):
+class UndeclaredExtension(Rule):
     """Reports methods of an extension that the server did not declare, or in a revision that cannot have it.
 
     The latter is only a note: nothing forbids the two sides to agree on it.
     """
 
-    usual_level = WARNING
+    extension: ClassVar[Extension]
+    level = WARNING
     needs_session = True
 
     def __init_subclass__(cls, **arguments: Any) -> None:

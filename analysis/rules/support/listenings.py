@@ -96,7 +96,10 @@ def requests_in(context: MessageContext) -> list[Request]:
 def is_named(context: MessageContext) -> bool:
     """Whether a message names the `subscriptions/listen` to which it belongs.
 
-    Extensions use the same member of `_meta` to name their own requests, so only methods of the core count.
+    Extensions use the same member of `_meta` to name their own requests, so only methods of the core count, and those
+    that a `subscriptions/listen` can request.
     """
     message = context.message
-    return isinstance(message, Notification) and message.method in METHODS and SUBSCRIPTION_ID in message.meta
+    if not isinstance(message, Notification) or not (message.method in METHODS or message.method in CHANGES):
+        return False
+    return SUBSCRIPTION_ID in message.meta
