@@ -35,18 +35,18 @@ class IdMember(NamedTuple):
     """For a name that any client could use: members of which at least one must be there as well."""
 
 
-_OF_CODEX: Final = ("x-codex-turn-metadata", "_codex_apps")
+_CODEX_MEMBERS: Final = ("x-codex-turn-metadata", "_codex_apps")
 
 # The first row of a client that applies says whose ids they are, so only rows of one client apply to a request.
 ROWS: Final = (
     IdMember("Claude Code", "call", ("claudecode/toolUseId",), "published captures of version 2.1, August 2026"),
     IdMember("Codex", "turn", ("x-codex-turn-metadata", "turn_id"), "openai/codex#15190"),
-    IdMember("Codex", "call", ("callId",), "openai/codex, mcp_tool_call.rs", _OF_CODEX),
+    IdMember("Codex", "call", ("callId",), "openai/codex, mcp_tool_call.rs", _CODEX_MEMBERS),
     IdMember("Codex", "call", ("_codex_apps", "call_id"), "openai/codex#19207"),
-    IdMember("Codex", "session", ("threadId",), "openai/codex#18093", _OF_CODEX),
+    IdMember("Codex", "session", ("threadId",), "openai/codex#18093", _CODEX_MEMBERS),
     IdMember("Codex", "session", ("x-codex-turn-metadata", "thread_id"), "openai/codex#21329"),
     IdMember("Codex", "session", ("x-codex-turn-metadata", "session_id"), "openai/codex#15190"),
-    IdMember("Codex", "session", ("sessionId",), "openai/codex, mcp_tool_call.rs", _OF_CODEX),
+    IdMember("Codex", "session", ("sessionId",), "openai/codex, mcp_tool_call.rs", _CODEX_MEMBERS),
     IdMember("VS Code", "turn", ("vscode.requestId",), "microsoft/vscode, mcpServer.ts"),
     IdMember("VS Code", "session", ("vscode.conversationId",), "microsoft/vscode, mcpServer.ts"),
     IdMember("Goose", "call", ("agent-tool-call-request-id",), "block/goose, agents/mcp_client.rs"),
@@ -109,31 +109,29 @@ def client_ids_of(
     traceparent = traceparent_of(request) or head_traceparent
     if not has_members and traceparent is None and not environment:
         return NO_IDS
-    client, found = _ids_in(meta) if has_members else (None, {})
-    if "session" not in found and environment:
+    client, ids = _ids_in(meta) if has_members else (None, {})
+    if "session" not in ids and environment:
         for variable, variable_client in SESSION_VARIABLES.items():
             value = _id_at(environment, (variable,))
             if value is not None and _is_own_environment(variable_client, client, client_name):
-                client, found["session"] = variable_client, value
+                client, ids["session"] = variable_client, value
                 break
     match = None if traceparent is None else _match_traceparent(traceparent)
-    return ClientIds(
-        client, found.get("turn"), found.get("call"), found.get("session"), None if match is None else match[1]
-    )
+    return ClientIds(client, ids.get("turn"), ids.get("call"), ids.get("session"), None if match is None else match[1])
 
 
 def _ids_in(meta: Mapping[str, Any]) -> tuple[str | None, dict[IdKind, str]]:
     """Returns the client whose members `_meta` contains, with its ids."""
     clients = {_CLIENT_OF_MEMBER[name] for name in _CLIENT_OF_MEMBER.keys() & meta.keys()}
     for client in sorted(clients, key=_CLIENT_ORDER.index) if len(clients) > 1 else clients:
-        found: dict[IdKind, str] = {}
+        ids: dict[IdKind, str] = {}
         for _, kind, path, _, needs in _ROWS_OF_CLIENT[client]:
-            if kind not in found and path[0] in meta and not (needs and meta.keys().isdisjoint(needs)):
+            if kind not in ids and path[0] in meta and not (needs and meta.keys().isdisjoint(needs)):
                 value = _id_at(meta, path)
                 if value is not None:
-                    found[kind] = value
-        if found:
-            return client, found
+                    ids[kind] = value
+        if ids:
+            return client, ids
     return None, {}
 
 

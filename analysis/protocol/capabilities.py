@@ -37,9 +37,12 @@ _TABLE: Final = (
 )
 
 
-def _of(declarer: Declarer) -> dict[str, Capability]:
+def _capabilities_of(declarer: Declarer) -> dict[str, Capability]:
     return {row.name: row for row in _TABLE if row.declarer == declarer}
 
 
-CAPABILITIES: Final[dict[Declarer, dict[str, Capability]]] = {"client": _of("client"), "server": _of("server")}
+CAPABILITIES: Final[dict[Declarer, dict[str, Capability]]] = {
+    "client": _capabilities_of("client"),
+    "server": _capabilities_of("server"),
+}
 """Every capability that a revision defines, by the side that declares it and by name."""

@@ -91,7 +91,7 @@ WELL_KNOWN_RESOURCE_METADATA: Final = since("2025-11-25")
 SCOPE_CHALLENGES: Final = since("2025-11-25")
 """Scopes in challenges, and how a client asks for more."""
 PKCE_METADATA: Final = since("2025-11-25")
-"""Metadata without PKCE end the login."""
+"""Clients must not log in if the metadata lack PKCE."""
 ISSUER_PARAMETER: Final = since("2026-07-28")
 OFFLINE_ACCESS: Final = since("2026-07-28")
 """Only clients ask for the scope `offline_access`."""

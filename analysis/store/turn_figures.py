@@ -3,7 +3,7 @@
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 TurnSortKey: TypeAlias = Literal["n", "errors", "total"]
-"""The sort keys for turns, the largest first: calls, failed calls, or the time that was waited."""
+"""The sort keys for turns, the largest first: calls, failed calls, or the waiting time."""
 
 _ORDER_SQL: Final[dict[TurnSortKey, str]] = {
     "n": "calls desc",

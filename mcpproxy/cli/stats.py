@@ -45,7 +45,7 @@ def parser() -> argparse.ArgumentParser:
         "--sort",
         choices=_SORT_KEYS,
         help="how to sort the rows (default: n, the number of calls; days by date; "
-        "turns by errors, then by total, the time that was waited)",
+        "turns by errors, then by total, the waiting time)",
     )
     parser.add_argument("--findings", action="store_true", help="run the rules, however large the captures are")
     add_memory(

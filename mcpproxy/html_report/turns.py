@@ -87,9 +87,7 @@ class ReportTurns:
         if not self._omitted_call_count:
             return []
         omitted_text = count_text(self._omitted_call_count, "call")
-        return [
-            f"The report counts the first {limits.MAX_COUNTED_TURNS:,} turns; {omitted_text} of others are left out."
-        ]
+        return [f"The report counts the first {limits.MAX_COUNTED_TURNS:,} turns; it omits {omitted_text} of other turns."]
 
     def _add(self, call: Call, *, is_live: bool = False) -> None:
         ids = call.client_ids

@@ -297,7 +297,7 @@ class Conversation:
 
     def _message_items(self, t_ns: int, context: MessageContext) -> Iterator[ConversationItem]:
         """Yields the item of a message, after the line of its turn if that is due."""
-        for remark in () if self._turn_lines is None else self._turn_lines.before(context):
+        for remark in () if self._turn_lines is None else self._turn_lines.on_message(context):
             yield ConversationItem(t_ns, remark)
         yield ConversationItem(t_ns, context)
 

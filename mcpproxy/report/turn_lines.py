@@ -22,8 +22,8 @@ class TurnLines:
         self._known_turns: BoundedDict[TurnKey, None] = BoundedDict(MAX_KNOWN_TURNS)
         self._last_turn: TurnKey | None = None
 
-    def before(self, context: MessageContext) -> Iterator[Remark]:
-        """Yields the line above a message, if it is a call of another turn than the last one, or of none."""
+    def on_message(self, context: MessageContext) -> Iterator[Remark]:
+        """Records a message; yields the line above it if it is a call of another turn than the last one, or of none."""
         message, call = context.message, context.call
         if not isinstance(message, Request) or message.sender != "client" or call is None:
             return

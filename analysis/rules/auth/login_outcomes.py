@@ -229,7 +229,7 @@ def _result(leg: Leg) -> str:
 
 def _left_out(leg: Leg, *, is_sent_back: bool) -> str:
     if leg.asks_for_nonce:
-        return "it did not repeat the request with the nonce that it was asked for"
+        return "it did not repeat the request with the nonce of the server"
     if leg.kind == "authorize":
         return "it did not request a token" if is_sent_back else "no code was issued"
     return _LEFT_OUT.get(leg.kind, "nothing followed")

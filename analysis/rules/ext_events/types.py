@@ -120,7 +120,7 @@ class UnlistedType(_ListedTypeRule):
             return ()
         if not events_of(context.session).lacks(name, request, context.session):
             return ()
-        text = f"the server's list does not have the type of event {shortened(name)!r}"
+        text = f"the server does not list the type of event {shortened(name)!r}"
         return [self.finding(context, text, pointer=f"{occurrence.pointer}/name", related=(request.seq,))]
 
 

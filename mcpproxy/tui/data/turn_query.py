@@ -58,7 +58,7 @@ def turn_query(reading: Reading, row: int, ids: ClientIds, listed: Sequence[List
         f"from calls where {condition}\norder by time, request"
     )
     paths: dict[Path, Path] = {}
-    for path in (reading.path, *_related(reading, listed), *_near(reading, row, listed)):
+    for path in (reading.path, *_related_captures(reading, listed), *_nearby_captures(reading, row, listed)):
         if len(paths) < MAX_CAPTURES:
             paths.setdefault(first_segment(real_path(path)), path)
     figures_sql = (
@@ -75,7 +75,7 @@ def figures_text(figures: Sequence[str | None]) -> str:
     return extent_text(int(call_count or 0), int(server_count or 0), int(failure_count or 0), waited_ns)
 
 
-def _related(reading: Reading, listed: Sequence[ListedCapture]) -> list[Path]:
+def _related_captures(reading: Reading, listed: Sequence[ListedCapture]) -> list[Path]:
     """Returns the other captures of the same client process, those that began at about the same time first."""
     related = ClientCaptures(reading.path, reading.index.header.members, lambda: [capture.path for capture in listed])
     related.list_files()
@@ -84,7 +84,7 @@ def _related(reading: Reading, listed: Sequence[ListedCapture]) -> list[Path]:
     return [path for path, _ in sorted(related.related, key=lambda other: abs(other[1]))]
 
 
-def _near(reading: Reading, row: int, listed: Sequence[ListedCapture]) -> Iterator[Path]:
+def _nearby_captures(reading: Reading, row: int, listed: Sequence[ListedCapture]) -> Iterator[Path]:
     """Yields the listed captures that were written around the time of a row."""
     wall_ns = reading.conversation.capture.wall_ns
     if wall_ns is None:

@@ -36,7 +36,7 @@ def test_turns_and_calls_beyond_the_limits_are_counted(tmp_path: Path, monkeypat
     (turn,) = block["turns"]
     assert (block["more"], turn["more"], len(turn["calls"])) == (1, 3, 1)
     monkeypatch.setattr(limits, "MAX_COUNTED_TURNS", 1)
-    assert turns_of(*captures).omissions() == ["The report counts the first 1 turns; 1 call of others are left out."]
+    assert turns_of(*captures).omissions() == ["The report counts the first 1 turns; it omits 1 call of other turns."]
 
 
 def test_a_call_that_may_still_be_answered_has_not_failed(tmp_path: Path) -> None:
