@@ -86,8 +86,8 @@ class ReportTurns:
         """Returns what the report leaves out of the turns, in sentences."""
         if not self._omitted_call_count:
             return []
-        omitted_text = count_text(self._omitted_call_count, "call")
-        return [f"The report counts the first {limits.MAX_COUNTED_TURNS:,} turns; it omits {omitted_text} of other turns."]
+        counted_text = f"The report counts the first {limits.MAX_COUNTED_TURNS:,} turns"
+        return [f"{counted_text}; it omits {count_text(self._omitted_call_count, 'call')} of other turns."]
 
     def _add(self, call: Call, *, is_live: bool = False) -> None:
         ids = call.client_ids
