@@ -233,7 +233,7 @@ class FrontmatterMismatch(_ContentRule):
             return
         if names:
             more = f", and {len(names) - 1} more" if len(names) > 1 else ""
-            fault = f"the frontmatter of SKILL.md and of the entry differ in {shortened(names[0])!r}{more}"
+            fault = f"the frontmatter of SKILL.md and that of the entry differ in {shortened(names[0])!r}{more}"
             level = ERROR if is_same_file else WARNING
             yield self.finding(context, fault, pointer=pointer, related=(skill.seq,), level=level)
 
