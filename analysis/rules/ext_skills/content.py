@@ -18,6 +18,7 @@ from analysis.rules.support.eras import member, shortened
 from analysis.rules.support.frontmatter import UndecidableError, differing_members, frontmatter_of, member_names
 from analysis.rules.support.skill_uris import common_form
 from analysis.rules.support.skills import (
+    CHANGE_NOTIFICATIONS,
     ENTRY_METHODS,
     HAS_SKILLS,
     MAX_SKILLS,
@@ -92,8 +93,9 @@ class _ContentRule(Rule):
 class DigestMismatch(_ContentRule):
     """The content of a file does not have the digest or the size that the entry of its skill lists.
 
-    **Why it matters.** Hosts must not use such content. It is a warning if the file may have changed since the entry,
-    and an error if the server lists the same digest again, or has computed it from another form of the text.
+    **Why it matters.** Hosts must not use such content. It is a warning while the server lets hosts keep the entry, and
+    a note after that (`ttlMs`) or once it has announced a change: then the file may be newer. It is an error if the
+    server lists the same digest again, or has computed it from another form of the text.
 
     **On the wire.** `< …{"uri":"skill://refunds/SKILL.md","digest":"sha256:9f86…","size":3871}` …
     `> {"id":5,"method":"resources/read","params":{"uri":"skill://refunds/SKILL.md",…}}` and a text of 3,902 bytes
@@ -104,6 +106,12 @@ class DigestMismatch(_ContentRule):
 
     id = "ext-skills/digest-mismatch"
     level = WARNING
+    impact = Impact.WRONG
+    methods = _ContentRule.methods | CHANGE_NOTIFICATIONS
+
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        skills_of(context.session).expire(context)
+        return ()
 
     def check_content(
         self, context: MessageContext, uri: str, content: Content, pointer: str, book: SkillBook
@@ -123,7 +131,8 @@ class DigestMismatch(_ContentRule):
         text = "the content does not have the digest of the entry"
         if file.size is not None and file.size != len(content.raw):
             text = f"the content has {len(content.raw)} bytes, not {file.size} as in the entry"
-        yield self.finding(context, text, pointer=pointer, related=related)
+        level = WARNING if book.is_fresh(file.owner, request) else NOTE
+        yield self.finding(context, text, pointer=pointer, related=related, level=level)
 
     def check_entries(self, context: MessageContext) -> Iterator[Finding]:
         distrusted: dict[str, tuple[str, int]] = self.state_for(context.session, dict)
