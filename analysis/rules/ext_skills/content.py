@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from analysis.conversation.call import MessageContext
 from analysis.protocol.extensions import SKILLS
+from analysis.protocol.json_pointer import encode_step
 from analysis.rules.base import ERROR, NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, shortened
@@ -23,6 +24,7 @@ from analysis.rules.support.skills import (
     HAS_SKILLS,
     MAX_SKILLS,
     READ,
+    READ_DIRECTORY,
     Skill,
     SkillBook,
     raw_entries,
@@ -250,7 +252,8 @@ class FrontmatterMismatch(_ContentRule):
 class ResourceMetadata(Rule):
     """The resource of a `SKILL.md` has another name or description than the skill, or another type than Markdown.
 
-    **Why it matters.** Hosts that do not know skills show the resource by this name and type.
+    **Why it matters.** Hosts that do not know skills show the resource by this name and type. A description that
+    differs is only a note once the entry may no longer be kept (`ttlMs`, or an announced change).
 
     **On the wire.** `< …"resources":[{"uri":"skill://refunds/SKILL.md","name":"SKILL.md","mimeType":"text/plain"}]`
 
@@ -265,10 +268,14 @@ class ResourceMetadata(Rule):
     needs_session = True
     sender = "server"
     era = "modern"
-    methods = ENTRY_METHODS | {READ, _RESOURCE_LIST}
+    methods = ENTRY_METHODS | {READ, _RESOURCE_LIST} | CHANGE_NOTIFICATIONS
 
-    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - there is one hook
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - the same for all hooks
         return method in ENTRY_METHODS or HAS_SKILLS in like.session.learned
+
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        skills_of(context.session).expire(context)
+        return ()
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
         book = skills_of(context.session)
@@ -297,8 +304,57 @@ class ResourceMetadata(Rule):
                 yield self.finding(context, text, pointer=f"{pointer}/name", related=(skill.seq,))
             described, description = resource.get("description"), (skill.frontmatter or {}).get("description")
             if isinstance(described, str) and isinstance(description, str) and described != description:
-                text = "the description of a SKILL.md is not that of the entry"  # it may have changed
-                yield self.finding(context, text, pointer=f"{pointer}/description", related=(skill.seq,), level=NOTE)
+                text = "the description of a SKILL.md is not that of the entry"
+                is_fresh = context.request is not None and book.is_fresh(common_form(resource["uri"]), context.request)
+                level = WARNING if is_fresh else NOTE  # it may have changed
+                yield self.finding(context, text, pointer=f"{pointer}/description", related=(skill.seq,), level=level)
+
+
+class MetaPrefix(Rule):
+    """A key in `_meta` of a skill's resource has no prefix.
+
+    **Why it matters.** `_meta` is shared by all extensions and products, so a key without a prefix can mean something
+    else to another program. Skills reserves a prefix for what a server takes from the frontmatter.
+
+    **On the wire.** `< …"resources":[{"uri":"skill://refunds/SKILL.md",…,"_meta":{"license":"MIT"}}]`
+
+    **Instead.** `"_meta":{"io.modelcontextprotocol.skills/license":"MIT"}`, or a prefix of your own.
+    """
+
+    id = "ext-skills/meta-prefix"
+    who = "server"
+    extension = SKILLS
+    level = WARNING
+    impact = Impact.HINT
+    needs_session = True
+    sender = "server"
+    era = "modern"
+    methods = ENTRY_METHODS | {READ, READ_DIRECTORY, _RESOURCE_LIST}
+    once = True
+
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - there is one hook
+        return method in ENTRY_METHODS or HAS_SKILLS in like.session.learned
+
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        book, request = skills_of(context.session), context.request
+        if context.method in ENTRY_METHODS:
+            book.record(context)
+            return ()
+        if request is None:
+            return ()
+        list_member = "contents" if context.method == READ else "resources"
+        resources = member(context.body["result"], list_member)
+        for index, resource in enumerate(resources[:MAX_COMPARED_RESOURCES] if isinstance(resources, list) else ()):
+            uri, meta = member(resource, "uri"), member(resource, "_meta")
+            if not isinstance(uri, str) or not isinstance(meta, dict):
+                continue
+            skill = book.enclosing(common_form(uri), request)
+            key = next((key for key in meta if "/" not in key), None)
+            if skill is not None and key is not None:
+                text = f"the key {shortened(key)!r} in _meta of a skill's resource has no prefix"
+                pointer = f"/result/{list_member}/{index}/_meta/{encode_step(shortened(key))}"
+                return [self.finding(context, text, pointer=pointer, related=(skill.seq,))]
+        return ()
 
 
 # ---- shared by the rules
