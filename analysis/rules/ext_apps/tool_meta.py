@@ -213,7 +213,8 @@ class EmptyContent(ToolLookupRule):
         tool = self.entry(context, result.call)
         if tool is None or resource_uri_of(tool.item) is None or is_for_apps_only(tool.item):
             return ()
-        text, pointer = "the result of a tool with a UI has no content", f"{result.pointer}/content"
+        fault = "no content but an empty text" if result.body["content"] else "no content"
+        text, pointer = f"the result of a tool with a UI has {fault}", f"{result.pointer}/content"
         return [self.finding(context, text, pointer=pointer, related=(tool.seq, result.call.seq))]
 
 
