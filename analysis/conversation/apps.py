@@ -5,7 +5,7 @@ tool may tell: a host that supports Apps hides tools that are only for apps from
 comes from an app, or from a user in a tool for debugging such as the Inspector.
 """
 
-from typing import Final
+from typing import Any, Final
 
 from analysis.conversation.listed_ui import ListedUi
 from analysis.conversation.message import Notification, Request, Response
@@ -52,6 +52,18 @@ def is_app_call(request: Request, session: Session, era: Era | None) -> bool:
 
 def client_declares_apps(request: Request, session: Session, era: Era | None) -> bool | None:
     """Returns whether the client of a request has declared that it supports Apps, or None if that is uncertain."""
-    if era is None:
+    return None if era is None else declares(_client_capabilities(request, session, era), APPS)
+
+
+def client_ui_types(request: Request, session: Session, era: Era | None) -> list[str] | None:
+    """Returns the types of UI that the client of a request declares to show, or None if that is not a list of texts."""
+    if era is None or client_declares_apps(request, session, era) is not True:
         return None
-    return declares(request.meta.get(CLIENT_CAPABILITIES) if era == "modern" else session.client_capabilities, APPS)
+    capabilities: Any = _client_capabilities(request, session, era)
+    settings = capabilities["extensions"][APPS.identifier]
+    types = settings.get("mimeTypes") if isinstance(settings, dict) else None
+    return types if isinstance(types, list) and all(isinstance(type_, str) for type_ in types) else None
+
+
+def _client_capabilities(request: Request, session: Session, era: Era) -> object:
+    return request.meta.get(CLIENT_CAPABILITIES) if era == "modern" else session.client_capabilities

@@ -18,7 +18,7 @@ from analysis.protocol.error_codes import (
 )
 from analysis.protocol.extensions import KNOWN_METHODS, RESULT_TYPES, TASKS, is_draft
 from analysis.protocol.json_pointer import encode_step
-from analysis.protocol.methods import METHODS
+from analysis.protocol.methods import ENDLESS_CORE_METHODS, METHODS
 from analysis.protocol.result_types import is_defined
 from analysis.protocol.revisions import FIRST_MODERN_RANK, MODERN_ERA, NEWEST_RANK, rank_of
 from analysis.rules.base import NOTE, UNTYPED_KINDS, WARNING, Rule
@@ -299,7 +299,8 @@ class UnknownResultType(Rule):
 class MissingServerInfo(Rule):
     """A result of a modern server does not name the program that sends it.
 
-    **Why it matters.** Without a handshake this is the only place that names the server.
+    **Why it matters.** Without a handshake this is the only place that names the server. It is only a note for the
+    end of a `subscriptions/listen`, of which the specification itself shows a result without it.
 
     **On the wire.** `< {"id":2,"result":{"resultType":"complete",…}}` without
     `_meta["io.modelcontextprotocol/serverInfo"]`
@@ -313,6 +314,7 @@ class MissingServerInfo(Rule):
     level = WARNING
     impact = Impact.HINT
     once = True
+    once_each = True
     source = _INDEX_PAGE
     sender = "server"
     era = "modern"
@@ -328,6 +330,9 @@ class MissingServerInfo(Rule):
             return ()
         if not isinstance(result.get("resultType"), str) and PROTOCOL_VERSION not in request.meta:
             return ()
+        if request.method in ENDLESS_CORE_METHODS:
+            text = f"the result that ends {request.method} does not name the server"
+            return [self.finding(context, text, pointer="/result", level=NOTE)]
         return [self.finding(context, "the result does not name the server", pointer="/result")]
 
 

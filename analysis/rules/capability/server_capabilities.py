@@ -175,6 +175,7 @@ class ServedUndeclared(Rule):
     """
 
     id = "capability/served-undeclared"
+    follows = ("ext-skills/no-resources",)
     needs_session = True
     who = "server"
     impact = Impact.WRONG

@@ -59,7 +59,7 @@ class AnError(Rule):
         if code is not None:
             yield self.finding(
                 context,
-                f"an error: {code_text(code)}, {_code_meaning(code, context.method)}",
+                f"an error: {code_text(code)}, {_code_meaning(code, context)}",
                 pointer="/error",
                 related=_request_seqs(context),
             )
@@ -449,13 +449,13 @@ def _is_plain_json(context: MessageContext) -> bool:
     return _is_readable(frames[0].verdict.problem) and frames[0].verdict.kind != "unjudged"
 
 
-def _code_meaning(code: int, method: str) -> str:
-    extension_code = error_code_of(code, method)
+def _code_meaning(code: int, context: MessageContext) -> str:
+    extension_code = error_code_of(code, context.method)
     if extension_code is not None:
         return extension_code.meaning
     definition = ERROR_CODES.get(code)
-    # Many servers use this code for their own errors.
-    is_other = code == RESOURCE_NOT_FOUND and not method.startswith("resources/")
+    # Many servers of the handshake era use this code for their own errors, too.
+    is_other = code == RESOURCE_NOT_FOUND and context.era != "modern" and not context.method.startswith("resources/")
     if definition is not None and not is_other:
         return definition.meaning_with_revisions
     if code in SERVER_RANGE:

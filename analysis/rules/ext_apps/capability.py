@@ -3,13 +3,13 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
-from analysis.conversation.apps import LIST_TOOLS, client_declares_apps
+from analysis.conversation.apps import LIST_TOOLS, client_declares_apps, client_ui_types
 from analysis.conversation.call import MessageContext
 from analysis.conversation.listed_ui import is_for_apps_only, resource_uri_of
 from analysis.conversation.session import CLIENT_CAPABILITIES
 from analysis.protocol.extensions import APPS
 from analysis.protocol.json_pointer import encode_step
-from analysis.rules.base import NOTE, WARNING, Rule
+from analysis.rules.base import NOTE, Rule
 from analysis.rules.finding import Finding
 from analysis.rules.support.eras import member
 from analysis.rules.support.listings import MAX_LISTED_ITEMS
@@ -23,10 +23,10 @@ _POINTER: Final = f"/extensions/{encode_step(APPS.identifier)}"
 
 
 class MimeTypes(Rule):
-    """A client declares Apps, but not the types of UI that it shows.
+    """A client declares Apps, but not the types of UI that it shows, or not the type that Apps defines.
 
-    **Why it matters.** Servers look for exactly `text/html;profile=mcp-app` in the list. If they do not find it, they
-    offer tools without a UI.
+    **Why it matters.** Servers look for `text/html;profile=mcp-app` in the list, as text. If they do not find it, they
+    offer tools without a UI. It is only a note if the list has other types, because a client may show only those.
 
     **On the wire.** `> …"capabilities":{"extensions":{"io.modelcontextprotocol/ui":{}}}`
 
@@ -35,6 +35,8 @@ class MimeTypes(Rule):
 
     id = "ext-apps/mime-types"
     who = "client"
+    once = True
+    once_each = True
     sender = "client"
     source = SOURCE
 
@@ -72,19 +74,20 @@ class MimeTypes(Rule):
         if UI_MIME_TYPE in types:
             return []
         text = f"mimeTypes of Apps lacks {UI_MIME_TYPE}, the only type that Apps defines"
-        return [self.finding(context, text, pointer=f"{pointer}/mimeTypes", level=WARNING)]
+        return [self.finding(context, text, pointer=f"{pointer}/mimeTypes", level=NOTE)]
 
 
 class UndeclaredClient(Rule):
-    """A server lists tools with a UI, or tools that are only for apps, for a client that has not declared Apps.
+    """A server lists tools with a UI, or tools only for apps, for a client that has not declared Apps or their type.
 
     **Why it matters.** The client shows the results as text, which is intended. But it does not know which tools are
-    only for apps, so it offers them to its model.
+    only for apps, so it offers them to its model. It is only a note, because many servers always register these tools.
 
     **On the wire.** `> …"method":"initialize","params":{…,"capabilities":{}}` …
     `< …"tools":[{"name":"poll","_meta":{"ui":{"visibility":["app"]}},…}]`
 
-    **Instead.** Register these tools only if the client has declared `io.modelcontextprotocol/ui`.
+    **Instead.** Register these tools only if the client has declared `io.modelcontextprotocol/ui`, and its `mimeTypes`
+    contain `text/html;profile=mcp-app`.
     """
 
     id = "ext-apps/undeclared-client"
@@ -99,7 +102,8 @@ class UndeclaredClient(Rule):
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
         request, tools = context.request, member(context.body["result"], "tools")
-        if request is None or not isinstance(tools, list) or not _is_certainly_undeclared(context):
+        missing = _certainly_undeclared(context)
+        if request is None or not isinstance(tools, list) or missing is None:
             return ()
         tools = tools[:MAX_LISTED_ITEMS]
         app_tools = [index for index, tool in enumerate(tools) if is_for_apps_only(tool)]
@@ -112,7 +116,7 @@ class UndeclaredClient(Rule):
             if indexes
         ]
         verb = "is" if len(app_tools) + len(ui_tools) == 1 else "are"
-        text = f"{' and '.join(counts)} {verb} listed for a client that has not declared Apps"
+        text = f"{' and '.join(counts)} {verb} listed for a client that has not declared {missing}"
         pointer = f"/result/tools/{(app_tools or ui_tools)[0]}/_meta"
         return [self.finding(context, text, pointer=pointer, related=(request.seq,))]
 
@@ -120,8 +124,12 @@ class UndeclaredClient(Rule):
 # ---- shared by the rules
 
 
-def _is_certainly_undeclared(context: MessageContext) -> bool:
+def _certainly_undeclared(context: MessageContext) -> str | None:
+    """Returns what a client lacks that shows no UIs, or None if it may show them."""
     request = context.request
     if request is None or request.seq <= context.session.lost_seq:
-        return False
-    return client_declares_apps(request, context.session, context.era) is False
+        return None
+    if client_declares_apps(request, context.session, context.era) is False:
+        return "Apps"
+    types = client_ui_types(request, context.session, context.era)
+    return None if types is None or UI_MIME_TYPE in types else f"the type {UI_MIME_TYPE}"

@@ -190,7 +190,7 @@ class ToolMetaMisplaced(_ToolMetaRule):
 
 
 class EmptyContent(ToolLookupRule):
-    """A tool with a UI returns a result without any content.
+    """A tool with a UI returns a result without any content, or with an empty text alone.
 
     **Why it matters.** Models, and hosts that do not support Apps, get only `content`: for them, the call returned
     nothing.
@@ -208,10 +208,22 @@ class EmptyContent(ToolLookupRule):
 
     def check_result(self, context: MessageContext) -> Iterable[Finding]:
         result = result_of(context)
-        if result is None or result.body.get("content") != [] or result.call.method != CALL_TOOL:
+        if result is None or result.call.method != CALL_TOOL or not _says_nothing(result.body.get("content")):
             return ()
         tool = self.entry(context, result.call)
         if tool is None or resource_uri_of(tool.item) is None or is_for_apps_only(tool.item):
             return ()
-        text, pointer = "the result of a tool with a UI has no content", f"{result.pointer}/content"
+        fault = "no content but an empty text" if result.body["content"] else "no content"
+        text, pointer = f"the result of a tool with a UI has {fault}", f"{result.pointer}/content"
         return [self.finding(context, text, pointer=pointer, related=(tool.seq, result.call.seq))]
+
+
+# ---- shared by the rules
+
+
+def _says_nothing(content: Any) -> bool:
+    """Whether the content of a result is empty, or consists of an empty text."""
+    if not isinstance(content, list) or len(content) > 1:
+        return False
+    text = member(content[0], "text") if content and member(content[0], "type") == "text" else None
+    return not content or (isinstance(text, str) and not text.strip())

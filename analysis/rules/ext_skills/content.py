@@ -12,16 +12,19 @@ from typing import Any, Final, NamedTuple
 
 from analysis.conversation.call import MessageContext
 from analysis.protocol.extensions import SKILLS
+from analysis.protocol.json_pointer import encode_step
 from analysis.rules.base import ERROR, NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member, shortened
 from analysis.rules.support.frontmatter import UndecidableError, differing_members, frontmatter_of, member_names
 from analysis.rules.support.skill_uris import common_form
 from analysis.rules.support.skills import (
+    CHANGE_NOTIFICATIONS,
     ENTRY_METHODS,
     HAS_SKILLS,
     MAX_SKILLS,
     READ,
+    READ_DIRECTORY,
     Skill,
     SkillBook,
     raw_entries,
@@ -92,8 +95,9 @@ class _ContentRule(Rule):
 class DigestMismatch(_ContentRule):
     """The content of a file does not have the digest or the size that the entry of its skill lists.
 
-    **Why it matters.** Hosts must not use such content. It is a warning if the file may have changed since the entry,
-    and an error if the server lists the same digest again, or has computed it from another form of the text.
+    **Why it matters.** Hosts must not use such content. It is a warning while the server lets hosts keep the entry, and
+    a note after that (`ttlMs`) or once it has announced a change: then the file may be newer. It is an error if the
+    server lists the same digest again, or has computed it from another form of the text.
 
     **On the wire.** `< …{"uri":"skill://refunds/SKILL.md","digest":"sha256:9f86…","size":3871}` …
     `> {"id":5,"method":"resources/read","params":{"uri":"skill://refunds/SKILL.md",…}}` and a text of 3,902 bytes
@@ -104,6 +108,12 @@ class DigestMismatch(_ContentRule):
 
     id = "ext-skills/digest-mismatch"
     level = WARNING
+    impact = Impact.WRONG
+    methods = _ContentRule.methods | CHANGE_NOTIFICATIONS
+
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        skills_of(context.session).expire(context)
+        return ()
 
     def check_content(
         self, context: MessageContext, uri: str, content: Content, pointer: str, book: SkillBook
@@ -123,7 +133,8 @@ class DigestMismatch(_ContentRule):
         text = "the content does not have the digest of the entry"
         if file.size is not None and file.size != len(content.raw):
             text = f"the content has {len(content.raw)} bytes, not {file.size} as in the entry"
-        yield self.finding(context, text, pointer=pointer, related=related)
+        level = WARNING if book.is_fresh(file.owner, request) else NOTE
+        yield self.finding(context, text, pointer=pointer, related=related, level=level)
 
     def check_entries(self, context: MessageContext) -> Iterator[Finding]:
         distrusted: dict[str, tuple[str, int]] = self.state_for(context.session, dict)
@@ -241,7 +252,8 @@ class FrontmatterMismatch(_ContentRule):
 class ResourceMetadata(Rule):
     """The resource of a `SKILL.md` has another name or description than the skill, or another type than Markdown.
 
-    **Why it matters.** Hosts that do not know skills show the resource by this name and type.
+    **Why it matters.** Hosts that do not know skills show the resource by this name and type. A description that
+    differs is only a note once the entry may no longer be kept (`ttlMs`, or an announced change).
 
     **On the wire.** `< …"resources":[{"uri":"skill://refunds/SKILL.md","name":"SKILL.md","mimeType":"text/plain"}]`
 
@@ -256,10 +268,14 @@ class ResourceMetadata(Rule):
     needs_session = True
     sender = "server"
     era = "modern"
-    methods = ENTRY_METHODS | {READ, _RESOURCE_LIST}
+    methods = ENTRY_METHODS | {READ, _RESOURCE_LIST} | CHANGE_NOTIFICATIONS
 
-    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - there is one hook
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - the same for all hooks
         return method in ENTRY_METHODS or HAS_SKILLS in like.session.learned
+
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        skills_of(context.session).expire(context)
+        return ()
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
         book = skills_of(context.session)
@@ -288,8 +304,57 @@ class ResourceMetadata(Rule):
                 yield self.finding(context, text, pointer=f"{pointer}/name", related=(skill.seq,))
             described, description = resource.get("description"), (skill.frontmatter or {}).get("description")
             if isinstance(described, str) and isinstance(description, str) and described != description:
-                text = "the description of a SKILL.md is not that of the entry"  # it may have changed
-                yield self.finding(context, text, pointer=f"{pointer}/description", related=(skill.seq,), level=NOTE)
+                text = "the description of a SKILL.md is not that of the entry"
+                is_fresh = context.request is not None and book.is_fresh(common_form(resource["uri"]), context.request)
+                level = WARNING if is_fresh else NOTE  # it may have changed
+                yield self.finding(context, text, pointer=f"{pointer}/description", related=(skill.seq,), level=level)
+
+
+class MetaPrefix(Rule):
+    """A key in `_meta` of a skill's resource has no prefix.
+
+    **Why it matters.** `_meta` is shared by all extensions and products, so a key without a prefix can mean something
+    else to another program. Skills reserves a prefix for what a server takes from the frontmatter.
+
+    **On the wire.** `< …"resources":[{"uri":"skill://refunds/SKILL.md",…,"_meta":{"license":"MIT"}}]`
+
+    **Instead.** `"_meta":{"io.modelcontextprotocol.skills/license":"MIT"}`, or a prefix of your own.
+    """
+
+    id = "ext-skills/meta-prefix"
+    who = "server"
+    extension = SKILLS
+    level = WARNING
+    impact = Impact.HINT
+    needs_session = True
+    sender = "server"
+    era = "modern"
+    methods = ENTRY_METHODS | {READ, READ_DIRECTORY, _RESOURCE_LIST}
+    once = True
+
+    def concerns(self, hook: str, method: str, like: MessageContext) -> bool:  # noqa: ARG002 - there is one hook
+        return method in ENTRY_METHODS or HAS_SKILLS in like.session.learned
+
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        book, request = skills_of(context.session), context.request
+        if context.method in ENTRY_METHODS:
+            book.record(context)
+            return ()
+        if request is None:
+            return ()
+        list_member = "contents" if context.method == READ else "resources"
+        resources = member(context.body["result"], list_member)
+        for index, resource in enumerate(resources[:MAX_COMPARED_RESOURCES] if isinstance(resources, list) else ()):
+            uri, meta = member(resource, "uri"), member(resource, "_meta")
+            if not isinstance(uri, str) or not isinstance(meta, dict):
+                continue
+            skill = book.enclosing(common_form(uri), request)
+            key = next((key for key in meta if "/" not in key), None)
+            if skill is not None and key is not None:
+                text = f"the key {shortened(key)!r} in _meta of a skill's resource has no prefix"
+                pointer = f"/result/{list_member}/{index}/_meta/{encode_step(shortened(key))}"
+                return [self.finding(context, text, pointer=pointer, related=(skill.seq,))]
+        return ()
 
 
 # ---- shared by the rules

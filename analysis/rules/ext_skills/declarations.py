@@ -127,7 +127,7 @@ class ServedUndeclared(Rule):
 
 
 class NoResources(Rule):
-    """A server declares skills, but not resources.
+    """A server declares Skills, but not the capability `resources`.
 
     **Why it matters.** The files of a skill are read as resources. Hosts that see no `resources` do not try, and then
     the skills cannot be loaded.
@@ -148,7 +148,7 @@ class NoResources(Rule):
         capabilities = member(context.body.get("result"), "capabilities")
         if declares(capabilities, SKILLS) is not True or not lacks(capabilities, "resources"):
             return ()
-        text = "the server declares skills without resources"
+        text = "the server declares Skills, but not the capability resources"
         return [self.finding(context, text, pointer="/result/capabilities")]
 
 

@@ -7,7 +7,8 @@ from analysis.conversation.call import MessageContext
 from analysis.protocol.extensions import SKILLS
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.eras import member, shortened
+from analysis.rules.support.eras import shortened
+from analysis.rules.support.extension_rules import OtherResultType
 from analysis.rules.support.skill_uris import authority_of, common_form, is_path_segment, last_segment, name_fault
 from analysis.rules.support.skills import ENTRY_METHODS, LIST, RawEntry, raw_entries
 
@@ -40,7 +41,7 @@ class EntryRule(Rule):
         raise NotImplementedError
 
 
-class ResultType(Rule):
+class ResultType(OtherResultType):
     """The `resultType` of a result of Skills is not `complete`.
 
     **Why it matters.** These methods have no other results, so hosts take it for a failure or wait for more.
@@ -51,18 +52,7 @@ class ResultType(Rule):
     """
 
     id = "ext-skills/result-type"
-    who = "server"
     extension = SKILLS
-    sender = "server"
-    era = "modern"
-    replaces = ("modern/unknown-result-type", "mrtr/unsupported-method", "cache/hints-on-interim")
-
-    def on_result(self, context: MessageContext) -> Iterable[Finding]:
-        result_type = member(context.body["result"], "resultType")
-        if not isinstance(result_type, str) or result_type == "complete":
-            return ()
-        text = f"resultType of {context.method} is {shortened(result_type)!r}, not 'complete'"
-        return [self.finding(context, text, pointer="/result/resultType")]
 
 
 class EntryUri(EntryRule):

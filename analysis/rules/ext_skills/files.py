@@ -159,6 +159,7 @@ class TooLarge(EntryRule):
 
     id = "ext-skills/too-large"
     level = WARNING
+    impact = Impact.HINT
 
     def faults(self, entry: RawEntry) -> Iterator[tuple[str, str]]:
         resources = entry.body.get("resources")

@@ -13,8 +13,9 @@ from analysis.rules.base import NOTE, RACE_NS, WARNING, Rule
 from analysis.rules.error.codes import code_text, text_of
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member
-from analysis.rules.support.skill_uris import common_form, skill_root
+from analysis.rules.support.skill_uris import SKILL_FILE, common_form, skill_root
 from analysis.rules.support.skills import (
+    CHANGE_NOTIFICATIONS,
     ENTRY_METHODS,
     GET,
     HAS_SKILLS,
@@ -49,6 +50,7 @@ class RequestedUri(Rule):
     id = "ext-skills/requested-uri"
     who = "client"
     extension = SKILLS
+    impact = Impact.COST
     sender = "client"
     era = "modern"
     methods = frozenset({GET})
@@ -143,7 +145,7 @@ class ListedNotServed(_KnownSkillRule):
     """A server refuses a skill, a file or a directory that its entries list.
 
     **Why it matters.** Hosts show a skill that cannot be loaded. It is a warning while the server lets hosts keep the
-    entry (`ttlMs`), and a note after that, because the skill may have been removed.
+    entry (`ttlMs`) and announces no change, and then a note, because the skill may have been removed.
 
     **On the wire.** `< …"skills":[{"uri":"skill://refunds/SKILL.md",…}]` …
     `> {"id":5,"method":"skills/get","params":{"uri":"skill://refunds/SKILL.md",…}}`
@@ -155,16 +157,25 @@ class ListedNotServed(_KnownSkillRule):
     id = "ext-skills/listed-not-served"
     who = "server"
     level = WARNING
+    impact = Impact.WRONG
+    methods = _KnownSkillRule.methods | CHANGE_NOTIFICATIONS
+
+    def on_notification(self, context: MessageContext) -> Iterable[Finding]:
+        if context.message.sender == "server":
+            skills_of(context.session).expire(context)
+        return ()
 
     def on_error(self, context: MessageContext) -> Iterable[Finding]:
         request, uri, book = context.request, requested_uri(context.request), skills_of(context.session)
         if request is None or uri is None or code_of(context.message) not in (INVALID_PARAMS, RESOURCE_NOT_FOUND):
             return ()
+        if request.method == READ_DIRECTORY and uri.endswith("/"):
+            return ()  # no directory has such a URI: the client is at fault
         source = _listing_source(request, common_form(uri), book)
         if source is None:
             return ()
-        thing, seq, fresh_until_ns = source
-        level = WARNING if request.t_ns < fresh_until_ns else NOTE
+        thing, seq, skill_uri = source
+        level = WARNING if book.is_fresh(skill_uri, request) else NOTE
         text = f"a {thing} that an entry lists is refused"
         return [self.finding(context, text, pointer="/error", related=(seq, request.seq), level=level)]
 
@@ -249,20 +260,18 @@ class ReadAhead(_KnownSkillRule):
 # ---- shared by the rules
 
 
-def _listing_source(request: Request, form: str, book: SkillBook) -> tuple[str, int, int] | None:
+def _listing_source(request: Request, form: str, book: SkillBook) -> tuple[str, int, str] | None:
     """Returns what is listed under a requested URI, or None if nothing is.
 
-    The parts are a word for it, the number of the message with the entry, and the time until which the entry may be
-    kept.
+    The parts are a word for it, the number of the message with the entry, and the URI of the skill of the entry.
     """
     if request.method == GET:
         skill = book.skill_for(form, request)
-        return None if skill is None else ("skill", skill.seq, skill.fresh_until_ns)
+        return None if skill is None else ("skill", skill.seq, form)
     if request.method == READ_DIRECTORY:
         skill = book.enclosing(form, request)
         if skill is None or not any(listed.startswith(f"{form}/") for listed in skill.files or ()):
             return None
-        return "directory", skill.seq, skill.fresh_until_ns
+        return "directory", skill.seq, f"{skill.root}/{SKILL_FILE}"
     file = book.file_for(form, request)
-    owner = book.skills.get(file.owner) if file is not None else None
-    return None if file is None or owner is None else ("file", file.seq, owner.fresh_until_ns)
+    return None if file is None else ("file", file.seq, file.owner)

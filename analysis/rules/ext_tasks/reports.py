@@ -12,7 +12,8 @@ from analysis.protocol.revisions import MODERN_ERA, REVISIONS
 from analysis.rules.base import WARNING, Rule
 from analysis.rules.ext_tasks.capability import SOURCE, TASK_REQUESTS
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.eras import member, outcome_of, shortened
+from analysis.rules.support.eras import outcome_of, shortened
+from analysis.rules.support.extension_rules import OtherResultType
 from analysis.rules.support.task_reports import PolledTooFast, TerminalStatusChanged, reports_in, wrong_code_text
 
 (TASK_NOTIFICATION,) = TASKS.notifications
@@ -38,7 +39,7 @@ class _TaskResponseRule(Rule):
     source = SOURCE
 
 
-class ResultType(_TaskResponseRule):
+class ResultType(OtherResultType):
     """The `resultType` of a response to a request about a task is not `complete`.
 
     **Why it matters.** `task` would mean that another task was created, and `input_required` that the client should
@@ -51,14 +52,9 @@ class ResultType(_TaskResponseRule):
     """
 
     id = "ext-tasks/result-type"
-    replaces = ("modern/unknown-result-type", "mrtr/unsupported-method", "cache/hints-on-interim")
-
-    def on_result(self, context: MessageContext) -> Iterable[Finding]:
-        result_type = member(context.body["result"], "resultType")
-        if not isinstance(result_type, str) or result_type == "complete":
-            return ()
-        text = f"resultType of {context.method} is {shortened(result_type)!r}, not 'complete'"
-        return [self.finding(context, text, pointer="/result/resultType")]
+    versions = MODERN_ERA
+    methods = TASK_REQUESTS
+    source = SOURCE
 
 
 class InvalidShape(Rule):

@@ -1,4 +1,4 @@
-"""Base classes of the rules that each extension's group has: the shapes of its bodies, and its declaration.
+"""Base classes of the rules that several extensions have: shapes of bodies, types of results, and declarations.
 
     class Shape(ExtensionShape):
         (docstring: the page)
@@ -20,6 +20,7 @@ from analysis.protocol.revisions import ALL, REVISIONS
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.capability.server_capabilities import knows_declaration
 from analysis.rules.finding import Finding
+from analysis.rules.support.eras import member, shortened
 from analysis.shapes.extension_bodies import extension_problems
 
 
@@ -45,6 +46,22 @@ class ExtensionShape(Rule):
         return self.capped(
             self.finding(context, f"{subject}: {problem.text}", pointer=problem.pointer) for problem in problems
         )
+
+
+class OtherResultType(Rule):
+    """Reports results of the rule's methods whose `resultType` is not `complete`, the only type that they have."""
+
+    who = "server"
+    sender = "server"
+    era = "modern"
+    replaces = ("modern/unknown-result-type", "mrtr/unsupported-method", "cache/hints-on-interim")
+
+    def on_result(self, context: MessageContext) -> Iterable[Finding]:
+        result_type = member(context.body["result"], "resultType")
+        if not isinstance(result_type, str) or result_type == "complete":
+            return ()
+        text = f"resultType of {context.method} is {shortened(result_type)!r}, not 'complete'"
+        return [self.finding(context, text, pointer="/result/resultType")]
 
 
 class UndeclaredExtension(Rule):

@@ -1,7 +1,7 @@
 """The skills of a server as far as a session has seen them: the newest entry of each, and the files that it lists.
 
-Servers send entries in the results of `skills/list` and `skills/get`. A skill can change at any time, and nothing
-announces it, so an entry says what the server had when it sent it. Each session has one `SkillBook`, which its rules
+Servers send entries in the results of `skills/list` and `skills/get`. A skill can change at any time, and a server need
+not announce it, so an entry says what the server had when it sent it. Each session has one `SkillBook`, which its rules
 share: each rule passes every result to it, and only the first call for a result counts. URIs are in the common form of
 `skill_uris`.
 """
@@ -25,6 +25,9 @@ READ_DIRECTORY: Final = "resources/directory/read"
 READ: Final = "resources/read"
 ENTRY_METHODS: Final = frozenset({LIST, GET})
 """The methods whose results contain entries."""
+UPDATED: Final = "notifications/resources/updated"
+CHANGE_NOTIFICATIONS: Final = frozenset({UPDATED, "notifications/resources/list_changed"})
+"""The notifications after which an entry may no longer describe its skill."""
 HAS_SKILLS: Final = "skills"
 """The entry in `Session.learned` for a server of which an entry was seen."""
 
@@ -98,7 +101,7 @@ class Skill(NamedTuple):
     seq: int
     """The number of the message with the entry."""
     fresh_until_ns: int
-    """The time until which the server lets clients keep the entry."""
+    """The time until which the server lets clients keep the entry; 0 once it has announced a change."""
 
 
 class SkillBook:
@@ -116,6 +119,28 @@ class SkillBook:
         if self._last is None or self._last[0] is not context.message:
             self._last = context.message, self._record(context)
         return self._last[1]
+
+    def expire(self, context: MessageContext) -> None:
+        """Let the entries expire of which a notification of the server says that they may have changed."""
+        if context.method != UPDATED:
+            changed_uris = [*self.skills]
+        else:
+            uri = member(context.body.get("params"), "uri")
+            if not isinstance(uri, str):
+                return
+            form = common_form(uri)
+            file = self._files.get(form)
+            directories = (form, *parent_directories(form))
+            changed_uris = [self._roots[directory] for directory in directories if directory in self._roots]
+            changed_uris += [] if file is None else [file.owner]
+        for skill_uri in changed_uris:
+            if (skill := self.skills.get(skill_uri)) is not None:
+                self.skills[skill_uri] = skill._replace(fresh_until_ns=0)
+
+    def is_fresh(self, uri: str, request: Request) -> bool:
+        """Whether the server let its clients keep the entry of a skill when a request was sent."""
+        skill = self.skills.get(uri)
+        return skill is not None and request.t_ns < skill.fresh_until_ns
 
     def file_for(self, uri: str, request: Request) -> SkillFile | None:
         """Returns the file with a URI if an entry that came before a request lists it, or None."""

@@ -85,3 +85,19 @@ def test_a_code_of_many_digits_is_not_written_out() -> None:
     case = stdio("huge", ("c2s", {"jsonrpc": "2.0", "id": 1, "method": "ping"}), ("s2c", answer))
     (seen,) = [one.finding for one in check(case) if one.rule == "error/seen"]
     assert len(seen.message) < 100
+
+
+def test_a_withdrawn_code_has_one_meaning_in_the_modern_era() -> None:
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "h", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    frames: list[Any] = []
+    for number, method in enumerate(("resources/read", "skills/get")):
+        params = {"uri": "skill://refunds/SKILL.md", "_meta": meta}
+        frames.append(("c2s", {"jsonrpc": "2.0", "id": number, "method": method, "params": params}))
+        frames.append(("s2c", {"jsonrpc": "2.0", "id": number, "error": {"code": -32002, "message": "No"}}))
+    case = stdio("withdrawn", *frames)
+    seen = {one.finding.message for one in check(case) if one.rule == "error/seen"}
+    assert seen == {"an error: -32002, resource not found, up to 2025-11-25"}
