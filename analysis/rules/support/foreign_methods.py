@@ -7,6 +7,7 @@ note about its messages, for the rules that are about the meaning of a message (
 from analysis.conversation.call import MessageContext
 from analysis.conversation.declared_extensions import unknown_declarations
 from analysis.protocol.extensions import KNOWN_METHODS, extension_of_method, is_foreign
+from analysis.protocol.methods import METHOD_GROUPS
 
 
 def may_belong_to_extension(context: MessageContext) -> bool:
@@ -16,6 +17,15 @@ def may_belong_to_extension(context: MessageContext) -> bool:
         extension = extension_of_method(method, context.rank)
         return extension is not None and extension.status == "draft"
     return bool(method) and (is_foreign(method) or has_unknown_extension(context))
+
+
+def has_possible_owner(context: MessageContext) -> bool:
+    """Whether one side has declared an unknown extension that may define the message's method, which is not known.
+
+    No extension defines methods that begin as those of the core do, such as `tools/`; a mistake is more likely.
+    """
+    group, slash, _ = context.method.removeprefix("notifications/").partition("/")
+    return not (slash and group in METHOD_GROUPS) and has_unknown_extension(context)
 
 
 def has_unknown_extension(context: MessageContext) -> bool:
