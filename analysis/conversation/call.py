@@ -349,8 +349,8 @@ class Call(Struct, eq=False):
 
     @property
     def extension(self) -> extensions.Extension | None:
-        """The known extension that defines its method in its revision; None if there is none."""
-        return extensions.extension_of_method(self.request.method, rank_of(self.revision))
+        """The known extension to which its method belongs; None if there is none."""
+        return extensions.extension_named_by(self.request.method, rank_of(self.revision))
 
     # ---- without a response so far
 

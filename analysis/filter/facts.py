@@ -10,7 +10,7 @@ from analysis.conversation.client_ids import NO_IDS, ClientIds
 from analysis.conversation.message import Id, Message, Notification, Request, Response
 from analysis.conversation.request_meta import named_rank
 from analysis.facts import code_of, is_error, kind_of, problem_of, raw_of, size_of, target_name
-from analysis.protocol.extensions import EXTENSION_METHODS, extension_of_method
+from analysis.protocol.extensions import EXTENSION_METHODS, extension_named_by
 from captures.frame import Frame
 from captures.record import Record, raw_bytes
 from captures.verdict import Direction, Kind
@@ -96,7 +96,7 @@ class Facts:
 
     @Fact
     def extension(self) -> str | None:
-        """The identifier of the known extension that defines the method."""
+        """The identifier of the known extension to which the method belongs."""
         method, message, call = self.method, self.message, self.call
         if method not in EXTENSION_METHODS:
             return None
@@ -105,7 +105,7 @@ class Facts:
         else:
             sent = message if call is None else call.request
             rank = named_rank(sent) if isinstance(sent, Request | Notification) else None
-            extension = extension_of_method(method, rank)
+            extension = extension_named_by(method, rank)
         return None if extension is None else extension.identifier
 
     @Fact

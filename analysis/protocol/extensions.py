@@ -198,6 +198,13 @@ ENDLESS_METHODS: Final = ENDLESS_CORE_METHODS | {
 RESULT_TYPES: Final = frozenset(name for extension in EXTENSIONS.values() for name in extension.result_types)
 """The values of `resultType` that known extensions define."""
 
+_NAMESPACES: Final = {
+    group: extension
+    for name, (extension, _) in EXTENSION_METHODS.items()
+    if extension.status == "final" and (group := name.partition("/")[0]) not in METHOD_GROUPS
+}
+"""The extension that owns the word before the slash of a method, by that word."""
+
 _META_NAMES: Final = frozenset(name for extension in EXTENSIONS.values() for name in extension.meta_members)
 
 
@@ -210,6 +217,20 @@ def extension_of_method(method: str, rank: int | None) -> Extension | None:
     if row is None or (rank is None and method in METHODS):
         return None
     return row[0] if rank is None or row[0].revisions.first <= rank <= row[0].revisions.last else None
+
+
+def extension_named_by(method: str, rank: int | None) -> Extension | None:
+    """Returns the known extension to which a method belongs, also in a revision that cannot have it, or None.
+
+    A method that some revision has itself belongs to an extension only where the extension defines it.
+    """
+    row = EXTENSION_METHODS.get(method)
+    return row[0] if row is not None and method not in METHODS else extension_of_method(method, rank)
+
+
+def extension_of_namespace(method: str) -> Extension | None:
+    """Returns the final extension whose methods alone begin like a method that nobody defines, or None."""
+    return None if method in KNOWN_METHODS else _NAMESPACES.get(method.partition("/")[0])
 
 
 def senders_of(method: str, rank: int | None) -> frozenset[str]:

@@ -13,7 +13,7 @@ from analysis.protocol.revisions import FIRST_MODERN_RANK, NEWEST_RANK, REVISION
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding
 from analysis.rules.support.eras import shortened, speaks_modern
-from analysis.rules.support.foreign_methods import has_unknown_extension
+from analysis.rules.support.foreign_methods import has_possible_owner
 
 _SCHEMA: Final = "2024-11-05 schema"
 # `version/*` checks `initialize`; a probe may be sent in any revision.
@@ -51,7 +51,7 @@ class UnknownRequest(Rule):
 
     **Why it matters.** It may belong to an extension that both sides know; mcpproxy then shows and times the request,
     but cannot judge it. If it is a mistake, the other side answers -32601. If one side has declared an extension that
-    mcpproxy does not know, this rule is silent.
+    mcpproxy does not know, this rule is silent, except about names that begin as those of MCP do, such as `tools/lst`.
 
     **On the wire.** `> {"jsonrpc":"2.0","id":3,"method":"list_tools"}`
 
@@ -67,7 +67,7 @@ class UnknownRequest(Rule):
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:
         method = context.method
-        if method.startswith("notifications/") or has_unknown_extension(context):
+        if method.startswith("notifications/") or has_possible_owner(context):
             return ()
         text = f"no revision defines the request {shortened(method)}"
         if "/" not in method:
@@ -80,7 +80,7 @@ class UnknownNotification(Rule):
 
     **Why it matters.** It may belong to an extension that both sides know; mcpproxy then shows the notification, but
     cannot judge it. If it is a mistake, the other side drops it silently. If one side has declared an extension that
-    mcpproxy does not know, this rule is silent.
+    mcpproxy does not know, this rule is silent, except about names that begin as those of MCP do.
 
     **On the wire.** `< {"jsonrpc":"2.0","method":"notifications/tools/changed"}`
 
@@ -95,7 +95,7 @@ class UnknownNotification(Rule):
         return method not in KNOWN_METHODS
 
     def on_notification(self, context: MessageContext) -> Iterable[Finding]:
-        if has_unknown_extension(context):
+        if has_possible_owner(context):
             return ()
         text = f"no revision defines the notification {shortened(context.method)}"
         return [self.finding(context, text, pointer="/method")]

@@ -131,7 +131,7 @@ _SESSIONS: Final = Table(
         Column("opened", "TIMESTAMP_NS", "null", "when it began, UTC", ComputedValue("clock(opened_ns)")),
         Column("frames", "BIGINT", "not null", "frames in it"),
         Column("requests", "BIGINT", "not null", "requests in it, from both sides"),
-        Column("client_capabilities", "VARCHAR", "null", "what the client declared, as JSON; of two members with the same name, the last"),
+        Column("client_capabilities", "VARCHAR", "null", "what the client declared, as JSON: in its last request that declares capabilities, otherwise in initialize; of two members with the same name, the last"),
         Column("server_capabilities", "VARCHAR", "null", "what the server declared, in the same way"),
     ),
 )

@@ -356,7 +356,7 @@ class _CaptureLoad:
         if context.is_repeat:
             return
         if type(message) is Request:
-            builder.requests += 1
+            builder.note_request(message)
         elif type(message) is Response:
             call = context.answered
             if call is not None and call.request.method == "tools/list" and call.outcome is Outcome.RESULT:

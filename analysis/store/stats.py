@@ -236,6 +236,8 @@ class Startup(NamedTuple):
     initialize_sessions: int
     ready_sessions: int
     first_list_sessions: int
+    discover_sessions: int
+    """In how many sessions the part `initialize` is that of `server/discover`."""
 
 
 class Figures:
@@ -471,8 +473,9 @@ class Figures:
             select
                 count(total_ms), median(total_ms), median(process_ms), median(initialize_ms), median(ready_ms),
                 median(first_list_ms), count(*) filter (is_silent and total_ms is not null), count(process_ms),
-                count(initialize_ms), count(ready_ms), count(first_list_ms)
-            from startup
+                count(initialize_ms), count(ready_ms), count(first_list_ms),
+                count(initialize_ms) filter (era = 'modern')
+            from startup join sessions using (capture, session)
             """
         )
         return Startup(*row) if row[0] else None

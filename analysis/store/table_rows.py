@@ -14,7 +14,7 @@ from analysis.conversation.failure import failed_party
 from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
 from analysis.conversation.logins import Logins
 from analysis.conversation.message import Request, Response
-from analysis.conversation.session import Session
+from analysis.conversation.session import CLIENT_CAPABILITIES, Session
 from analysis.facts import code_of, size_of, text_of_error, texts_in, traceparent_of
 from analysis.protocol.extensions import EXTENSION_METHODS
 from analysis.protocol.revisions import REVISIONS
@@ -113,7 +113,7 @@ def _failed_ns(call: Call) -> int | None:
 class SessionRowBuilder:
     """Counts the messages of a session, and builds its row."""
 
-    __slots__ = ("frames", "last_ns", "ready_ns", "requests", "session")
+    __slots__ = ("frames", "last_ns", "ready_ns", "request_capabilities", "requests", "session")
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -121,6 +121,21 @@ class SessionRowBuilder:
         self.requests = 0
         self.ready_ns: int | None = None
         self.last_ns: int | None = None
+        self.request_capabilities: dict[str, Any] | None = None
+        """The client's capabilities, declared in its last request that declares any."""
+
+    @property
+    def client_capabilities(self) -> dict[str, Any] | None:
+        """What the client declared last: in a request or, if none does, in the handshake."""
+        return self.session.client_capabilities if self.request_capabilities is None else self.request_capabilities
+
+    def note_request(self, request: Request) -> None:
+        """Count a request, and keep the capabilities that it declares."""
+        self.requests += 1
+        if request.sender == "client":
+            capabilities = request.meta.get(CLIENT_CAPABILITIES)
+            if isinstance(capabilities, dict):
+                self.request_capabilities = capabilities
 
     def row(self) -> Row:
         """The row of the session."""
@@ -146,7 +161,7 @@ class SessionRowBuilder:
                 "last_ns": integer(self.last_ns),
                 "frames": self.frames,
                 "requests": self.requests,
-                "client_capabilities": _json(session.client_capabilities),
+                "client_capabilities": _json(self.client_capabilities),
                 "server_capabilities": _json(session.server_capabilities),
             },
         )

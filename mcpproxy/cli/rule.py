@@ -13,6 +13,7 @@ from fnmatch import fnmatchcase
 from itertools import groupby
 from typing import Any, Final
 
+from analysis.protocol.extensions import EXTENSIONS
 from analysis.protocol.revisions import REVISIONS
 from analysis.rules.base import Rule
 from analysis.rules.discovery import GROUPS, group_of, rules
@@ -199,6 +200,12 @@ def unknown_rule_error(name: str) -> str:
     """Return the error for a name or pattern that matches no rule, with suggestions."""
     if name in GROUPS:
         return f"{name} is a group of rules; {name}/* matches all of them"
+    extension = EXTENSIONS.get(name)
+    if extension is not None:
+        return f"{name} is an extension; {extension.group}/* matches its rules"
+    group = name.partition("/")[0]
+    if group not in GROUPS and (group.startswith("ext-") or "." in group):
+        return f"there is no rule {sanitise(name, 100)}; docs/extensions.md lists the extensions that have rules"
     similar_ids = get_close_matches(name[:100], rules(), 3, 0.5)
     hint = f"perhaps {' or '.join(similar_ids)}" if similar_ids else "`mcpproxy rule` lists all rules"
     if is_pattern(name):

@@ -12,6 +12,7 @@ from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Notification, Request, Response
 from analysis.facts import raw_of
+from analysis.protocol.revisions import rank_of
 from analysis.reading import Step
 from analysis.rules.finding import Level
 from captures.frame import Frame
@@ -22,7 +23,7 @@ from mcpproxy.report.conversation import Conversation, ConversationItem
 from mcpproxy.report.conversation_rows import Batch, frame_of, line_of, size_of
 from mcpproxy.report.waits import waited_ns
 from mcpproxy.wording.counts import count_text
-from mcpproxy.wording.facts import Fact, facts, outcome_facts
+from mcpproxy.wording.facts import Fact, extension_facts, facts, outcome_facts
 from mcpproxy.wording.http_head import request_head, response_head
 from mcpproxy.wording.logins import LegLine, LoginSummary
 from mcpproxy.wording.records import Remark
@@ -264,7 +265,7 @@ class CaptureTraffic:
         if isinstance(message, Response | Notification):
             row = row._replace(facts=_json_facts(facts(context, None)))
         elif context.call is not None and not context.is_repeat:
-            row = row._replace(facts=_json_facts(id_facts(context.call.client_ids)))
+            row = row._replace(facts=_json_facts(_context_facts(context.call)))
         if call is not None and call.latency_ns is not None and call.has_exact_times:
             row = row._replace(took_ns=call.latency_ns)
         payload = NO_NUMBER if message.index is not None else self._add_payload(message.frames)
@@ -283,8 +284,14 @@ class CaptureTraffic:
 
 
 def _request_facts(call: Call, waits_ns: int | None = None) -> Iterator[Fact]:
-    """Yields what the detail of a request shows: what became of it, and the ids that its client gave it."""
+    """Yields what the detail of a request shows: what became of it, its extension, and the ids of its client."""
     yield from outcome_facts(call, waits_ns)
+    yield from _context_facts(call)
+
+
+def _context_facts(call: Call) -> Iterator[Fact]:
+    """Yields what the detail of a request shows from the start: its extension, and the ids that its client gave it."""
+    yield from extension_facts(call.request, rank_of(call.revision), call.session)
     yield from id_facts(call.client_ids)
 
 

@@ -139,8 +139,18 @@ class RuleRanking:
 
 
 def _rank_key(rule: BrokenRule) -> tuple[int, ...]:
-    """Returns the sort key: worst impact, worst level and most findings first; then a cause before its consequences."""
-    return -rule.impact, -rule.level, -rule.count, rule.capture, rule.first_finding.finding.frame
+    """Returns the sort key: worst impact, worst level and most findings first; then a cause before its consequences.
+
+    Notes come last, whatever their impact: they report something legal, perhaps by a draft that can still change.
+    """
+    return (
+        rule.level == Level.NOTE,
+        -rule.impact,
+        -rule.level,
+        -rule.count,
+        rule.capture,
+        rule.first_finding.finding.frame,
+    )
 
 
 def _head(rank: int, rule: BrokenRule, longest: int) -> list[Span]:

@@ -442,10 +442,18 @@ def _tool_times(tools: Sequence[ToolTime]) -> list[str]:
     return _first_few([f"{_tool_name(tool, with_server=has_several_servers)} {_ms(tool.total_ms)}" for tool in tools])
 
 
+def _opening_name(startup: Startup) -> str:
+    """Returns the method with which the sessions began, or both if they differ."""
+    if not startup.discover_sessions:
+        return "initialize"
+    is_uniform = startup.discover_sessions == startup.initialize_sessions
+    return "server/discover" if is_uniform else "initialize or server/discover"
+
+
 def _startup_details(startup: Startup) -> list[str]:
     parts = (
         ("process", startup.process_ms, startup.process_sessions),
-        ("initialize", startup.initialize_ms, startup.initialize_sessions),
+        (_opening_name(startup), startup.initialize_ms, startup.initialize_sessions),
         ("ready", startup.ready_ms, startup.ready_sessions),
         ("first list", startup.first_list_ms, startup.first_list_sessions),
     )

@@ -4,8 +4,10 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from analysis.conversation.call import ENDLESS_METHODS, MAX_REASON_CHARS, Call, MessageContext, Outcome
+from analysis.conversation.declared_extensions import unknown_declarations
 from analysis.conversation.message import InvalidMessage, Message, Notification, Request, Response
 from analysis.conversation.request_meta import named_rank
+from analysis.conversation.session import Session
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.extensions import extension_text
 from mcpproxy.wording.gists import cancellation_text
@@ -131,22 +133,25 @@ def facts(context: MessageContext, call: Call | None, waited_ns: int | None = No
     message = context.message
     if message.frames[0].is_abridged:
         yield Fact("imported", "the log contains only part of this message")
-    yield from extension_facts(message, context.rank)
+    yield from extension_facts(message, context.rank, context.session)
     if isinstance(message, Request):
         yield from [] if call is None else outcome_facts(call, waited_ns)
     else:
         yield from related_facts(message, meaning_of(context), context.request)
 
 
-def extension_facts(message: Message, rank: int | None) -> Iterator[Fact]:
+def extension_facts(message: Message, rank: int | None, session: Session | None) -> Iterator[Fact]:
     """Yields which extension defines the method of a request or notification, or that none does; nothing for the core.
 
     Args:
         message: the message.
         rank: the rank of its revision; None for that which the message names.
+        session: its session, in which an unknown extension may be declared; None if it is not known.
     """
     if isinstance(message, Request | Notification):
-        text = extension_text(message.method, named_rank(message) if rank is None else rank)
+        request = message if isinstance(message, Request) else None
+        declarations = {} if session is None else unknown_declarations(session, request)
+        text = extension_text(message.method, named_rank(message) if rank is None else rank, declarations)
         yield from [Fact("extension", text)] if text else []
 
 

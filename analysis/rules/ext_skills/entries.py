@@ -87,6 +87,7 @@ class NameMismatch(EntryRule):
     """
 
     id = "ext-skills/name-mismatch"
+    impact = Impact.WRONG
 
     def faults(self, entry: RawEntry) -> Iterator[tuple[str, str]]:
         name, segment = entry.frontmatter.get("name"), last_segment(entry.root) if entry.root else ""

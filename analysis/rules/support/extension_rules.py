@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Response
 from analysis.protocol.extensions import EXTENSION_METHODS, Extension, declares, has_setting
-from analysis.protocol.revisions import ALL, REVISIONS
+from analysis.protocol.revisions import ALL, REVISIONS, before
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.capability.server_capabilities import knows_declaration
 from analysis.rules.finding import Finding
@@ -77,6 +77,9 @@ class UndeclaredExtension(Rule):
     def __init_subclass__(cls, **arguments: Any) -> None:
         """Let the rule apply to all revisions, because it is also about revisions that cannot have the extension."""
         super().__init_subclass__(**arguments)
+        revisions = cls.extension.revisions
+        if cls.level > NOTE and revisions.first > 0:
+            cls.levels = {before(revisions): NOTE}
         cls.versions = ALL
 
     def on_request(self, context: MessageContext) -> Iterable[Finding]:

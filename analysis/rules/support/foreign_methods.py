@@ -5,8 +5,9 @@ note about its messages, for the rules that are about the meaning of a message (
 """
 
 from analysis.conversation.call import MessageContext
-from analysis.conversation.session import CLIENT_CAPABILITIES
-from analysis.protocol.extensions import KNOWN_METHODS, extension_of_method, is_foreign, unknown_extensions
+from analysis.conversation.declared_extensions import unknown_declarations
+from analysis.protocol.extensions import KNOWN_METHODS, extension_of_method, is_foreign
+from analysis.protocol.methods import METHOD_GROUPS
 
 
 def may_belong_to_extension(context: MessageContext) -> bool:
@@ -18,11 +19,15 @@ def may_belong_to_extension(context: MessageContext) -> bool:
     return bool(method) and (is_foreign(method) or has_unknown_extension(context))
 
 
+def has_possible_owner(context: MessageContext) -> bool:
+    """Whether one side has declared an unknown extension that may define the message's method, which is not known.
+
+    No extension defines methods that begin as those of the core do, such as `tools/`; a mistake is more likely.
+    """
+    group, slash, _ = context.method.removeprefix("notifications/").partition("/")
+    return not (slash and group in METHOD_GROUPS) and has_unknown_extension(context)
+
+
 def has_unknown_extension(context: MessageContext) -> bool:
     """Whether one side is known to have declared an unknown extension, when a message was sent."""
-    session, request = context.session, context.request
-    declared_capabilities: list[object] = [declaration.capabilities for declaration in session.declared.values()]
-    declared_capabilities += [session.client_capabilities, session.server_capabilities]
-    if request is not None:
-        declared_capabilities.append(request.meta.get(CLIENT_CAPABILITIES))
-    return any(unknown_extensions(capabilities) for capabilities in declared_capabilities)
+    return bool(unknown_declarations(context.session, context.request))

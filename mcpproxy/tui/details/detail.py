@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from analysis.conversation.call import ENDLESS_METHODS
 from analysis.facts import raw_of
+from analysis.protocol.revisions import rank_of
 from captures.damage import Damage
 from captures.frame import Frame
 from captures.index import IndexEntry
@@ -170,7 +171,7 @@ def _related_lines(reading: Reading, row: int) -> list[list[Span]]:
     if not isinstance(item, Frame) or item.verdict.kind == "batch":
         return []
     message = message_at(reading, row, item)
-    facts = [*extension_facts(message, None), *related_facts(message, meaning_at(reading, row, message))]
+    facts = [*extension_facts(message, None, None), *related_facts(message, meaning_at(reading, row, message))]
     return [*map(_fact_line, facts)]
 
 
@@ -181,7 +182,7 @@ def _outcome_facts(reading: Reading, number: int) -> Iterator[Fact]:
     # For a message that is too large to be read for a line, only its outcome is shown.
     call = call_at(reading, number, response) if response is not None or not is_answered else None
     if call is not None:
-        yield from extension_facts(call.request, None)
+        yield from extension_facts(call.request, rank_of(call.revision), call.session)
         yield from filter(None, [cancellation(call)])
     if known_outcome is None:
         is_endless = reading.kinds.all[calls.kind[number]].method in ENDLESS_METHODS

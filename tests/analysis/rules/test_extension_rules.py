@@ -9,6 +9,7 @@ from analysis.protocol.revisions import ALL
 from analysis.rules.discovery import rules
 from analysis.rules.finding import Level
 from analysis.rules.support.extension_rules import ExtensionShape, UndeclaredExtension
+from mcpproxy.wording.rule_pages import levels_text
 from tests.analysis.talk import META
 from tests.analysis.traces import check, stdio
 
@@ -71,6 +72,8 @@ def test_attributes_follow_from_the_extension() -> None:
     assert sorted(SkillsShape.methods or ()) == ["resources/directory/read", "skills/get", "skills/list"]
     assert SkillsShape.source == "SEP-2640"
     assert SkillsUndeclared.level is Level.WARNING
+    assert levels_text(SkillsUndeclared) == "warning (note in ≤2025-11-25)"
+    assert levels_text(EventsUndeclared) == "note"
     assert (EventsUndeclared.level, EventsUndeclared.versions) == (Level.NOTE, ALL)
 
 

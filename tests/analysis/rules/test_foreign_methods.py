@@ -154,6 +154,14 @@ def test_a_method_of_an_unknown_extension_is_a_note_or_silent() -> None:
     assert notes([*opening({EXTENSION: {}}), *unknown]) == []
 
 
+def test_a_name_that_begins_like_one_of_the_core_is_unknown_whatever_is_declared() -> None:
+    mistaken = [request(2, "tools/lst", {}), notification("s2c", "notifications/tools/changed", {})]
+    assert notes([*opening({EXTENSION: {}}), *mistaken]) == [
+        ("method/unknown-request", "no revision defines the request tools/lst"),
+        ("method/unknown-notification", "no revision defines the notification notifications/tools/changed"),
+    ]
+
+
 def test_a_method_of_a_known_extension_is_not_unknown() -> None:
     known = [request(2, "skills/list", {}), notification("s2c", "notifications/events/event", {})]
     assert notes([*opening({}), *known]) == []

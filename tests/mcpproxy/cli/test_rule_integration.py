@@ -9,6 +9,7 @@ import pytest
 
 from analysis.protocol.revisions import REVISIONS, era_of
 from analysis.rules.discovery import rules
+from mcpproxy.cli.rule import unknown_rule_error
 from mcpproxy.wording.rule_pages import (
     MARKS,
     addresses,
@@ -121,6 +122,15 @@ def test_pages_of_several_rules_follow_each_other() -> None:
     assert done.returncode == 2
     assert re.findall(r"^id/\S+$", done.stdout.decode(), re.MULTILINE) == ["id/null", "id/type-changed"]
     assert b"there is no rule id/nil; perhaps id/null" in done.stderr
+
+
+def test_the_name_of_an_extension_leads_to_the_extensions() -> None:
+    hint = "docs/extensions.md lists the extensions that have rules"
+    for name in ("com.example/foo", "ext-foo/bar"):
+        assert unknown_rule_error(name) == f"there is no rule {name}; {hint}"
+    name = "io.modelcontextprotocol/skills"
+    assert unknown_rule_error(name) == f"{name} is an extension; ext-skills/* matches its rules"
+    assert "perhaps ext-skills/undeclared" in unknown_rule_error("ext-skills/undeclard")
 
 
 def test_a_page_as_json() -> None:

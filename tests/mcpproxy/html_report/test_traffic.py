@@ -56,3 +56,19 @@ def test_a_cancelled_request_its_cancellation_and_its_late_response_say_what_sho
         ),
         (Fact("cancels", "tools/call #2 slow (frame 4), abandoned after 1.0 s", is_bad=True),),
     ]
+
+
+def test_a_request_says_which_extension_has_its_method_with_and_without_a_response() -> None:
+    traffic = Traffic(Payloads(), 100)
+    reading = Reading()
+    rows = CaptureTraffic(traffic, 0, reading.fold)
+    rows.on_step(reading.feed(Record(0, "header", 0, {"name": "a"})))
+    asked = b'{"jsonrpc":"2.0","id":%d,"method":"skills/list"}'
+    answered = b'{"jsonrpc":"2.0","id":1,"result":{"skills":[]}}'
+    for seq, raw in enumerate((asked % 1, answered, asked % 2), 1):
+        way: Direction = "s2c" if raw is answered else "c2s"
+        rows.on_step(step(reading, Frame(seq, seq * 10**9, way, raw, judge(raw, way))))
+    extension = Fact("extension", "Skills (io.modelcontextprotocol/skills)")
+    facts = dict(zip(traffic.columns["seq"], traffic.columns["facts"], strict=True))
+    assert extension in facts[1]
+    assert facts[3] == (extension,)

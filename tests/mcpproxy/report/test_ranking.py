@@ -75,6 +75,12 @@ def test_what_is_broken_comes_before_the_level_and_that_before_the_count() -> No
     assert order(ranked(founds)) == ["shutdown/server-died", LOST, "framing/lsp-header", LEAK, HINT]
 
 
+def test_a_note_never_comes_before_an_error() -> None:
+    assert impact_of("ext-events/webhook-secret", Level.NOTE) > impact_of(HINT, Level.ERROR)
+    note = found("ext-events/webhook-secret", Level.NOTE)
+    assert order(ranked([note, found(HINT)])) == [HINT, "ext-events/webhook-secret"]
+
+
 def test_only_the_first_are_told() -> None:
     assert len(ranked([found(rule, seq=number) for number, rule in enumerate(rules())])) == MAX_LISTED_RULES == 5
 

@@ -45,7 +45,7 @@ def stats(name: str = "search", **changes: object) -> TrafficStats:
             )
         ],
         [ToolCost("server", name, 9100, 2275, 0), ToolCost("server", "b", 2200, 550, 3)],
-        Startup(3, 1210.0, 880.0, 40.0, None, 290.0, 0, 3, 3, 0, 3),
+        Startup(3, 1210.0, 880.0, 40.0, None, 290.0, 0, 3, 3, 0, 3, 0),
         SessionTime(320_000.0, 12_300.0, 307_700.0, 9_000.0, 0.0, 12),
         [ToolTime("server", name, 8200.0), ToolTime("server", "b", 2100.0)],
     )
@@ -252,9 +252,16 @@ def test_captures_that_do_not_end_are_told() -> None:
 
 
 def test_a_part_of_the_start_says_of_how_many_sessions_it_is() -> None:
-    some = Startup(3, 540.0, 300.0, 499.0, None, 40.0, 0, 1, 3, 0, 2)
+    some = Startup(3, 540.0, 300.0, 499.0, None, 40.0, 0, 1, 3, 0, 2, 0)
     shown = " ".join(text(stats(startup=some), 120).split())
     assert "process 300 ms (of 1 session) · initialize 499 ms · first list 40.0 ms (of 2 sessions)" in shown
+
+
+def test_a_start_without_a_handshake_names_the_request_that_was_timed() -> None:
+    some = Startup(3, 540.0, None, 499.0, None, 40.0, 0, 0, 3, 0, 3, 3)
+    assert "START-UP 540 ms server/discover 499 ms" in " ".join(text(stats(startup=some), 120).split())
+    some = some._replace(discover_sessions=1)
+    assert "initialize or server/discover 499 ms" in " ".join(text(stats(startup=some), 120).split())
 
 
 def test_tools_of_several_servers_are_named_with_theirs() -> None:
@@ -264,9 +271,9 @@ def test_tools_of_several_servers_are_named_with_theirs() -> None:
 
 
 def test_where_the_process_is_in_the_answer_it_is_said_so() -> None:
-    silent = Startup(1, 540.0, None, 499.0, 1.0, 40.0, 1, 0, 1, 1, 1)
+    silent = Startup(1, 540.0, None, 499.0, 1.0, 40.0, 1, 0, 1, 1, 1, 0)
     assert "initialize 499 ms, including the start of the process" in text(stats(startup=silent), 120)
-    some = Startup(3, 540.0, 300.0, 499.0, 1.0, 40.0, 2, 3, 3, 3, 3)
+    some = Startup(3, 540.0, 300.0, 499.0, 1.0, 40.0, 2, 3, 3, 3, 3, 0)
     assert "initialize 499 ms, including the start of the process in 2 sessions" in text(stats(startup=some), 120)
 
 

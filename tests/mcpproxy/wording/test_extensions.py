@@ -9,7 +9,7 @@ from analysis.protocol.extensions import EXTENSION_METHODS, EXTENSIONS
 from mcpproxy.wording.extension_page import page
 from mcpproxy.wording.facts import facts
 from mcpproxy.wording.lines import line_of
-from tests.analysis.talk import Talk
+from tests.analysis.talk import META, Talk
 
 ROOT = Path(__file__).parents[3]
 UNKNOWN = "unknown: no revision or known extension defines this method, so it is not judged"
@@ -37,6 +37,41 @@ def test_a_page_names_the_extension() -> None:
     assert extension_facts(talk.answer(4, tools=[])) == []
     draft = "Events (io.modelcontextprotocol/events), a draft"
     assert extension_facts(talk.tell("notifications/events/event")) == [draft]
+
+
+def test_a_page_names_the_unknown_extensions_that_are_declared() -> None:
+    talk = Talk()
+    declaring = {**META, "io.modelcontextprotocol/clientCapabilities": {"extensions": {"com.example/a\x1b[1m": {}}}}
+    asked = talk.ask(1, "acme/dig", _meta=declaring)
+    text = "perhaps of com.example/a\\x1b[1m, which the client declares: not known, so not judged"
+    assert extension_facts(asked) == [text]
+    assert extension_facts(talk.ask(2, "acme/dig")) == [UNKNOWN]
+    names: dict[str, Any] = {f"com.example/{letter}": {} for letter in "bcde"}
+    talk.ask(3, "server/discover")
+    talk.answer(3, supportedVersions=["2026-07-28"], capabilities={"extensions": names})
+    others = "com.example/b, com.example/c, com.example/d or another"
+    assert extension_facts(talk.tell("notifications/acme/dug")) == [
+        f"perhaps of {others}, which the server declares: not known, so not judged"
+    ]
+    (fact,) = extension_facts(talk.ask(4, "acme/dig", _meta=declaring))
+    assert fact.endswith("another, which client and server declare: not known, so not judged")
+    assert extension_facts(talk.ask(5, "tools/lst")) == [UNKNOWN]  # only the core has names like this
+
+
+def test_a_name_that_a_known_extension_reserves_is_judged() -> None:
+    context = Talk().ask(1, "skills/install")
+    assert extension_facts(context) == ["not defined by Skills (io.modelcontextprotocol/skills)"]
+    assert line_of(context).gist.text == ""
+
+
+def test_a_revision_that_cannot_have_the_extension_is_named() -> None:
+    talk = Talk()
+    talk.handshake()
+    asked = talk.say("c2s", id=1, method="skills/list")
+    text = "Skills (io.modelcontextprotocol/skills), which 2025-11-25 does not have"
+    assert extension_facts(asked) == [text]
+    for context in (asked, talk.answer(1, skills=[])):
+        assert parse("extension:io.modelcontextprotocol/skills").matches(facts_of(context))
 
 
 def test_a_method_is_named_by_its_revision() -> None:
