@@ -15,6 +15,7 @@ from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 from opentelemetry.proto.metrics.v1.metrics_pb2 import HistogramDataPoint, Metric, MetricsData
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status, TracesData
 
+from analysis.conversation.trace_context import parse_traceparent
 from analysis.reading import Reading
 from captures.frame import Frame
 from mcpproxy.cli import dispatch
@@ -22,7 +23,6 @@ from mcpproxy.exporters.otlp import histograms
 from mcpproxy.exporters.otlp.capture import SpanBuilder
 from mcpproxy.exporters.otlp.conventions import SCHEMA_URL
 from mcpproxy.exporters.otlp.histograms import DurationHistograms
-from mcpproxy.exporters.otlp.trace_context import parse_traceparent
 from tests.analysis.store.capture_writer import CaptureWriter
 from tests.harness import ROOT
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
