@@ -5,14 +5,11 @@ outcome of a request is an attribute of its `Call`.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any
 
 from analysis.conversation.message import InvalidMessage, Message, Notification, Request, Response
 from captures.frame import Frame
 from captures.verdict import Kind
-
-MAX_TRACEPARENT_CHARS: Final = 256
-"""The maximum length of a traceparent. Version 00 has 55 characters; later versions may have more (W3C, 3.2.4)."""
 
 
 def target_name(params: Any) -> str | None:
@@ -29,12 +26,6 @@ def target_name(params: Any) -> str | None:
             if isinstance(value, str):
                 return value or None
     return None
-
-
-def traceparent_of(request: Request) -> str | None:
-    """The trace context of a request (SEP-414), unparsed, or None if it has none or one that is too long."""
-    traceparent = request.meta.get("traceparent")
-    return traceparent if isinstance(traceparent, str) and len(traceparent) <= MAX_TRACEPARENT_CHARS else None
 
 
 # ---- errors

@@ -50,6 +50,16 @@ class Head(dict[str, Any]):
         self.session_id: str | None = first if isinstance(first, str) else None
         """MCP's session id or its hash; the first one if there are several; None if there is none."""
 
+    @property
+    def field_lines(self) -> list[tuple[str, str]]:
+        """Each header field in order, also a repeated one: its name in lower case, and its value."""
+        headers = self.get("headers")
+        return [
+            (pair[0].lower(), pair[1])
+            for pair in (headers if isinstance(headers, list) else ())
+            if isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str) and isinstance(pair[1], str)
+        ]
+
 
 class HeadCache:
     """A cache of heads, by their bytes; the head that was parsed first is dropped first."""

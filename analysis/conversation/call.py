@@ -342,7 +342,7 @@ class Call(Struct, eq=False):
         session, http = self.session, self.http
         return client_ids_of(
             self.request,
-            None if http is None else http.fields.get("traceparent"),
+            None if http is None else http.single_field("traceparent"),
             None if session is None else session.environment,
             None if session is None or session.client is None else session.client.name,
         )

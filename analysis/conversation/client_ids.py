@@ -7,12 +7,11 @@ hash of that variable in the header of the capture: equal values have equal hash
 The functions accept any JSON, and their values are untrusted texts of at most 256 characters.
 """
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from analysis.conversation.message import Request
-from analysis.facts import traceparent_of
+from analysis.conversation.trace_context import traceparent_of
 
 IdKind: TypeAlias = Literal["turn", "call", "session"]
 """What an id names: the user's prompt, the model's call of a tool, or the conversation (or thread)."""
@@ -68,7 +67,6 @@ _ROWS_OF_CLIENT: Final = {
     client: [row for row in ROWS if row.client == client] for client in _CLIENT_OF_MEMBER.values()
 }
 _CLIENT_ORDER: Final = list(_ROWS_OF_CLIENT)
-_match_traceparent: Final = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-").match
 
 
 class ClientIds(NamedTuple):
@@ -99,14 +97,14 @@ def client_ids_of(
 
     Args:
         request: the request.
-        head_traceparent: `traceparent` in the head of the HTTP request that carried it; `_meta` comes first.
+        head_traceparent: `traceparent` in the head of the HTTP request that carried it, for `traceparent_of`.
         environment: the environment of the server as the header of the capture records it: name → keyed hash.
         client_name: the name that the client gives itself, if it is known. The environment may come from another
             client, in whose terminal this one was started.
     """
     meta = request.meta
     has_members = not _CLIENT_OF_MEMBER.keys().isdisjoint(meta)
-    traceparent = traceparent_of(request) or head_traceparent
+    traceparent = traceparent_of(request, head_traceparent)
     if not has_members and traceparent is None and not environment:
         return NO_IDS
     client, ids = _ids_in(meta) if has_members else (None, {})
@@ -116,8 +114,8 @@ def client_ids_of(
             if value is not None and _is_own_environment(variable_client, client, client_name):
                 client, ids["session"] = variable_client, value
                 break
-    match = None if traceparent is None else _match_traceparent(traceparent)
-    return ClientIds(client, ids.get("turn"), ids.get("call"), ids.get("session"), None if match is None else match[1])
+    trace = None if traceparent is None else traceparent.trace_id
+    return ClientIds(client, ids.get("turn"), ids.get("call"), ids.get("session"), trace)
 
 
 def _ids_in(meta: Mapping[str, Any]) -> tuple[str | None, dict[IdKind, str]]:

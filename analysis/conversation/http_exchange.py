@@ -230,6 +230,20 @@ class HttpExchange(Struct, eq=False, weakref=True):
         """Whether the exchange was opened to replay the messages of a broken stream."""
         return "last-event-id" in self.fields
 
+    def single_field(self, name: str) -> str | None:
+        """Returns the value of a header field of the request; None if it is absent or occurs more than once."""
+        return None if name in self.repeated_fields else self.fields.get(name)
+
+    @property
+    def field_lines(self) -> list[tuple[str, str]]:
+        """All header fields of the request, also repeated ones, in order: name in lower case, value."""
+        return [] if self._request is None else self._request.field_lines
+
+    @property
+    def answer_field_lines(self) -> list[tuple[str, str]]:
+        """All header fields of the response, in the form of `field_lines`."""
+        return [] if self._response is None else self._response.field_lines
+
     def update(self, members: dict[str, Any], at: RecordRef | None = None) -> None:
         """Update the exchange from an `exchange` record; `at` is the number and stamp of the record."""
         request, response, stage = members.get("request"), members.get("response"), members.get("stage")

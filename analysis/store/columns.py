@@ -214,12 +214,12 @@ _EXCHANGES: Final = Table(
         Column("redirects", "INTEGER", "not null", "how many times it was redirected and repeated; the repetitions do not count as requests"),
         Column("params_hash", "BIGINT", "null", "a hash of its params that depends neither on the order of members nor on what a bridge may replace: progress tokens, trace context, ids that other messages refer to; NULL if they are nested too deeply"),
         Column("response_hash", "BIGINT", "null", "a hash of the result or error in the same way; NULL if there is none"),
-        Column("trace", "VARCHAR", "null", "its trace context: traceparent of its _meta, if it has at most 256 characters, or else that field of the HTTP head, which is a hash if it is not valid or was recorded by an earlier version; NULL if there is neither. Untrusted text"),
+        Column("trace", "VARCHAR", "null", "its trace context: the first valid traceparent, of its _meta or else of the HTTP head, where it must not be repeated; if there is none, what is in its place in _meta (at most 256 characters) or else in the head, which is a hash if it is not valid or was recorded by an earlier version; NULL if nothing is. Untrusted text"),
         Column("known_client", "VARCHAR", "null", "the client that wrote the ids in turn_id, client_call_id and client_session, by the members of _meta or the environment variable that only it has: Claude Code, Codex, VS Code, Goose, OpenCode, Qwen Code, ChatGPT, Antigravity or Grok; NULL if there are none"),
         Column("turn_id", "VARCHAR", "null", "id of the turn, that is, of the prompt of the user that caused it, as the client names it; the same in the captures of all servers of the client. NULL if the client names none. Untrusted text"),
         Column("client_call_id", "VARCHAR", "null", "id of the model's call of the tool, as the client names it in its transcripts; NULL if it names none. Untrusted text"),
         Column("client_session", "VARCHAR", "null", "id of the client's conversation or thread; a keyed hash, hmac:…, if only the environment of the server has it, which is the same in all captures of a user. NULL if the client names none. Untrusted text"),
-        Column("trace_id", "VARCHAR", "null", "id of its trace, 32 hexadecimal digits: from traceparent in _meta, or else in the HTTP head; NULL if there is no valid one"),
+        Column("trace_id", "VARCHAR", "null", "id of its trace, 32 hexadecimal digits: from a valid traceparent in _meta, or else in the HTTP head, unless it is repeated there; NULL if there is none"),
     ),
 )
 _HTTP_EXCHANGES: Final = Table(

@@ -15,7 +15,8 @@ from analysis.conversation.http_exchange import VERSION_FIELD, HttpExchange
 from analysis.conversation.logins import Logins
 from analysis.conversation.message import Request, Response
 from analysis.conversation.session import CLIENT_CAPABILITIES, Session
-from analysis.facts import code_of, size_of, text_of_error, texts_in, traceparent_of
+from analysis.conversation.trace_context import unparsed_traceparent
+from analysis.facts import code_of, size_of, text_of_error, texts_in
 from analysis.protocol.extensions import EXTENSION_METHODS
 from analysis.protocol.revisions import REVISIONS
 from analysis.store.content import answer_hash, params_hash
@@ -101,8 +102,9 @@ def row_of(call: Call) -> Row:
 
 
 def _trace_of(call: Call) -> str | None:
-    trace = traceparent_of(call.request)
-    return text(call.http.fields.get("traceparent")) if trace is None and call.http is not None else text(trace)
+    # The head that came before a request of the server is the client's, and about another request.
+    http = call.http if call.request.sender == "client" else None
+    return text(unparsed_traceparent(call.request, None if http is None else http.single_field("traceparent")))
 
 
 def _failed_ns(call: Call) -> int | None:

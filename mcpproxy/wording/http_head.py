@@ -11,7 +11,7 @@ from mcpproxy.wording.spans import Span
 def request_head(http: HttpExchange) -> Iterator[list[Span]]:
     """The method and target of a request, and a line for each of its header fields."""
     yield [Span(f"{sanitise(http.method, 40) or 'request lost'} {sanitise(http.target, None)}".rstrip(), "accent")]
-    yield from _fields(http.fields.items())
+    yield from _fields(http.field_lines)
 
 
 def response_head(http: HttpExchange) -> Iterator[list[Span]]:
@@ -19,7 +19,7 @@ def response_head(http: HttpExchange) -> Iterator[list[Span]]:
     status = "no answer" if http.status is None else str(http.status)
     ending = f"   ended by {sanitise(http.ended_by, 40)}" if http.ended_by not in (None, "complete") else ""
     yield [Span(status, "accent"), Span(ending, "dim")] if ending else [Span(status, "accent")]
-    yield from _fields(http.answer_fields.items())
+    yield from _fields(http.answer_field_lines)
 
 
 def recorded_head(head: Mapping[str, Any]) -> Iterator[list[Span]]:

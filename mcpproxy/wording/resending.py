@@ -72,8 +72,8 @@ class PostedMessage(NamedTuple):
     method: str
     target: str
     """The path and query, such as `/mcp`."""
-    fields: Mapping[str, str]
-    """The header fields, with secrets hashed."""
+    fields: Sequence[tuple[str, str]]
+    """The header fields in order, with names in lower case and hashed secrets; repeated ones as well."""
     body: bytes
     is_legacy: bool = False
     """Whether it is a message of the older transport, whose responses come on the stream of another request."""
@@ -87,7 +87,7 @@ def posted_message(http: HttpExchange, body: bytes) -> PostedMessage:
         body: the message.
     """
     is_legacy = http.session is not None and http.session.is_legacy
-    return PostedMessage(http.method or "POST", http.target or "/", http.fields, body, is_legacy)
+    return PostedMessage(http.method or "POST", http.target or "/", http.field_lines, body, is_legacy)
 
 
 def command(
@@ -117,7 +117,7 @@ def command(
         return Command("shell", word, stdin_command(messages, argv), keeps_stdin_open=bool(argv))
     if posted is None or frame.dir != "c2s" or posted.is_legacy:
         return None
-    is_in_session = _HASH.fullmatch(posted.fields.get(_SESSION_FIELD, "")) is not None
+    is_in_session = any(name == _SESSION_FIELD and _HASH.fullmatch(value) for name, value in posted.fields)
     try:
         line = curl_command(
             header.get("public") or header.get("upstream"), posted, initialize_post if is_in_session else None
@@ -175,7 +175,7 @@ def _curl(upstream: object, posted: PostedMessage, *options: str, is_new: bool =
     path = posted.target if posted.target.startswith("/") else "/"
     words = ["curl", "--globoff", "--no-buffer", *options, "--request", posted.method]
     line = " ".join(map(_shell_word, [*words, "--url", insert_placeholders(origin + path)]))
-    for name, value in posted.fields.items():
+    for name, value in posted.fields:
         if is_new and name == _SESSION_FIELD:
             line += f' --header "{_SESSION_FIELD}: $SESSION"'
         elif _FIELD_NAME.fullmatch(name) and name.lower() not in _SKIPPED_FIELDS and value:

@@ -86,6 +86,7 @@ def test_what_its_fields_say() -> None:
     head = Head(orjson.loads(ASKED))
     assert head.fields == {"accept": "b", "mcp-session-id": "7"}
     assert head.repeated_fields == {"accept"}
+    assert head.field_lines == [("accept", "a"), ("accept", "b"), ("mcp-session-id", "7")]
     assert head.session_id == "7"
 
 

@@ -214,6 +214,11 @@ class CallSpanBuilder:
             and (rank is None or rank < FIRST_MODERN_RANK)
         ):
             attributes["mcp.session.id"] = attribute_text(ended_call.call.http.session_id, 256)
+        ids = ended_call.call.client_ids
+        if ids.session is not None:
+            attributes["gen_ai.conversation.id"] = attribute_text(ids.session, 256)
+        if ids.turn is not None:
+            attributes["mcpproxy.turn.id"] = attribute_text(ids.turn, 256)
         attributes["mcpproxy.session"] = ended_call.session.number
         attributes["mcpproxy.frame"] = min(request.seq, MAX_INTEGER)
         if response is not None:

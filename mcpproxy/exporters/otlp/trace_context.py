@@ -1,22 +1,10 @@
-"""The trace to which a call belongs: as `_meta` names it (SEP-414), or else the head of its HTTP request.
+"""The trace to which a call belongs, as its request says it, with the `tracestate` next to its `traceparent`."""
 
-A client that traces its calls puts a context for each of them into `_meta`. One that traces only HTTP, or a gateway,
-puts it into the head of the HTTP request, which may carry several calls. So `_meta` comes first. A `traceparent` that
-is not valid is ignored, and so is its `tracestate` (W3C Trace Context).
-"""
-
-import re
-from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from analysis.conversation.call import Call
-from analysis.facts import MAX_TRACEPARENT_CHARS
+from analysis.conversation.trace_context import traceparent_of
 from captures.trace_context import tracestate_members
-
-# W3C Trace Context, 3.2: later versions may have more fields. Version ff is invalid, and so are ids that are all zeros.
-_TRACEPARENT: Final = re.compile(
-    r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-.*)?"
-)
 
 
 class TraceContext(NamedTuple):
@@ -31,31 +19,16 @@ class TraceContext(NamedTuple):
 
 def trace_context_of(call: Call) -> TraceContext | None:
     """Returns the trace context of a call's request, or None if its request names none."""
-    for traceparent, tracestate in _carried(call):
-        ids = parse_traceparent(traceparent)
-        if ids is not None:
-            return TraceContext(*ids, _valid_state(tracestate))
-    return None
-
-
-def parse_traceparent(value: Any) -> tuple[bytes, bytes] | None:
-    """Parse a traceparent; returns the ids of the trace and of the parent span, or None if the value is not valid."""
-    if not isinstance(value, str) or len(value) > MAX_TRACEPARENT_CHARS:
-        return None
-    match = _TRACEPARENT.fullmatch(value)
-    if match is None or (value.startswith("00-") and match[4]):
-        return None
-    return bytes.fromhex(match[1]), bytes.fromhex(match[2])
-
-
-def _carried(call: Call) -> Iterator[tuple[Any, Any]]:
-    """Yields each `traceparent` that applies to a request, with its `tracestate`; they may be anything."""
-    meta, http = call.request.meta, call.http
-    yield meta.get("traceparent"), meta.get("tracestate")
     # The head that came before a request of the server is the client's, and about another request.
-    if http is not None and call.request.sender == "client" and "traceparent" not in http.repeated_fields:
-        is_state_whole = "tracestate" not in http.repeated_fields
-        yield http.fields.get("traceparent"), http.fields.get("tracestate") if is_state_whole else None
+    http = call.http if call.request.sender == "client" else None
+    traceparent = traceparent_of(call.request, None if http is None else http.single_field("traceparent"))
+    if traceparent is None:
+        return None
+    if http is not None and traceparent.is_in_head:
+        state = http.single_field("tracestate")
+    else:
+        state = call.request.meta.get("tracestate")
+    return TraceContext(bytes.fromhex(traceparent.trace_id), bytes.fromhex(traceparent.parent_id), _valid_state(state))
 
 
 def _valid_state(tracestate: Any) -> str:

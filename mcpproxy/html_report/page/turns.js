@@ -46,7 +46,7 @@ function turnParts(model, turn) {
   const hasServers = captures.length > 1;
   const columns = [
     ["frame", "num"],
-    ["time", "num"],
+    ["since the turn began", "num"],
     ...(hasServers ? [["server", ""]] : []),
     ["call", "wide-cell"],
     ["took", "num"],
@@ -55,7 +55,7 @@ function turnParts(model, turn) {
   ];
   const rows = calls.map((call) => [
     frameLink(call.capture, call.frame, call.frame.toLocaleString("en")),
-    sinceStart(call.start),
+    sinceStart(call.start - first),
     ...(hasServers ? [captures[call.capture].name || captures[call.capture].file] : []),
     el("span", { class: "name" }, call.what),
     call.took,

@@ -19,7 +19,7 @@ def ids_at(reading: Reading, call_number: int) -> ClientIds:
         return NO_IDS
     exchange = request.frames[0].exchange
     http = None if exchange is None else reading.conversation.exchange(exchange)
-    head_traceparent = None if http is None else http.fields.get("traceparent")
+    head_traceparent = None if http is None else http.single_field("traceparent")
     client = reading.conversation.peers(reading.session(reading.calls.request[call_number])).client
     return client_ids_of(
         request, head_traceparent, reading.conversation.environment, None if client is None else client.name

@@ -15,6 +15,7 @@ from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 from opentelemetry.proto.metrics.v1.metrics_pb2 import HistogramDataPoint, Metric, MetricsData
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status, TracesData
 
+from analysis.conversation.trace_context import parse_traceparent
 from analysis.reading import Reading
 from captures.frame import Frame
 from mcpproxy.cli import dispatch
@@ -22,7 +23,6 @@ from mcpproxy.exporters.otlp import histograms
 from mcpproxy.exporters.otlp.capture import SpanBuilder
 from mcpproxy.exporters.otlp.conventions import SCHEMA_URL
 from mcpproxy.exporters.otlp.histograms import DurationHistograms
-from mcpproxy.exporters.otlp.trace_context import parse_traceparent
 from tests.analysis.store.capture_writer import CaptureWriter
 from tests.harness import ROOT
 from tests.mcpproxy.cli.typed import complaints, mcpproxy
@@ -34,6 +34,7 @@ from tests.mcpproxy.exporters.recorded import (
     late,
     never_answered,
 )
+from tests.mcpproxy.turn_captures import THREAD, TURN, write_turns
 
 METRICS = {f"mcp.{side}.{what}.duration" for side in ("client", "server") for what in ("operation", "session")}
 
@@ -188,7 +189,7 @@ def test_the_page_compares_each_attribute_with_the_released_conventions(
     difference_by_name = {name: difference for names, _, difference in rows for name in re.findall("`([^`]+)`", names)}
     written = {
         name
-        for capture in (stdio, http, late(tmp_path / "late.mcpcap"))
+        for capture in (stdio, http, late(tmp_path / "late.mcpcap"), write_turns(tmp_path / "turns")[0])
         for _, span in exported(tmp_path / "out", "--payloads", capture).spans
         for name in values(span.attributes)
     }
@@ -196,6 +197,15 @@ def test_the_page_compares_each_attribute_with_the_released_conventions(
     released = released_names()
     for name, difference in difference_by_name.items():
         assert (name in released) != difference.startswith(("mcpproxy's own", "not in ")), name
+
+
+def test_spans_of_a_call_name_its_turn_and_its_conversation(tmp_path: Path) -> None:
+    told = exported(tmp_path / "out", write_turns(tmp_path)[0])
+    for span in told.named("tools/call write_file"):
+        named = values(span.attributes)
+        assert (named["gen_ai.conversation.id"], named["mcpproxy.turn.id"]) == (THREAD, TURN)
+    for span in told.named("initialize"):
+        assert not {"gen_ai.conversation.id", "mcpproxy.turn.id"} & values(span.attributes).keys()
 
 
 def test_a_call_joins_the_trace_that_its_request_names(http: Path, tmp_path: Path) -> None:

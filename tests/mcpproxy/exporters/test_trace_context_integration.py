@@ -91,6 +91,27 @@ def test_a_collector_gets_the_same_state(traced: Path, tmp_path: Path) -> None:
         assert sorted(map(place_of, there.spans)) == sorted(place_of(span) for _, span in told.spans)
 
 
+def test_sql_and_show_take_the_trace_that_the_spans_have(traced: Path) -> None:
+    done = mcpproxy("query", "--json", "select name, trace, trace_id from exchanges where asked_by = 'client'", traced)
+    rows = {row["name"]: row for row in map(json.loads, done.stdout.splitlines())}
+    by_head, by_meta = "ab" * 16, "12" * 16
+    expected = {"head": by_head, "both": by_meta, "meta": by_meta, "meta-broken": by_head, "state-broken": by_head}
+    assert {tool: row["trace_id"] for tool, row in rows.items()} == dict.fromkeys(CASES) | expected
+    assert (rows["meta-broken"]["trace"], rows["twice"]["trace"]) == (HEAD, None)
+    shown = mcpproxy("show", "--json", "--filter", f"trace:{by_head}", traced).stdout.decode()
+    assert [tool for tool in CASES if f'"{tool}"' in shown] == ["head", "meta-broken", "state-broken"]
+
+
+def test_a_field_that_is_sent_twice_is_shown_twice(traced: Path) -> None:
+    done = mcpproxy("query", "--json", "select request from exchanges where name = 'twice'", traced)
+    number = json.loads(done.stdout)["request"]
+    for options, repeated in (
+        (("--frame",), b"traceparent: " + HEAD.encode()),
+        (("--as", "curl", "--frame"), b"'traceparent: " + HEAD.encode() + b"'"),
+    ):
+        assert mcpproxy("show", *options, number, traced).stdout.count(repeated) == 2
+
+
 def test_the_trace_of_a_head_can_be_queried_and_nothing_else_of_it_is_stored(traced: Path) -> None:
     done = mcpproxy("query", "--json", "select name, trace from exchanges where asked_by = 'client'", traced)
     trace_by_tool = {row["name"]: row["trace"] for row in map(json.loads, done.stdout.splitlines())}

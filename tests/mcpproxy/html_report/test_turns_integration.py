@@ -50,12 +50,13 @@ def test_a_turn_opens_to_its_calls(report: Opened) -> None:
     turn = report.page.locator("#turns details.turn").first
     assert "4 calls on 3 servers, 2 failed, 2.7 s of waiting" in turn.locator("summary").inner_text()
     turn.locator("summary").click()
+    assert turn.locator("thead th").nth(1).inner_text() == "since the turn began"
     rows = [row.split("\t") for row in turn.locator("tbody tr").all_inner_texts()]
     assert [row[1:6] for row in rows] == [
-        ["+1.000", "files", "tools/call read_file", "400 ms", ""],
-        ["+1.100", "search", "tools/call search", "2.5 s", ""],
-        ["+4.000", "files", "tools/call write_file", "100 ms", "tool error"],
-        ["+5.000", "tickets", "tools/call open_ticket", "", "unanswered"],
+        ["+0.000", "files", "tools/call read_file", "400 ms", ""],
+        ["+0.100", "search", "tools/call search", "2.5 s", ""],
+        ["+3.000", "files", "tools/call write_file", "100 ms", "tool error"],
+        ["+4.000", "tickets", "tools/call open_ticket", "", "unanswered"],
     ]
     turn.locator("tbody a").nth(1).click()
     report.page.wait_for_selector("aside.detail h3:has-text('search')")

@@ -213,7 +213,8 @@ class TestCopying:
         line = stdin_command([b"x"], words)
         done = subprocess.run(["sh", "-c", line], capture_output=True, cwd=tmp_path, check=True)
         assert done.stdout.decode() == f"<{EVIL}><A=b>"
-        fields = {"x-evil": EVIL, "@file": "x", "bad name": "x", "Cookie": "a=hmac:0011223344556677", "host": "h"}
+        cookie = ("Cookie", "a=hmac:0011223344556677")
+        fields = [("x-evil", EVIL), ("@file", "x"), ("bad name", "x"), cookie, ("host", "h")]
         posted = PostedMessage("POST", f"/m?a='{EVIL}&k=hmac:0011223344556677", fields, EVIL.encode())
         made = curl_command(f"https://h/{EVIL}", posted)
         fake = tmp_path / "bin" / "curl"
