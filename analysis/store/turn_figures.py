@@ -31,25 +31,32 @@ class ClientFigures(NamedTuple):
     """What one client says its calls of tools belong to."""
 
     client: str | None
-    """The name that it gives itself, or else the client that its ids identify; None if neither is known."""
+    """Its name for its users, if its ids show it; or else the name that it gives itself, if it has one."""
     calls: int
     conversations: int
     turns: int
     turnless_calls: int
     """The calls that name no turn."""
-    turnless_clients: list[str]
-    """The clients, as their users call them, that made these; only those that are known by their ids."""
 
 
 CLIENTS_SQL: Final = """
+    with asked as (
+        select nullif(client, '') as given_name, known_client, client_session, turn_id
+        from calls
+        where method = 'tools/call' and asked_by = 'client'
+    ),
+    named as (
+        select given_name, min(known_client) as only_client
+        from asked
+        where given_name is not null
+        group by 1 having count(distinct known_client) = 1
+    )
     select
-        coalesce(nullif(client, ''), known_client) as client, count(*) as calls,
+        coalesce(known_client, only_client, given_name) as client, count(*) as calls,
         count(distinct client_session),
         count(distinct (known_client, client_session, turn_id)) filter (turn_id is not null),
-        count(*) filter (turn_id is null),
-        coalesce(array_sort(array_agg(distinct known_client) filter (turn_id is null and known_client is not null)), [])
-    from calls
-    where method = 'tools/call' and asked_by = 'client'
+        count(*) filter (turn_id is null)
+    from asked left join named using (given_name)
     group by 1 order by 2 desc, 1
 """
 """Selects the values of `ClientFigures`, the client with the most calls first."""

@@ -4,6 +4,7 @@ from collections.abc import Collection
 from typing import Any, Final
 
 from analysis.conversation.call import Call, Outcome
+from analysis.conversation.turnless_calls import TurnlessCalls
 from analysis.conversation.turns import Turn, TurnKey, Turns, call_of_turn, key_of
 from analysis.reading import End
 from mcpproxy.html_report import limits
@@ -32,8 +33,7 @@ class ReportTurns:
         self._capture, self._server, self._opened_ns = 0, "", 0
         self._omitted_call_count = 0
         """How many calls are in no turn of the report, because there are too many turns."""
-        self._turnless_call_count = 0
-        self._turnless_clients: set[str] = set()
+        self._turnless_calls = TurnlessCalls()
 
     def begin_capture(self, number: int, server: str, opened_ns: int | None) -> None:
         """Begin the next capture.
@@ -75,11 +75,10 @@ class ReportTurns:
     def as_object(self) -> dict[str, Any]:
         """Returns the turns as the page reads them, the worst first, as in `stats --by turn`."""
         ranked = sorted(self._turns, key=lambda turn: (-turn.failure_count, -turn.waited_ns, -len(turn.calls)))
-        count = self._turnless_call_count
         return {
             "turns": [self._object(turn) for turn in ranked[: limits.MAX_TURNS]],
             "more": max(0, len(ranked) - limits.MAX_TURNS),
-            "without": no_turn_text(count, self._turnless_clients) if count else "",
+            "without": no_turn_text(self._turnless_calls.by_client()),
         }
 
     def omissions(self) -> list[str]:
@@ -90,12 +89,10 @@ class ReportTurns:
         return [f"{counted_text}; it omits {count_text(self._omitted_call_count, 'call')} of other turns."]
 
     def _add(self, call: Call, *, is_live: bool = False) -> None:
+        self._turnless_calls.add(call)
         ids = call.client_ids
         key = key_of(ids)
         if key is None:
-            if call.request.method == "tools/call":
-                self._turnless_call_count += 1
-                self._turnless_clients.update(filter(None, [ids.client]))
             return
         if key not in self._rows and len(self._rows) >= limits.MAX_COUNTED_TURNS:
             self._omitted_call_count += 1

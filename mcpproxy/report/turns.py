@@ -22,7 +22,6 @@ _DROPPABLE_COLUMNS: Final = ("first call (UTC)", "servers", "calls")
 """The columns that a narrow terminal has no room for, the least important first."""
 _MIN_TITLE_CELLS: Final = 30
 _MAX_CLIENT_CHARS: Final = 60
-_MAX_SILENT_CLIENTS: Final = 3
 
 
 def turn_lines(
@@ -67,27 +66,13 @@ def turn_lines(
     if total > len(shown):
         hint = f"  and {count_text(total - len(shown), 'more turn')} (show them with --json)"
         yield style.paint([Span(fit(hint, width), "dim")])
-    text = _turnless_text(clients)
+    text = no_turn_text({client.client or "": client.turnless_calls for client in clients})
     if text:
         yield from (style.paint([Span(f"  {line}", "dim")]) for line in wrapped(text, width - 2))
 
 
-def _turnless_text(clients: Sequence[ClientFigures]) -> str:
-    """Returns how many calls name no turn, and what their clients name instead; empty if there are none."""
-    turnless = [client for client in clients if client.turnless_calls]
-    if not turnless:
-        return ""
-    known = [name for client in turnless for name in client.turnless_clients]
-    text = no_turn_text(sum(client.turnless_calls for client in turnless), known)
-    silent = [sanitise(client.client or "", _MAX_CLIENT_CHARS) for client in turnless if not client.turnless_clients]
-    names = ", ".join(filter(None, silent[:_MAX_SILENT_CLIENTS]))
-    if not names:
-        return text
-    return f"{text}{'; ' if known else ': '}{names} {'send' if len(silent) > 1 else 'sends'} no ids"
-
-
 def client_texts(clients: Sequence[ClientFigures]) -> list[str]:
-    """Returns the turns and conversations of each client that names any: `codex-mcp-client: 14 in 2 conversations`."""
+    """Returns the turns and conversations of each client that names any: `Codex: 14 in 2 conversations`."""
     texts = []
     for client in clients:
         if client.turns or client.conversations:

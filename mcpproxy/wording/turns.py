@@ -3,7 +3,7 @@
 All text of peers is sanitised.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from analysis.conversation.client_ids import ROWS, SESSION_VARIABLES, ClientIds, IdKind
@@ -18,6 +18,7 @@ _HEAD_CHARS: Final = 4
 _TAIL_CHARS: Final = 6
 _MAX_CLIENT_CHARS: Final = 40
 _MAX_ID_CHARS: Final = 256
+_MAX_CLIENTS: Final = 4
 _NOUNS: Final[dict[IdKind, str]] = {"turn": "turns", "call": "calls", "session": "conversations"}
 
 
@@ -75,16 +76,36 @@ def id_facts(ids: ClientIds, *, is_short: bool = False) -> Iterator[Fact]:
         yield Fact("trace", id_text(ids.trace))
 
 
-def no_turn_text(call_count: int, clients: Iterable[str]) -> str:
-    """Returns that calls name no turn, and what their clients name instead.
+def no_turn_text(call_counts: Mapping[str, int]) -> str:
+    """Returns how many calls name no turn: `5 calls name no turn: 3 of agent, 2 of Codex`; empty if there are none.
 
     Args:
-        call_count: how many calls name none.
-        clients: the clients of these calls, as far as they are known.
+        call_counts: how many calls name none, by client; the empty name is for clients without one.
     """
-    verb = "names" if call_count == 1 else "name"
-    named_texts = [text for client in sorted(set(clients)) if (text := _named_text(client))]
-    return ": ".join(filter(None, (f"{count_text(call_count, 'call')} {verb} no turn", "; ".join(named_texts))))
+    counts = sorted(((client, count) for client, count in call_counts.items() if count), key=lambda c: (-c[1], c[0]))
+    if not counts:
+        return ""
+    total = sum(count for _, count in counts)
+    verb = "names" if total == 1 else "name"
+    if len(counts) == 1:
+        client = counts[0][0]
+        kinds_text = _named_text(client)
+        of_client = f"{count_text(total, 'call')} of {_client_text(client)} {verb} no turn"
+        return f"{of_client}: it names only its {kinds_text}" if kinds_text else of_client
+    shown = counts[: _MAX_CLIENTS + (len(counts) == _MAX_CLIENTS + 1)]
+    parts = []
+    for client, count in shown:
+        kinds_text = _named_text(client)
+        clause = f" (which names only its {kinds_text})" if kinds_text else ""
+        parts.append(f"{count:,} of {_client_text(client)}{clause}")
+    if len(counts) > len(shown):
+        omitted = counts[len(shown) :]
+        parts.append(f"and {sum(count for _, count in omitted):,} of {len(omitted):,} more clients")
+    return f"{count_text(total, 'call')} {verb} no turn: {', '.join(parts)}"
+
+
+def _client_text(client: str) -> str:
+    return sanitise(client, _MAX_CLIENT_CHARS) if client else "an unnamed client"
 
 
 def _whole_id(text: str) -> str:
@@ -92,12 +113,10 @@ def _whole_id(text: str) -> str:
 
 
 def _named_text(client: str) -> str:
-    """Returns which ids a client that knows no turns names; empty if it can name turns, or is not known."""
+    """Returns what a client that knows no turns names instead; empty if it can name turns, or is not known."""
     kinds = {row.kind for row in ROWS if row.client == client}
     if client in SESSION_VARIABLES.values():
         kinds.add("session")
     if not kinds or "turn" in kinds:
         return ""
-    return (
-        f"{sanitise(client, _MAX_CLIENT_CHARS)} names only its {' and '.join(_NOUNS[kind] for kind in sorted(kinds))}"
-    )
+    return " and ".join(_NOUNS[kind] for kind in sorted(kinds))

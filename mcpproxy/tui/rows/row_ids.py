@@ -20,7 +20,16 @@ def ids_at(reading: Reading, call_number: int) -> ClientIds:
     exchange = request.frames[0].exchange
     http = None if exchange is None else reading.conversation.exchange(exchange)
     head_traceparent = None if http is None else http.single_field("traceparent")
+    client_name = client_name_at(reading, call_number)
+    return client_ids_of(request, head_traceparent, reading.conversation.environment, client_name)
+
+
+def client_name_at(reading: Reading, call_number: int) -> str | None:
+    """Returns the name that the client of a call gives itself, or None if it is not known. Untrusted text.
+
+    Args:
+        reading: the capture.
+        call_number: the number of the call.
+    """
     client = reading.conversation.peers(reading.session(reading.calls.request[call_number])).client
-    return client_ids_of(
-        request, head_traceparent, reading.conversation.environment, None if client is None else client.name
-    )
+    return None if client is None else client.name

@@ -2,7 +2,7 @@
 
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.turn_query import TurnQuery, turn_query
-from mcpproxy.tui.rows.row_ids import ids_at
+from mcpproxy.tui.rows.row_ids import client_name_at, ids_at
 from mcpproxy.tui.safe_text import notify
 from mcpproxy.tui.screens.row_actions import RowActions
 from mcpproxy.tui.screens.titled_screen import TitledScreen
@@ -27,8 +27,8 @@ def show_turn(screen: TitledScreen, reading: Reading, row_actions: RowActions) -
             return
         ids = ids_at(reading, number)
         query = turn_query(reading, row, ids, screen.app.capture_list.captures)
-        clients = [] if ids.client is None else [ids.client]
-        screen.call_later(_show, screen, query, no_turn_text(1, clients))
+        client = ids.client or client_name_at(reading, number) or ""
+        screen.call_later(_show, screen, query, no_turn_text({client: 1}))
 
     row_actions.run_on_row(find_query)
 

@@ -7,10 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis.conversation.turnless_calls import TurnlessCalls
 from analysis.conversation.turns import Turn, Turns, call_of_turn
 from analysis.reading import Reading
 from analysis.store.load import Loader
-from tests.analysis.client_captures import LATER_TURN, THREAD, TURN, ClientCapture, codex_meta, vscode_meta, write_codex
+from analysis.store.turn_figures import CLIENTS_SQL, ClientFigures
+from tests.analysis.client_captures import (
+    LATER_TURN,
+    THREAD,
+    TURN,
+    ClientCapture,
+    codex_meta,
+    vscode_meta,
+    write_codex,
+    write_others,
+)
 from tests.analysis.store import spare
 from tests.analysis.store.capture_writer import MS, OPENED
 
@@ -114,3 +125,27 @@ def test_a_turn_on_three_servers(tmp_path: Path) -> None:
             ("Codex", THREAD, LATER_TURN, 1, ["search"], 0, 10.0, 5_000_000),
         ]
     )
+
+
+def test_calls_without_a_turn_are_counted_by_the_name_that_users_give_the_client(tmp_path: Path) -> None:
+    paths = [*write_codex(tmp_path), *write_others(tmp_path)]
+    for number, (server, name, calls) in enumerate(
+        [("wiki", "codex-mcp-client", 4), ("shop", "agent", 3), ("bank", "", 2)], len(paths)
+    ):
+        capture = ClientCapture(tmp_path, server, number, name)
+        for _ in range(calls):
+            capture.begin(100, None)
+        paths.append(capture.close())
+    turnless = TurnlessCalls()
+    for path in paths:
+        for call in {call.number: call for step in Reading(path).to_end() for call in step.changed}.values():
+            turnless.add(call)
+    with spare.empty() as connection:
+        with Loader(connection) as loader:
+            for path in paths:
+                loader.load(path)
+        figures = [ClientFigures(*row) for row in connection.execute(CLIENTS_SQL).fetchall()]
+    counts = {client.client or "": client.turnless_calls for client in figures if client.turnless_calls}
+    assert counts == turnless.by_client()
+    assert (counts["Codex"], counts["agent"], counts[""], counts["Claude Code"]) == (4, 3, 2, 1)
+    assert "codex-mcp-client" not in counts

@@ -134,8 +134,8 @@ def test_turns_are_put_together_from_all_servers_the_worst_first(tmp_path: Path)
     }
     assert (found[0]["turns"], found[0]["turnless_calls"]) == (4, 4)
     clients = {row["client"]: row for row in found if row["figure"] == "clients"}
-    assert (clients["codex-mcp-client"]["turns"], clients["codex-mcp-client"]["conversations"]) == (2, 1)
-    assert (clients["claude-code"]["turns"], clients["claude-code"]["conversations"]) == (0, 1)
+    assert (clients["Codex"]["turns"], clients["Codex"]["conversations"]) == (2, 1)
+    assert (clients["Claude Code"]["turns"], clients["Claude Code"]["conversations"]) == (0, 1)
     assert not [row for row in found if row["figure"] == "latency"]
     with counted(*paths) as answer:
         assert [turn.calls for turn in answer.turns("n")] == [4, 1, 1, 1]

@@ -41,7 +41,7 @@ def test_the_turns_of_all_captures_are_counted(file: Path) -> None:
     assert first["servers"] == ["files", "search", "tickets"]
     assert (second["id"], second["text"]) == (LATER_TURN, "1 call on 1 server, 10.0 ms of waiting")
     assert first["short"] != second["short"]
-    assert block["without"] == "1 call names no turn: Claude Code names only its calls and conversations"
+    assert block["without"] == "1 call of Claude Code names no turn: it names only its calls and conversations"
     figure = next(figure for figure in parts.block("data-overview")["figures"] if figure["name"] == "turns")
     assert figure == {"name": "turns", "value": "2", "more": "1 with failures", "is_bad": True}
 

@@ -88,7 +88,7 @@ def test_logins_are_counted_if_there_are_any() -> None:
 
 def test_turns_and_conversations_are_counted_if_clients_name_any() -> None:
     assert "TURNS" not in text(stats())
-    clients = [ClientFigures("c\x1b[0m", 20, 3, 12, 0, []), ClientFigures(None, 2, 0, 0, 2, [])]
+    clients = [ClientFigures("c\x1b[0m", 20, 3, 12, 0), ClientFigures(None, 2, 0, 0, 2)]
     assert "TURNS                          12   c\\x1b[0m: 12 in 3 conversations" in text(stats(clients=clients))
 
 

@@ -9,20 +9,23 @@ from mcpproxy.wording.cells import UNLIMITED_WIDTH, cells
 from mcpproxy.wording.spans import Style
 
 TURN = TurnFigures("Codex", "thread", "019a2b3c-3f2a01", "2026-11-30 06:58:12", 14, ["a", "b", "c"], 2, 41_000.0)
-CODEX = ClientFigures("codex-mcp-client", 14, 1, 1, 0, [])
-CLAUDE_CODE = ClientFigures("claude-code", 9, 1, 0, 9, ["Claude Code"])
-SILENT = ClientFigures("gem\x1b[2Jini", 1, 0, 0, 1, [])
+CODEX = ClientFigures("Codex", 16, 1, 1, 2)
+CLAUDE_CODE = ClientFigures("Claude Code", 9, 1, 0, 9)
+SILENT = ClientFigures("gem\x1b[2Jini", 1, 0, 0, 1)
 
 
 def test_a_turn_is_a_row_and_calls_without_one_are_explained() -> None:
     assert list(turn_lines([TURN], [CODEX, CLAUDE_CODE, SILENT], Style(), UNLIMITED_WIDTH)) == [
         "TURNS                       calls  servers  failed   waiting     first call (UTC)",
         "turn 019a…3f2a01 of Codex      14        3       2    41.0 s  2026-11-30 06:58:12",
-        "  10 calls name no turn: Claude Code names only its calls and conversations; gem\\x1b[2Jini sends no ids",
+        (
+            "  12 calls name no turn: 9 of Claude Code (which names only its calls and conversations), 2 of Codex, "
+            "1 of gem\\x1b[2Jini"
+        ),
     ]
     assert list(turn_lines([], [SILENT], Style(), 100))[1:] == [
         "  no call names its turn",
-        "  1 call names no turn: gem\\x1b[2Jini sends no ids",
+        "  1 call of gem\\x1b[2Jini names no turn",
     ]
 
 
@@ -44,6 +47,6 @@ def test_turns_fit_and_say_how_many_are_left_out(width: int) -> None:
 
 def test_clients_that_name_anything_are_listed() -> None:
     assert client_texts([CODEX, CLAUDE_CODE, SILENT]) == [
-        "codex-mcp-client: 1 in 1 conversation",
-        "claude-code: 1 conversation",
+        "Codex: 1 in 1 conversation",
+        "Claude Code: 1 conversation",
     ]

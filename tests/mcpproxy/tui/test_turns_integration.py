@@ -64,7 +64,7 @@ async def a_call_whose_client_names_no_turn_says_what_it_names(stage: Stage) -> 
     await stage.open("notes")
     await go_to(stage, 4)
     await stage.press("P")
-    await stage.see("1 call names no turn: Claude Code names only")
+    await stage.see("1 call of Claude Code names no turn:")
     await go_to(stage, 3)
     await stage.press("P")
     await stage.see("this row is not part of an exchange")

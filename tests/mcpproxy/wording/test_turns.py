@@ -49,9 +49,22 @@ def test_the_ids_of_a_call_are_facts_and_name_the_client_once() -> None:
 
 
 def test_calls_without_a_turn_are_explained_by_what_their_client_names() -> None:
-    assert no_turn_text(3, ["Goose", "Claude Code", "Claude Code"]) == (
-        "3 calls name no turn: Claude Code names only its calls and conversations; "
-        "Goose names only its calls and conversations"
+    assert no_turn_text({"Codex": 4, "Claude Code": 1, "ag\x1b[2Jent": 12, "VS Code": 0}) == (
+        "17 calls name no turn: 12 of ag\\x1b[2Jent, 4 of Codex, "
+        "1 of Claude Code (which names only its calls and conversations)"
     )
-    assert no_turn_text(1, ["Codex"]) == "1 call names no turn"
-    assert no_turn_text(1_200, ["OpenCode"]) == "1,200 calls name no turn: OpenCode names only its conversations"
+    assert no_turn_text({"Codex": 1}) == "1 call of Codex names no turn"
+    assert no_turn_text({"": 2}) == "2 calls of an unnamed client name no turn"
+    assert no_turn_text({"OpenCode": 1_200}) == (
+        "1,200 calls of OpenCode name no turn: it names only its conversations"
+    )
+    assert not no_turn_text({"Codex": 0})
+
+
+def test_clients_that_are_left_out_are_counted() -> None:
+    clients = {f"client-{number}": 10 - number for number in range(7)}
+    assert no_turn_text(clients) == (
+        "49 calls name no turn: 10 of client-0, 9 of client-1, 8 of client-2, 7 of client-3, and 15 of 3 more clients"
+    )
+    del clients["client-6"], clients["client-5"]
+    assert no_turn_text(clients).endswith(", 7 of client-3, 6 of client-4")
