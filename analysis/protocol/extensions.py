@@ -33,11 +33,13 @@ class ExtensionMethod(NamedTuple):
     name: str
     sender: ExtensionSender = "client"
     setting: str = ""
-    """The setting of the extension that the receiver must have declared as true; empty for none."""
+    """The setting of the extension that the server must have declared as true; empty for none."""
     name_member: str = ""
     """The member of the params that says what the request is about; empty for none."""
     has_name_header: bool = False
     """Whether the header `Mcp-Name` repeats that member."""
+    filter_member: str = ""
+    """The member of the filter of `subscriptions/listen` that selects the notification; empty for none."""
     is_endless: bool = False
     """Whether the request normally gets no response, and ends with a cancellation."""
 
@@ -100,7 +102,7 @@ TASKS: Final = Extension(
         ExtensionMethod("tasks/get", name_member="taskId", has_name_header=True),
         ExtensionMethod("tasks/update", name_member="taskId", has_name_header=True),
         ExtensionMethod("tasks/cancel", name_member="taskId", has_name_header=True),
-        ExtensionMethod("notifications/tasks", "server"),
+        ExtensionMethod("notifications/tasks", "server", filter_member="taskIds"),
     ),
     result_types=("task",),
 )
@@ -159,7 +161,9 @@ EVENTS: Final = Extension(
         ExtensionMethod("notifications/events/heartbeat", "server"),
         ExtensionMethod("notifications/events/error", "server"),
         ExtensionMethod("notifications/events/terminated", "server"),
-        ExtensionMethod("notifications/events/list_changed", "server"),
+        ExtensionMethod(
+            "notifications/events/list_changed", "server", setting="listChanged", filter_member="eventsListChanged"
+        ),
     ),
     capability="events",
     declared_by=frozenset({"server"}),

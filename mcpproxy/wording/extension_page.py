@@ -78,6 +78,7 @@ def _method_row(extension: Extension, method: ExtensionMethod) -> str:
         "params" if part == "notification" else part for part in parts if f"{part} {method.name}" in bodies
     )
     note = ", gets no response" if method.is_endless else ""
+    note += f", selected by `{method.filter_member}`" if method.filter_member else ""
     return f"| `{method.name}`{note} | {_SENDERS[method.sender]} | {need} | {checked} |"
 
 
