@@ -16,6 +16,7 @@ from analysis.protocol.error_codes import (
     FORBIDDEN,
     NOT_FOUND,
     RESOURCE_EXHAUSTED,
+    SKETCH_CODES,
     UNSUPPORTED,
     ErrorCode,
 )
@@ -66,8 +67,8 @@ class Extension(NamedTuple):
     source: str
     """The document that defines it, as pages of rules name it."""
     methods: tuple[ExtensionMethod, ...] = ()
-    capability: str = ""
-    """The capability outside `extensions` that also declares it, as a draft may have; empty for none."""
+    sketch_capability: str = ""
+    """The capability outside `extensions` that declared it in a sketch before its proposal; empty for none."""
     declared_by: frozenset[str] = frozenset({"client", "server"})
     """The sides that declare it."""
     meta_members: tuple[str, ...] = ()
@@ -142,14 +143,26 @@ APPS: Final = Extension(
     declared_by=frozenset({"client", "server"}),
     meta_members=("ui", "ui/resourceUri"),
 )
+_EVENT_ERRORS: Final = (
+    ErrorCode(NOT_FOUND, "Not found", ALL, "the event or the subscription does not exist"),
+    ErrorCode(FORBIDDEN, "Forbidden", ALL, "the client is not permitted to get these events"),
+    ErrorCode(RESOURCE_EXHAUSTED, "Resource exhausted", ALL, "a limit of the server is reached"),
+    ErrorCode(UNSUPPORTED, "Unsupported", ALL, "the server does not support a requested option"),
+    ErrorCode(
+        CALLBACK_ENDPOINT_ERROR,
+        "Callback endpoint error",
+        ALL,
+        "the callback endpoint was not reached or failed its verification",
+    ),
+)
 EVENTS: Final = Extension(
     f"{_PREFIX}events",
     "Events",
     "ext-events",
     "draft",
     (),
-    ALL,
-    "draft of the Events extension",
+    ALL,  # by the SEP since 2026-07-28; servers of the sketch that preceded it have Events in every revision
+    "SEP-3415",
     methods=(
         ExtensionMethod("events/list"),
         ExtensionMethod("events/poll"),
@@ -165,15 +178,12 @@ EVENTS: Final = Extension(
             "notifications/events/list_changed", "server", setting="listChanged", filter_member="eventsListChanged"
         ),
     ),
-    capability="events",
-    declared_by=frozenset({"server"}),
+    sketch_capability="events",
     error_codes=(
-        ErrorCode(NOT_FOUND, "Not found", ALL, "the event or the subscription does not exist"),
-        ErrorCode(FORBIDDEN, "Forbidden", ALL, "the client is not permitted to get these events"),
-        ErrorCode(RESOURCE_EXHAUSTED, "Resource exhausted", ALL, "a limit of the server is reached"),
-        ErrorCode(UNSUPPORTED, "Unsupported", ALL, "the server does not support a requested option"),
-        ErrorCode(
-            CALLBACK_ENDPOINT_ERROR, "Callback endpoint error", ALL, "the callback endpoint failed its verification"
+        *_EVENT_ERRORS,
+        *(
+            error._replace(code=SKETCH_CODES[error.code], meaning=f"{error.meaning} (by the sketch before the SEP)")
+            for error in _EVENT_ERRORS
         ),
     ),
 )
@@ -254,7 +264,7 @@ def declares(capabilities: object, extension: Extension) -> bool | None:
     """Whether capabilities declare an extension; None if they are not an object, or its declaration is not valid."""
     if not isinstance(capabilities, dict):
         return None
-    if extension.capability and isinstance(capabilities.get(extension.capability), dict):
+    if extension.sketch_capability and isinstance(capabilities.get(extension.sketch_capability), dict):
         return True
     extensions = capabilities.get("extensions", {})
     if not isinstance(extensions, dict):

@@ -55,8 +55,9 @@ def _rules_text(extension: Extension) -> str:
 def _part_lines(extension: Extension) -> Iterator[str]:
     yield f"\n## {extension.title}\n"
     sides = " and ".join(sorted(extension.declared_by))
-    also = f", or the capability `{extension.capability}`" if extension.capability else ""
-    yield f"`{extension.identifier}`{also}, declared by {sides}. Source: {extension.source}."
+    yield f"`{extension.identifier}`, declared by {sides}. Source: {extension.source}."
+    if extension.sketch_capability:
+        yield f"Servers of the sketch before it declare the capability `{extension.sketch_capability}` instead."
     if extension.methods:
         yield "\n| method | sent by | needs | in the table of shapes |\n|---|---|---|---|"
         yield from (_method_row(extension, method) for method in extension.methods)

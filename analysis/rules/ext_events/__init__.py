@@ -1,3 +1,3 @@
-"""The group `ext-events`: a draft of an extension with which servers report events, so its findings are notes."""
+"""The group `ext-events`: Events (SEP-3415), a draft with which servers report events, so its findings are notes."""
 
-MODULES = ("types", "list_changes", "occurrences", "streams", "cursors", "webhooks")
+MODULES = ("declarations", "types", "list_changes", "occurrences", "streams", "cursors", "webhooks")
