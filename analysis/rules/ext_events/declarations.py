@@ -1,4 +1,4 @@
-"""The declaration of Events, and what servers still have from the sketch before the SEP."""
+"""The shapes of the bodies of Events, its declaration, and what servers still have from the sketch before the SEP."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -11,11 +11,28 @@ from analysis.protocol.revisions import FIRST_MODERN_REVISION
 from analysis.rules.finding import Finding
 from analysis.rules.support.eras import member
 from analysis.rules.support.event_messages import EventsRule
-from analysis.rules.support.extension_rules import UndeclaredExtension
+from analysis.rules.support.extension_rules import ExtensionShape, UndeclaredExtension
 
 _DECLARATIONS: Final = frozenset({"server/discover", "initialize"})
 """Requests whose results declare capabilities."""
 _CODES: Final = {sketch_code: code for code, sketch_code in SKETCH_CODES.items()}
+
+
+class Shape(ExtensionShape):
+    """The params or the result of a method of Events do not have the declared shape.
+
+    **Why it matters.** Clients recognise repeated events by `eventId`, find their handler by `name`, and go on from
+    `cursor`.
+
+    **On the wire.** `< {"id":3,"result":{"events":[{"name":"email.received","data":{}}],…}}`
+
+    **Instead.** Each event has `eventId`, `name` and `timestamp` as strings, and `data` as an object; each type of
+    event has a `name` and its modes of `delivery`.
+    """
+
+    id = "ext-events/shape"
+    who = "either"
+    extension = EVENTS
 
 
 class Undeclared(UndeclaredExtension):
