@@ -17,6 +17,7 @@ from analysis.conversation.addressing import RequestKey
 from analysis.conversation.message import Id, Notification, Request, Response, id_of, parse_exactly
 from analysis.conversation.session import Session
 from analysis.facts import size_of
+from analysis.protocol.extensions import EXTENSION_METHODS, is_draft
 
 MAX_SUBSCRIPTIONS: Final = 10_000
 """The most subscriptions that are kept, including ended ones; the oldest are forgotten first."""
@@ -37,14 +38,19 @@ REQUESTS: Final = frozenset({"resources/subscribe", "resources/unsubscribe", LIS
 NOTIFICATIONS: Final = frozenset({UPDATED, "resources/updated"})
 """Methods of notifications about a subscribed resource, including a spelling without the prefix."""
 
+_EXTENSION_CHANGES: Final = {
+    name: method.filter_member for name, (_, method) in EXTENSION_METHODS.items() if method.filter_member
+}
 CHANGES: Final = {
     "notifications/tools/list_changed": "toolsListChanged",
     "notifications/prompts/list_changed": "promptsListChanged",
     "notifications/resources/list_changed": "resourcesListChanged",
     UPDATED: "resourceSubscriptions",
-    "notifications/tasks": "taskIds",
+    **{name: member for name, member in _EXTENSION_CHANGES.items() if not is_draft(name)},
 }
-"""The methods of change notifications, and the members of a filter that select them."""
+"""The methods of change notifications, and the members of a filter that select them; drafts are left out."""
+DRAFT_MEMBERS: Final = frozenset(_EXTENSION_CHANGES.values()) - frozenset(CHANGES.values())
+"""The members of a filter that only drafts of extensions define."""
 
 
 ValidMessage: TypeAlias = Request | Notification | Response
@@ -489,7 +495,7 @@ def _key(request: Request) -> RequestKey:
 def _filter(notifications: object) -> ListenFilter:
     members = notifications if isinstance(notifications, dict) else {}
     return ListenFilter(
-        frozenset(name for name in CHANGES.values() if members.get(name) is True),
+        frozenset(name for name in (*CHANGES.values(), *DRAFT_MEMBERS) if members.get(name) is True),
         UriPrefixSet(_texts(members.get("resourceSubscriptions"))),
         frozenset(_texts(members.get("taskIds"))),
     )

@@ -26,12 +26,20 @@ REQUEST_TIMEOUT: Final = -32001
 REQUEST_CANCELLED: Final = -32800
 """The code of some servers for a cancelled request, as in the Language Server Protocol; no revision defines it."""
 
-NOT_FOUND: Final = -32011
+NOT_FOUND: Final = -32023
 """This and the next four codes belong to extensions (`analysis/protocol/extensions.py`); no revision defines them."""
-FORBIDDEN: Final = -32012
-RESOURCE_EXHAUSTED: Final = -32013
-UNSUPPORTED: Final = -32014
-CALLBACK_ENDPOINT_ERROR: Final = -32015
+FORBIDDEN: Final = -32024
+RESOURCE_EXHAUSTED: Final = -32025
+UNSUPPORTED: Final = -32026
+CALLBACK_ENDPOINT_ERROR: Final = -32027
+SKETCH_CODES: Final = {
+    NOT_FOUND: -32011,
+    FORBIDDEN: -32012,
+    RESOURCE_EXHAUSTED: -32013,
+    UNSUPPORTED: -32014,
+    CALLBACK_ENDPOINT_ERROR: -32015,
+}
+"""The numbers of these five codes in the design sketch of Events that preceded its SEP, by their present numbers."""
 
 
 class ErrorCode(NamedTuple):

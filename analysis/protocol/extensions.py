@@ -16,6 +16,7 @@ from analysis.protocol.error_codes import (
     FORBIDDEN,
     NOT_FOUND,
     RESOURCE_EXHAUSTED,
+    SKETCH_CODES,
     UNSUPPORTED,
     ErrorCode,
 )
@@ -33,11 +34,13 @@ class ExtensionMethod(NamedTuple):
     name: str
     sender: ExtensionSender = "client"
     setting: str = ""
-    """The setting of the extension that the receiver must have declared as true; empty for none."""
+    """The setting of the extension that the server must have declared as true; empty for none."""
     name_member: str = ""
     """The member of the params that says what the request is about; empty for none."""
     has_name_header: bool = False
     """Whether the header `Mcp-Name` repeats that member."""
+    filter_member: str = ""
+    """The member of the filter of `subscriptions/listen` that selects the notification; empty for none."""
     is_endless: bool = False
     """Whether the request normally gets no response, and ends with a cancellation."""
 
@@ -64,8 +67,8 @@ class Extension(NamedTuple):
     source: str
     """The document that defines it, as pages of rules name it."""
     methods: tuple[ExtensionMethod, ...] = ()
-    capability: str = ""
-    """The capability outside `extensions` that also declares it, as a draft may have; empty for none."""
+    sketch_capability: str = ""
+    """The capability outside `extensions` that declared it in a sketch before its proposal; empty for none."""
     declared_by: frozenset[str] = frozenset({"client", "server"})
     """The sides that declare it."""
     meta_members: tuple[str, ...] = ()
@@ -100,7 +103,7 @@ TASKS: Final = Extension(
         ExtensionMethod("tasks/get", name_member="taskId", has_name_header=True),
         ExtensionMethod("tasks/update", name_member="taskId", has_name_header=True),
         ExtensionMethod("tasks/cancel", name_member="taskId", has_name_header=True),
-        ExtensionMethod("notifications/tasks", "server"),
+        ExtensionMethod("notifications/tasks", "server", filter_member="taskIds"),
     ),
     result_types=("task",),
 )
@@ -140,14 +143,26 @@ APPS: Final = Extension(
     declared_by=frozenset({"client", "server"}),
     meta_members=("ui", "ui/resourceUri"),
 )
+_EVENT_ERRORS: Final = (
+    ErrorCode(NOT_FOUND, "Not found", ALL, "the event or the subscription does not exist"),
+    ErrorCode(FORBIDDEN, "Forbidden", ALL, "the client is not permitted to get these events"),
+    ErrorCode(RESOURCE_EXHAUSTED, "Resource exhausted", ALL, "a limit of the server is reached"),
+    ErrorCode(UNSUPPORTED, "Unsupported", ALL, "the server does not support a requested option"),
+    ErrorCode(
+        CALLBACK_ENDPOINT_ERROR,
+        "Callback endpoint error",
+        ALL,
+        "the callback endpoint was not reached or failed its verification",
+    ),
+)
 EVENTS: Final = Extension(
     f"{_PREFIX}events",
     "Events",
     "ext-events",
     "draft",
     (),
-    ALL,
-    "draft of the Events extension",
+    ALL,  # by the SEP since 2026-07-28; servers of the sketch that preceded it have Events in every revision
+    "SEP-3415",
     methods=(
         ExtensionMethod("events/list"),
         ExtensionMethod("events/poll"),
@@ -159,17 +174,16 @@ EVENTS: Final = Extension(
         ExtensionMethod("notifications/events/heartbeat", "server"),
         ExtensionMethod("notifications/events/error", "server"),
         ExtensionMethod("notifications/events/terminated", "server"),
-        ExtensionMethod("notifications/events/list_changed", "server"),
+        ExtensionMethod(
+            "notifications/events/list_changed", "server", setting="listChanged", filter_member="eventsListChanged"
+        ),
     ),
-    capability="events",
-    declared_by=frozenset({"server"}),
+    sketch_capability="events",
     error_codes=(
-        ErrorCode(NOT_FOUND, "Not found", ALL, "the event or the subscription does not exist"),
-        ErrorCode(FORBIDDEN, "Forbidden", ALL, "the client is not permitted to get these events"),
-        ErrorCode(RESOURCE_EXHAUSTED, "Resource exhausted", ALL, "a limit of the server is reached"),
-        ErrorCode(UNSUPPORTED, "Unsupported", ALL, "the server does not support a requested option"),
-        ErrorCode(
-            CALLBACK_ENDPOINT_ERROR, "Callback endpoint error", ALL, "the callback endpoint failed its verification"
+        *_EVENT_ERRORS,
+        *(
+            error._replace(code=SKETCH_CODES[error.code], meaning=f"{error.meaning} (by the sketch before the SEP)")
+            for error in _EVENT_ERRORS
         ),
     ),
 )
@@ -271,7 +285,7 @@ def declares(capabilities: object, extension: Extension) -> bool | None:
     """Whether capabilities declare an extension; None if they are not an object, or its declaration is not valid."""
     if not isinstance(capabilities, dict):
         return None
-    if extension.capability and isinstance(capabilities.get(extension.capability), dict):
+    if extension.sketch_capability and isinstance(capabilities.get(extension.sketch_capability), dict):
         return True
     extensions = capabilities.get("extensions", {})
     if not isinstance(extensions, dict):

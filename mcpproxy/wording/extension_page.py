@@ -57,8 +57,9 @@ def _rules_text(extension: Extension) -> str:
 def _part_lines(extension: Extension) -> Iterator[str]:
     yield f"\n## {extension.title}\n"
     sides = " and the ".join(sorted(extension.declared_by))
-    also = f", or the capability `{extension.capability}`" if extension.capability else ""
-    yield f"`{extension.identifier}`{also}, declared by the {sides}. Source: {extension.source}."
+    yield f"`{extension.identifier}`, declared by the {sides}. Source: {extension.source}."
+    if extension.sketch_capability:
+        yield f"Servers of the sketch before it declare the capability `{extension.sketch_capability}` instead."
     if extension.methods:
         yield "\n| method | sent by | required setting | in the table of shapes |\n|---|---|---|---|"
         yield from (_method_row(extension, method) for method in extension.methods)
@@ -80,6 +81,7 @@ def _method_row(extension: Extension, method: ExtensionMethod) -> str:
         "params" if part == "notification" else part for part in parts if f"{part} {method.name}" in bodies
     )
     note = ", gets no response" if method.is_endless else ""
+    note += f", selected by `{method.filter_member}`" if method.filter_member else ""
     return f"| `{method.name}`{note} | {_SENDERS[method.sender]} | {need} | {checked} |"
 
 

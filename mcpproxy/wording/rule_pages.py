@@ -11,7 +11,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from analysis.protocol.extensions import EVENTS
 from analysis.protocol.features import SCHEMA_PAGE
 from analysis.protocol.revisions import REVISIONS, before, rank_of
 from analysis.rules.base import Rule
@@ -43,7 +42,6 @@ _EVENT_STREAMS: Final = "https://html.spec.whatwg.org/multipage/server-sent-even
 _PROPOSALS: Final = "https://github.com/modelcontextprotocol/modelcontextprotocol/issues"
 _SPECIFICATION: Final = "https://modelcontextprotocol.io/specification"
 _SCHEMAS: Final = "https://github.com/modelcontextprotocol/modelcontextprotocol/blob/main/schema"
-_EVENTS_DRAFT: Final = "https://github.com/modelcontextprotocol/experimental-ext-triggers-events"
 _INDEX: Final = "README.md"
 _NOTICE: Final = "This page is generated from the rules."
 
@@ -119,8 +117,6 @@ def addresses(source: str) -> list[str]:
             urls[_JSON_RPC] = None
         elif name.startswith("WHATWG SSE"):
             urls[_EVENT_STREAMS] = None
-        elif name == EVENTS.source:
-            urls[_EVENTS_DRAFT] = None
         elif sep_match := _SEP_SOURCE.fullmatch(name):
             urls[f"{_PROPOSALS}/{sep_match['number']}"] = None
         elif rfc_match := _RFC_SOURCE.fullmatch(name):

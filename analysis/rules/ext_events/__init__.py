@@ -1,3 +1,3 @@
-"""The group `ext-events`: Events, a draft extension with which servers report events; all its findings are notes."""
+"""The group `ext-events`: Events (SEP-3415), a draft extension with which servers report events; all are notes."""
 
-MODULES = ("types", "occurrences", "streams", "cursors", "webhooks")
+MODULES = ("declarations", "types", "list_changes", "occurrences", "streams", "cursors", "webhooks")

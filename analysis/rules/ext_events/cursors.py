@@ -131,10 +131,10 @@ class CursorNotSent(_PollRule):
 
 
 class InconsistentCursor(StreamRule):
-    """Some cursors of a type of event are null, and some are not.
+    """Some cursors of a type of event are null or missing, and some are not.
 
-    **Why it matters.** A null cursor means that events of this type cannot be replayed. Clients decide once, when they
-    subscribe, whether they can continue after a failure without losing events.
+    **Why it matters.** A null or missing cursor means that events of this type cannot be replayed. Clients
+    decide once, when they subscribe, whether they can continue after a failure without losing events.
 
     **On the wire.** `< {"id":3,"result":{"events":[],"cursor":"c1",…}}` and then
     `< {"id":4,"result":{"events":[],"cursor":null,…}}`
@@ -166,9 +166,9 @@ class InconsistentCursor(StreamRule):
 
     def _check_cursor(self, context: MessageContext, request: Request, body: Any, pointer: str) -> Iterable[Finding]:
         name = member(request.params, "name")
-        if not isinstance(body, dict) or "cursor" not in body or not isinstance(name, str):
+        if not isinstance(body, dict) or not isinstance(name, str):
             return ()
-        cursor = body["cursor"]
+        cursor = body.get("cursor")
         if cursor is not None and not isinstance(cursor, str):
             return ()
         first_seqs: BoundedDict[tuple[str, bool], int] = self.state_for(

@@ -1,7 +1,7 @@
-"""Single events: their members, their ids, and how many of them a result has."""
+"""Single events: their ids, and how many of them a result has."""
 
 from collections.abc import Iterable, Iterator
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from analysis.conversation.bounded_dict import BoundedDict
 from analysis.conversation.call import MessageContext
@@ -15,41 +15,10 @@ from analysis.rules.support.event_messages import (
     MAX_STREAMS,
     POLL,
     EventsRule,
-    Occurrence,
-    OccurrenceRule,
     StreamMessage,
     StreamRule,
     subscription_key,
 )
-
-_STRING_MEMBERS: Final = ("eventId", "name", "timestamp")
-
-
-class InvalidEvent(OccurrenceRule):
-    """An event lacks a member that every event must have, or the member has the wrong type.
-
-    **Why it matters.** Clients recognise repeated events by `eventId`, find their handler by `name`, and pass on
-    `data`.
-
-    **On the wire.** `< {"id":3,"result":{"events":[{"name":"email.received","data":{}}],…}}`
-
-    **Instead.** Send `eventId`, `name` and `timestamp` as strings, and `data` as an object.
-    """
-
-    id = "ext-events/invalid-event"
-
-    def check_occurrence(self, context: MessageContext, occurrence: Occurrence) -> Iterator[Finding]:
-        event, pointer = occurrence.value, occurrence.pointer
-        if not isinstance(event, dict):
-            yield self.finding(context, "the event is not an object", pointer=pointer)
-            return
-        for name in _STRING_MEMBERS:
-            if not isinstance(event.get(name), str):
-                fault = "is not a string" if name in event else "is missing"
-                yield self.finding(context, f"{name} of the event {fault}", pointer=f"{pointer}/{name}")
-        if not isinstance(event.get("data"), dict):
-            fault = "is not an object" if "data" in event else "is missing"
-            yield self.finding(context, f"data of the event {fault}", pointer=f"{pointer}/data")
 
 
 class RepeatedOnStream(StreamRule):

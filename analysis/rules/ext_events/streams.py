@@ -92,7 +92,8 @@ class AfterEnd(StreamRule):
     **Why it matters.** The client has forgotten the subscription, so the event is lost. If the client has cancelled the
     subscription, the server still spends effort on it.
 
-    **On the wire.** `< {"id":3,"result":{"_meta":{}}}` and then a `notifications/events/event` with that id; or
+    **On the wire.** `< {"id":3,"result":{"resultType":"complete",…}}` and then a
+    `notifications/events/event` with that id; or
     `> {"method":"notifications/cancelled","params":{"requestId":3}}` and then such an event
 
     **Instead.** Release the subscription before you send its result, and when it is cancelled.
@@ -120,7 +121,8 @@ class AbruptEnd(StreamRule):
 
     **On the wire.** The HTTP response to an `events/stream` ends after an event, without a result.
 
-    **Instead.** Send the result of the request, `{"_meta":{}}`, then close.
+    **Instead.** Send the result of the request, which has only `resultType` and, in `_meta`, the id of the
+    subscription. Then close.
     """
 
     id = "ext-events/abrupt-end"

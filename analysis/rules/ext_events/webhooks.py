@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from analysis.conversation.call import MessageContext
+from analysis.facts import code_of
+from analysis.protocol.error_codes import CALLBACK_ENDPOINT_ERROR, SKETCH_CODES
 from analysis.rules.finding import Finding, Impact
 from analysis.rules.support.eras import member
 from analysis.rules.support.event_messages import SUBSCRIBE, EventsRule
@@ -18,6 +20,7 @@ _MAX_KEY_CHARS: Final = 256
 _CATEGORIES: Final = frozenset(
     {"connection_refused", "timeout", "tls_error", "http_4xx", "http_5xx", "challenge_failed"}
 )
+_CALLBACK_CODES: Final = frozenset({CALLBACK_ENDPOINT_ERROR, SKETCH_CODES[CALLBACK_ENDPOINT_ERROR]})
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
@@ -110,7 +113,8 @@ class LastErrorText(_SubscribeRule):
     **Why it matters.** If the words come from the response of the callback, a client could read responses from
     addresses that only the server can reach.
 
-    **On the wire.** `< {"id":3,"result":{…,"deliveryStatus":{"active":false,"lastError":"500 <html>…"}}}`
+    **On the wire.** `< {"id":3,"result":{…,"deliveryStatus":{"active":false,"lastError":"500 <html>…"}}}` or
+    `< {"id":3,"error":{"code":-32027,…,"data":{"reason":"500 <html>…"}}}`
 
     **Instead.** One of `connection_refused`, `timeout`, `tls_error`, `http_4xx`, `http_5xx` and `challenge_failed`, or
     null.
@@ -128,6 +132,15 @@ class LastErrorText(_SubscribeRule):
             return ()
         text = "lastError is not one of the categories that the draft defines"
         return [self.finding(context, text, pointer="/result/deliveryStatus/lastError")]
+
+    def on_error(self, context: MessageContext) -> Iterable[Finding]:
+        reason = member(member(context.body.get("error"), "data"), "reason")
+        if code_of(context.message) not in _CALLBACK_CODES or reason is None:
+            return ()
+        if isinstance(reason, str) and reason in _CATEGORIES:
+            return ()
+        text = "the reason is not one of the categories that the draft has"
+        return [self.finding(context, text, pointer="/error/data/reason")]
 
 
 # ---- shared by the rules

@@ -4,7 +4,13 @@ from collections.abc import Iterable
 
 from analysis.conversation.call import MessageContext
 from analysis.conversation.http_exchange import HttpExchange
-from analysis.conversation.subscriptions import ACKNOWLEDGED, LISTEN, ListenFilter, ListenSubscription
+from analysis.conversation.subscriptions import (
+    ACKNOWLEDGED,
+    DRAFT_MEMBERS,
+    LISTEN,
+    ListenFilter,
+    ListenSubscription,
+)
 from analysis.protocol.revisions import MODERN_ERA
 from analysis.rules.base import NOTE, WARNING, Rule
 from analysis.rules.finding import Finding, Impact
@@ -123,7 +129,8 @@ class AcknowledgedMore(ListenMessageRule):
         if not extra_members:
             return ()
         text = f"the acknowledgement grants more than was requested: {', '.join(extra_members)}"
-        return [self.finding(context, text, pointer=f"{_POINTER}/{extra_members[0]}", related=(subscription.seq,))]
+        pointer, level = f"{_POINTER}/{extra_members[0]}", NOTE if DRAFT_MEMBERS.issuperset(extra_members) else None
+        return [self.finding(context, text, pointer=pointer, related=(subscription.seq,), level=level)]
 
 
 class AcknowledgedLess(ListenMessageRule):

@@ -16,6 +16,7 @@ from analysis.protocol.error_codes import (
     RESOURCE_NOT_FOUND,
     RETIRED_CODES,
     SERVER_RANGE,
+    SKETCH_CODES,
     URL_ELICITATION,
     USER_REJECTED,
 )
@@ -34,6 +35,7 @@ def test_the_official_types_have_the_same_codes() -> None:
 
 def test_every_name_of_a_code_has_one_row() -> None:
     named = [value for name, value in vars(error_codes).items() if name.isupper() and isinstance(value, int)]
+    named += SKETCH_CODES.values()
     of_extensions = {row.code for extension in EXTENSIONS.values() for row in extension.error_codes}
     rows = {*ERROR_CODES, *of_extensions, REQUEST_CANCELLED, REQUEST_TIMEOUT}
     assert sorted(code for code in named if code < 0) == sorted(rows)
