@@ -20,7 +20,7 @@ from mcp.shared.exceptions import MCPError
 
 FOLDER = Path(sys.argv[1])
 SCHEME = "skill://"
-HINTS = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+HINTS = {"resultType": "complete", "ttlMs": 60_000, "cacheScope": "private"}
 
 
 class Named(types.RequestParams):
