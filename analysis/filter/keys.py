@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from analysis.conversation.message import id_of, id_of_token
 from analysis.filter.facts import Facts
 from analysis.protocol.error_codes import INVALID_PARAMS
+from analysis.protocol.extensions import EXTENSIONS
 from analysis.rules.old_ids import current_id
 from captures.verdict import Kind
 
@@ -63,6 +64,15 @@ def _name_key(get: Callable[[Facts], str | None]) -> Key:
         return lambda facts: (name := get(facts)) is not None and match(name)
 
     return Key(make_test)
+
+
+def _extension_test(value: FilterValue) -> Test:
+    """A test for an extension, which must be known: nothing says which methods another one has."""
+    if value.text not in EXTENSIONS and (value.is_quoted or not _WILDCARDS.search(value.text)):
+        raise InvalidValue(
+            f"expected a pattern or one of {', '.join(EXTENSIONS)}: the methods of other extensions are not known"
+        )
+    return _name_key(lambda facts: facts.extension).test(value)
 
 
 def _rule_test(value: FilterValue) -> Test:
@@ -209,7 +219,7 @@ KEYS: Final[dict[str, Key]] = {
     "client_session": _name_key(lambda facts: facts.client_ids.session),
     "trace": _name_key(lambda facts: facts.client_ids.trace),
     "exchange": _number_key(lambda facts: facts.exchange, "the number of an exchange", {"": 1}),
-    "extension": _name_key(lambda facts: facts.extension),
+    "extension": Key(_extension_test),
 }
 """The keys, by their names."""
 

@@ -8,6 +8,7 @@ from analysis.conversation.declared_extensions import unknown_declarations
 from analysis.conversation.message import InvalidMessage, Message, Notification, Request, Response
 from analysis.conversation.request_meta import named_rank
 from analysis.conversation.session import Session
+from analysis.protocol.revisions import rank_of
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.extensions import extension_text
 from mcpproxy.wording.gists import cancellation_text
@@ -133,7 +134,8 @@ def facts(context: MessageContext, call: Call | None, waited_ns: int | None = No
     message = context.message
     if message.frames[0].is_abridged:
         yield Fact("imported", "the log contains only part of this message")
-    yield from extension_facts(message, context.rank, context.session)
+    # The context of a request that is shown with its response may be without a revision.
+    yield from extension_facts(message, context.rank if call is None else rank_of(call.revision), context.session)
     if isinstance(message, Request):
         yield from [] if call is None else outcome_facts(call, waited_ns)
     else:

@@ -505,7 +505,7 @@ def test_a_filter_says_what_it_asks() -> None:
 
 @given(FACTS)
 def test_there_is_a_fact_for_every_key(facts: Facts) -> None:
-    values = {"dir": "c2s", "kind": "batch", "has": "finding", "level": "note"}
+    values = {"dir": "c2s", "kind": "batch", "has": "finding", "level": "note", "extension": "*"}
     for key in KEYS:
         assert isinstance(parse(f"{key}:{values.get(key, 1)}").matches(facts), bool)
 

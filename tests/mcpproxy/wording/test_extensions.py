@@ -3,8 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from analysis.conversation.call import MessageContext
-from analysis.filter import facts_of, parse
+import pytest
+
+from analysis.conversation.call import MessageContext, context_of
+from analysis.filter import FilterError, facts_of, parse
 from analysis.protocol.extensions import EXTENSION_METHODS, EXTENSIONS
 from mcpproxy.wording.extension_page import page
 from mcpproxy.wording.facts import facts
@@ -70,7 +72,10 @@ def test_a_revision_that_cannot_have_the_extension_is_named() -> None:
     asked = talk.say("c2s", id=1, method="skills/list")
     text = "Skills (io.modelcontextprotocol/skills), which 2025-11-25 does not have"
     assert extension_facts(asked) == [text]
-    for context in (asked, talk.answer(1, skills=[])):
+    answered = talk.answer(1, skills=[])
+    alone = facts(context_of(asked.message, asked.session), answered.answered)
+    assert text in [fact.text for fact in alone]
+    for context in (asked, answered):
         assert parse("extension:io.modelcontextprotocol/skills").matches(facts_of(context))
 
 
@@ -89,11 +94,17 @@ def test_a_filter_selects_by_extension() -> None:
     for number, method in enumerate(EXTENSION_METHODS):
         context = talk.ask(number, method)
         assert parse(f"extension:{EXTENSION_METHODS[method][0].identifier}").matches(facts_of(context)), method
-        assert not parse("extension:x").matches(facts_of(context)), method
+        assert not parse("extension:x*").matches(facts_of(context)), method
         if EXTENSION_METHODS[method][1].is_request:
             assert parse("extension:*").matches(facts_of(talk.answer(number))), method
     for method in ("tools/list", "acme/dig"):
         assert not parse("extension:*").matches(facts_of(talk.ask(method, method))), method
+
+
+def test_a_filter_for_an_unknown_extension_explains_why_it_selects_nothing() -> None:
+    for value in ("com.example/foo", '"com.example/foo"', "tasks"):
+        with pytest.raises(FilterError, match="methods of other extensions are not known"):
+            parse(f"extension:{value}")
 
 
 def test_the_page_is_up_to_date() -> None:
