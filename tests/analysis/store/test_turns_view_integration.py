@@ -114,3 +114,10 @@ def test_a_turn_on_three_servers(tmp_path: Path) -> None:
             ("Codex", THREAD, LATER_TURN, 1, ["search"], 0, 10.0, 5_000_000),
         ]
     )
+
+
+def test_figures_come_before_what_may_be_long() -> None:
+    with spare.empty() as connection:
+        names = [column[0] for column in connection.execute("select * from turns").description]
+    figures = {"calls", "server_count", "failed", "waited_ms"}
+    assert max(map(names.index, figures)) < min(map(names.index, ("turn_id", "servers", "client_session")))
