@@ -16,8 +16,8 @@ MAX_LISTED_NAMES: Final = 10_000
 class ListedUi:
     """What the tools that a server listed last say about Apps."""
 
-    ui_tools: set[str] = field(default_factory=set)
-    """The names of tools whose results a UI shows. Untrusted texts."""
+    ui_tools: dict[str, str] = field(default_factory=dict)
+    """The names of tools whose results a UI shows, each with the URI of the UI. Untrusted texts."""
     uris: dict[str, int] = field(default_factory=dict)
     """The URIs of the UIs of tools, each with the number of the message that listed it. Untrusted texts."""
     app_tools: set[str] = field(default_factory=set)
@@ -38,7 +38,7 @@ class ListedUi:
             if uri is not None and len(self.uris) < MAX_LISTED_NAMES:
                 self.uris.setdefault(uri, seq)
                 if isinstance(name, str):
-                    self.ui_tools.add(name)
+                    self.ui_tools[name] = uri
             if isinstance(name, str) and is_for_apps_only(tool) and len(self.app_tools) < MAX_LISTED_NAMES:
                 self.app_tools.add(name)
 

@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from analysis.conversation.apps import CALL_TOOL
 from analysis.conversation.call import ENDLESS_METHODS, MAX_REASON_CHARS, Call, MessageContext, Outcome
 from analysis.conversation.declared_extensions import unknown_declarations
 from analysis.conversation.message import InvalidMessage, Message, Notification, Request, Response
 from analysis.conversation.request_meta import named_rank
 from analysis.conversation.session import Session
+from analysis.facts import target_name
 from analysis.protocol.revisions import rank_of
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.extensions import extension_text
@@ -20,6 +22,10 @@ from mcpproxy.wording.units import duration
 
 _CONTENT: Final = {"tools/call": "content", "resources/read": "contents", "prompts/get": "messages"}
 """The member of the result that a request asks for, by method."""
+_READ_RESOURCE: Final = "resources/read"
+_MAX_URI_CHARS: Final = 200
+_MAX_UI_TOOLS: Final = 5
+"""The most tools that are named as those whose results a UI shows."""
 
 
 class Fact(NamedTuple):
@@ -98,12 +104,28 @@ def audience(call: Call) -> Fact | None:
     return Fact("tool", "only for apps: the host hides it from its model") if call.is_app_call else None
 
 
+def app_ui(call: Call) -> Fact | None:
+    """The UI of an app that shows the result of a tool, or the tools whose UI a resource is; None if none is listed."""
+    listed_ui = None if call.session is None else call.session.listed_ui
+    name = target_name(call.request.params)
+    if listed_ui is None or name is None:
+        return None
+    if call.request.method == CALL_TOOL and name in listed_ui.ui_tools:
+        return Fact("its UI", sanitise(listed_ui.ui_tools[name], _MAX_URI_CHARS))
+    if call.request.method == _READ_RESOURCE and name in listed_ui.uris:
+        tools = sorted(tool for tool, uri in listed_ui.ui_tools.items() if uri == name)
+        tool_names = ", ".join(sanitise(tool) for tool in tools[:_MAX_UI_TOOLS])
+        more = f" and {len(tools) - _MAX_UI_TOOLS:,} more" if len(tools) > _MAX_UI_TOOLS else ""
+        return Fact("UI of", f"{tool_names}{more}" or "tools")
+    return None
+
+
 def outcome_facts(call: Call, waited_ns: int | None = None) -> Iterator[Fact]:
     """What the page of a request says about its tool, and what became of it; the arguments are those of `outcome`."""
     fact, response = outcome(call, waited_ns), call.response
     if fact is not None and response is not None:
         fact = Fact("answered", f"by frame {response.seq} after {_latency_text(call)}: {fact.text}", fact.is_bad)
-    yield from filter(None, (audience(call), fact, cancellation(call)))
+    yield from filter(None, (audience(call), app_ui(call), fact, cancellation(call)))
 
 
 def related_facts(message: Message, meaning: Meaning, unread_request: Request | None = None) -> Iterator[Fact]:

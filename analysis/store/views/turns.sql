@@ -48,8 +48,8 @@ counted as (
     group by all
 )
 select
-    time, counted.client as client, counted.client_session as client_session, counted.turn_id as turn_id,
-    calls, servers, server_count, failed, round(waited_ns / 1e6, 3) as waited_ms, last_time, trace_ids
+    time, counted.client as client, calls, server_count, failed, round(waited_ns / 1e6, 3) as waited_ms,
+    counted.turn_id as turn_id, servers, counted.client_session as client_session, last_time, trace_ids
 from counted left join waited
     on waited.client = counted.client and waited.turn_id = counted.turn_id
     and waited.client_session is not distinct from counted.client_session
@@ -57,12 +57,12 @@ order by time nulls last, client, client_session nulls last, turn_id;
 comment on view turns is 'one row per turn: what one prompt of a user caused on all servers of the client, in all captures that are queried';
 comment on column turns.time is 'when its first call was sent, UTC; NULL if no capture with its calls has a wall clock';
 comment on column turns.client is 'the client, as in exchanges.known_client';
-comment on column turns.client_session is 'id of the conversation of the client; NULL if the client names none. Untrusted text';
-comment on column turns.turn_id is 'id of the turn, as the client names it. Untrusted text';
 comment on column turns.calls is 'its requests, on all servers';
-comment on column turns.servers is 'names of the captured servers, in alphabetical order';
-comment on column turns.server_count is 'how many servers these are';
+comment on column turns.server_count is 'on how many servers';
 comment on column turns.failed is 'how many calls failed: with an error, of a tool or of JSON-RPC, over HTTP, abandoned, or unanswered (unless the capture is still being recorded)';
 comment on column turns.waited_ms is 'how long at least one of its calls was waited for, so calls at the same time count once; calls whose end is not in the capture are left out. NULL if that leaves none';
+comment on column turns.turn_id is 'id of the turn, as the client names it. Untrusted text';
+comment on column turns.servers is 'names of these servers, in alphabetical order';
+comment on column turns.client_session is 'id of the conversation of the client; NULL if the client names none. Untrusted text';
 comment on column turns.last_time is 'when its last call was sent, UTC';
 comment on column turns.trace_ids is 'ids of the traces of its calls; NULL if they have none';

@@ -149,3 +149,10 @@ def test_calls_without_a_turn_are_counted_by_the_name_that_users_give_the_client
     assert counts == turnless.by_client()
     assert (counts["Codex"], counts["agent"], counts[""], counts["Claude Code"]) == (4, 3, 2, 1)
     assert "codex-mcp-client" not in counts
+
+
+def test_figures_come_before_what_may_be_long() -> None:
+    with spare.empty() as connection:
+        names = [column[0] for column in connection.execute("select * from turns").description]
+    figures = {"calls", "server_count", "failed", "waited_ms"}
+    assert max(map(names.index, figures)) < min(map(names.index, ("turn_id", "servers", "client_session")))

@@ -65,10 +65,10 @@ def a_login_and_a_lost_call(folder: Path) -> Iterator[Path]:
     answer, refused = {"status": 400, "headers": []}, {"leg": "token", "error": "invalid_grant"}
     server.record(1, "exchange", exchange=1, stage="end", request=head, response=answer, oauth=refused)
     for number in range(1, 6):
-        trace = {"traceparent": f"00-{number:032x}-{1:016x}-01"}
+        meta = {"traceparent": f"00-{number:032x}-{1:016x}-01", "vscode.requestId": "a turn"}
         for writer, is_lost in ((client, False), (server, number == 3)):
             if not is_lost:
-                writer.ask(100 * number, number, "tools/call", name="forecast", arguments={}, _meta=trace)
+                writer.ask(100 * number, number, "tools/call", name="forecast", arguments={}, _meta=meta)
                 writer.answer(100 * number + 10, number, content=[])
     yield client.close()
     yield server.close()

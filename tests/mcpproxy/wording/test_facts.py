@@ -7,6 +7,7 @@ import pytest
 
 from analysis.conversation.call import Call, IdState, context_of
 from analysis.conversation.http_exchanges import HttpExchanges
+from analysis.conversation.listed_ui import ListedUi
 from analysis.conversation.message import Request, Response, messages
 from analysis.conversation.record_ref import RecordRef
 from analysis.conversation.session import Session
@@ -54,6 +55,20 @@ def test_a_call_to_a_tool_that_is_only_for_apps_says_so() -> None:
         Fact("tool", "only for apps: the host hides it from its model"),
         Fact("answered", "by frame 4 after 250 ms: ok"),
     ]
+
+
+def test_a_call_of_a_tool_with_a_ui_names_it_and_a_ui_its_tools() -> None:
+    session = Session(1, "stdio", 0)
+    session.listed_ui = ListedUi()
+    names = ("add", "sum\x1b[2J")
+    session.listed_ui.add_tools([{"name": name, "_meta": {"ui": {"resourceUri": "ui://chart"}}} for name in names], 3)
+    assert Fact("its UI", "ui://chart") in outcome_facts(Call(asked(METHOD), session=session))
+    reading = message(3, 1, "c2s", {"id": 8, "method": "resources/read", "params": {"uri": "ui://chart"}})
+    (fact,) = [fact for fact in outcome_facts(Call(reading, session=session)) if fact.name == "UI of"]
+    assert fact.text.startswith("add, sum")
+    assert "\x1b" not in fact.text
+    other = message(3, 1, "c2s", {"id": 8, "method": "resources/read", "params": {"uri": "file:///a"}})
+    assert not [fact for fact in outcome_facts(Call(other, session=session)) if "UI" in fact.name]
 
 
 @pytest.mark.parametrize(
