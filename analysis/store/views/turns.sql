@@ -14,8 +14,8 @@ with parts as (
             )
         ) as is_failed,
         coalesce(opened_unix_ns, 0) + least(started_ns, {max_clock_ns}) as from_ns,
-        case when wait_ended_ns is not null then
-            coalesce(opened_unix_ns, 0) + least(greatest(started_ns, wait_ended_ns), {max_clock_ns})
+        case when method not in ({endless_methods}) or wait_ended_ns is not null then
+            coalesce(opened_unix_ns, 0) + least(greatest(started_ns, calls.until_ns), {max_clock_ns})
         end as until_ns
     from calls join captures using (capture)
     where turn_id is not null and known_client is not null
@@ -63,6 +63,6 @@ comment on column turns.calls is 'its requests, on all servers';
 comment on column turns.servers is 'names of the captured servers, in alphabetical order';
 comment on column turns.server_count is 'how many servers these are';
 comment on column turns.failed is 'how many calls failed: with an error, of a tool or of JSON-RPC, over HTTP, abandoned, or unanswered (unless the capture is still being recorded)';
-comment on column turns.waited_ms is 'how long at least one of its calls was waited for, so calls at the same time count once; calls of which the capture does not show the end are left out. NULL if that leaves none';
+comment on column turns.waited_ms is 'how long at least one of its calls was waited for, so calls at the same time count once; an unanswered call was waited for until it stopped being open (calls.until_ns). NULL if its only calls are listening requests without an end';
 comment on column turns.last_time is 'when its last call was sent, UTC';
 comment on column turns.trace_ids is 'ids of the traces of its calls; NULL if they have none';
