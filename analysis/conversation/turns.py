@@ -8,7 +8,7 @@ therefore wall-clock times.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from analysis.conversation.call import Call
+from analysis.conversation.call import ENDLESS_METHODS, Call
 from analysis.conversation.client_ids import ClientIds
 
 
@@ -36,25 +36,34 @@ class CallOfTurn(NamedTuple):
     started_ns: int
     """When it was handed on, in ns since 1970."""
     ended_ns: int | None
-    """When the wait for it ended, in ns since 1970; None if it has not."""
+    """Until when it was waited for, in ns since 1970, as `calls.until_ns` in SQL; None for a request that only
+    listens and has not ended."""
     is_failed: bool
     """Whether it failed: an error, a failed tool, or no response although one was due."""
 
 
-def call_of_turn(call: Call, server: str, opened_ns: int, *, is_live: bool = False) -> CallOfTurn:
+def call_of_turn(call: Call, server: str, opened_ns: int, open_until_ns: int, *, is_live: bool = False) -> CallOfTurn:
     """Returns what a turn needs to know about a call.
 
     Args:
         call: the call, once the end of its capture is known.
         server: the name of its server.
         opened_ns: when its capture was opened, in ns since 1970.
+        open_until_ns: the stamp until which it was open (`Fold.open_until_ns`).
         is_live: whether the capture is still being recorded, so that a response may still come.
     """
     end = call.end_ref
+    exchange_end = None if call.http is None else call.http.end_ref
+    until_ns: int | None = open_until_ns
+    if end is None and call.request.method in ENDLESS_METHODS:
+        until_ns = None
+    elif end is None and exchange_end is not None and call.session is not None:
+        # Its response may still have come on another stream.
+        until_ns = max(exchange_end.t_ns, call.session.last_ns or 0)
     return CallOfTurn(
         server,
         opened_ns + call.started_ns,
-        None if end is None else opened_ns + max(call.started_ns, end.t_ns),
+        None if until_ns is None else opened_ns + max(call.started_ns, until_ns),
         not (is_live and call.is_open) and (call.is_error or call.is_failure),
     )
 

@@ -114,7 +114,7 @@ class HtmlReport:
         self.redacted_flags.append("redacted_by" in capture.header.members)
         examination = CaptureCheck(path, CheckOptions())
         traffic = CaptureTraffic(self._traffic, number, examination.fold)
-        self._turns.begin_capture(number, row.name or path.name, row.opened_ns)
+        self._turns.begin_capture(number, row.name or path.name, row.opened_ns, examination.fold)
         # Other records may follow the last frame: how the streams, the server and the capture ended.
         is_whole = row.frames <= self._max_capture_frames
         for step, findings in examination.examine_to_end():

@@ -3,7 +3,9 @@
 from collections.abc import Collection
 from typing import Any, Final
 
+from analysis import clock
 from analysis.conversation.call import Call, Outcome
+from analysis.conversation.fold import Fold
 from analysis.conversation.turnless_calls import TurnlessCalls
 from analysis.conversation.turns import Turn, TurnKey, Turns, call_of_turn, key_of
 from analysis.reading import End
@@ -31,20 +33,23 @@ class ReportTurns:
         self._known_count = 0
         """How many calls of the current capture have been seen."""
         self._capture, self._server, self._opened_ns = 0, "", 0
+        self._fold = Fold()
         self._omitted_call_count = 0
         """How many calls are in no turn of the report, because there are too many turns."""
         self._turnless_calls = TurnlessCalls()
 
-    def begin_capture(self, number: int, server: str, opened_ns: int | None) -> None:
+    def begin_capture(self, number: int, server: str, opened_ns: int | None, fold: Fold) -> None:
         """Begin the next capture.
 
         Args:
             number: its position in the report.
             server: the name of its server. Untrusted text.
             opened_ns: when it was opened, in ns since 1970; None if that is not known.
+            fold: its conversation, which each step updates.
         """
         self._capture, self._server, self._opened_ns = number, server, opened_ns or 0
         self._known_count = 0
+        self._fold = fold
 
     def on_step(self, changed: Collection[Call], end: End | None) -> None:
         """Process what a step changes.
@@ -97,7 +102,9 @@ class ReportTurns:
         if key not in self._rows and len(self._rows) >= limits.MAX_COUNTED_TURNS:
             self._omitted_call_count += 1
             return
-        entry = call_of_turn(call, self._server, self._opened_ns, is_live=is_live)
+        last_ns = clock.duration_ns(self._fold.t_ns, self._fold.wall_ns, is_live=is_live)
+        until_ns = self._fold.open_until_ns(call, last_ns)
+        entry = call_of_turn(call, self._server, self._opened_ns, until_ns, is_live=is_live)
         self._turns.add(ids, entry)
         rows = self._rows.setdefault(key, [])
         if len(rows) < limits.MAX_CALLS_PER_TURN:

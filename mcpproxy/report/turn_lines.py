@@ -21,6 +21,7 @@ class TurnLines:
         """Start without turns."""
         self._known_turns: BoundedDict[TurnKey, None] = BoundedDict(MAX_KNOWN_TURNS)
         self._last_turn: TurnKey | None = None
+        self._has_lines = False
 
     def on_message(self, context: MessageContext) -> Iterator[Remark]:
         """Records a message; yields the line above it if it is a call of another turn than the last one, or of none."""
@@ -29,9 +30,9 @@ class TurnLines:
             return
         turn = key_of(call.client_ids)
         # Other requests, such as a list of tools, are not what a prompt asked for.
-        if turn == self._last_turn or (turn is None and message.method != "tools/call"):
+        if (turn == self._last_turn and self._has_lines) or (turn is None and message.method != "tools/call"):
             return
-        self._last_turn = turn
+        self._last_turn, self._has_lines = turn, True
         if turn is None:
             yield Remark("·", "no turn")
             return

@@ -14,8 +14,8 @@ with parts as (
             )
         ) as is_failed,
         coalesce(opened_unix_ns, 0) + least(started_ns, {max_clock_ns}) as from_ns,
-        case when wait_ended_ns is not null then
-            coalesce(opened_unix_ns, 0) + least(greatest(started_ns, wait_ended_ns), {max_clock_ns})
+        case when method not in ({endless_methods}) or wait_ended_ns is not null then
+            coalesce(opened_unix_ns, 0) + least(greatest(started_ns, calls.until_ns), {max_clock_ns})
         end as until_ns
     from calls join captures using (capture)
     where turn_id is not null and known_client is not null
@@ -60,7 +60,7 @@ comment on column turns.client is 'the client, as in exchanges.known_client';
 comment on column turns.calls is 'its requests, on all servers';
 comment on column turns.server_count is 'on how many servers';
 comment on column turns.failed is 'how many calls failed: with an error, of a tool or of JSON-RPC, over HTTP, abandoned, or unanswered (unless the capture is still being recorded)';
-comment on column turns.waited_ms is 'how long at least one of its calls was waited for, so calls at the same time count once; calls whose end is not in the capture are left out. NULL if that leaves none';
+comment on column turns.waited_ms is 'how long at least one of its calls was waited for, so calls at the same time count once; an unanswered call was waited for until it stopped being open (calls.until_ns). NULL if its only calls are listening requests without an end';
 comment on column turns.turn_id is 'id of the turn, as the client names it. Untrusted text';
 comment on column turns.servers is 'names of these servers, in alphabetical order';
 comment on column turns.client_session is 'id of the conversation of the client; NULL if the client names none. Untrusted text';

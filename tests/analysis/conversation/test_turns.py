@@ -15,7 +15,10 @@ def turns_of(*paths: Path) -> Turns:
         reading = Reading(path)
         calls = {call.number: call for step in reading.to_end() for call in step.changed}
         for call in calls.values():
-            turns.add(call.client_ids, call_of_turn(call, reading.fold.name or "", reading.fold.wall_ns or 0))
+            entry = call_of_turn(
+                call, reading.fold.name or "", reading.fold.wall_ns or 0, reading.fold.open_until_ns(call)
+            )
+            turns.add(call.client_ids, entry)
     return turns
 
 
@@ -35,8 +38,9 @@ def test_calls_of_other_clients_are_in_turns_only_if_they_name_one(tmp_path: Pat
 def test_a_call_that_may_still_be_answered_has_not_failed(tmp_path: Path) -> None:
     *_, tickets = write_codex(tmp_path)
     (call,) = [call for step in Reading(tickets).to_end() for call in step.changed if call.name == "find"][-1:]
-    assert call_of_turn(call, "tickets", OPENED).is_failed
-    assert call_of_turn(call, "tickets", OPENED, is_live=True) == CallOfTurn(
-        "tickets", OPENED + call.started_ns, None, is_failed=False
+    until_ns = call.started_ns + 5 * MS
+    assert call_of_turn(call, "tickets", OPENED, until_ns).is_failed
+    assert call_of_turn(call, "tickets", OPENED, until_ns, is_live=True) == CallOfTurn(
+        "tickets", OPENED + call.started_ns, OPENED + until_ns, is_failed=False
     )
-    assert Turns().add(NO_IDS, call_of_turn(call, "tickets", OPENED)) is None
+    assert Turns().add(NO_IDS, call_of_turn(call, "tickets", OPENED, until_ns)) is None

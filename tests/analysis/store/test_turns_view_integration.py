@@ -53,7 +53,10 @@ def in_python(paths: list[Path]) -> list[tuple[Any, ...]]:
         for call in calls.values():
             assert reading.fold.name is not None
             assert reading.fold.wall_ns is not None
-            turns.add(call.client_ids, call_of_turn(call, reading.fold.name, reading.fold.wall_ns))
+            turns.add(
+                call.client_ids,
+                call_of_turn(call, reading.fold.name, reading.fold.wall_ns, reading.fold.open_until_ns(call)),
+            )
     return sorted(map(row_of, turns), key=str)
 
 

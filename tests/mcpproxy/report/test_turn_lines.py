@@ -51,6 +51,16 @@ def test_a_turn_is_named_above_its_first_call_and_where_it_goes_on(tmp_path: Pat
     ]
 
 
+def test_first_calls_without_a_turn_have_a_line(tmp_path: Path) -> None:
+    capture = ClientCapture(tmp_path, "search", 0, "codex-mcp-client")
+    for meta in (None, None, codex_meta(TURN, "call")):
+        capture.begin(1, meta)
+    assert [line for line in shown(capture.close()) if line.startswith("·")] == [
+        "· no turn",
+        "· turn 0199…000001 of Codex conversation 0199…00beef",
+    ]
+
+
 def test_a_filter_on_a_turn_shows_its_calls_only(tmp_path: Path) -> None:
     _, search, _ = write_codex(tmp_path)
     assert shown(search, f"turn:{LATER_TURN} kind:request") == [
