@@ -4,6 +4,7 @@ import re
 from functools import lru_cache
 from typing import Final
 
+from captures.trace_context import is_traceparent, tracestate_members
 from mcpproxy.sharing.json_places import Path, steps_of
 from mcpproxy.sharing.placeholders import is_placeholder
 from mcpproxy.sharing.word_lists import (
@@ -32,6 +33,7 @@ _NAMED_DEFINITIONS: Final = frozenset(
 )
 """The first two steps of paths to members `name` that name tools, prompts and their arguments."""
 _MAX_NAME_CHARS: Final = 100
+_TRACE_CONTEXT: Final = frozenset({"traceparent", "tracestate"})
 
 
 @lru_cache(4096)
@@ -113,6 +115,21 @@ def is_client_metadata(path: Path) -> bool:
     """Whether a client added a value for its own use, such as a host's session, workspace or sandbox."""
     steps = _steps_in_message(path)
     return len(steps) > 2 and steps[:2] == ["params", "_meta"] and not _is_known_meta(steps[2])
+
+
+def is_invalid_trace_context(path: Path, text: str) -> bool:
+    """Whether a text in the place of a trace context in `params._meta` is none, so that anything may be in it.
+
+    Args:
+        path: the path to the text.
+        text: the text.
+    """
+    steps = _steps_in_message(path)
+    if len(steps) < 3 or steps[:2] != ["params", "_meta"] or steps[2] not in _TRACE_CONTEXT:
+        return False
+    value = text.encode("utf-8", "replace")
+    is_valid = is_traceparent(value) if steps[2] == "traceparent" else tracestate_members(value) is not None
+    return len(steps) > 3 or not is_valid
 
 
 def is_client_location(path: Path) -> bool:

@@ -27,6 +27,7 @@ from mcpproxy.sharing.names import (
     is_client_metadata,
     is_definition,
     is_harmless,
+    is_invalid_trace_context,
     is_payload,
     is_protocol,
 )
@@ -302,6 +303,8 @@ class Redactor:
             return False
         if token.text.lstrip(" \t\r\n")[:1] not in ("{", "[", '"'):
             return False
+        if is_client_metadata(token.path):
+            return False  # it is replaced whole
         state = places.state
         places.marks.append(_PlaceMark.INNER)
         try:
@@ -359,7 +362,7 @@ class Redactor:
         kind = self._kind_of_all(token, has_meta=has_meta)
         if kind is None and not secrets:  # nearly all strings; the rest of the function takes longer
             return []
-        if is_protocol(path):
+        if is_protocol(path) and kind != "client-metadata":
             secrets = [secret for secret in secrets if secret.kind not in UNCERTAIN_KINDS]
         elif kind is not None:
             self._report_secrets(text, secrets, path)
@@ -374,7 +377,7 @@ class Redactor:
             return "chosen"
         if holds_secret(token.name) and not is_harmless(token.text):
             return "named-secret"
-        if has_meta and is_client_metadata(token.path):
+        if has_meta and (is_client_metadata(token.path) or is_invalid_trace_context(token.path, token.text)):
             return "client-metadata"
         if (
             token.name in _BLOB_NAMES

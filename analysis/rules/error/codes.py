@@ -26,7 +26,7 @@ from analysis.protocol.error_codes import (
     SERVER_RANGE,
     UNSUPPORTED_VERSION,
 )
-from analysis.protocol.extensions import error_code_of, extension_of_method, is_foreign
+from analysis.protocol.extensions import KNOWN_METHODS, error_code_of, extension_of_method, is_foreign
 from analysis.protocol.methods import METHODS
 from analysis.protocol.revisions import FIRST_MODERN_RANK, FIRST_MODERN_REVISION, MODERN_ERA
 from analysis.rules.base import ERROR, NOTE, WARNING, CaptureEnd, Rule
@@ -476,7 +476,7 @@ def _why_impossible(request: Request, rank: int | None) -> str | None:
     if request.method.startswith("notifications/"):
         return None
     method = METHODS.get(request.method)
-    if extension_of_method(request.method, rank) is not None:
+    if extension_of_method(request.method, rank) is not None or (method is None and request.method in KNOWN_METHODS):
         return None
     if method is None:
         # A method outside MCP's groups may belong to an extension, and fail with a code of its own.

@@ -32,6 +32,9 @@ _Value: TypeAlias = str | list["_Value"] | dict[str, "_Value"]
 
 _WORDS: Final = frozenset({"true", "false", "yes", "no", "on", "off", "y", "n", "null"})
 _begins_as_text: Final = re.compile(r"[^\W\d_]").match
+_find_surrogate: Final = re.compile("[\ud800-\udfff]").search
+_NEXT_LINE: Final = "\x85"
+"""A line end in YAML 1.1, and text in YAML 1.2."""
 _is_whole_number: Final = re.compile(r"0|-?[1-9][0-9]{0,14}").fullmatch
 
 
@@ -77,7 +80,7 @@ def member_names(frontmatter: str) -> frozenset[str]:
 
 @lru_cache(maxsize=4)
 def _parse(frontmatter: str) -> dict[str, _Value]:
-    if len(frontmatter) > MAX_FRONTMATTER_CHARS:
+    if len(frontmatter) > MAX_FRONTMATTER_CHARS or _NEXT_LINE in frontmatter:
         raise UndecidableError
     import yaml  # not needed by most captures
 
@@ -114,6 +117,8 @@ class _Composer:
         if depth > MAX_DEPTH or event.tag == "!":
             raise UndecidableError
         if isinstance(event, self._yaml.ScalarEvent):
+            if not event.value.isascii() and _find_surrogate(event.value):
+                raise UndecidableError  # some parsers join the two halves of a pair that is escaped
             return _scalar(event.value, event.style)
         if isinstance(event, self._yaml.SequenceStartEvent):
             return [self._value(item, depth + 1) for item in self._until(self._yaml.SequenceEndEvent)]

@@ -83,6 +83,8 @@ def test_members_differ_only_if_no_parser_agrees(frontmatter: str, rendering: di
             "<<: a",
         ),
         *("a: b: c", "[" * 9_000, "{a: " * 2_000, "\x00", "a: b\n--- c\n", "a: " + "b" * MAX_FRONTMATTER_CHARS),
+        'a: "\\uD83D\\uDE00"',
+        "a: one\x85two",
     ],
 )
 def test_what_is_not_simple_is_not_compared(frontmatter: str) -> None:

@@ -94,3 +94,19 @@ def test_the_conversation_in_the_environment_is_hashed_again_under_its_name(tmp_
     names = Capture(copy).header.members["env"]
     assert "CLAUDE_CODE_SESSION_ID" in names
     assert "ACME_PROJECT" not in names
+
+
+@pytest.mark.parametrize(
+    "meta",
+    [
+        {"x-codex-turn-metadata": '{"turn_id":"canary-1","workspaces":{"/srv/canary-2":{}}}'},
+        {"com.example/any": '["canary-1"]'},
+        {"traceparent": "Bearer canary-1"},
+        {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-canary"},
+        {"traceparent": {"inner": "canary-1"}},
+        {"tracestate": "canary 1"},
+    ],
+)
+def test_no_metadata_hides_in_a_string_or_in_the_place_of_a_trace(tmp_path: Path, meta: dict[str, Any]) -> None:
+    _, copy = written(tmp_path, meta)
+    assert "canary" not in frames_text(copy)
