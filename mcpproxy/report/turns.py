@@ -71,6 +71,12 @@ def turn_lines(
         yield from (style.paint([Span(f"  {line}", "dim")]) for line in wrapped(text, width - 2))
 
 
+def hint_lines(style: Style, width: int) -> Iterator[str]:
+    """Yields the hint that other captures may have more calls of the turns, for when not all captures are read."""
+    text = "captures that are not read may have more calls of these turns; --all reads all"
+    yield from (style.paint([Span(f"  {line}", "dim")]) for line in wrapped(text, width - 2))
+
+
 def client_texts(clients: Sequence[ClientFigures]) -> list[str]:
     """Returns the turns and conversations of each client that names any: `Codex: 14 in 2 conversations`."""
     texts = []
