@@ -139,6 +139,9 @@ def test_turns_are_put_together_from_all_servers_the_worst_first(tmp_path: Path)
     assert not [row for row in found if row["figure"] == "latency"]
     with counted(*paths) as answer:
         assert [turn.calls for turn in answer.turns("n")] == [4, 1, 1, 1]
+        by_client = {row.what for row in answer.latency("client")}
+        assert {"Codex", "Claude Code", "gemini-cli-mcp-client"} <= by_client
+        assert by_client.isdisjoint(["codex-mcp-client", "Visual Studio Code"])
         assert [turn.waited_ms for turn in answer.turns("total")] == [750, 50, 50, 10]
 
 
