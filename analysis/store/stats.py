@@ -51,10 +51,17 @@ MAX_ROWS_PER_FIGURE: Final = 1000
 
 # The SQL for the columns that distinguish rows: (server, what). None of it comes from outside.
 _SERVER_SQL: Final = "nullif(server, '')"
+_ONLY_CLIENT_SQL: Final = "min(known_client) over (partition by nullif(client, ''))"
+_CLIENT_SQL: Final = (
+    "coalesce(known_client, case when client <> '' and "
+    f"{_ONLY_CLIENT_SQL} = max(known_client) over (partition by nullif(client, '')) then {_ONLY_CLIENT_SQL} end, "
+    "nullif(client, ''))"
+)
+"""The name of a client, as in `turn_figures.CLIENTS_SQL`."""
 _SUBJECT_SQL: Final[dict[LatencySubject, tuple[str, str]]] = {
     "call": (_SERVER_SQL, "concat_ws(' ', method, name)"),
     "server": (_SERVER_SQL, "null"),
-    "client": ("null", "coalesce(nullif(client, ''), known_client)"),
+    "client": ("null", _CLIENT_SQL),
     "tool": (_SERVER_SQL, "name"),
     "day": ("null", "strftime(time, '%Y-%m-%d')"),
 }

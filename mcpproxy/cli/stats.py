@@ -39,7 +39,7 @@ def parser() -> argparse.ArgumentParser:
         choices=_GROUPINGS,
         default="call",
         help="what to group calls by (default: call, which is a method and a name); "
-        "turn shows what each prompt caused, on all servers",
+        "turn shows what each prompt caused, on all servers (use --all)",
     )
     parser.add_argument(
         "--sort",
@@ -107,7 +107,7 @@ def _print_figures(paths: list[Path], options: argparse.Namespace) -> int:
         sys.stdout.writelines(json_line(row) for row in as_objects(stats))
     else:
         lines = as_text(
-            stats,
+            stats._replace(reads_all=options.all),
             Style.for_stream(sys.stdout, os.environ),
             width_of_stdout(MAX_COLUMNS),
             has_blocks=_can_print_blocks(),

@@ -75,7 +75,8 @@ class ReportTurns:
             return []
         failed_count = sum(turn.failure_count > 0 for turn in self._turns)
         more = f"{failed_count:,} with failures" if failed_count else ""
-        return [{"name": "turns", "value": f"{len(self._rows):,}", "more": more, "is_bad": bool(failed_count)}]
+        figure = {"name": "turns", "value": f"{len(self._rows):,}", "more": more, "is_bad": False}
+        return [figure | {"is_more_bad": bool(failed_count)}]
 
     def as_object(self) -> dict[str, Any]:
         """Returns the turns as the page reads them, the worst first, as in `stats --by turn`."""

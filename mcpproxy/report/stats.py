@@ -25,7 +25,7 @@ from analysis.store.stats import (
 )
 from analysis.store.turn_figures import ClientFigures, TurnFigures, TurnSortKey
 from captures.paths import SUFFIX
-from mcpproxy.report.turns import client_texts, turn_lines
+from mcpproxy.report.turns import client_texts, hint_lines, turn_lines
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.blocks import distribution_text
 from mcpproxy.wording.cells import UNLIMITED_WIDTH, cells, fit, fit_ends
@@ -101,6 +101,8 @@ class TrafficStats(NamedTuple):
     clients: Sequence[ClientFigures] = ()
     turns: Sequence[TurnFigures] = ()
     """The turns, if a row is about a turn."""
+    reads_all: bool = True
+    """Whether all captures were asked for, so that no turn has calls in others."""
 
 
 def query_stats(
@@ -195,6 +197,8 @@ def as_text(stats: TrafficStats, style: Style, width: int, *, has_blocks: bool =
     yield ""
     if stats.by == "turn":
         yield from turn_lines(stats.turns, stats.clients, style, width)
+        if stats.turns and not stats.reads_all:
+            yield from hint_lines(style, width)
     else:
         yield from _latencies(stats, stats.by, style, width, has_blocks=has_blocks)
     yield ""

@@ -1,5 +1,6 @@
 """The part of `mcpproxy stats` about turns: what each prompt caused, and how many turns each client named."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -9,7 +10,7 @@ from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.cells import UNLIMITED_WIDTH, cells, fit
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.spans import Span, Style
-from mcpproxy.wording.turns import no_turn_text, turn_title
+from mcpproxy.wording.turns import no_turn_text, short_id, turn_pattern, turn_title
 from mcpproxy.wording.units import duration, nanoseconds
 from mcpproxy.wording.wrapping import wrapped
 
@@ -37,7 +38,7 @@ def turn_lines(
     """
     total = sum(client.turns for client in clients)
     shown = turns[: MAX_TURN_ROWS + (total == MAX_TURN_ROWS + 1)]
-    titles = [turn_title(TurnKey(turn.client, turn.client_session or "", turn.turn_id)) for turn in shown]
+    titles = _distinct_titles([TurnKey(turn.client, turn.client_session or "", turn.turn_id) for turn in shown])
     columns = dict(_COLUMNS)
     for name in _DROPPABLE_COLUMNS:
         if width - sum(columns.values()) < _MIN_TITLE_CELLS:
@@ -66,9 +67,30 @@ def turn_lines(
     if total > len(shown):
         hint = f"  and {count_text(total - len(shown), 'more turn')} (show them with --json)"
         yield style.paint([Span(fit(hint, width), "dim")])
+    if shown and (pattern := turn_pattern(shown[0].turn_id)):
+        command = f"mcpproxy show --all --filter 'turn:{pattern}'"
+        yield from (
+            style.paint([Span(f"  {line}", "dim")]) for line in wrapped(f"calls of a turn: {command}", width - 2)
+        )
     text = no_turn_text({client.client or "": client.turnless_calls for client in clients})
     if text:
         yield from (style.paint([Span(f"  {line}", "dim")]) for line in wrapped(text, width - 2))
+
+
+def _distinct_titles(keys: Sequence[TurnKey]) -> list[str]:
+    """Returns the titles of turns, with the conversation where several would look the same."""
+    titles = [turn_title(key) for key in keys]
+    counts = Counter(titles)
+    return [
+        f"{title} in {short_id(key.session)}" if counts[title] > 1 and key.session else title
+        for key, title in zip(keys, titles, strict=True)
+    ]
+
+
+def hint_lines(style: Style, width: int) -> Iterator[str]:
+    """Yields the hint that other captures may have more calls of the turns, for when not all captures are read."""
+    text = "captures that are not read may have more calls of these turns; --all reads all"
+    yield from (style.paint([Span(f"  {line}", "dim")]) for line in wrapped(text, width - 2))
 
 
 def client_texts(clients: Sequence[ClientFigures]) -> list[str]:

@@ -3,6 +3,7 @@
 All text of peers is sanitised.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -56,6 +57,15 @@ def short_id(text: str) -> str:
     if len(text) <= _MAX_SHORT_CHARS:
         return sanitise(text)
     return f"{sanitise(text[:_HEAD_CHARS])}…{sanitise(text[-_TAIL_CHARS:])}"
+
+
+def turn_pattern(turn_id: str) -> str:
+    """Returns the pattern of a filter that finds a turn by the end of its id; empty if that cannot be typed safely."""
+    is_short = len(turn_id) <= _MAX_SHORT_CHARS
+    end = turn_id if is_short else turn_id[-_TAIL_CHARS:]
+    if not re.fullmatch(r"[A-Za-z0-9_-]+", end):
+        return ""
+    return end if is_short else f"*{end}"
 
 
 def id_facts(ids: ClientIds, *, is_short: bool = False) -> Iterator[Fact]:

@@ -82,12 +82,13 @@ function facts(capture) {
   ].filter(Boolean);
 }
 
-function figure({ name, value, more, is_bad: isBad }) {
+/** A figure; if only a part of what it counts is bad, the words below it say so in red. */
+function figure({ name, value, more, is_bad: isBad, is_more_bad: isMoreBad }) {
   return el(
     "div",
     { class: isBad ? "figure bad" : "figure" },
     el("dt", {}, name),
-    el("dd", {}, el("span", { class: "value" }, value), more ? el("span", { class: "more" }, more) : null),
+    el("dd", {}, el("span", { class: "value" }, value), more ? el("span", { class: isMoreBad ? "more bad" : "more" }, more) : null),
   );
 }
 

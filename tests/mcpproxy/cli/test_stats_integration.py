@@ -139,12 +139,18 @@ def test_turns_are_put_together_from_all_servers_the_worst_first(tmp_path: Path)
     assert not [row for row in found if row["figure"] == "latency"]
     with counted(*paths) as answer:
         assert [turn.calls for turn in answer.turns("n")] == [4, 1, 1, 1]
+        by_client = {row.what for row in answer.latency("client")}
+        assert {"Codex", "Claude Code", "gemini-cli-mcp-client"} <= by_client
+        assert by_client.isdisjoint(["codex-mcp-client", "Visual Studio Code"])
         assert [turn.waited_ms for turn in answer.turns("total")] == [750, 50, 50, 10]
 
 
 def test_turns_are_on_the_screen_and_have_no_percentiles(tmp_path: Path) -> None:
     done = mcpproxy("stats", "--by", "turn", *write_codex(tmp_path))
     assert re.search(r"^turn 0199…000001 of Codex +4 +3 +2 +750 ms", done.stdout.decode(), re.MULTILINE)
+    hint = b"  captures that are not read may have more calls of these turns; --all reads all\n"
+    assert hint in done.stdout
+    assert hint not in mcpproxy("stats", "--by", "turn", "--all", tmp_path).stdout
     refused = mcpproxy("stats", "--by", "turn", "--sort", "p95", tmp_path)
     assert refused.returncode == 2
     assert b"turns cannot be sorted by p95; choose from n, errors, total" in refused.stderr

@@ -18,6 +18,7 @@ def test_a_turn_is_a_row_and_calls_without_one_are_explained() -> None:
     assert list(turn_lines([TURN], [CODEX, CLAUDE_CODE, SILENT], Style(), UNLIMITED_WIDTH)) == [
         "TURNS                       calls  servers  failed   waiting     first call (UTC)",
         "turn 019a…3f2a01 of Codex      14        3       2    41.0 s  2026-11-30 06:58:12",
+        "  calls of a turn: mcpproxy show --all --filter 'turn:*3f2a01'",
         (
             "  12 calls name no turn: 9 of Claude Code (which names only its calls and conversations), 2 of Codex, "
             "1 of gem\\x1b[2Jini"
@@ -27,6 +28,21 @@ def test_a_turn_is_a_row_and_calls_without_one_are_explained() -> None:
         "  no call names its turn",
         "  1 call of gem\\x1b[2Jini names no turn",
     ]
+
+
+def test_equal_titles_are_told_apart_by_the_conversation() -> None:
+    turns = [TURN, TURN._replace(client_session="other"), TURN._replace(turn_id="turn-B")]
+    lines = list(turn_lines(turns, [CODEX._replace(turns=3)], Style(), 100))
+    assert [" ".join(line.split()[:6]) for line in lines[1:4]] == [
+        "turn 019a…3f2a01 of Codex in thread",
+        "turn 019a…3f2a01 of Codex in other",
+        "turn turn-B of Codex 14 3",
+    ]
+
+
+def test_an_id_that_a_shell_could_act_on_is_in_no_command() -> None:
+    lines = list(turn_lines([TURN._replace(turn_id="'; rm -rf ~; '")], [CODEX], Style(), 100))
+    assert not any("--filter" in line for line in lines)
 
 
 def test_turns_of_which_the_end_is_unknown_and_hostile_ids() -> None:
