@@ -24,7 +24,8 @@ extensions that mcpproxy knows. This page is generated from the table that says 
   identifier, and the page of a message names the extension.
 - An extension that is not on this page is never a fault. `show`, the report and the screens show its methods and how
   long they took, with the mark `[not judged]`. Its results, error codes and directions lead to notes at most, and the
-  rules about unknown methods are silent if one side has declared such an extension.
+  rules about unknown methods are silent if one side has declared such an extension, except about names that begin as
+  those of MCP do, such as `tools/lst`.
 """
 _SENDERS: Final = {"client": "client", "server": "server", "both": "both sides"}
 
