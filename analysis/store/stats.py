@@ -227,6 +227,15 @@ class ToolTime(NamedTuple):
     total_ms: float
 
 
+class DeclaredExtension(NamedTuple):
+    """An extension that one side declares."""
+
+    side: str
+    identifier: str
+    sessions: int
+    """The number of sessions in which it is declared."""
+
+
 class Startup(NamedTuple):
     """How long sessions took to start: for each part, the median over the sessions in which it is known."""
 
@@ -460,6 +469,27 @@ class Figures:
     def clients(self) -> list[ClientFigures]:
         """What each client that called tools says its calls belong to."""
         return [ClientFigures(*row) for row in self._rows(CLIENTS_SQL)]
+
+    def extensions(self) -> list[DeclaredExtension]:
+        """The extensions that clients and servers declare, those of most sessions first. Untrusted texts."""
+        return [
+            DeclaredExtension(*row)
+            for row in self._rows(
+                """
+                select side, identifier, count(*) as sessions
+                from (
+                    select 'client' as side, unnest(json_keys(try_cast(client_capabilities as json), '$.extensions'))
+                        as identifier
+                    from sessions
+                    union all
+                    select 'server', unnest(json_keys(try_cast(server_capabilities as json), '$.extensions'))
+                    from sessions
+                )
+                group by all order by side, sessions desc, identifier limit ?
+                """,
+                MAX_ROWS_PER_FIGURE,
+            )
+        ]
 
     def definitions(self) -> list[ToolCost]:
         """All listed tools, the most expensive first."""

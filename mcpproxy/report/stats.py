@@ -12,6 +12,7 @@ from analysis.rules.finding import GUESS_PREFIX
 from analysis.store.stats import (
     AbandonedRequests,
     Count,
+    DeclaredExtension,
     Figures,
     Latency,
     LatencySortKey,
@@ -30,6 +31,7 @@ from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.blocks import distribution_text
 from mcpproxy.wording.cells import UNLIMITED_WIDTH, cells, fit, fit_ends
 from mcpproxy.wording.counts import count_text
+from mcpproxy.wording.extensions import known_or_unknown
 from mcpproxy.wording.spans import Span, Style
 from mcpproxy.wording.units import duration, nanoseconds, size
 from mcpproxy.wording.without_answer import abandoned_kind, doubt_texts, unanswered_kind
@@ -44,6 +46,7 @@ MAX_LATENCY_ROWS: Final = 20
 MIN_ROWS_PER_SERVER: Final = 3
 """The minimum number of rows for each server, if there are several."""
 MAX_NAMES_PER_LINE: Final = 3
+_MAX_EXTENSIONS: Final = 10
 """The maximum number of names in a line."""
 MIN_WIDTH: Final = 32
 """The minimum width of a line, in cells; a narrower terminal breaks the lines."""
@@ -103,6 +106,7 @@ class TrafficStats(NamedTuple):
     """The turns, if a row is about a turn."""
     reads_all: bool = True
     """Whether all captures were asked for, so that no turn has calls in others."""
+    extensions: Sequence[DeclaredExtension] = ()
 
 
 def query_stats(
@@ -127,6 +131,7 @@ def query_stats(
         figures.logins(),
         figures.clients(),
         figures.turns(None if sort is None else TURN_SORT_KEYS[sort]) if by == "turn" else (),
+        figures.extensions(),
     )
 
 
@@ -173,6 +178,7 @@ def as_objects(stats: TrafficStats) -> Iterator[dict[str, Any]]:
     yield from ({"figure": "abandoned", **entry._asdict()} for entry in stats.abandoned)
     yield from ({"figure": "unanswered", **entry._asdict()} for entry in stats.unanswered)
     yield from ({"figure": "logins", **entry._asdict()} for entry in stats.logins)
+    yield from ({"figure": "extensions", **entry._asdict()} for entry in stats.extensions)
     yield from ({"figure": "definitions", **entry._asdict()} for entry in stats.definitions)
     if stats.startup is not None:
         yield {"figure": "startup", **stats.startup._asdict()}
@@ -348,6 +354,9 @@ def _figures(stats: TrafficStats) -> Iterator[_FigureRow]:
             f"{sum(client.turns for client in stats.clients):,}",
             turns if stats.by == "client" else _first_few(turns),
         )
+    if stats.extensions:
+        identifiers = {extension.identifier for extension in stats.extensions}
+        yield _FigureRow("EXTENSIONS", f"{len(identifiers):,}", [*_declared_texts(stats.extensions)])
     if stats.definitions:
         total_bytes = sum(definition.bytes for definition in stats.definitions)
         yield _FigureRow("DEFINITIONS COST", size(total_bytes), _cost_details(stats.definitions))
@@ -444,6 +453,15 @@ def _tool_ms(stats: TrafficStats) -> float:
 def _tool_times(tools: Sequence[ToolTime]) -> list[str]:
     has_several_servers = len({tool.server for tool in tools}) > 1
     return _first_few([f"{_tool_name(tool, with_server=has_several_servers)} {_ms(tool.total_ms)}" for tool in tools])
+
+
+def _declared_texts(extensions: Sequence[DeclaredExtension]) -> Iterator[str]:
+    """Yields for each side the extensions that it declares."""
+    for side in ("client", "server"):
+        names = [known_or_unknown(extension.identifier) for extension in extensions if extension.side == side]
+        if names:
+            others = [f"{len(names) - _MAX_EXTENSIONS:,} more"] if len(names) > _MAX_EXTENSIONS else []
+            yield f"{side} {', '.join([*names[:_MAX_EXTENSIONS], *others])}"
 
 
 def _opening_name(startup: Startup) -> str:

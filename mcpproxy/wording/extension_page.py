@@ -25,7 +25,7 @@ capabilities. This page is generated from the table that says what each of them 
 - Using an extension that is not on this page is never a fault. `show`, the report and the screens show its messages,
   and how long its requests took, with the mark `[not judged]`. What only the core forbids, such as an error code that
   it does not define, is then a note at most, and the rules about unknown methods are silent if one side has declared
-  such an extension.
+  such an extension, except about names that begin as those of MCP do, such as `tools/lst`.
 """
 _SENDERS: Final = {"client": "client", "server": "server", "both": "app or host"}
 """Who sends a message, by the side that may. Only messages between an app and its host may come from either side."""

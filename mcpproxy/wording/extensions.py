@@ -5,6 +5,7 @@ from typing import Final
 
 from analysis.conversation.message import Side
 from analysis.protocol.extensions import (
+    EXTENSIONS,
     KNOWN_METHODS,
     Extension,
     extension_named_by,
@@ -43,6 +44,12 @@ def extension_name(extension: Extension) -> str:
     """Returns the name of an extension and its identifier, and whether it is a draft."""
     draft = ", a draft" if extension.status == "draft" else ""
     return f"{extension.title} ({extension.identifier}){draft}"
+
+
+def known_or_unknown(identifier: str) -> str:
+    """Returns the title of a declared extension or, if it is not known, its identifier, sanitised."""
+    extension = EXTENSIONS.get(identifier)
+    return f"{sanitise(identifier, _MAX_NAME_CHARS)} (unknown)" if extension is None else extension.title
 
 
 def extension_text(method: str, rank: int | None, declarations: Mapping[str, set[Side]]) -> str:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from analysis.store.stats import Figures
 from tests.analysis.store.capture_writer import CaptureWriter
 from tests.analysis.store.test_views_integration import loaded
 from tests.analysis.talk import META
@@ -14,6 +15,7 @@ def test_sessions_have_what_the_last_request_declared(tmp_path: Path) -> None:
         writer.ask(number, number, "tools/list", _meta={**META, name: value})
     with loaded([writer.close()]) as base:
         assert base.ask("select client_capabilities from sessions") == [('{"extensions":{"com.example/foo":{}}}',)]
+        assert Figures(base.connection, []).extensions() == [("client", "com.example/foo", 1)]
 
 
 def test_calls_have_the_extension_of_their_method(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from analysis.store.stats import (
     AbandonedRequests,
     Count,
+    DeclaredExtension,
     Latency,
     LatencySortKey,
     SessionTime,
@@ -255,6 +256,15 @@ def test_a_part_of_the_start_says_of_how_many_sessions_it_is() -> None:
     some = Startup(3, 540.0, 300.0, 499.0, None, 40.0, 0, 1, 3, 0, 2, 0)
     shown = " ".join(text(stats(startup=some), 120).split())
     assert "process 300 ms (of 1 session) · initialize 499 ms · first list 40.0 ms (of 2 sessions)" in shown
+
+
+def test_declared_extensions_are_listed_by_side() -> None:
+    declared = [
+        DeclaredExtension("client", "io.modelcontextprotocol/ui", 2),
+        DeclaredExtension("server", "com.example/\x1b[1m", 1),
+    ]
+    shown = " ".join(text(stats()._replace(extensions=declared), 120).split())
+    assert "EXTENSIONS 2 client Apps · server com.example/\\x1b[1m (unknown)" in shown
 
 
 def test_a_start_without_a_handshake_names_the_request_that_was_timed() -> None:
