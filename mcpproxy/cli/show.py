@@ -90,6 +90,12 @@ def parser() -> argparse.ArgumentParser:
     return parser
 
 
+_OTHER_ORDER: Final = (
+    "one capture was printed after the other; to list the calls of a turn on all servers in order: "
+    """mcpproxy query "from calls where turn_id = '…' order by time\""""
+)
+
+
 def run(arguments: list[str]) -> int:
     """Print captures; returns 2 if any is damaged or cannot be read."""
     options = parser().parse_args(arguments)
@@ -126,6 +132,8 @@ def run(arguments: list[str]) -> int:
                 code = max(code, damage.exit_code())
             except CaptureError as error:
                 code = fail(str(error))
+        if options.turns and len(captures.paths) > 1:
+            say(_OTHER_ORDER)
     selection.report()
     return code
 

@@ -35,7 +35,7 @@ class TurnQuery(NamedTuple):
 
 
 def turn_query(reading: Reading, row: int, ids: ClientIds, listed: Sequence[ListedCapture]) -> TurnQuery | None:
-    """Returns the query for the calls of a call's turn or, if its client names no turns, of its conversation.
+    """Returns the query for the calls of a call's turn or, if its client names none, of its conversation or its trace.
 
     Reads headers, so do not call it in the drawing thread.
 
@@ -46,9 +46,10 @@ def turn_query(reading: Reading, row: int, ids: ClientIds, listed: Sequence[List
         listed: the captures in the list of sessions.
 
     Returns:
-        None if the client names neither, or by a text that cannot be typed.
+        None if the client names none of them, or by a text that cannot be typed.
     """
-    column, value = ("turn_id", ids.turn) if ids.turn is not None else ("client_session", ids.session)
+    candidates = (("turn_id", ids.turn), ("client_session", ids.session), ("trace_id", ids.trace))
+    column, value = next((candidate for candidate in candidates if candidate[1] is not None), ("", None))
     if value is None or not (value.isascii() and value.isprintable()):
         return None
     quoted_value = value.replace("'", "''")

@@ -163,10 +163,15 @@ class SqlScreen(TitledScreen):
         elif client.result is not None and (self.answer_rows is None or self.answer_rows.result is not client.result):
             self.answer_rows, self._answered_sql = ResultRows(client.result), self._sql
             self._show_rows(self.answer_rows, self.answer_rows.columns())
-        elif self.answer_rows is None and self._shown_relations is not client.relations:
+        elif self.answer_rows is None and self._shown_relations is not client.relations and not self._is_reading_turn:
             self._shown_relations = client.relations
             self._show_rows(ViewRows(client.relations), ViewRows.COLUMNS)
         self.show_title()
+
+    @property
+    def _is_reading_turn(self) -> bool:
+        """Whether the screen waits for the first calls of a turn."""
+        return self._turn is not None and self.answer_rows is None and self.client.is_busy
 
     def _show_figures(self, turn: TurnQuery, figures: ResultTable) -> None:
         """Put the figures of the turn into words for the title, and query its calls."""
@@ -192,7 +197,7 @@ class SqlScreen(TitledScreen):
             loaded, total = client.progress
             spans.append(Span(f"  loading {min(100, 100 * loaded // max(1, total))}% of {units.size(total)}", "accent"))
         elif client.is_busy:
-            spans.append(Span("  …", "accent"))
+            spans.append(Span("  reading …" if self._is_reading_turn else "  …", "accent"))
         elif answer is not None and client.error:
             spans.append(Span("  the previous result is below", "accent"))
         elif answer is not None:

@@ -59,7 +59,7 @@ class TrafficScreen(CaptureScreen):
         Binding("f", "follow", "follow", id="follow"),
         Binding("colon", "go_to", "go to", show=False, id="go-to"),
         Binding("p", "pair", "pair", id="pair"),
-        Binding("P", "turn", "turn", show=False, id="turn"),
+        Binding("P", "calls_of_turn", "turn", id="turn"),
         Binding("n", "match(1)", "next", id="next"),
         Binding("N", "match(-1)", "previous", show=False, id="previous"),
         # the filter
@@ -327,7 +327,7 @@ class TrafficScreen(CaptureScreen):
             self.action_exchanges()
         self.go_to_entry(partner)
 
-    def action_turn(self) -> None:
+    def action_calls_of_turn(self) -> None:
         """Query the calls that the same prompt of the user caused, on all servers."""
         show_turn(self, self.reading, self.row_actions)
 

@@ -12,7 +12,7 @@ from mcpproxy.wording.turns import no_turn_text
 def show_turn(screen: TitledScreen, reading: Reading, row_actions: RowActions) -> None:
     """Query the calls of the turn of the call at the cursor, in a thread: the headers of other captures are read.
 
-    If the client names no turns, these are the calls of the conversation.
+    If the client names no turn, these are the calls of the conversation or, if it names none either, of the trace.
 
     Args:
         screen: the screen with the row at the cursor.

@@ -25,7 +25,7 @@ FIRST_ACTIONS: Final = ("choose", "run", "filter", "find")
 """The actions whose keys come first, in this order."""
 NEXT_ACTIONS: Final = ("errors", "sort", "slowest", "match", "pair", "follow", "exchanges")
 """The actions whose keys come next, in this order: most people look for what failed, what was slow, and its answer."""
-LAST_ACTIONS: Final = ("mark", "copy", "export", "new_line", "turn", "anew", "app.enter", "app.switch")
+LAST_ACTIONS: Final = ("mark", "copy", "calls_of_turn", "export", "new_line", "turn", "anew", "app.enter", "app.switch")
 """The actions whose keys come last, before those of `ALWAYS_SHOWN_ACTIONS`. The keys of actions in none of these lists
 come before them, in the order in which they are bound."""
 

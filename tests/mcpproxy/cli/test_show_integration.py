@@ -48,6 +48,7 @@ def test_the_calls_of_a_turn_are_shown_across_captures(tmp_path: Path) -> None:
     assert done.returncode == 0
     assert done.stdout.count(b"turn 0199\xe2\x80\xa6000001 of Codex") == 3
     assert done.stdout.count(b"tools/call") == 5  # one of them again, as unanswered
+    assert done.stderr.count(b"in order: mcpproxy query") == 1
     for options in (("--json",), ("--format", "markdown"), ("--frame", "4")):
         refused = mcpproxy("show", "--turns", *options, tmp_path)
         assert (refused.returncode, refused.stdout) == (2, b"")

@@ -52,12 +52,16 @@ def test_the_captures_of_the_same_client_and_those_of_the_same_time_are_searched
         assert len(query.paths) == len(searched)
 
 
-def test_a_client_that_names_no_turns_is_asked_for_its_conversation(tmp_path: Path) -> None:
+def test_a_client_that_names_no_turns_is_asked_for_its_conversation_or_its_trace(tmp_path: Path) -> None:
     search = write_turns(tmp_path)[1]
     query = query_of(search, ClientIds("Goose", session="it's"), [])
     assert query is not None
     assert "where client_session = 'it''s'" in query.sql
     assert not query.figures_sql
+    traced = query_of(search, ClientIds(trace=TRACE), [])
+    assert traced is not None
+    assert f"where trace_id = '{TRACE}'" in traced.sql
+    assert not traced.figures_sql
     assert query_of(search, ClientIds("Claude Code", call="toolu_1"), []) is None
     assert query_of(search, ClientIds("Codex", turn="\x1b[2J"), []) is None
 

@@ -3,8 +3,13 @@
 import re
 from pathlib import Path
 
+import pytest
+
+from mcpproxy.tui.rows.sql_rows import ViewRows
 from mcpproxy.tui.screens.sql import SqlScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
+from mcpproxy.tui.widgets.columns import TableRows
+from mcpproxy.tui.widgets.table import Table
 from tests.mcpproxy.tui.stage import Stage, play_each
 from tests.mcpproxy.turn_captures import TURN, write_turns
 
@@ -26,7 +31,18 @@ async def the_detail_names_turn_conversation_call_and_trace(stage: Stage) -> Non
 async def all_calls_of_the_turn_are_listed_and_lead_to_other_servers_and_back(stage: Stage) -> None:
     await stage.open("search")
     await go_to(stage, 5)
-    await stage.press("P")
+    shown: list[object] = []
+    show = Table.show
+
+    def show_and_note(table: Table, rows: TableRows, *, cursor: int = 0) -> None:
+        shown.append(rows)
+        show(table, rows, cursor=cursor)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Table, "show", show_and_note)
+        await stage.press("P")
+        await stage.see("4 rows")
+    assert not [rows for rows in shown if isinstance(rows, ViewRows)]
     await stage.see(
         "› sql  4 calls on 3 servers, 2 failed, 2.7 s of waiting",
         "4 rows",
@@ -44,6 +60,12 @@ async def all_calls_of_the_turn_are_listed_and_lead_to_other_servers_and_back(st
     await stage.until(lambda: isinstance(stage.app.screen, TrafficScreen))
     await stage.until(lambda: stage.traffic.reading.name == "search")
     await stage.until(lambda: stage.traffic.entry == 5)
+
+
+async def the_foot_of_a_wide_screen_names_the_key(stage: Stage) -> None:
+    await stage.resize((140, 30))
+    await stage.open("search")
+    await stage.see("P turn")
 
 
 async def a_term_selects_the_calls_of_the_turn_here(stage: Stage) -> None:
@@ -75,6 +97,7 @@ def test_turns_on_the_screens(tmp_path: Path) -> None:
     acts = (
         the_detail_names_turn_conversation_call_and_trace,
         all_calls_of_the_turn_are_listed_and_lead_to_other_servers_and_back,
+        the_foot_of_a_wide_screen_names_the_key,
         a_term_selects_the_calls_of_the_turn_here,
         a_call_whose_client_names_no_turn_says_what_it_names,
     )
