@@ -104,9 +104,9 @@ class TrafficStats(NamedTuple):
     clients: Sequence[ClientFigures] = ()
     turns: Sequence[TurnFigures] = ()
     """The turns, if a row is about a turn."""
+    extensions: Sequence[DeclaredExtension] = ()
     reads_all: bool = True
     """Whether all captures were asked for, so that no turn has calls in others."""
-    extensions: Sequence[DeclaredExtension] = ()
 
 
 def query_stats(
