@@ -60,7 +60,15 @@ def parse_traceparent(value: object) -> Traceparent | None:
     """Parse a traceparent; returns None if the value is not valid."""
     if not isinstance(value, str) or len(value) > MAX_TRACEPARENT_CHARS:
         return None
-    match = _TRACEPARENT.fullmatch(value)
-    if match is None or (value.startswith("00-") and match[4]):
-        return None
-    return Traceparent(value, match[1], match[2])
+    match = _match_traceparent(value)
+    return None if match is None else Traceparent(value, match[1], match[2])
+
+
+def has_traceparent_form(text: str) -> bool:
+    """Whether a text, of any length, has the form of a traceparent."""
+    return _match_traceparent(text) is not None
+
+
+def _match_traceparent(text: str) -> re.Match[str] | None:
+    match = _TRACEPARENT.fullmatch(text)
+    return None if match is None or (match[4] and text.startswith("00-")) else match

@@ -16,6 +16,7 @@ from analysis.conversation.annotated_objects import (
 from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Request
 from analysis.conversation.session import CLIENT_INFO, SERVER_INFO
+from analysis.conversation.trace_context import has_traceparent_form
 from analysis.protocol import features
 from analysis.protocol.extensions import KNOWN_METHODS, is_extension_member
 from analysis.protocol.json_pointer import encode_step
@@ -32,9 +33,6 @@ _RESERVED_LABELS: Final = frozenset({"modelcontextprotocol", "mcp"})
 _LABEL: Final = r"[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 _is_key: Final = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*/)?(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)?").fullmatch
 _is_plain: Final = re.compile(r"[A-Za-z0-9]").fullmatch
-_TRACE_IDS: Final = r"-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
-# Future versions of `traceparent` may append fields after the flags.
-_is_traceparent: Final = re.compile(rf"00{_TRACE_IDS}|(?!00|ff)[0-9a-f]{{2}}{_TRACE_IDS}(?:-.*)?").fullmatch
 _is_time: Final = re.compile(
     r"\d{4}(?:-(?:0[1-9]|1[0-2])(?:-(?:0[1-9]|[12]\d|3[01]))?|-?[0-3]\d\d|-?W[0-5]\d(?:-?[1-7])?"
     r"|(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01]))?"
@@ -195,7 +193,9 @@ class TraceContext(_MetaRule):
         meta_pointer = f"/{body_member(context)}/_meta"
         traceparent = meta.get("traceparent")
         if "traceparent" in meta and not (
-            isinstance(traceparent, str) and len(traceparent) <= MAX_EXAMINED_ITEMS and _is_traceparent(traceparent)
+            isinstance(traceparent, str)
+            and len(traceparent) <= MAX_EXAMINED_ITEMS
+            and has_traceparent_form(traceparent)
         ):
             yield self.finding(
                 context,
