@@ -27,6 +27,7 @@ from analysis.conversation.tasks import Task
 from analysis.facts import code_of
 from analysis.protocol import extensions
 from analysis.protocol.error_codes import REQUEST_CANCELLED, REQUEST_TIMEOUT
+from analysis.protocol.extensions import ENDLESS_METHODS
 from analysis.protocol.revisions import Era, rank_of
 
 if TYPE_CHECKING:
@@ -97,7 +98,6 @@ ERRORS: Final = frozenset({_ERROR, _TOOL_ERROR})
 """Outcomes with a response that is an error."""
 FAILURES: Final = frozenset({_UNANSWERED, _FAILED})
 """Outcomes without a response although one was due."""
-ENDLESS_METHODS: Final = extensions.ENDLESS_METHODS
 (_TASK_RESULT_TYPE,) = extensions.TASKS.result_types
 _MIN_UNSUCCESSFUL_STATUS: Final = 300
 _TOKEN_TYPES: Final = (str, int, float)

@@ -3,13 +3,14 @@
 from typing import Final
 
 from analysis.conversation.addressing import RequestKey
-from analysis.conversation.call import ENDLESS_METHODS, MAX_REASON_CHARS, Call, IdState, Outcome
+from analysis.conversation.call import MAX_REASON_CHARS, Call, IdState, Outcome
 from analysis.conversation.call_table import CallTable
 from analysis.conversation.handshake import text_of
 from analysis.conversation.message import Notification, Request, Side, id_of, other_side, parse_exactly
 from analysis.conversation.pairing import Pairing
 from analysis.conversation.session import Session
 from analysis.conversation.under_way import CallsUnderWay
+from analysis.protocol.extensions import ENDLESS_METHODS
 
 CANCELLATION_METHODS: Final = frozenset({"notifications/cancelled", "cancelled"})
 """The methods of cancellations: the correct one, and one that some peers send instead."""

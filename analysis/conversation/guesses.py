@@ -10,12 +10,12 @@ from itertools import islice
 from typing import Final
 
 from analysis.conversation.addressing import RequestKey
-from analysis.conversation.call import ENDLESS_METHODS, Call, GuessedRequest, IdState, ProbableAnswer, quoted
+from analysis.conversation.call import Call, GuessedRequest, IdState, ProbableAnswer, quoted
 from analysis.conversation.call_table import CallTable
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Response, Side, other_side
 from analysis.conversation.session import Session
-from analysis.protocol.extensions import KNOWN_METHODS
+from analysis.protocol.extensions import ENDLESS_METHODS, KNOWN_METHODS
 
 _METHOD_MEMBERS: Final = {
     "completion/complete": "completion",

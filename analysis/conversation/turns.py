@@ -8,8 +8,9 @@ therefore wall-clock times.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from analysis.conversation.call import ENDLESS_METHODS, Call
+from analysis.conversation.call import Call
 from analysis.conversation.client_ids import ClientIds
+from analysis.protocol.extensions import ENDLESS_METHODS
 
 
 class TurnKey(NamedTuple):

@@ -9,12 +9,13 @@ from enum import Flag, auto
 from functools import lru_cache
 from typing import Final
 
-from analysis.conversation.call import ENDLESS_METHODS, MessageContext
+from analysis.conversation.call import MessageContext
 from analysis.conversation.http_exchange import EVENT_STREAM, VERSION_FIELD, HttpExchange
 from analysis.conversation.message import Request, Response
 from analysis.conversation.resumption import LAST_EVENT_ID
 from analysis.conversation.session import PROTOCOL_VERSION, Session
 from analysis.conversation.session_ids import FIELD
+from analysis.protocol.extensions import ENDLESS_METHODS
 
 
 class ExchangeOddity(Flag):

@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, Final
 
-from analysis.conversation.call import ENDLESS_METHODS, MessageContext, Outcome
+from analysis.conversation.call import MessageContext, Outcome
 from analysis.conversation.message import InvalidMessage
 from analysis.conversation.session import Session, era_in_force
+from analysis.protocol.extensions import ENDLESS_METHODS
 from analysis.protocol.revisions import HANDSHAKE_ERA, Span, rank_of
 from analysis.rules.base import NOTE, WARNING, CaptureEnd, Rule
 from analysis.rules.finding import Finding, Impact, Level

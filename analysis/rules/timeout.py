@@ -5,12 +5,13 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from analysis.conversation.addressing import RequestKey
-from analysis.conversation.call import ENDLESS_METHODS, Call, MessageContext, Outcome, context_of, mentions_timeout
+from analysis.conversation.call import Call, MessageContext, Outcome, context_of, mentions_timeout
 from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Id, Request, Side, id_of, other_side
 from analysis.conversation.session import Session
 from analysis.protocol import features
+from analysis.protocol.extensions import ENDLESS_METHODS
 from analysis.protocol.revisions import HANDSHAKE_ERA
 from analysis.rules.base import NOTE, RACE_NS, WARNING, CaptureEnd, Rule
 from analysis.rules.finding import Blames, Finding, Impact, with_guess

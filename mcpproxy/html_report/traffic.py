@@ -7,11 +7,12 @@ them when it shows them.
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
-from analysis.conversation.call import ENDLESS_METHODS, Call, MessageContext
+from analysis.conversation.call import Call, MessageContext
 from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Notification, Request, Response
 from analysis.facts import raw_of
+from analysis.protocol.extensions import ENDLESS_METHODS
 from analysis.protocol.revisions import rank_of
 from analysis.reading import Step
 from analysis.rules.finding import Level

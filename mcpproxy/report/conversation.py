@@ -10,10 +10,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from analysis.conversation.call import ENDLESS_METHODS, Call, MessageContext, Outcome, context_of
+from analysis.conversation.call import Call, MessageContext, Outcome, context_of
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Request
 from analysis.filter import Filter, facts_of, facts_of_batch, facts_of_call
+from analysis.protocol.extensions import ENDLESS_METHODS
 from analysis.protocol.methods import OPENING_METHODS
 from analysis.reading import AbandonedCount, Step
 from captures.damage import Damage

@@ -4,12 +4,13 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from analysis.conversation.apps import CALL_TOOL
-from analysis.conversation.call import ENDLESS_METHODS, MAX_REASON_CHARS, Call, MessageContext, Outcome
+from analysis.conversation.call import MAX_REASON_CHARS, Call, MessageContext, Outcome
 from analysis.conversation.declared_extensions import unknown_declarations
 from analysis.conversation.message import InvalidMessage, Message, Notification, Request, Response
 from analysis.conversation.request_meta import named_rank
 from analysis.conversation.session import Session
 from analysis.facts import target_name
+from analysis.protocol.extensions import ENDLESS_METHODS
 from analysis.protocol.revisions import rank_of
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.extensions import extension_text

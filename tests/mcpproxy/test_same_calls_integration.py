@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 import pytest
 
 import analysis
-from analysis.conversation.call import ENDLESS_METHODS, Call, Outcome
+from analysis.conversation.call import Call, Outcome
 from analysis.conversation.message import Request
 from analysis.filter import facts_of, parse
+from analysis.protocol.extensions import ENDLESS_METHODS
 from analysis.reading import Reading
 from analysis.selection import filter_with_outcomes
 from analysis.summary import summarise

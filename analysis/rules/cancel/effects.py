@@ -4,12 +4,13 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from analysis.conversation.addressing import RequestKey
-from analysis.conversation.call import ENDLESS_METHODS, Call, IdState, MessageContext
+from analysis.conversation.call import Call, IdState, MessageContext
 from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.conversation.message import Id, Request
 from analysis.conversation.session import Session
 from analysis.protocol import features
+from analysis.protocol.extensions import ENDLESS_METHODS
 from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA
 from analysis.rules.base import NOTE, CaptureEnd, Rule
 from analysis.rules.cancel.targets import CANCELLED, MAX_REMEMBERED_REQUESTS, PAGE, named_id

@@ -4,10 +4,11 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from analysis.conversation.addressing import RequestKey
-from analysis.conversation.call import ENDLESS_METHODS, IdState, MessageContext, Outcome
+from analysis.conversation.call import IdState, MessageContext, Outcome
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Id, Side, converted_id, id_of, other_side
 from analysis.protocol import features
+from analysis.protocol.extensions import ENDLESS_METHODS
 from analysis.protocol.revisions import HANDSHAKE_ERA, MODERN_ERA
 from analysis.rules.base import RACE_NS, WARNING, Rule
 from analysis.rules.finding import Finding, Impact

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import ClassVar, Final
 
-from analysis.conversation.call import ENDLESS_METHODS, MessageContext
+from analysis.conversation.call import MessageContext
 from analysis.conversation.fold import Fold
 from analysis.conversation.http_exchange import EVENT_STREAM, MAX_BODY_MESSAGES, HttpExchange
 from analysis.conversation.message import Side
@@ -11,6 +11,7 @@ from analysis.conversation.record_ref import RecordRef
 from analysis.conversation.session import Session
 from analysis.conversation.subscriptions import UPDATED
 from analysis.protocol import features
+from analysis.protocol.extensions import ENDLESS_METHODS
 from analysis.protocol.revisions import MODERN_ERA, Span
 from analysis.rules.base import ERROR, WARNING, CaptureEnd, Rule
 from analysis.rules.finding import Finding, Impact, Level

@@ -7,10 +7,11 @@ a record counts. Over HTTP there are no such records, so the object stays empty.
 from collections import deque
 from typing import Final
 
-from analysis.conversation.call import ENDLESS_METHODS, Call
+from analysis.conversation.call import Call
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Side
 from analysis.conversation.session import Session
+from analysis.protocol.extensions import ENDLESS_METHODS
 from captures.record import Record
 
 ENDING_SIGNALS: Final = frozenset({"SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGKILL"})

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from analysis.conversation.call import ENDLESS_METHODS, Outcome
+from analysis.conversation.call import Outcome
 from analysis.conversation.fold import Fold
 from analysis.conversation.message import Request
 from analysis.conversation.session import Peer, Session
@@ -30,6 +30,7 @@ from analysis.protocol.error_codes import (
     PARSE_ERROR,
     RESOURCE_NOT_FOUND,
 )
+from analysis.protocol.extensions import ENDLESS_METHODS
 from analysis.protocol.revisions import FIRST_MODERN_RANK, rank_of
 from mcpproxy.exporters.calls import EndedCall, RequestOrigin, origin_of, peers_of
 from mcpproxy.exporters.otlp.trace_context import trace_context_of

@@ -10,12 +10,13 @@ messages are not paired again, and a filter that needs nothing else reads no fra
 from collections.abc import Container, Iterator
 from typing import Final
 
-from analysis.conversation.call import ENDLESS_METHODS, ERRORS, FAILURES, Outcome
+from analysis.conversation.call import ERRORS, FAILURES, Outcome
 from analysis.conversation.client_ids import NO_IDS, ClientIds
 from analysis.conversation.message import Message, Notification, Request, Response, messages
 from analysis.facts import is_error, kind_of, raw_of, target_name
 from analysis.filter import Facts, facts_of_batch, facts_of_record
 from analysis.filter.facts import Fact
+from analysis.protocol.extensions import ENDLESS_METHODS
 from captures.damage import Damage
 from captures.frame import Frame
 from captures.record import Record

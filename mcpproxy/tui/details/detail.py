@@ -6,8 +6,8 @@ A thread reads it from the file. Long content is split into pages.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from analysis.conversation.call import ENDLESS_METHODS
 from analysis.facts import raw_of
+from analysis.protocol.extensions import ENDLESS_METHODS
 from analysis.protocol.revisions import rank_of
 from captures.damage import Damage
 from captures.frame import Frame

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.conversation.call import ENDLESS_METHODS
+from analysis.protocol.extensions import ENDLESS_METHODS
 from captures.identity import path_id
 from tests.analysis.store.capture_writer import CaptureWriter
 from tests.analysis.store.test_views_integration import CORPUS, Base, loaded
