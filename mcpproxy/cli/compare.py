@@ -1,0 +1,240 @@
+"""Report what changed between two captures, and whether it breaks clients that rely on the old one.
+
+Compares tools, resources, prompts and their schemas, capabilities, findings, outcomes, results, the order of calls and
+latencies. A change is breaking if something that worked before no longer works.
+
+Exit code: 1 if a change is as bad as --fail-on says (default: breaking), 2 if something could not be compared.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Iterable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+from analysis.checking.baseline import Baseline
+from analysis.comparison.change import Comparison, Gap, SideSummary
+from analysis.comparison.compare import compare
+from analysis.comparison.expectation import save
+from analysis.comparison.observe import observe
+from analysis.comparison.options import CompareOptions, ObserveOptions
+from analysis.comparison.side import Side
+from analysis.filter import FINDING_KEYS, FilterError, parse
+from captures.errors import CannotCreate
+from mcpproxy.cli.arguments import Parser, report_filter_error
+from mcpproxy.cli.baseline_file import NewBaseline, read_baseline
+from mcpproxy.cli.compare_operands import SideCaptures, compared_sides, one_side
+from mcpproxy.cli.compare_options import combination_error, compare_parser, mode_of
+from mcpproxy.cli.diagnostics import Exit, Progress, fail, say
+from mcpproxy.cli.limited_reports import LimitedReports
+from mcpproxy.cli.outputs import check_file_output, written_line
+from mcpproxy.report.comparison import FORMATS, write_comparison
+from mcpproxy.report.output import width_of_stdout
+from mcpproxy.sanitise import sanitise
+from mcpproxy.sql.new_file import new_file
+from mcpproxy.wording.cells import UNLIMITED_WIDTH
+from mcpproxy.wording.counts import count_text
+from mcpproxy.wording.spans import Style
+
+_MAX_COLUMNS: Final = 120
+"""The maximum width of the text output, in columns; longer lines are hard to read."""
+
+
+def parser() -> Parser:
+    """Return the argument parser of `compare`."""
+    return compare_parser(__doc__, [name for name in FORMATS if name not in ("text", "json")])
+
+
+def run(arguments: list[str]) -> int:
+    """Compare two sides, or do what an option says; returns the exit code."""
+    own_parser = parser()
+    options = own_parser.parse_intermixed(arguments)
+    problem = combination_error(options, own_parser)
+    if problem is not None:
+        return fail(problem)
+    try:
+        _check_filter(options)
+    except FilterError as error:
+        report_filter_error(error)
+        return int(Exit.USAGE)
+    mode = mode_of(options)
+    if mode == "save":
+        return _save(options)
+    return _ComparisonRun(options).run()
+
+
+def _check_filter(options: argparse.Namespace) -> None:
+    """Check the filter before anything is read.
+
+    Raises:
+        FilterError: it is invalid, or depends on what `compare` does not read.
+    """
+    if options.filter is None:
+        return
+    for key, position in parse(options.filter).keys.items():
+        if key == "has:mark":
+            raise FilterError("`compare` does not read marks, which belong to `mcpproxy tui`", options.filter, position)
+        if key in FINDING_KEYS and options.no_findings:
+            raise FilterError(
+                f"`{key}` needs findings, so it cannot be used with --no-findings", options.filter, position
+            )
+
+
+def _observe_options(options: argparse.Namespace) -> ObserveOptions:
+    """Returns how to read the captures."""
+    return ObserveOptions(options.filter or "", _ignored_pointers(options), not options.no_findings)
+
+
+def _ignored_pointers(options: argparse.Namespace) -> tuple[str, ...]:
+    return tuple(options.ignore)
+
+
+def _observed(side: SideCaptures | Side, options: ObserveOptions, progress: Progress) -> Side:
+    """Returns a side with what was observed in its captures.
+
+    Raises:
+        CaptureError: a capture cannot be read.
+    """
+    if isinstance(side, Side):
+        return side
+    progress.show(f"reading {side.name}")
+    try:
+        return observe(side.name, side.captures, options)
+    finally:
+        progress.clear()
+
+
+def _save(options: argparse.Namespace) -> int:
+    """Write an expectation.
+
+    Raises:
+        CaptureError: a capture cannot be read, or the file cannot be written.
+    """
+    target = Path(options.save)
+    if os.path.lexists(target):
+        # Reading may take minutes; `save` itself refuses a file that appears in the meantime.
+        raise CannotCreate(f"{target} exists; delete it first, or choose another name")
+    with one_side(options.side) as captures:
+        side = _observed(captures, _observe_options(options), Progress())
+    _say_warnings(side.summary)
+    save(side, target)
+    contents = f"{count_text(side.summary.captures, 'capture')}, {count_text(side.summary.frames, 'frame')}"
+    sys.stdout.write(
+        written_line(target, contents, target.stat().st_size, f"`mcpproxy compare {target} CAPTURE` compares with it")
+    )
+    return int(Exit.FINE)
+
+
+def _say_warnings(side: SideSummary) -> None:
+    for warning in side.warnings:
+        say(f"{sanitise(side.name)}: {warning}")
+
+
+class _ComparisonRun:
+    """A comparison of two sides."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        """Read the baseline, if any.
+
+        Raises:
+            CaptureError: it cannot be read.
+        """
+        self._options = options
+        self._new_baseline = (
+            NewBaseline(options.baseline, narrowing_options="--filter or --ignore") if options.update_baseline else None
+        )
+        """The baseline to write, with --update-baseline."""
+        self._accepted = (
+            self._new_baseline.accepted
+            if self._new_baseline
+            else read_baseline(options.baseline)
+            if options.baseline
+            else Baseline()
+        )
+
+    def run(self) -> int:
+        """Compare, write the result and report what is not in it; returns the exit code.
+
+        Raises:
+            CaptureError: a side cannot be read, or the output cannot be written.
+        """
+        comparison = self._compare()
+        if self._new_baseline is not None:
+            for change in comparison.changes:
+                self._new_baseline.accept_change(change)
+        accepted = [change.fingerprint in self._accepted for change in comparison.changes]
+        comparison = comparison._replace(
+            changes=tuple(
+                change for change, is_accepted in zip(comparison.changes, accepted, strict=True) if not is_accepted
+            ),
+            gaps=tuple(
+                gap._replace(is_failure=True) if self._options.fail_on.is_needed(gap) else gap
+                for gap in comparison.gaps
+            ),
+            accepted=sum(accepted),
+        )
+        self._write(comparison)
+        for side in (comparison.old, comparison.new):
+            _say_warnings(side)
+        failures = [gap for gap in comparison.gaps if gap.is_failure]
+        _say_failures(failures)
+        if failures:
+            if self._new_baseline is not None:
+                say(f"the baseline {self._options.baseline} was not changed: something could not be compared")
+            return int(Exit.USAGE)
+        if self._new_baseline is not None:
+            say(self._new_baseline.write())
+            return int(Exit.FINE)
+        return int(Exit.FINDINGS if self._options.fail_on.has_failed(comparison) else Exit.FINE)
+
+    def _compare(self) -> Comparison:
+        options = self._options
+        observe_options = _observe_options(options)
+        compare_options = CompareOptions(
+            options.fail_on.words if options.fail_on.is_given else frozenset(),
+            options.fail_on.slower_percent,
+            observe_options.ignored_pointers,
+        )
+        progress = Progress()
+        with compared_sides(options.side) as (old, new):
+            if options.output is not None:
+                paths = [path for side in (old, new) if isinstance(side, SideCaptures) for _, path in side.captures]
+                check_file_output(options.output, paths, force=options.force)
+            old_side = _observed(old, observe_options, progress)
+            new_side = _observed(new, observe_options, progress)
+            progress.show("comparing")
+            try:
+                return compare(old_side, new_side, compare_options)
+            finally:
+                progress.clear()
+
+    def _write(self, comparison: Comparison) -> None:
+        options = self._options
+        if options.output is None:
+            style = Style.for_choice(options.color, sys.stdout, os.environ)
+            _write_pieces(write_comparison(comparison, options.format, style, width_of_stdout(_MAX_COLUMNS)))
+            return
+        target = Path(options.output)
+        with ExitStack() as stack:
+            path = stack.enter_context(new_file(target, replace=options.force, advice="; --force replaces it"))
+            with path.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
+                file.writelines(write_comparison(comparison, options.format, Style(), UNLIMITED_WIDTH))
+            size_bytes = path.stat().st_size
+        sys.stdout.write(written_line(target, count_text(len(comparison.changes), "change"), size_bytes, "done"))
+
+
+def _write_pieces(pieces: Iterable[str]) -> None:
+    for piece in pieces:
+        sys.stdout.write(piece)
+    sys.stdout.flush()
+
+
+def _say_failures(failures: list[Gap]) -> None:
+    """Report what made the comparison fail; many failures are only counted."""
+    reports = LimitedReports(lambda text: say(text))
+    for gap in failures:
+        reports.report_or_count(f"not compared: {sanitise(gap.what)}: {gap.reason}")
+    if reports.unreported_count:
+        say(f"not compared: {reports.unreported_count:,} more")
