@@ -169,6 +169,8 @@ class SideSummary(NamedTuple):
     """Wall-clock time of the first capture, in nanoseconds since 1970."""
     warnings: tuple[str, ...] = ()
     """What the user must know of the side: damage, records lost, still being recorded. Complete sentences."""
+    has_failed: bool = False
+    """Whether a part could not be examined, because a capture is damaged or a rule crashed: the exit code is 2."""
 
 
 class Comparison(NamedTuple):

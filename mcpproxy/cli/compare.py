@@ -21,7 +21,7 @@ from analysis.comparison.expectation import save
 from analysis.comparison.observe import observe
 from analysis.comparison.options import CompareOptions, ObserveOptions
 from analysis.comparison.side import Side
-from analysis.filter import FINDING_KEYS, FilterError, parse
+from analysis.filter import FilterError
 from captures.errors import CannotCreate
 from mcpproxy.cli.arguments import Parser, report_filter_error
 from mcpproxy.cli.baseline_file import NewBaseline, read_baseline
@@ -55,31 +55,10 @@ def run(arguments: list[str]) -> int:
     if problem is not None:
         return fail(problem)
     try:
-        _check_filter(options)
+        return _save(options) if mode_of(options) == "save" else _ComparisonRun(options).run()
     except FilterError as error:
         report_filter_error(error)
         return int(Exit.USAGE)
-    mode = mode_of(options)
-    if mode == "save":
-        return _save(options)
-    return _ComparisonRun(options).run()
-
-
-def _check_filter(options: argparse.Namespace) -> None:
-    """Check the filter before anything is read.
-
-    Raises:
-        FilterError: it is invalid, or depends on what `compare` does not read.
-    """
-    if options.filter is None:
-        return
-    for key, position in parse(options.filter).keys.items():
-        if key == "has:mark":
-            raise FilterError("`compare` does not read marks, which belong to `mcpproxy tui`", options.filter, position)
-        if key in FINDING_KEYS and options.no_findings:
-            raise FilterError(
-                f"`{key}` needs findings, so it cannot be used with --no-findings", options.filter, position
-            )
 
 
 def _observe_options(options: argparse.Namespace) -> ObserveOptions:
@@ -124,12 +103,12 @@ def _save(options: argparse.Namespace) -> int:
     sys.stdout.write(
         written_line(target, contents, target.stat().st_size, f"`mcpproxy compare {target} CAPTURE` compares with it")
     )
-    return int(Exit.FINE)
+    return int(Exit.USAGE if side.summary.has_failed else Exit.FINE)
 
 
 def _say_warnings(side: SideSummary) -> None:
     for warning in side.warnings:
-        say(f"{sanitise(side.name)}: {warning}")
+        say(f"{sanitise(side.name)}: {sanitise(warning)}")
 
 
 class _ComparisonRun:
