@@ -9,6 +9,7 @@ from analysis.comparison.kind import Severity
 from mcpproxy.report.comparison_tables import latency_lines, size_lines
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.cells import UNLIMITED_WIDTH, cells, fit, fit_ends
+from mcpproxy.wording.change_kinds import ROLES
 from mcpproxy.wording.changes import (
     MAX_MESSAGE_CHARS,
     MAX_NAME_CHARS,
@@ -36,13 +37,6 @@ MAX_SHOWN_GAPS: Final = 10
 """The most things that were not compared that are named, apart from failures."""
 MAX_VALUE_CELLS: Final = 300
 """The most cells of a value; more than fits in a line of a terminal, because output may be searched."""
-ROLES: Final[dict[Severity, Role]] = {
-    Severity.BREAKING: "bad",
-    Severity.WORSE: "warm",
-    Severity.MAY_BREAK: "accent",
-    Severity.UNKNOWN: "accent",
-    Severity.NOTE: "plain",
-}
 
 
 def comparison_lines(comparison: Comparison, style: Style, width: int) -> Iterator[str]:

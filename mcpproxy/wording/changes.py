@@ -107,6 +107,13 @@ def message_text(change: Change) -> str:
     return f"{message}{pointer}{f' ({change.times:,} times)' if change.times > 1 else ''}"
 
 
+def change_line(change: Change, comparison: Comparison) -> str:
+    """Returns a change in one line: what changed, the sentence, the value that proves it, the frames; sanitised."""
+    proof = f"; {witness_text(change.witness, MAX_NAME_CHARS)}" if change.witness is not None else ""
+    places = places_text(change, comparison)
+    return f"{subject_text(change)}: {message_text(change)}{proof}{f' ({places})' if places else ''}"
+
+
 def subject_text(change: Change) -> str:
     """Returns what changed, sanitised."""
     return sanitise(change.subject, MAX_NAME_CHARS)
