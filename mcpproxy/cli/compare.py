@@ -25,6 +25,7 @@ from analysis.filter import FilterError
 from captures.errors import CannotCreate
 from mcpproxy.cli.arguments import Parser, report_filter_error
 from mcpproxy.cli.baseline_file import NewBaseline, read_baseline
+from mcpproxy.cli.compare_explain import explain
 from mcpproxy.cli.compare_operands import SideCaptures, compared_sides, one_side
 from mcpproxy.cli.compare_options import combination_error, compare_parser, mode_of
 from mcpproxy.cli.diagnostics import Exit, Progress, fail, say
@@ -54,8 +55,11 @@ def run(arguments: list[str]) -> int:
     problem = combination_error(options, own_parser)
     if problem is not None:
         return fail(problem)
+    mode = mode_of(options)
+    if mode == "explain":
+        return explain(options)
     try:
-        return _save(options) if mode_of(options) == "save" else _ComparisonRun(options).run()
+        return _save(options) if mode == "save" else _ComparisonRun(options).run()
     except FilterError as error:
         report_filter_error(error)
         return int(Exit.USAGE)

@@ -3,15 +3,12 @@
 import argparse
 import os
 import sys
-from typing import Final
 
 from analysis.comparison.kinds.table import KINDS
 from mcpproxy.cli.diagnostics import Exit, fail
-from mcpproxy.report.output import json_line, width_of_stdout
+from mcpproxy.report.output import json_line, page_width
 from mcpproxy.wording.change_kinds import kind_row, page_lines, table_lines, unknown_kind_error
 from mcpproxy.wording.spans import Style
-
-_MAX_COLUMNS: Final = 100
 
 
 def explain(options: argparse.Namespace) -> int:
@@ -24,7 +21,7 @@ def explain(options: argparse.Namespace) -> int:
     if options.format == "json":
         sys.stdout.writelines(json_line(kind_row(kind)) for kind in KINDS.values() if name in ("", kind.id))
         return int(Exit.FINE)
-    style, width = Style.for_choice(options.color, sys.stdout, os.environ), width_of_stdout(_MAX_COLUMNS)
+    style, width = Style.for_choice(options.color, sys.stdout, os.environ), page_width()
     lines = page_lines(KINDS[name], style, width) if name else table_lines(style, width)
     sys.stdout.writelines(f"{line}\n" for line in lines)
     return int(Exit.FINE)
