@@ -10,34 +10,31 @@ import argparse
 import os
 import sys
 from collections.abc import Iterable
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
 from analysis.checking.baseline import Baseline
-from analysis.comparison.change import Comparison, Gap, SideSummary
+from analysis.comparison.change import Comparison, Gap
 from analysis.comparison.compare import compare
-from analysis.comparison.expectation import save
-from analysis.comparison.observe import observe
-from analysis.comparison.options import CompareOptions, ObserveOptions
-from analysis.comparison.side import Side
+from analysis.comparison.options import CompareOptions
 from analysis.filter import FilterError
-from captures.errors import CannotCreate
 from mcpproxy.cli.arguments import Parser, report_filter_error
 from mcpproxy.cli.baseline_file import NewBaseline, read_baseline
 from mcpproxy.cli.compare_explain import explain
-from mcpproxy.cli.compare_operands import SideCaptures, compared_sides, one_side
+from mcpproxy.cli.compare_operands import SideCaptures, compared_sides, observe_options_of, read_side, say_warnings
 from mcpproxy.cli.compare_options import combination_error, compare_parser, mode_of
+from mcpproxy.cli.compare_save import save_expectation
 from mcpproxy.cli.diagnostics import Exit, Progress, fail, say
 from mcpproxy.cli.limited_reports import LimitedReports
-from mcpproxy.cli.outputs import check_file_output, written_line
+from mcpproxy.cli.outputs import check_file_output
 from mcpproxy.report.comparison import FORMATS, write_comparison
 from mcpproxy.report.output import width_of_stdout
 from mcpproxy.sanitise import sanitise
 from mcpproxy.sql.new_file import new_file
 from mcpproxy.wording.cells import UNLIMITED_WIDTH
-from mcpproxy.wording.counts import count_text
+from mcpproxy.wording.changes import verdict_text
 from mcpproxy.wording.spans import Style
+from mcpproxy.wording.units import size
 
 _MAX_COLUMNS: Final = 120
 """The maximum width of the text output, in columns; longer lines are hard to read."""
@@ -59,60 +56,10 @@ def run(arguments: list[str]) -> int:
     if mode == "explain":
         return explain(options)
     try:
-        return _save(options) if mode == "save" else _ComparisonRun(options).run()
+        return save_expectation(options) if mode == "save" else _ComparisonRun(options).run()
     except FilterError as error:
         report_filter_error(error)
         return int(Exit.USAGE)
-
-
-def _observe_options(options: argparse.Namespace) -> ObserveOptions:
-    """Returns how to read the captures."""
-    return ObserveOptions(options.filter or "", _ignored_pointers(options), not options.no_findings)
-
-
-def _ignored_pointers(options: argparse.Namespace) -> tuple[str, ...]:
-    return tuple(options.ignore)
-
-
-def _observed(side: SideCaptures | Side, options: ObserveOptions, progress: Progress) -> Side:
-    """Returns a side with what was observed in its captures.
-
-    Raises:
-        CaptureError: a capture cannot be read.
-    """
-    if isinstance(side, Side):
-        return side
-    progress.show(f"reading {side.name}")
-    try:
-        return observe(side.name, side.captures, options)
-    finally:
-        progress.clear()
-
-
-def _save(options: argparse.Namespace) -> int:
-    """Write an expectation.
-
-    Raises:
-        CaptureError: a capture cannot be read, or the file cannot be written.
-    """
-    target = Path(options.save)
-    if os.path.lexists(target):
-        # Reading may take minutes; `save` itself refuses a file that appears in the meantime.
-        raise CannotCreate(f"{target} exists; delete it first, or choose another name")
-    with one_side(options.side) as captures:
-        side = _observed(captures, _observe_options(options), Progress())
-    _say_warnings(side.summary)
-    save(side, target)
-    contents = f"{count_text(side.summary.captures, 'capture')}, {count_text(side.summary.frames, 'frame')}"
-    sys.stdout.write(
-        written_line(target, contents, target.stat().st_size, f"`mcpproxy compare {target} CAPTURE` compares with it")
-    )
-    return int(Exit.USAGE if side.summary.has_failed else Exit.FINE)
-
-
-def _say_warnings(side: SideSummary) -> None:
-    for warning in side.warnings:
-        say(f"{sanitise(side.name)}: {sanitise(warning)}")
 
 
 class _ComparisonRun:
@@ -142,39 +89,38 @@ class _ComparisonRun:
 
         Raises:
             CaptureError: a side cannot be read, or the output cannot be written.
+            FilterError: the filter is invalid.
         """
-        comparison = self._compare()
-        if self._new_baseline is not None:
-            for change in comparison.changes:
-                self._new_baseline.accept_change(change)
-        accepted = [change.fingerprint in self._accepted for change in comparison.changes]
-        comparison = comparison._replace(
-            changes=tuple(
-                change for change, is_accepted in zip(comparison.changes, accepted, strict=True) if not is_accepted
-            ),
-            gaps=tuple(
-                gap._replace(is_failure=True) if self._options.fail_on.is_needed(gap) else gap
-                for gap in comparison.gaps
-            ),
-            accepted=sum(accepted),
-        )
+        options, comparison = self._options, self._accept(self._compare())
         self._write(comparison)
-        for side in (comparison.old, comparison.new):
-            _say_warnings(side)
+        if options.output is not None or options.format != "text":
+            for side in (comparison.old, comparison.new):
+                say_warnings(side)
         failures = [gap for gap in comparison.gaps if gap.is_failure]
         _say_failures(failures)
         if failures:
             if self._new_baseline is not None:
-                say(f"the baseline {self._options.baseline} was not changed: something could not be compared")
+                say(f"the baseline {options.baseline} was not changed: something could not be compared")
             return int(Exit.USAGE)
         if self._new_baseline is not None:
             say(self._new_baseline.write())
             return int(Exit.FINE)
-        return int(Exit.FINDINGS if self._options.fail_on.has_failed(comparison) else Exit.FINE)
+        return int(Exit.FINDINGS if options.fail_on.has_failed(comparison) else Exit.FINE)
+
+    def _accept(self, comparison: Comparison) -> Comparison:
+        """Returns a comparison without accepted changes, in which everything that `--fail-on` needs is a failure."""
+        if self._new_baseline is not None:
+            for change in comparison.changes:
+                self._new_baseline.accept_change(change)
+        changes = tuple(change for change in comparison.changes if change.fingerprint not in self._accepted)
+        gaps = tuple(
+            gap._replace(is_failure=True) if self._options.fail_on.is_needed(gap) else gap for gap in comparison.gaps
+        )
+        return comparison._replace(changes=changes, gaps=gaps, accepted=len(comparison.changes) - len(changes))
 
     def _compare(self) -> Comparison:
         options = self._options
-        observe_options = _observe_options(options)
+        observe_options = observe_options_of(options)
         compare_options = CompareOptions(
             options.fail_on.words if options.fail_on.is_given else frozenset(),
             options.fail_on.slower_percent,
@@ -185,8 +131,8 @@ class _ComparisonRun:
             if options.output is not None:
                 paths = [path for side in (old, new) if isinstance(side, SideCaptures) for _, path in side.captures]
                 check_file_output(options.output, paths, force=options.force)
-            old_side = _observed(old, observe_options, progress)
-            new_side = _observed(new, observe_options, progress)
+            old_side = read_side(old, observe_options, progress)
+            new_side = read_side(new, observe_options, progress)
             progress.show("comparing")
             try:
                 return compare(old_side, new_side, compare_options)
@@ -200,12 +146,11 @@ class _ComparisonRun:
             _write_pieces(write_comparison(comparison, options.format, style, width_of_stdout(_MAX_COLUMNS)))
             return
         target = Path(options.output)
-        with ExitStack() as stack:
-            path = stack.enter_context(new_file(target, replace=options.force, advice="; --force replaces it"))
+        with new_file(target, replace=options.force, advice="; --force replaces it") as path:
             with path.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
                 file.writelines(write_comparison(comparison, options.format, Style(), UNLIMITED_WIDTH))
             size_bytes = path.stat().st_size
-        sys.stdout.write(written_line(target, count_text(len(comparison.changes), "change"), size_bytes, "done"))
+        sys.stdout.write(f"{sanitise(str(target))}: {verdict_text(comparison)}, {size(size_bytes)}\n")
 
 
 def _write_pieces(pieces: Iterable[str]) -> None:

@@ -1,14 +1,18 @@
-"""Finds the two sides that the operands of `compare` name: captures, folders, servers, stdin or an expectation."""
+"""Finds and reads the sides that the operands of `compare` name: captures, folders, servers, stdin, an expectation."""
 
+import argparse
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from analysis.comparison import expectation
+from analysis.comparison.change import SideSummary
+from analysis.comparison.observe import observe
+from analysis.comparison.options import ObserveOptions
 from analysis.comparison.side import Side
 from captures.errors import CaptureError
-from mcpproxy.cli.diagnostics import say
+from mcpproxy.cli.diagnostics import Progress, say
 from mcpproxy.cli.selection import NamedCaptures, named_captures, select_captures, without_duplicates
 from mcpproxy.sanitise import sanitise
 
@@ -94,3 +98,30 @@ def _expectation(operand: str) -> Side | None:
     """
     path = Path(operand)
     return expectation.load(operand, path) if operand != "-" and path.is_file() else None
+
+
+def observe_options_of(options: argparse.Namespace) -> ObserveOptions:
+    """Returns how to read the sides."""
+    return ObserveOptions(options.filter or "", tuple(options.ignore), not options.no_findings)
+
+
+def read_side(side: SideCaptures | Side, options: ObserveOptions, progress: Progress) -> Side:
+    """Return a side with what was observed in its captures; an expectation has been read already.
+
+    Raises:
+        CaptureError: a capture cannot be read.
+        FilterError: the filter is invalid.
+    """
+    if isinstance(side, Side):
+        return side
+    progress.show(f"reading {side.name}")
+    try:
+        return observe(side.name, side.captures, options)
+    finally:
+        progress.clear()
+
+
+def say_warnings(side: SideSummary) -> None:
+    """Report on stderr what the user must know of a side."""
+    for warning in side.warnings:
+        say(f"{sanitise(side.name)}: {sanitise(warning)}")
