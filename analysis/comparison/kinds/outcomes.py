@@ -3,13 +3,14 @@
 from typing import Final
 
 from analysis.comparison.kind import Kind, Severity
+from analysis.protocol.error_codes import INTERNAL_ERROR, INVALID_PARAMS
 
 NOW_FAILS: Final = Kind(
     "outcome/now-fails",
     Severity.WORSE,
     "a call fails that did not fail before",
     "The same request (method, name and arguments) got a result before, and now gets an error each time.",
-    'tools/call search {"q": "x"}: result → error -32602',
+    f'tools/call search {{"q": "x"}}: result → error {INVALID_PARAMS}',
     "outcome",
 )
 NOW_UNANSWERED: Final = Kind(
@@ -27,7 +28,7 @@ SOMETIMES_FAILS: Final = Kind(
     "a call fails sometimes that never failed before",
     "The same request (method, name and arguments) got a result each time before. Now it got a result at least once, "
     "and failed at least once.",
-    'tools/call search {"q": "x"}: 5 results → 4 results, 1 error -32603',
+    f'tools/call search {{"q": "x"}}: 5 results → 4 results, 1 error {INTERNAL_ERROR}',
     "outcome",
 )
 ERROR_RATE_HIGHER: Final = Kind(
@@ -45,7 +46,7 @@ ERROR_CHANGED: Final = Kind(
     "a call fails in another way",
     "The same request failed on both sides, with another error code, or with a tool error instead of a protocol error. "
     "A client that handles the old one does not recognise the new one.",
-    'tools/call search {"q": 1}: error -32602 → tool_error',
+    f'tools/call search {{"q": 1}}: error {INVALID_PARAMS} → tool_error',
     "outcome",
 )
 NOW_CANCELLED: Final = Kind(
@@ -68,7 +69,7 @@ NOW_WORKS: Final = Kind(
     Severity.NOTE,
     "a call works that failed before",
     "The same request (method, name and arguments) failed each time before, and now gets a result.",
-    'tools/call search {"q": "x"}: error -32603 → result',
+    f'tools/call search {{"q": "x"}}: error {INTERNAL_ERROR} → result',
 )
 ERROR_RATE_LOWER: Final = Kind(
     "outcome/error-rate-lower",
