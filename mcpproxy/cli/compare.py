@@ -18,10 +18,18 @@ from analysis.comparison.change import Comparison, Gap
 from analysis.comparison.compare import compare
 from analysis.comparison.options import CompareOptions
 from analysis.filter import FilterError
+from captures.new_file import new_file
 from mcpproxy.cli.arguments import Parser, report_filter_error
 from mcpproxy.cli.baseline_file import NewBaseline, read_baseline
 from mcpproxy.cli.compare_explain import explain
-from mcpproxy.cli.compare_operands import SideCaptures, compared_sides, observe_options_of, read_side, say_warnings
+from mcpproxy.cli.compare_operands import (
+    SideCaptures,
+    compared_sides,
+    observe_options_of,
+    options_for_both,
+    read_side,
+    say_warnings,
+)
 from mcpproxy.cli.compare_options import combination_error, compare_parser, mode_of
 from mcpproxy.cli.compare_save import save_expectation
 from mcpproxy.cli.diagnostics import Exit, Progress, fail, say
@@ -30,7 +38,6 @@ from mcpproxy.cli.outputs import check_file_output
 from mcpproxy.report.comparison import FORMATS, write_comparison
 from mcpproxy.report.output import width_of_stdout
 from mcpproxy.sanitise import sanitise
-from mcpproxy.sql.new_file import new_file
 from mcpproxy.wording.cells import UNLIMITED_WIDTH
 from mcpproxy.wording.changes import verdict_text
 from mcpproxy.wording.spans import Style
@@ -120,17 +127,17 @@ class _ComparisonRun:
 
     def _compare(self) -> Comparison:
         options = self._options
-        observe_options = observe_options_of(options)
-        compare_options = CompareOptions(
-            options.fail_on.words if options.fail_on.is_given else frozenset(),
-            options.fail_on.slower_percent,
-            observe_options.ignored_pointers,
-        )
         progress = Progress()
         with compared_sides(options.side) as (old, new):
             if options.output is not None:
                 paths = [path for side in (old, new) if isinstance(side, SideCaptures) for _, path in side.captures]
                 check_file_output(options.output, paths, force=options.force)
+            observe_options = options_for_both(old, observe_options_of(options))
+            compare_options = CompareOptions(
+                options.fail_on.words if options.fail_on.is_given else frozenset(),
+                options.fail_on.slower_percent,
+                observe_options.ignored_pointers,
+            )
             old_side = read_side(old, observe_options, progress)
             new_side = read_side(new, observe_options, progress)
             progress.show("comparing")

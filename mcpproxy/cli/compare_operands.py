@@ -1,6 +1,7 @@
 """Finds and reads the sides that the operands of `compare` name: captures, folders, servers, stdin, an expectation."""
 
 import argparse
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -103,6 +104,25 @@ def _expectation(operand: str) -> Side | None:
 def observe_options_of(options: argparse.Namespace) -> ObserveOptions:
     """Returns how to read the sides."""
     return ObserveOptions(options.filter or "", tuple(options.ignore), not options.no_findings)
+
+
+def options_for_both(old: SideCaptures | Side, options: ObserveOptions) -> ObserveOptions:
+    """Returns how to read the new side, so that it can be compared with an expectation.
+
+    Raises:
+        CaptureError: the expectation was saved with another filter.
+    """
+    if isinstance(old, SideCaptures):
+        return options
+    summary = old.summary
+    if options.only and options.only != summary.only:
+        how = f"with --filter {shlex.quote(summary.only)}" if summary.only else "without --filter"
+        raise CaptureError(f"{sanitise(summary.name)} was saved {how}, and both sides need the same filter")
+    return ObserveOptions(
+        summary.only,
+        tuple(dict.fromkeys((*summary.ignored_pointers, *options.ignored_pointers))),
+        options.with_findings and "findings" in old.records,
+    )
 
 
 def read_side(side: SideCaptures | Side, options: ObserveOptions, progress: Progress) -> Side:

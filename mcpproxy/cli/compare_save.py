@@ -1,13 +1,11 @@
 """`compare --save`: writes what was observed in captures to a file that can be the old side of later comparisons."""
 
 import argparse
-import os
 import shlex
 import sys
 from pathlib import Path
 
-from analysis.comparison.expectation import save
-from captures.errors import CannotCreate
+from analysis.comparison.expectation import check_new, save
 from mcpproxy.cli.compare_operands import observe_options_of, one_side, read_side, say_warnings
 from mcpproxy.cli.diagnostics import Exit, Progress
 from mcpproxy.cli.outputs import written_line
@@ -23,9 +21,7 @@ def save_expectation(options: argparse.Namespace) -> int:
         FilterError: the filter is invalid.
     """
     target = Path(options.save)
-    if os.path.lexists(target):
-        # Reading may take minutes; `save` itself refuses a file that appears in the meantime.
-        raise CannotCreate(f"{target} exists; delete it first, or choose another name")
+    check_new(target)
     with one_side(options.side) as captures:
         side = read_side(captures, observe_options_of(options), Progress())
     say_warnings(side.summary)

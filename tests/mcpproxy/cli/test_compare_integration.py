@@ -184,7 +184,8 @@ def test_operands_that_are_not_two_sides_are_one_line_that_says_what_to_type(lib
         ((library.old, tmp_path / "empty"), "no captures in"),
         ((library.old, tmp_path / "none.mcpcap"), "none.mcpcap"),
         ((ROOT / "README.md", library.old), "README.md"),
-        (("x" * 5_000, library.old), "there is no capture"),
+        (("x" * 200, library.old), "there is no capture"),
+        (("x" * 5_000, library.old), "File name too long"),
     ):
         code, stdout, stderr = compare(*operands, HOME=str(tmp_path))
         assert (code, stdout) == (2, ""), operands
@@ -293,6 +294,21 @@ def test_an_expectation_that_is_damaged_or_newer_is_2(library: Library, tmp_path
         code, stdout, stderr = compare(damaged, library.new)
         assert (code, stdout, stderr.count("\n")) == (2, "", 1)
         assert "damaged.json" in stderr
+
+
+def test_a_filter_that_an_expectation_was_saved_with_is_that_of_both_sides(library: Library, tmp_path: Path) -> None:
+    counts, everything = tmp_path / "counts.json", tmp_path / "everything.json"
+    assert compare("--save", counts, "--filter", "name:count", library.old)[0] == 0
+    assert compare("--save", everything, library.old)[0] == 0
+    assert compare(counts, library.again, "--no-findings")[::2] == (0, "")
+    assert compared(counts, library.new) == compared(counts, library.new, "--filter", "name:count")
+    for saved, words, reason in (
+        (counts, "name:lend", "counts.json was saved with --filter name:count, and both sides need the same filter"),
+        (everything, "name:lend", "everything.json was saved without --filter, and both sides need the same filter"),
+    ):
+        code, stdout, stderr = compare(saved, library.new, "--filter", words)
+        assert (code, stdout, stderr.count("\n")) == (2, "", 1)
+        assert reason in stderr, stderr
 
 
 # ---- baselines
