@@ -8,7 +8,7 @@ from analysis.comparison.kind import Kind, Severity
 from mcpproxy.report.comparison_files import file_of
 from mcpproxy.report.sarif import DOCUMENT_START, document_end, escaped_text, notification, sarif_json, uri_of
 from mcpproxy.sanitise import sanitise
-from mcpproxy.wording.change_kinds import page
+from mcpproxy.wording.change_kinds import page_of
 from mcpproxy.wording.changes import change_line, gap_text, value_text, witness_text
 
 MAX_VALUE_CHARS: Final = 1_000
@@ -74,6 +74,6 @@ def _descriptor(kind: Kind) -> dict[str, Any]:
     return {
         "id": kind.id,
         "shortDescription": {"text": escaped_text(kind.title)},
-        "help": {"text": f"See `mcpproxy compare --explain {kind.id}`.", "markdown": page(kind)},
+        "help": {"text": f"See `mcpproxy compare --explain {kind.id}`.", "markdown": page_of(kind)},
         "defaultConfiguration": {"level": _LEVELS[kind.severity]},
     }
