@@ -7,6 +7,7 @@ or is an error if the comparison of it failed; what neither side has is skipped.
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain, count
 from typing import Final
 from xml.sax.saxutils import escape
 
@@ -14,7 +15,7 @@ from analysis.comparison.change import Change, Comparison
 from analysis.comparison.kind import Severity
 from mcpproxy.report.junit import CASE_END, case_start, count_attributes, xml_attribute
 from mcpproxy.sanitise import sanitise
-from mcpproxy.wording.changes import change_line
+from mcpproxy.wording.changes import MAX_NAME_CHARS, change_line
 
 MAX_LISTED_CHANGES: Final = 20
 """The most changes that a case lists; the others are counted."""
@@ -36,14 +37,18 @@ class _Cases:
         self.sums = Counter[str]()
 
     def add(self, name: str, *elements: str) -> None:
-        """Add a case, unless one has this name, which only subjects could have that differ in what is cut."""
-        start = case_start(self._suite, name)
-        if start not in self._names:
-            self._names.add(start)
-            self.sums["tests"] += 1
-            for outcome in ("failure", "error", "skipped"):
-                self.sums[_SUMS[outcome]] += any(element.startswith(f"<{outcome}") for element in elements)
-            self.lines += [f"{start}>", *(f"      {element}" for element in elements), CASE_END]
+        """Add a case; a name that another case has gets a number."""
+        names = chain((name,), (f"{name} ({number})" for number in count(2)))
+        unique_name = next(candidate for candidate in names if candidate not in self._names)
+        self._names.add(unique_name)
+        self.sums["tests"] += 1
+        for outcome in ("failure", "error", "skipped"):
+            self.sums[_SUMS[outcome]] += any(element.startswith(f"<{outcome}") for element in elements)
+        self.lines += [
+            f"{case_start(self._suite, unique_name)}>",
+            *(f"      {element}" for element in elements),
+            CASE_END,
+        ]
 
 
 _SUMS: Final = {"failure": "failures", "error": "errors", "skipped": "skipped"}
@@ -70,13 +75,19 @@ def comparison_document(comparison: Comparison) -> Iterator[str]:
 
 def _changes_by_case(comparison: Comparison) -> dict[str, list[Change]]:
     """Returns the changes by the name of their case, the one with the worst change first."""
-    changes_by_name: dict[str, list[Change]] = {}
+    by_subject: dict[str, list[Change]] = {}
+    other_changes: list[Change] = []
     for change in comparison.changes:
-        name = sanitise(change.subject)
-        if name not in changes_by_name and len(changes_by_name) >= MAX_CASES:
-            name = OTHERS_CASE
-        changes_by_name.setdefault(name, []).append(change)
-    return changes_by_name
+        if change.subject in by_subject or len(by_subject) < MAX_CASES:
+            by_subject.setdefault(change.subject, []).append(change)
+        else:
+            other_changes.append(change)
+    by_name: dict[str, list[Change]] = {}
+    for subject, changes in by_subject.items():
+        by_name.setdefault(sanitise(subject, MAX_NAME_CHARS), []).extend(changes)
+    if other_changes:
+        by_name.setdefault(OTHERS_CASE, []).extend(other_changes)
+    return by_name
 
 
 def _change_elements(changes: list[Change], comparison: Comparison) -> Iterator[str]:
@@ -101,16 +112,23 @@ def _listed(changes: list[Change], comparison: Comparison) -> str:
 
 def _add_compared(cases: _Cases, comparison: Comparison) -> None:
     """Add a case for each thing that was compared, or was not."""
-    reasons: dict[str, list[str]] = {}
+    failures: dict[str, list[str]] = {}
+    gaps: dict[str, list[str]] = {}
     for gap in sorted(comparison.gaps, key=lambda gap: not gap.is_failure)[:MAX_CASES]:
-        name = f"compare {sanitise(gap.what)}"
-        if gap.is_failure:
-            cases.add(name, f'<error message={xml_attribute(gap.reason)} type="not compared"/>')
+        reasons = failures if gap.is_failure else gaps
+        reasons.setdefault(_compared_name(gap.what), []).append(sanitise(gap.reason, MAX_NAME_CHARS))
+    counts = {_compared_name(what): f"{old:,} → {new:,}" for what, old, new in comparison.compared}
+    for name in dict.fromkeys((*failures, *counts, *gaps)):
+        other_lines = [f"not compared: {reason}" for reason in gaps.get(name, ())]
+        if name in failures:
+            message = xml_attribute("; ".join(failures[name]))
+            cases.add(name, f'<error message={message} type="not compared"/>')
+        elif name in counts:
+            text = "\n".join((counts[name], *other_lines))
+            cases.add(name, f"<system-out>{escape(text)}</system-out>")
         else:
-            reasons.setdefault(name, []).append(sanitise(gap.reason))
-    for what, old_count, new_count in comparison.compared:
-        name = f"compare {sanitise(what)}"
-        notes = "".join(f"\nnot compared: {reason}" for reason in reasons.pop(name, ()))
-        cases.add(name, f"<system-out>{escape(f'{old_count:,} → {new_count:,}{notes}')}</system-out>")
-    for name, texts in reasons.items():
-        cases.add(name, f"<skipped>{escape('; '.join(texts))}</skipped>")
+            cases.add(name, f"<skipped>{escape('; '.join(gaps[name]))}</skipped>")
+
+
+def _compared_name(what: str) -> str:
+    return f"compare {sanitise(what, MAX_NAME_CHARS)}"

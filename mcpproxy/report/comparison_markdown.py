@@ -4,10 +4,10 @@ Everything from a capture is in the elements of `mcpproxy/wording/markdown.py`, 
 into one comment: what does not is counted.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, TypeVar
 
-from analysis.comparison.change import Change, Comparison
+from analysis.comparison.change import Change, Comparison, Gap
 from analysis.comparison.kind import Severity
 from mcpproxy.report.comparison_tables import latency_rows, latency_summary, size_rows
 from mcpproxy.sanitise import sanitise
@@ -40,6 +40,7 @@ _PARTS_CHARS: Final = {
 }
 """The most characters of each part; together with the heading, they fit into a comment (`markdown.MAX_ISSUE_CHARS`)."""
 _MAX_WARNINGS: Final = 5
+_Item = TypeVar("_Item")
 
 
 def comparison_markdown(comparison: Comparison) -> Iterator[str]:
@@ -51,17 +52,18 @@ def comparison_markdown(comparison: Comparison) -> Iterator[str]:
     notes = [change for change in comparison.changes if change.severity is Severity.NOTE]
     failures = [gap for gap in comparison.gaps if gap.is_failure]
     others = [gap for gap in comparison.gaps if not gap.is_failure]
-    yield from _list_part("Could not be compared", map(gap_text, failures), "gaps")
+    if failures:
+        yield f"### Could not be compared\n\n<table>\n{_rows(failures, _gap_row, 'gaps')}</table>\n\n"
     yield from _change_part(changes, comparison)
     yield from _value_part(changes)
-    yield from _folded(count_text(len(notes), "note"), _note_rows(notes), "notes") if notes else ()
-    for rows in (latency_rows(comparison.latencies), size_rows(comparison.sizes)):
-        yield from _table_part(rows)
+    yield from _folded(count_text(len(notes), "note"), notes, _note_row, "notes")
+    for heads, *table in (latency_rows(comparison.latencies), size_rows(comparison.sizes)):
+        if table:
+            yield f"<table>\n<tr>{''.join(f'<th>{head}</th>' for head in heads)}</tr>\n"
+            yield f"{_rows(table, _code_row, 'tables')}</table>\n\n"
     yield from (f"<div>{html_code(line)}</div>\n\n" for line in latency_summary(comparison.latencies))
-    yield from _folded(
-        "ignored values", (html_row([html_code(ignored_text(row))]) for row in comparison.ignored), "ignored"
-    )
-    yield from _folded("not compared", (html_row([html_code(gap_text(gap))]) for gap in others), "ignored")
+    yield from _folded("ignored values", comparison.ignored, lambda row: _code_row([ignored_text(row)]), "ignored")
+    yield from _folded("not compared", others, _gap_row, "gaps")
     if changes:
         yield "`mcpproxy compare --explain KIND` explains a kind.\n"
 
@@ -80,18 +82,12 @@ def _sides(comparison: Comparison) -> Iterator[str]:
     yield "</table>\n\n"
 
 
-def _list_part(title: str, texts: Iterable[str], part: str) -> Iterator[str]:
-    rows = list(_within((html_row([html_code(text)]) for text in texts), part))
-    if rows:
-        yield f"### {title}\n\n<table>\n{''.join(rows)}</table>\n\n"
-
-
 def _change_part(changes: Sequence[Change], comparison: Comparison) -> Iterator[str]:
     if not changes:
         return
     yield "### Changes\n\n<table>\n"
     yield "<tr><th>severity</th><th>kind</th><th>subject</th><th>change</th><th>records</th></tr>\n"
-    yield from _within((_change_row(change, comparison) for change in changes), "changes")
+    yield _rows(changes, lambda change: _change_row(change, comparison), "changes")
     yield "</table>\n\n"
 
 
@@ -105,55 +101,56 @@ def _change_row(change: Change, comparison: Comparison) -> str:
 
 def _value_part(changes: Sequence[Change]) -> Iterator[str]:
     """Yields the values of the changes, folded."""
-    lines = list(_within(_value_lines(changes), "values", "…"))
+    texts, hidden = _within(changes, _values, "values")
+    lines = [text for text in texts if text] + (["…"] if hidden else [])
     if lines:
-        block = fenced_block((line.rstrip("\n") for line in lines), "text")
-        yield f"<details><summary>values and proofs</summary>\n\n{block}\n</details>\n\n"
+        yield f"<details><summary>values and proofs</summary>\n\n{fenced_block(lines, 'text')}\n</details>\n\n"
 
 
-def _value_lines(changes: Sequence[Change]) -> Iterator[str]:
-    """Yields the lines about each change with values, as one text."""
-    for change in changes:
-        before, after = value_texts(change, MAX_VALUE_CHARS)
-        lines = [f"  {label} {text}" for label, text in (("was", before), ("now", after)) if text is not None]
-        if change.witness is not None:
-            lines.append(f"  {witness_text(change.witness, MAX_VALUE_CHARS)}")
-        if lines:
-            yield "\n".join((f"{change.kind.id}, {subject_text(change)}", *lines, ""))
+def _values(change: Change) -> str:
+    """Returns the values of a change in lines below its name; empty if it has none."""
+    before, after = value_texts(change, MAX_VALUE_CHARS)
+    lines = [f"  {label} {text}" for label, text in (("was", before), ("now", after)) if text is not None]
+    if change.witness is not None:
+        lines.append(f"  {witness_text(change.witness, MAX_VALUE_CHARS)}")
+    return "\n".join((f"{change.kind.id}, {subject_text(change)}", *lines)) if lines else ""
 
 
-def _note_rows(notes: Sequence[Change]) -> Iterator[str]:
-    for note in notes:
-        before, after = value_texts(note, MAX_VALUE_CHARS // 4)
-        values = f"; was {before}, now {after}" if before is not None and after is not None else ""
-        texts = (note.kind.id, subject_text(note), f"{message_text(note)}{values}")
-        yield html_row(map(html_code, texts))
+def _note_row(note: Change) -> str:
+    before, after = value_texts(note, MAX_VALUE_CHARS // 4)
+    values = f"; was {before}, now {after}" if before is not None and after is not None else ""
+    return _code_row((note.kind.id, subject_text(note), f"{message_text(note)}{values}"))
 
 
-def _table_part(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yields a table whose first row is the heading; nothing without other rows."""
-    if len(rows) > 1:
-        yield f"<table>\n<tr>{''.join(f'<th>{head}</th>' for head in rows[0])}</tr>\n"
-        yield from _within((html_row(map(html_code, row)) for row in rows[1:]), "tables")
-        yield "</table>\n\n"
+def _gap_row(gap: Gap) -> str:
+    return _code_row([gap_text(gap)])
 
 
-def _folded(title: str, rows: Iterable[str], part: str) -> Iterator[str]:
-    kept = list(_within(rows, part))
-    if kept:
-        yield f"<details><summary>{title}</summary>\n\n<table>\n{''.join(kept)}</table>\n\n</details>\n\n"
+def _code_row(texts: Iterable[str]) -> str:
+    return html_row(map(html_code, texts))
 
 
-def _within(pieces: Iterable[str], part: str, more: str = "") -> Iterator[str]:
-    """Yields the pieces that fit into a part, and how many others there are."""
+def _folded(title: str, items: Sequence[_Item], write: Callable[[_Item], str], part: str) -> Iterator[str]:
+    """Yields a table that is folded; nothing without items."""
+    if items:
+        rows = _rows(items, write, part)
+        yield f"<details><summary>{title}</summary>\n\n<table>\n{rows}</table>\n\n</details>\n\n"
+
+
+def _within(items: Sequence[_Item], write: Callable[[_Item], str], part: str) -> tuple[list[str], int]:
+    """Returns the first items, written, as many as fit into a part, and how many others there are."""
     left = _PARTS_CHARS[part]
-    hidden = 0
-    for piece in pieces:
+    pieces: list[str] = []
+    for item in items:
+        piece = write(item)
         left -= len(piece)
         if left < 0:
-            hidden += 1
-        else:
-            yield piece
-    if hidden:
-        text = f"and {hidden:,} more; --format json lists all"
-        yield f"{more} {text}\n" if more else html_row([text])
+            break
+        pieces.append(piece)
+    return pieces, len(items) - len(pieces)
+
+
+def _rows(items: Sequence[_Item], write: Callable[[_Item], str], part: str) -> str:
+    """Returns the rows of a table that fit into a part, and one that counts the others."""
+    rows, hidden = _within(items, write, part)
+    return "".join((*rows, html_row([f"and {hidden:,} more; --format json lists all"]) if hidden else ""))

@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from analysis.comparison.change import Change, Comparison, Place
+from analysis.comparison.change import ABSENT, Change, Comparison, Place
 from analysis.comparison.kind import Kind, Severity
 from mcpproxy.report.comparison_files import file_of
 from mcpproxy.report.sarif import DOCUMENT_START, document_end, escaped_text, notification, sarif_json, uri_of
 from mcpproxy.sanitise import sanitise
-from mcpproxy.wording.change_kinds import page
-from mcpproxy.wording.changes import change_line, gap_text, value_texts, witness_text
+from mcpproxy.wording.change_kinds import page_of
+from mcpproxy.wording.changes import change_line, gap_text, value_text, witness_text
 
 MAX_VALUE_CHARS: Final = 1_000
 """The most characters of a value in the properties of a result."""
@@ -41,7 +41,6 @@ def comparison_sarif(comparison: Comparison) -> Iterator[str]:
 
 
 def _result(change: Change, comparison: Comparison, rule_index: int) -> dict[str, Any]:
-    before, after = value_texts(change, MAX_VALUE_CHARS)
     return {
         "ruleId": change.kind.id,
         "ruleIndex": rule_index,
@@ -55,12 +54,16 @@ def _result(change: Change, comparison: Comparison, rule_index: int) -> dict[str
             "pointer": change.pointer,
             "old": _place(change.old),
             "new": _place(change.new),
-            "before": before,
-            "after": after,
+            "before": _value(change.before),
+            "after": _value(change.after),
             "witness": None if change.witness is None else witness_text(change.witness, MAX_VALUE_CHARS),
             "times": change.times,
         },
     }
+
+
+def _value(value: Any) -> str | None:
+    return None if value is ABSENT else value_text(value, MAX_VALUE_CHARS)
 
 
 def _place(place: Place | None) -> dict[str, Any] | None:
@@ -71,6 +74,6 @@ def _descriptor(kind: Kind) -> dict[str, Any]:
     return {
         "id": kind.id,
         "shortDescription": {"text": escaped_text(kind.title)},
-        "help": {"text": f"See `mcpproxy compare --explain {kind.id}`.", "markdown": page(kind)},
+        "help": {"text": f"See `mcpproxy compare --explain {kind.id}`.", "markdown": page_of(kind)},
         "defaultConfiguration": {"level": _LEVELS[kind.severity]},
     }

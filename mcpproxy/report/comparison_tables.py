@@ -102,7 +102,7 @@ def size_lines(rows: Sequence[SizeRow], style: Style, width: int) -> Iterator[st
 def size_rows(rows: Sequence[SizeRow]) -> list[tuple[str, ...]]:
     """Returns the heading and the lists whose definitions have another size than before, as sanitised cells."""
     return [
-        ("size of definitions", "items", "bytes", "tokens (estimated)"),
+        ("size of definitions", "items", "bytes", "tokens (est.)"),
         *(
             (
                 sanitise(row.list, MAX_NAME_CHARS),
@@ -131,11 +131,11 @@ def _table_lines(
         if width - sum(widths[column] + 2 for column in columns) < min(widths[0] + 2, _MIN_NAME_CELLS):
             columns.remove(index)
     rest = sum(widths[column] + 2 for column in columns)
-    name_width = widths[0] + 2 if width >= UNLIMITED_WIDTH else max(1, min(widths[0] + 2, width - rest))
+    name_width = widths[0] + 2 if width >= UNLIMITED_WIDTH else max(3, min(widths[0] + 2, width - rest))
     for number, row in enumerate((heads, *rows)):
         indent = "  " if number else ""
         name = indent + fit_ends(row[0], name_width - len(indent))
-        tail = "".join(f"  {_right(row[column], widths[column])}" for column in columns)
+        tail = "".join(f"  {_right(row[column], widths[column])}" for column in columns).rstrip()
         role: Role = roles[number - 1] if number else "accent"
         yield style.paint(
             [

@@ -1,7 +1,6 @@
 """The pages of the kinds of changes, for `mcpproxy compare --explain` and the documentation, from their table."""
 
 from collections.abc import Iterator
-from itertools import groupby
 from typing import Any, Final
 
 from analysis.comparison.kind import Kind, Severity
@@ -31,9 +30,12 @@ _LABEL_CELLS: Final = 12
 _MIN_TITLE_CELLS: Final = 24
 
 
-def group_of(kind: Kind) -> str:
-    """Returns the part of the id before the slash."""
-    return kind.id.partition("/")[0]
+def kinds_by_group() -> dict[str, list[Kind]]:
+    """Returns the kinds by the part of their ids before the slash, in the order of the table."""
+    groups: dict[str, list[Kind]] = {}
+    for kind in KINDS.values():
+        groups.setdefault(kind.id.partition("/")[0], []).append(kind)
+    return groups
 
 
 def fail_on_words(kind: Kind) -> list[str]:
@@ -44,17 +46,10 @@ def fail_on_words(kind: Kind) -> list[str]:
     return words + ([kind.fail_on] if kind.fail_on is not None and kind.fail_on not in words else [])
 
 
-def page(kind: Kind) -> str:
+def page_of(kind: Kind) -> str:
     """Returns the page of a kind as Markdown."""
     title = f"{kind.title[:1].upper()}{kind.title[1:]}."
-    return f"{title}\n\n**Why it matters.** {kind.why}\n\n**Example.** {code(kind.example)}"
-
-
-def code(text: str) -> str:
-    """Returns text of the table as code in Markdown: a line by itself, or a block."""
-    if "\n" in text or "`" in text:
-        return f"\n\n```text\n{text}\n```"
-    return f"`{text}`"
+    return f"{title}\n\n**Why it matters.** {kind.why}\n\n**Example.**\n\n```text\n{kind.example}\n```"
 
 
 def page_lines(kind: Kind, style: Style, width: int) -> Iterator[str]:
@@ -92,8 +87,7 @@ def table_lines(style: Style, width: int) -> Iterator[str]:
         style: the colours.
         width: the width of a line, in cells.
     """
-    for number, (group, members) in enumerate(groupby(KINDS.values(), group_of)):
-        kinds = list(members)
+    for number, (group, kinds) in enumerate(kinds_by_group().items()):
         yield from ("",) if number else ()
         yield style.paint([Span(group, "accent")])
         id_cells = max(len(kind.id) for kind in kinds)

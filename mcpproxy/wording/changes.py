@@ -16,7 +16,7 @@ MAX_NAME_CHARS: Final = 200
 """The most characters of a peer's name, such as that of a tool."""
 MAX_MESSAGE_CHARS: Final = 1_000
 """The most characters of the sentence about a change, or of a reason."""
-_MAX_COMPARED_CHARS: Final = 64 << 10
+_MAX_COMPARED_CHARS: Final = 16 << 10
 """The most characters of two values in which the first difference is searched."""
 _CONTEXT_CHARS: Final = 16
 """How many characters are shown before the first difference of two values if their common beginning is cut."""
