@@ -3,6 +3,8 @@
 from typing import Final
 
 from analysis.comparison.aspect import Aspect
+from analysis.comparison.definitions import Definitions
+from analysis.comparison.session import SessionAspect
 
-ASPECTS: Final[tuple[Aspect, ...]] = ()
+ASPECTS: Final[tuple[Aspect, ...]] = (Definitions(), SessionAspect())
 """Each aspect, once."""

@@ -68,18 +68,13 @@ class HiddenText(NamedTuple):
 
 def hidden_characters(text: str) -> str:
     """Returns the hidden characters of a text, in order; empty if it has none."""
-    if text.isascii() and text.isprintable():
-        return ""
-    candidates = [match.start() for match in _CANDIDATE.finditer(text)]
-    if not candidates:
-        return ""
-    in_flags = {index for flag in _REGION_FLAG.finditer(text) for index in range(*flag.span())}
-    is_right_to_left = _RIGHT_TO_LEFT.search(text) is not None
-    return "".join(
-        text[index]
-        for index in candidates
-        if index not in in_flags and not _is_harmless(text, index, is_right_to_left=is_right_to_left)
-    )
+    return "".join(text[index] for index in _hidden_indices(text))
+
+
+def visible_text(text: str) -> str:
+    """Returns a text without its hidden characters."""
+    indices = set(_hidden_indices(text))
+    return "".join(character for index, character in enumerate(text) if index not in indices) if indices else text
 
 
 def new_hidden_text(old: Any, new: Any) -> list[HiddenText]:
@@ -117,6 +112,22 @@ def names_of(characters: str) -> str:
         return ", ".join(named)
     spelt = spelt if len(spelt) <= MAX_SPELT_CHARS else f"{spelt[: MAX_SPELT_CHARS - 1]}…"
     return f"{', '.join(named)}; the tag characters spell {spelt!r}"
+
+
+def _hidden_indices(text: str) -> list[int]:
+    """Returns where the hidden characters of a text are."""
+    if text.isascii() and text.isprintable():
+        return []
+    candidates = [match.start() for match in _CANDIDATE.finditer(text)]
+    if not candidates:
+        return []
+    in_flags = {index for flag in _REGION_FLAG.finditer(text) for index in range(*flag.span())}
+    is_right_to_left = _RIGHT_TO_LEFT.search(text) is not None
+    return [
+        index
+        for index in candidates
+        if index not in in_flags and not _is_harmless(text, index, is_right_to_left=is_right_to_left)
+    ]
 
 
 def _name(character: str) -> str:
