@@ -11,5 +11,12 @@ ARGUMENT_REQUIRED: Final = Kind(
     "Calls without the argument, which were valid before, are refused from now on.",
     '"required": ["query"] → ["query", "limit"]',
 )
+UNDECIDED: Final = Kind(
+    "schema/undecided",
+    Severity.UNKNOWN,
+    "it could not be decided whether a change of a schema is compatible",
+    "The schema refers to something outside of itself, is not valid, or is too large. Unknown is not compatible.",
+    '{"$ref": "https://example.com/filter.json"} → {"$ref": "https://example.com/filter-2.json"}',
+)
 
-KINDS: Final = (ARGUMENT_REQUIRED,)
+KINDS: Final = (ARGUMENT_REQUIRED, UNDECIDED)
