@@ -1,7 +1,7 @@
 """Compares two JSON Schemas of a definition, with direction: arguments may only widen, results may only narrow.
 
 First the schemas are walked together (`schema_differences.py`), keyword by keyword, in a form in which equal meaning
-looks equal (`schema_parts.py`). Each difference becomes a change of a kind. A change that is breaking by its kind needs
+looks equal (`schema_part.py`). Each difference becomes a change of a kind. A change that is breaking by its kind needs
 a witness (`witness.py`). If nothing looks bad, witnesses are looked for all the same, as the safety net.
 """
 
@@ -14,16 +14,10 @@ from analysis.comparison.kind import Kind, Severity
 from analysis.comparison.kinds import schemas as kinds
 from analysis.comparison.same_json import is_same_json
 from analysis.comparison.schema_annotations import without_annotations
-from analysis.comparison.schema_differences import (
-    Difference,
-    DifferenceName,
-    Direction,
-    Path,
-    differences,
-    narrows,
-    widens,
-)
-from analysis.comparison.schema_parts import Document, Undecidable
+from analysis.comparison.schema_difference import Difference, DifferenceName, Direction, Path, narrows, widens
+from analysis.comparison.schema_differences import differences
+from analysis.comparison.schema_document import Document
+from analysis.comparison.schema_part import Undecidable
 from analysis.comparison.witness import NOT_DECIDED, JudgedSchema, TryBudget, WitnessSearch
 from analysis.json_schema.validator import schema_of
 

@@ -8,8 +8,10 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, Final
 
-from analysis.comparison.schema_differences import Path, Step
-from analysis.comparison.schema_parts import Document, Part, Undecidable, intersection, json_key
+from analysis.comparison.schema_combinations import intersection
+from analysis.comparison.schema_difference import Path, Step
+from analysis.comparison.schema_document import Document
+from analysis.comparison.schema_part import Part, Undecidable, json_key
 from analysis.json_schema.validator import schema_of
 
 MAX_LEVELS: Final = 8
