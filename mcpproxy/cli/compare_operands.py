@@ -13,6 +13,7 @@ from analysis.comparison.observe import observe
 from analysis.comparison.options import ObserveOptions
 from analysis.comparison.side import Side
 from captures.errors import CaptureError
+from mcpproxy.check_run.result import STDIN
 from mcpproxy.cli.diagnostics import Progress, say
 from mcpproxy.cli.selection import NamedCaptures, named_captures, select_captures, without_duplicates
 from mcpproxy.sanitise import sanitise
@@ -65,7 +66,8 @@ def one_side(operands: Sequence[str]) -> Iterator[SideCaptures]:
         raise CaptureError("--save needs the captures to save: mcpproxy compare --save F CAPTURE")
     with select_captures(operands) as selection:
         paths = without_duplicates(selection.paths)
-        yield SideCaptures(", ".join(operands), [(str(selection.name_of(path)), path) for path in reversed(paths)])
+        name = ", ".join(str(STDIN) if operand == "-" else operand for operand in operands)
+        yield SideCaptures(name, [(str(selection.name_of(path)), path) for path in reversed(paths)])
 
 
 def _newest_two(operand: str) -> tuple[SideCaptures, SideCaptures]:
