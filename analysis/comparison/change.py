@@ -62,6 +62,8 @@ class Change(NamedTuple):
     """The severity if it is lower than the kind's, because the witness that the kind needs is missing."""
     times: int = 1
     """How many differences it stands for."""
+    unproved: str = ""
+    """Why there is no witness although the kind needs one, as a clause; empty if there is one, or none is needed."""
 
     @property
     def severity(self) -> Severity:
