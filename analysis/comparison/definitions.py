@@ -50,7 +50,7 @@ _LIST_KINDS: Final[dict[ListName, _ListKinds]] = {
 }
 
 
-class Definitions(Aspect):
+class DefinitionsAspect(Aspect):
     """The aspect `definitions`."""
 
     name = "definitions"

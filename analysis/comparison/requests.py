@@ -1,5 +1,6 @@
 """RequestKey: recognises the same request on both sides of a comparison, although its id and its time differ."""
 
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from analysis.comparison.canonical import json_digest
@@ -29,6 +30,7 @@ class RequestKey(NamedTuple):
         return subject_of(self.method, self.name)
 
 
+@lru_cache(maxsize=1)  # several aspects need the key of a call, one after another
 def request_key(call: Call) -> RequestKey:
     """Returns the key of a call's request.
 

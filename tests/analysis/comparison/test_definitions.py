@@ -7,10 +7,10 @@ from random import Random
 from typing import Any
 
 from analysis.comparison.change import Place
-from analysis.comparison.definitions import Definitions
-from tests.analysis.comparison.sides import CAPABILITIES, Conversation, compared, conversation, observed
+from analysis.comparison.definitions import DefinitionsAspect
+from tests.analysis.comparison.conversations import CAPABILITIES, Conversation, compared, conversation, observed
 
-ASPECT = Definitions()
+ASPECT = DefinitionsAspect()
 SEARCH: dict[str, Any] = {
     "name": "search",
     "title": "Search",
