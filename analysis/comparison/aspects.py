@@ -3,13 +3,13 @@
 from typing import Final
 
 from analysis.comparison.aspect import Aspect
-from analysis.comparison.definitions import Definitions
+from analysis.comparison.definitions import DefinitionsAspect
 from analysis.comparison.findings import FindingsAspect
 from analysis.comparison.outcomes import OutcomesAspect
 from analysis.comparison.session import SessionAspect
 
 ASPECTS: Final[tuple[Aspect, ...]] = (
-    Definitions(),
+    DefinitionsAspect(),
     SessionAspect(),
     FindingsAspect(),
     OutcomesAspect(),

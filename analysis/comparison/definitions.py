@@ -23,6 +23,7 @@ from analysis.comparison.options import CompareOptions, ObserveOptions
 from analysis.comparison.renames import renamings
 from analysis.comparison.requests import bounded
 from analysis.comparison.servers import pair_servers
+from analysis.rules.support.uri_templates import template_variables
 from analysis.store.definitions import tokens_estimate
 
 NEED_LISTS: Final[frozenset[FailOn]] = frozenset({"breaking", "may-break"})
@@ -49,7 +50,7 @@ _LIST_KINDS: Final[dict[ListName, _ListKinds]] = {
 }
 
 
-class Definitions(Aspect):
+class DefinitionsAspect(Aspect):
     """The aspect `definitions`."""
 
     name = "definitions"
@@ -72,62 +73,73 @@ class Definitions(Aspect):
         for pair in servers.pairs:
             for row in LISTS:
                 old_list, new_list = old.servers[pair.old][row.name], new.servers[pair.new][row.name]
-                label = servers.label(pair, row.name)
+                label = f"{row.name}{servers.suffix(pair)}"
                 gap = _gap(row, label, old_list, new_list)
                 if gap is not None:
                     gaps.append(gap)
                 elif "complete" in (old_list.state, new_list.state):
-                    subject = servers.label(pair, row.item) if len(servers.pairs) > 1 else row.item
-                    changes += list_changes(row.name, subject, old_list, new_list)
+                    changes += list_changes(row, old_list, new_list, servers.suffix(pair))
                     gaps += _side_gaps(label, old_list, "old") + _side_gaps(label, new_list, "new")
                     totals.add(row.name, old_list, new_list)
         return AspectResult(tuple(changes), tuple(gaps), totals.compared, sizes=totals.sizes)
 
 
-def list_changes(list_name: ListName, item: str, old: ListRecord, new: ListRecord) -> Iterator[Change]:
+def list_changes(row: DefinitionList, old: ListRecord, new: ListRecord, suffix: str = "") -> Iterator[Change]:
     """Yields the changes between two lists. Their order does not count.
 
     Args:
-        list_name: which list it is.
-        item: what one definition is called in subjects: `tool`.
+        row: which list it is.
         old: the list on the old side.
         new: the list on the new side.
+        suffix: the end of subjects, which names the server if there are several.
     """
     dialects = SchemaDialects(old.predates_dialects, new.predates_dialects)
     old_by_name, new_by_name = _by_name(old.definitions), _by_name(new.definitions)
     removed = [definitions[0] for name, definitions in old_by_name.items() if name not in new_by_name]
     added = [definitions[0] for name, definitions in new_by_name.items() if name not in old_by_name]
-    list_kinds = _LIST_KINDS[list_name]
+    list_kinds = _LIST_KINDS[row.name]
     old_values, new_values = [parsed(each) for each in removed], [parsed(each) for each in added]
-    pairs = renamings(list_name, old_values, new_values)
+    pairs = renamings(row.name, old_values, new_values)
     for pair in pairs:
         before, after = removed[pair.old], added[pair.new]
-        subject = f"{item} {bounded(before.name)}"
+        subject = f"{row.item} {bounded(before.name)}{suffix}"
         message = f"{list_kinds.rename} {bounded(after.name)!r} now"
+        if row.name == "resource templates":
+            message += _variables_clause(before.name, after.name)
         change = Change(list_kinds.renamed, subject, message, before=before.name, after=after.name)
         values = old_values[pair.old], new_values[pair.new]
-        changes = [change, *definition_changes(list_name, subject, *values, dialects)]
+        changes = [change, *definition_changes(row.name, subject, *values, dialects)]
         yield from _placed(changes, before, after)
     renamed_old, renamed_new = {pair.old for pair in pairs}, {pair.new for pair in pairs}
     for index, definition in enumerate(removed):
         if index not in renamed_old:
-            subject = f"{item} {bounded(definition.name)}"
-            yield Change(list_kinds.removed, subject, f"the {item} was removed", old=definition.place)
+            subject = f"{row.item} {bounded(definition.name)}{suffix}"
+            yield Change(list_kinds.removed, subject, f"the {row.item} was removed", old=definition.place)
     for index, definition in enumerate(added):
         if index not in renamed_new:
-            subject = f"{item} {bounded(definition.name)}"
-            yield Change(list_kinds.added, subject, f"the {item} was added", new=definition.place)
+            subject = f"{row.item} {bounded(definition.name)}{suffix}"
+            yield Change(list_kinds.added, subject, f"the {row.item} was added", new=definition.place)
             yield from _placed(hidden_text_changes(subject, ABSENT, new_values[index]), None, definition)
     for name, definitions in old_by_name.items():
         for before, after in _different(definitions, new_by_name.get(name, [])):
-            subject = f"{item} {bounded(name)}"
-            changes = definition_changes(list_name, subject, parsed(before), parsed(after), dialects)
+            subject = f"{row.item} {bounded(name)}{suffix}"
+            changes = definition_changes(row.name, subject, parsed(before), parsed(after), dialects)
             yield from _placed(changes, before, after)
 
 
 def parsed(definition: ListedDefinition) -> Any:
     """Returns the JSON value of a definition."""
     return json.loads(definition.text)
+
+
+def _variables_clause(before: str, after: str) -> str:
+    """Returns how the variables of a template changed, as the end of a sentence; empty if they did not."""
+    old, new = template_variables(before), template_variables(after)
+    if old is None or new is None or old == new:
+        return ""
+    return bounded(
+        f"; its variables were {', '.join(sorted(old)) or 'none'} and are {', '.join(sorted(new)) or 'none'}"
+    )
 
 
 class _Totals:

@@ -35,7 +35,7 @@ def observe(name: str, captures: Sequence[tuple[str, Path]], options: ObserveOpt
         CaptureError: a capture cannot be read: the comparison has failed.
         FilterError: the filter is invalid.
     """
-    only = _parsed(options.only)
+    only = parse_filter(options.only)
     aspects = [aspect for aspect in ASPECTS if options.with_findings or aspect.name != "findings"]
     observers = [aspect.observer(options) for aspect in aspects]
     summary = SummaryBuilder(name, len(captures))
@@ -47,7 +47,12 @@ def observe(name: str, captures: Sequence[tuple[str, Path]], options: ObserveOpt
     return Side(own_summary, records)
 
 
-def _parsed(text: str) -> Filter | None:
+def parse_filter(text: str) -> Filter | None:
+    """Parse the filter of a comparison; return None if it is empty.
+
+    Raises:
+        FilterError: it is invalid, or has a key that a comparison does not know.
+    """
     if not text:
         return None
     only = parse(text)

@@ -113,8 +113,7 @@ def _by_description(signatures: dict[int, _Signature]) -> dict[str, list[int]]:
 
 def _alike_descriptions(old: dict[int, _Signature], new: dict[int, _Signature]) -> list[Renaming]:
     """Returns the pairs whose descriptions are nearly the same: each is the only best match of the other."""
-    old_words = {index: _words(signature) for index, signature in old.items()}
-    new_words = {index: _words(signature) for index, signature in new.items()}
+    old_words, new_words = _words_of(old), _words_of(new)
     likeness = {
         Renaming(old_index, new_index): _likeness(words, other_words)
         for old_index, words in old_words.items()
@@ -141,6 +140,15 @@ def _best(likeness: dict[tuple[int, int], float]) -> dict[int, int]:
         elif value == known:
             highest[index] = value, None
     return {index: other for index, (_, other) in highest.items() if other is not None}
+
+
+def _words_of(signatures: dict[int, _Signature]) -> dict[int, Counter[str]]:
+    """Returns the words of each description, without definitions that nothing identifies."""
+    return {
+        index: _words(signature)
+        for index, signature in signatures.items()
+        if signature.description or signature.is_distinct
+    }
 
 
 def _words(signature: _Signature) -> Counter[str]:

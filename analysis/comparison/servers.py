@@ -31,9 +31,9 @@ class ServerPairs(NamedTuple):
     """Servers that nothing on the new side can be compared with."""
     only_new: list[str]
 
-    def label(self, pair: ServerPair, subject: str) -> str:
-        """Returns a subject, with the name of the server if there are several. Untrusted text."""
-        return subject if len(self.pairs) <= 1 else f"{subject} of {pair.new or pair.old or 'a server without a name'}"
+    def suffix(self, pair: ServerPair) -> str:
+        """Returns what names the server at the end of a subject: empty if it is the only one. Untrusted text."""
+        return "" if len(self.pairs) <= 1 else f" of {pair.new or pair.old or 'a server without a name'}"
 
 
 def server_key(reading: Reading) -> str:

@@ -35,15 +35,16 @@ class SessionAspect(Aspect):
         gaps: list[Gap] = []
         old_count, new_count, sizes = 0, 0, SizeRow("instructions", 0, 0, 0, 0, 0, 0)
         for pair in servers.pairs:
+            suffix = servers.suffix(pair)
             before, after = old.servers[pair.old], new.servers[pair.new]
-            changes += _identity_changes(servers.label(pair, "server"), before, after)
-            changes += _client_changes(servers.label(pair, "client"), before, after)
-            label = servers.label(pair, "capabilities and instructions")
+            changes += _identity_changes(f"server{suffix}", before, after)
+            changes += _client_changes(f"client{suffix}", before, after)
+            label = f"capabilities and instructions{suffix}"
             if before.declaration is None or after.declaration is None:
                 gaps.append(_gap(label, before.declaration, after.declaration))
                 continue
-            changes += _capability_changes(servers.label(pair, "server"), before.declaration, after.declaration)
-            changes += _instructions_changes(servers.label(pair, "instructions"), before.declaration, after.declaration)
+            changes += _capability_changes(f"server{suffix}", before.declaration, after.declaration)
+            changes += _instructions_changes(f"instructions{suffix}", before.declaration, after.declaration)
             old_count += len(before.declaration.capability_members or ())
             new_count += len(after.declaration.capability_members or ())
             sizes = _with_instructions(sizes, before.declaration, after.declaration)

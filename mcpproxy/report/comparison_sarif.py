@@ -20,6 +20,8 @@ _LEVELS: Final = {
     Severity.UNKNOWN: "warning",
     Severity.NOTE: "note",
 }
+_START: Final = {"startLine": 1, "byteOffset": 0, "byteLength": 0}
+"""The start of a file: viewers need a place, a change is about the whole capture, and its message names the frames."""
 
 
 def comparison_sarif(comparison: Comparison) -> Iterator[str]:
@@ -41,12 +43,13 @@ def comparison_sarif(comparison: Comparison) -> Iterator[str]:
 
 
 def _result(change: Change, comparison: Comparison, rule_index: int) -> dict[str, Any]:
+    file = {"uri": uri_of(file_of(change, comparison))}
     return {
         "ruleId": change.kind.id,
         "ruleIndex": rule_index,
         "level": _LEVELS[change.severity],
         "message": {"text": escaped_text(change_line(change, comparison))},
-        "locations": [{"physicalLocation": {"artifactLocation": {"uri": uri_of(file_of(change, comparison))}}}],
+        "locations": [{"physicalLocation": {"artifactLocation": file, "region": _START}}],
         "partialFingerprints": {"change/v1": change.fingerprint},
         "properties": {
             "severity": str(change.severity),
