@@ -3,6 +3,15 @@
 from typing import Final
 
 from analysis.comparison.aspect import Aspect
+from analysis.comparison.definitions import DefinitionsAspect
+from analysis.comparison.findings import FindingsAspect
+from analysis.comparison.outcomes import OutcomesAspect
+from analysis.comparison.session import SessionAspect
 
-ASPECTS: Final[tuple[Aspect, ...]] = ()
+ASPECTS: Final[tuple[Aspect, ...]] = (
+    DefinitionsAspect(),
+    SessionAspect(),
+    FindingsAspect(),
+    OutcomesAspect(),
+)
 """Each aspect, once."""
