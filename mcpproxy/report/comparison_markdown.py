@@ -19,6 +19,7 @@ from mcpproxy.wording.changes import (
     ignored_text,
     message_text,
     places_text,
+    quotes_values,
     side_facts,
     subject_text,
     value_texts,
@@ -109,7 +110,7 @@ def _value_part(changes: Sequence[Change]) -> Iterator[str]:
 
 def _values(change: Change) -> str:
     """Returns the values of a change in lines below its name; empty if it has none."""
-    before, after = value_texts(change, MAX_VALUE_CHARS)
+    before, after = (None, None) if quotes_values(change) else value_texts(change, MAX_VALUE_CHARS)
     lines = [f"  {label} {text}" for label, text in (("was", before), ("now", after)) if text is not None]
     if change.witness is not None:
         lines.append(f"  {witness_text(change.witness, MAX_VALUE_CHARS)}")
@@ -117,7 +118,7 @@ def _values(change: Change) -> str:
 
 
 def _note_row(note: Change) -> str:
-    before, after = value_texts(note, MAX_VALUE_CHARS // 4)
+    before, after = (None, None) if quotes_values(note) else value_texts(note, MAX_VALUE_CHARS // 4)
     values = f"; was {before}, now {after}" if before is not None and after is not None else ""
     return _code_row((note.kind.id, subject_text(note), f"{message_text(note)}{values}"))
 

@@ -20,6 +20,8 @@ _MAX_COMPARED_CHARS: Final = 16 << 10
 """The most characters of two values in which the first difference is searched."""
 _CONTEXT_CHARS: Final = 16
 """How many characters are shown before the first difference of two values if their common beginning is cut."""
+_MIN_QUOTED_CHARS: Final = 3
+"""The fewest characters of a value that can be recognised in a sentence; shorter ones could be there by chance."""
 SEVERITIES: Final = tuple(sorted(Severity, reverse=True))
 """The severities, the worst first."""
 
@@ -135,6 +137,14 @@ def value_texts(change: Change, limit: int) -> tuple[str | None, str | None]:
         common = next((index for index, (old, new) in pairs if old != new), min(len(before), len(after)))
         start = common - _CONTEXT_CHARS if common > limit // 2 else 0
     return _cut_text(before, start, limit), _cut_text(after, start, limit)
+
+
+def quotes_values(change: Change) -> bool:
+    """Whether the sentence about a change contains its values, which are then not worth repeating."""
+    values = [value for value in (change.before, change.after) if value is not ABSENT]
+    return bool(values) and all(
+        isinstance(value, str) and len(value) >= _MIN_QUOTED_CHARS and value in change.message for value in values
+    )
 
 
 def value_text(value: Any, limit: int) -> str:

@@ -176,6 +176,17 @@ def test_long_values_are_shown_from_their_first_difference_on() -> None:
     assert value_texts(Change(VALUE_CHANGED, "tool", "it changed"), 20) == (None, None)
 
 
+def test_values_that_the_sentence_quotes_are_not_repeated() -> None:
+    change = Change(VALUE_CHANGED, "server", "the version is 2.0.0 now, and was 1.0.0", "", "1.0.0", "2.0.0")
+    assert "  · server: the version is 2.0.0 now, and was 1.0.0\n" in text_of(NOTHING._replace(changes=(change,)))
+    assert "; was 1, now 2\n" in text_of(NOTHING._replace(changes=(change._replace(before=1, after=2),)))
+
+
+def test_a_long_text_ends_with_its_verdict() -> None:
+    assert text_of(ORDINARY).endswith("\n\n2 breaking, 2 worse, 2 may break, 2 notes; 2 accepted changes\n")
+    assert text_of(NOTHING).count("Nothing changed") == 1
+
+
 def test_the_capture_of_a_record_is_named_only_if_the_side_has_several() -> None:
     several = ORDINARY._replace(new=NEW._replace(captures=3))
     assert "frame 4 → frame 6 of new.mcpcap\n" in text_of(several)
