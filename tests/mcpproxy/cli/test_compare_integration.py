@@ -205,7 +205,7 @@ def listing(path: Path, *tools: str, cursor: str | None = None, call: str = "rea
     writer.handshake(name="files")
     if tools:
         writer.ask(20, 1, "tools/list")
-        definitions = [{"name": tool, "inputSchema": {"type": "object"}} for tool in tools]
+        definitions = [{"name": tool, "inputSchema": {"type": "object", "properties": {tool: {}}}} for tool in tools]
         writer.answer(21, 1, tools=definitions, **({} if cursor is None else {"nextCursor": cursor}))
     writer.call(22, 2, call, path="a")
     writer.answer(23, 2, content=[{"type": "text", "text": "ok"}])
