@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -17,6 +18,7 @@ from tests.analysis.store.capture_writer import CaptureWriter
 from tests.harness import DEADLINE_S, ROOT, wait_until
 from tests.mcpproxy.cli.typed import mcpproxy, python
 from tests.mcpproxy.test_sdk_integration import recorded
+from tests.test_docs_integration import plain
 
 DEMO: Final = ROOT / "tests/corpus/captures/demo.mcpcap"
 CORPUS: Final = DEMO.parent
@@ -123,6 +125,18 @@ def test_words_of_fail_on_choose_what_fails(library: Library) -> None:
     ):
         paths = [library.captures[version] for version in versions]
         assert compare("--fail-on", words, *paths)[::2] == (code, ""), words
+
+
+def test_the_example_of_the_page_is_what_the_command_prints(library: Library, tmp_path: Path) -> None:
+    page = (ROOT / "docs/commands/compare.md").read_text("utf-8")
+    (block,) = re.findall(
+        r"^```text\n\$ mcpproxy compare old\.mcpcap new\.mcpcap.*?\n(.*?)^```$", page, re.MULTILINE | re.DOTALL
+    )
+    shutil.copy(library.old, tmp_path / "old.mcpcap")
+    shutil.copy(library.new, tmp_path / "new.mcpcap")
+    done = mcpproxy("compare", "old.mcpcap", "new.mcpcap", stdin=b"", cwd=tmp_path, COLUMNS="100")
+    printed = {plain(line) for line in [*done.stdout.decode().splitlines(), f"exit code {done.returncode}"]}
+    assert [line for line in block.splitlines() if line != "…" and plain(line) not in printed] == []
 
 
 # ---- sides
@@ -381,25 +395,24 @@ def test_a_closed_pipe_ends_it_silently(library: Library) -> None:
     assert (done.stdout.split()[0] in (b"0", b"1"), done.stderr) == (True, b"")
 
 
-def test_ctrl_c_while_it_reads_is_130(library: Library) -> None:
+def test_ctrl_c_while_it_reads_is_130(library: Library, tmp_path: Path) -> None:
     reads, writes = os.pipe()
     with subprocess.Popen(
         [sys.executable, "-m", "mcpproxy", "compare", "-", library.new],
         stdin=reads,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
     ) as process:
         os.close(reads)
         try:
-            folders = Path(f"/proc/{process.pid}/fd")
-            wait_until(lambda: any("stdin.mcpcap" in os.readlink(fd) for fd in folders.iterdir()), "it reads stdin")
+            wait_until(lambda: list(tmp_path.rglob("stdin.mcpcap")), "it reads stdin")
             process.send_signal(signal.SIGINT)
             _, stderr = process.communicate(timeout=DEADLINE_S)
         finally:
             process.kill()
             os.close(writes)
-    assert (process.returncode, stderr) == (130, b"")
+    assert (process.returncode, stderr, list(tmp_path.iterdir())) == (130, b"", [])
 
 
 def test_kinds_are_explained_and_listed() -> None:
