@@ -5,9 +5,11 @@ from typing import Final
 from analysis.comparison.aspect import Aspect
 from analysis.comparison.findings import FindingsAspect
 from analysis.comparison.outcomes import OutcomesAspect
+from analysis.comparison.values import ValuesAspect
 
 ASPECTS: Final[tuple[Aspect, ...]] = (
     FindingsAspect(),
     OutcomesAspect(),
+    ValuesAspect(),
 )
 """Each aspect, once."""
