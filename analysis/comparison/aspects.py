@@ -7,11 +7,13 @@ from analysis.comparison.definitions import DefinitionsAspect
 from analysis.comparison.findings import FindingsAspect
 from analysis.comparison.outcomes import OutcomesAspect
 from analysis.comparison.session import SessionAspect
+from analysis.comparison.values import ValuesAspect
 
 ASPECTS: Final[tuple[Aspect, ...]] = (
     DefinitionsAspect(),
     SessionAspect(),
     FindingsAspect(),
     OutcomesAspect(),
+    ValuesAspect(),
 )
 """Each aspect, once."""
