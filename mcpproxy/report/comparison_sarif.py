@@ -12,7 +12,7 @@ from mcpproxy.wording.change_kinds import page_of
 from mcpproxy.wording.changes import change_line, failures_of, gap_text, proof_text, value_text
 
 MAX_VALUE_CHARS: Final = 1_000
-"""The most characters of a value in the properties of a result."""
+"""The most characters of a value or a pointer in the properties of a result."""
 _LEVELS: Final = {
     Severity.BREAKING: "error",
     Severity.WORSE: "warning",
@@ -53,7 +53,7 @@ def _result(change: Change, comparison: Comparison, rule_index: int) -> dict[str
         "properties": {
             "severity": str(change.severity),
             "subject": change.subject,
-            "pointer": change.pointer,
+            "pointer": change.pointer[:MAX_VALUE_CHARS],
             "old": _place(change.old),
             "new": _place(change.new),
             "before": _value(change.before),
