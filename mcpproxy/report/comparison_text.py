@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from analysis.comparison.change import Change, Comparison, Gap, SideSummary
+from analysis.comparison.change import Change, Comparison, SideSummary
 from analysis.comparison.kind import Severity
 from mcpproxy.report.comparison_tables import latency_lines, size_lines
 from mcpproxy.sanitise import sanitise
@@ -14,16 +14,17 @@ from mcpproxy.wording.changes import (
     MAX_MESSAGE_CHARS,
     MAX_NAME_CHARS,
     compared_text,
+    failures_of,
     gap_text,
     ignored_text,
     message_text,
     places_text,
+    proof_text,
     quotes_values,
     side_facts,
     subject_text,
     value_texts,
     verdict_text,
-    witness_text,
 )
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.spans import Role, Span, Style
@@ -78,10 +79,9 @@ class _ComparisonText:
     def verdict_lines(self) -> Iterator[str]:
         """Yields the verdict."""
         comparison = self._comparison
-        is_failure = any(gap.is_failure for gap in comparison.gaps)
         worst = max((change.severity for change in comparison.changes), default=Severity.NOTE)
         verdict = verdict_text(comparison)
-        role: Role = "bad" if is_failure else ROLES[worst]
+        role: Role = "bad" if failures_of(comparison) else ROLES[worst]
         for line in wrapped(verdict[0].upper() + verdict[1:], self.width):
             yield self._style.paint([Span(line, role)])
 
@@ -139,8 +139,9 @@ class _ComparisonText:
         for line in wrapped(message_text(change), self.width - 4):
             yield f"    {line}"
         yield from self._value_lines(change)
-        if change.witness is not None:
-            yield f"      {fit(witness_text(change.witness, self._value_width - 32), self.width - 6)}"
+        proof = proof_text(change, self._value_width - 32)
+        if proof:
+            yield from (f"      {line}" for line in wrapped(proof, self.width - 6))
 
     def _value_lines(self, change: Change) -> Iterator[str]:
         before, after = (None, None) if quotes_values(change) else value_texts(change, self._value_width)
@@ -195,25 +196,39 @@ class _ComparisonText:
             yield self._style.paint([Span("ignored", "accent")])
             for ignored in comparison.ignored:
                 yield f"  {fit(ignored_text(ignored), self.width - 2)}"
-        gaps = [gap for gap in comparison.gaps if not gap.is_failure]
-        yield from self._gap_lines("not compared", gaps, MAX_SHOWN_GAPS, "plain")
+        by_reason: dict[str, list[str]] = {}
+        for gap in comparison.gaps:
+            if not gap.is_failure:
+                by_reason.setdefault(gap.reason, []).append(gap.what)
+        texts = [
+            f"{_listed(names)}: {sanitise(reason, MAX_MESSAGE_CHARS)}"
+            for reason, names in list(by_reason.items())[:MAX_SHOWN_GAPS]
+        ]
+        yield from self._gap_lines("not compared", texts, len(by_reason) - len(texts), "plain")
 
     def failure_lines(self) -> Iterator[str]:
         """Yields what made the comparison fail, if it is more than the verdict names."""
-        failures = [gap for gap in self._comparison.gaps if gap.is_failure]
+        failures = failures_of(self._comparison)
         if len(failures) > 1:
-            yield from self._gap_lines("could not be compared", failures, MAX_SHOWN_PER_KIND, "bad")
+            texts = [gap_text(gap) for gap in failures[:MAX_SHOWN_PER_KIND]]
+            yield from self._gap_lines("could not be compared", texts, len(failures) - len(texts), "bad")
 
-    def _gap_lines(self, title: str, gaps: Sequence[Gap], most: int, role: Role) -> Iterator[str]:
-        if gaps:
+    def _gap_lines(self, title: str, texts: Sequence[str], hidden: int, role: Role) -> Iterator[str]:
+        if texts:
             yield ""
             yield self._style.paint([Span(title, "accent")])
-        for gap in gaps[:most]:
-            for number, line in enumerate(wrapped(gap_text(gap), self.width - 4)):
+        for text in texts:
+            for number, line in enumerate(wrapped(text, self.width - 4)):
                 yield self._style.paint([Span(f"  {'  ' if number else '· '}{line}", role)])
-        if len(gaps) > most:
-            yield f"  and {len(gaps) - most:,} more"
+        if hidden:
+            yield f"  and {hidden:,} more"
             yield self._hint("  ")
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Returns the first names, and how many others there are."""
+    more = f", and {len(names) - MAX_SHOWN_GAPS:,} more" if len(names) > MAX_SHOWN_GAPS else ""
+    return ", ".join(sanitise(name, MAX_NAME_CHARS) for name in names[:MAX_SHOWN_GAPS]) + more
 
 
 def _shown_changes(changes: Sequence[Change]) -> tuple[list[Change], Counter[str]]:
