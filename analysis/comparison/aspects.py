@@ -3,6 +3,7 @@
 from typing import Final
 
 from analysis.comparison.aspect import Aspect
+from analysis.comparison.latency import LatencyAspect
 
-ASPECTS: Final[tuple[Aspect, ...]] = ()
+ASPECTS: Final[tuple[Aspect, ...]] = (LatencyAspect(),)
 """Each aspect, once."""
