@@ -3,7 +3,17 @@
 from typing import Final
 
 from analysis.comparison.aspect import Aspect
+from analysis.comparison.definitions import DefinitionsAspect
+from analysis.comparison.findings import FindingsAspect
 from analysis.comparison.latency import LatencyAspect
+from analysis.comparison.outcomes import OutcomesAspect
+from analysis.comparison.session import SessionAspect
 
-ASPECTS: Final[tuple[Aspect, ...]] = (LatencyAspect(),)
+ASPECTS: Final[tuple[Aspect, ...]] = (
+    DefinitionsAspect(),
+    SessionAspect(),
+    FindingsAspect(),
+    OutcomesAspect(),
+    LatencyAspect(),
+)
 """Each aspect, once."""
