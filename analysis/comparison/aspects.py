@@ -5,6 +5,7 @@ from typing import Final
 from analysis.comparison.aspect import Aspect
 from analysis.comparison.definitions import DefinitionsAspect
 from analysis.comparison.findings import FindingsAspect
+from analysis.comparison.latency import LatencyAspect
 from analysis.comparison.outcomes import OutcomesAspect
 from analysis.comparison.session import SessionAspect
 from analysis.comparison.values import ValuesAspect
@@ -15,5 +16,6 @@ ASPECTS: Final[tuple[Aspect, ...]] = (
     FindingsAspect(),
     OutcomesAspect(),
     ValuesAspect(),
+    LatencyAspect(),
 )
 """Each aspect, once."""
