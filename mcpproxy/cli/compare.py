@@ -127,12 +127,12 @@ class _ComparisonRun:
 
     def _compare(self) -> Comparison:
         options = self._options
-        progress = Progress()
+        progress, given_options = Progress(), observe_options_of(options)
         with compared_sides(options.side) as (old, new):
             if options.output is not None:
                 paths = [path for side in (old, new) if isinstance(side, SideSource) for _, path in side.captures]
                 check_file_output(options.output, paths, force=options.force)
-            observe_options = options_for_both(old, observe_options_of(options))
+            observe_options = options_for_both(old, given_options)
             compare_options = CompareOptions(
                 options.fail_on.words if options.fail_on.is_given else frozenset(),
                 options.fail_on.slower_percent,

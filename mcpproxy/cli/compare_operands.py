@@ -14,6 +14,7 @@ from analysis.comparison.options import ObserveOptions
 from analysis.comparison.side import Side
 from captures.errors import CaptureError
 from mcpproxy.check_run.result import STDIN
+from mcpproxy.cli.compare_ignored import ignored_places
 from mcpproxy.cli.diagnostics import Progress, say
 from mcpproxy.cli.selection import NamedCaptures, named_captures, select_captures, without_duplicates
 from mcpproxy.sanitise import sanitise
@@ -95,8 +96,13 @@ def _expectation(operand: str) -> Side | None:
 
 
 def observe_options_of(options: argparse.Namespace) -> ObserveOptions:
-    """Returns how to read the sides."""
-    return ObserveOptions(options.filter or "", tuple(options.ignore), not options.no_findings)
+    """Returns how to read the sides.
+
+    Raises:
+        CaptureError: a place to ignore is not valid, or a file with places cannot be read.
+    """
+    places = ignored_places(options.ignore, options.ignore_from)
+    return ObserveOptions(options.filter or "", places, not options.no_findings)
 
 
 def options_for_both(old: SideSource | Side, options: ObserveOptions) -> ObserveOptions:

@@ -266,6 +266,29 @@ def test_a_filter_is_applied_to_both_sides_and_checked_first(library: Library) -
         assert reason in stderr
 
 
+def test_places_to_ignore_are_checked_before_anything_is_read(library: Library, tmp_path: Path) -> None:
+    odd = tmp_path / "odd.txt"
+    odd.write_text("# mcpproxy ignore 1\n\n# all is well\nstructuredContent\n")
+    newer = tmp_path / "newer.txt"
+    newer.write_text("# mcpproxy ignore 2\n/a\n")
+    binary = tmp_path / "binary.txt"
+    binary.write_bytes(b"\xff\x00" * 1_000)
+    for words, reason in (
+        (("--ignore", "structuredContent"), "--ignore structuredContent: expected a JSON Pointer"),
+        (("--ignore", ""), "--ignore : expected "),
+        (("--ignore", "\x1b[31m" + "x" * 1_000), "--ignore \\x1b[31mxxx"),
+        (("--ignore-from", odd), f"cannot read {odd}: line 4: expected a JSON Pointer"),
+        (("--ignore-from", newer), f"cannot read {newer}: line 1: a later version"),
+        (("--ignore-from", binary), f"cannot read {binary}: line 1: expected "),
+        (("--ignore-from", tmp_path), f"cannot read {tmp_path}: Is a directory"),
+        (("--ignore-from", tmp_path / "none"), "none: No such file"),
+    ):
+        code, stdout, stderr = compare(*words, library.old, tmp_path / "not-read.mcpcap")
+        assert (code, stdout, stderr.count("\n")) == (2, "", 1), words
+        assert reason in stderr, stderr
+        assert len(stderr) < 400
+
+
 # ---- expectations
 
 
