@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from analysis.checking.baseline import Baseline
-from analysis.comparison.change import Comparison, Gap
+from analysis.comparison.change import Comparison
 from analysis.comparison.compare import compare
 from analysis.comparison.observe_sides import SideSource
 from analysis.comparison.options import CompareOptions
@@ -23,17 +23,17 @@ from captures.new_file import new_file
 from mcpproxy.cli.arguments import Parser, report_filter_error
 from mcpproxy.cli.baseline_file import NewBaseline, read_baseline
 from mcpproxy.cli.compare_explain import explain
+from mcpproxy.cli.compare_learn import learn_places
 from mcpproxy.cli.compare_operands import (
     compared_sides,
     observe_options_of,
     options_for_both,
     read_sides,
-    say_warnings,
 )
 from mcpproxy.cli.compare_options import combination_error, compare_parser, mode_of
 from mcpproxy.cli.compare_save import save_expectation
+from mcpproxy.cli.compare_warnings import say_failures, say_warnings
 from mcpproxy.cli.diagnostics import Exit, Progress, fail, say
-from mcpproxy.cli.limited_reports import LimitedReports
 from mcpproxy.cli.outputs import check_file_output
 from mcpproxy.report.comparison import FORMATS, write_comparison
 from mcpproxy.report.output import width_of_stdout
@@ -63,7 +63,11 @@ def run(arguments: list[str]) -> int:
     if mode == "explain":
         return explain(options)
     try:
-        return save_expectation(options) if mode == "save" else _ComparisonRun(options).run()
+        if mode == "save":
+            return save_expectation(options)
+        if mode == "learn":
+            return learn_places(options)
+        return _ComparisonRun(options).run()
     except FilterError as error:
         report_filter_error(error)
         return int(Exit.USAGE)
@@ -104,7 +108,7 @@ class _ComparisonRun:
             for side in (comparison.old, comparison.new):
                 say_warnings(side)
         failures = [gap for gap in comparison.gaps if gap.is_failure]
-        _say_failures(failures)
+        say_failures(failures)
         if failures:
             if self._new_baseline is not None:
                 say(f"the baseline {options.baseline} was not changed: something could not be compared")
@@ -163,12 +167,3 @@ def _write_pieces(pieces: Iterable[str]) -> None:
     for piece in pieces:
         sys.stdout.write(piece)
     sys.stdout.flush()
-
-
-def _say_failures(failures: list[Gap]) -> None:
-    """Report what made the comparison fail; many failures are only counted."""
-    reports = LimitedReports(lambda text: say(text))
-    for gap in failures:
-        reports.report_or_count(f"not compared: {sanitise(gap.what)}: {gap.reason}")
-    if reports.unreported_count:
-        say(f"not compared: {reports.unreported_count:,} more")
