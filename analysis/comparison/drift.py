@@ -13,10 +13,11 @@ from typing import Any, Final, NamedTuple
 
 from analysis.comparison.canonical import canonical_json
 from analysis.comparison.change import Change, Place
-from analysis.comparison.definition_changes import SchemaDialects, definition_changes
+from analysis.comparison.definition_changes import SCHEMA_MEMBERS, SchemaDialects, definition_changes
 from analysis.comparison.definition_lists import LISTS, ListedDefinition, ListRecord
 from analysis.comparison.definitions import list_changes
 from analysis.comparison.kinds.definitions import TOOL_RENAMED
+from analysis.comparison.members import is_same
 from analysis.comparison.requests import bounded
 from analysis.protocol.features import SCHEMA_DIALECT
 from analysis.protocol.revisions import rank_of
@@ -33,8 +34,11 @@ from analysis.store.stats import DEFAULT_MEMORY_BYTES
 
 MAX_ROWS: Final = 100_000
 """The most changes that are returned."""
-MAX_JUDGED_PAIRS: Final = 1_000
-"""The most different pairs of definitions, and of lists, that are judged."""
+MAX_EFFORT: Final = 20_000
+"""How much is judged: a pair of definitions counts 1, or `SCHEMA_EFFORT` if their schemas differ, and of two lists each
+definition counts 1."""
+SCHEMA_EFFORT: Final = 20
+"""What a pair of schemas costs more than other members, because a child process may have to judge values."""
 
 (_TOOLS,) = (row for row in LISTS if row.name == "tools")
 
@@ -59,7 +63,7 @@ class DriftRow(NamedTuple):
     changes: tuple[Change, ...]
     """What changed, worst first; empty if only the form of the definition changed, or if it was not judged."""
     is_judged: bool = True
-    """Whether the change was judged; False if there are too many different ones (`MAX_JUDGED_PAIRS`)."""
+    """Whether the change was judged; False if there are too many different ones (`MAX_EFFORT`)."""
 
 
 class Drift(NamedTuple):
@@ -125,6 +129,7 @@ class _Judge:
     ) -> None:
         self._history = history
         self._judged: dict[tuple[Any, ...], list[Change]] = {}
+        self._effort = 0
         listed = [each for changed in changed_tools for each in (changed.before, changed.after)]
         listed += [
             each for changed in changed_lists for tools in (changed.gone, changed.come) for each in tools.values()
@@ -135,14 +140,15 @@ class _Judge:
         """Returns the row of a definition that changed."""
         before, after = changed.before, changed.after
         key = changed.name, before.hash, after.hash, _predates_dialects(before), _predates_dialects(after)
-        if key not in self._judged and len(self._judged) < MAX_JUDGED_PAIRS:
+        if key not in self._judged and self._effort < MAX_EFFORT:
             self._judged[key] = self._definition_changes(changed)
         return self._row(changed, changed.name, before, after, self._judged.get(key))
 
     def list_rows(self, changed: ChangedList) -> Iterator[DriftRow]:
         """Yields the rows of the tools that came, went or were renamed between two sessions."""
         key = _identity(changed.gone), _identity(changed.come)
-        if key not in self._judged and len(self._judged) < MAX_JUDGED_PAIRS:
+        if key not in self._judged and self._effort < MAX_EFFORT:
+            self._effort += len(changed.gone) + len(changed.come)
             hashes = [tool.hash for tools in (changed.gone, changed.come) for tool in tools.values()]
             definitions = self._history.definitions(hashes)
             lists = _list_record(changed.gone, definitions), _list_record(changed.come, definitions)
@@ -168,6 +174,8 @@ class _Judge:
         definitions = self._history.definitions((before.hash, after.hash))
         dialects = SchemaDialects(_predates_dialects(before), _predates_dialects(after))
         old, new = json.loads(definitions[before.hash]), json.loads(definitions[after.hash])
+        has_same_schemas = all(is_same(old.get(name), new.get(name)) for name in SCHEMA_MEMBERS)
+        self._effort += 1 if has_same_schemas else SCHEMA_EFFORT
         return _worst_first(definition_changes("tools", _subject(changed.name), old, new, dialects))
 
     def _row(

@@ -95,7 +95,7 @@ def test_a_capture_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 def test_changes_beyond_the_limits_are_counted(tmp_path: Path, monkeypatch: Any) -> None:
     paths = [recording(tmp_path, day, tool("forecast", f"Version {day}")) for day in range(4)]
-    monkeypatch.setattr(drift_module, "MAX_JUDGED_PAIRS", 2)
+    monkeypatch.setattr(drift_module, "MAX_EFFORT", 2)
     history = drift(paths)
     assert (len(history.rows), history.unjudged, history.is_truncated) == (3, 1, False)
     monkeypatch.setattr(drift_module, "MAX_ROWS", 2)
