@@ -7,7 +7,7 @@ comparison of two captures.
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -39,6 +39,8 @@ MAX_EFFORT: Final = 20_000
 definition counts 1."""
 SCHEMA_EFFORT: Final = 20
 """What a pair of schemas costs more than other members, because a child process may have to judge values."""
+_BATCH: Final = 500
+"""How many rows are judged with the definitions in memory."""
 
 (_TOOLS,) = (row for row in LISTS if row.name == "tools")
 
@@ -105,7 +107,7 @@ def _drift(sources: Sources, progress: Progress | None, memory: int) -> Drift:
         changed_tools = history.changed_tools(MAX_ROWS + 1)
         changed_lists, has_more_lists = history.changed_lists(MAX_ROWS)
         judge = _Judge(history, changed_tools, changed_lists)
-        rows = [judge.changed_row(changed) for changed in changed_tools[:MAX_ROWS]]
+        rows = list(judge.changed_rows(changed_tools[:MAX_ROWS]))
         for changed_list in changed_lists:
             if len(rows) <= MAX_ROWS:
                 rows += judge.list_rows(changed_list)
@@ -136,13 +138,17 @@ class _Judge:
         ]
         self._sightings = history.sightings(each.hash for each in listed)
 
-    def changed_row(self, changed: ChangedTool) -> DriftRow:
-        """Returns the row of a definition that changed."""
-        before, after = changed.before, changed.after
-        key = changed.name, before.hash, after.hash, _predates_dialects(before), _predates_dialects(after)
-        if key not in self._judged and self._effort < MAX_EFFORT:
-            self._judged[key] = self._definition_changes(changed)
-        return self._row(changed, changed.name, before, after, self._judged.get(key))
+    def changed_rows(self, changed_tools: Sequence[ChangedTool]) -> Iterator[DriftRow]:
+        """Yields the rows of definitions that changed."""
+        for start in range(0, len(changed_tools), _BATCH):
+            batch = {_pair_identity(changed): changed for changed in changed_tools[start : start + _BATCH]}
+            unjudged = [changed for pair, changed in batch.items() if pair not in self._judged]
+            if unjudged and self._effort < MAX_EFFORT:
+                hashes = [tool.hash for changed in unjudged for tool in (changed.before, changed.after)]
+                self._judge_pairs(unjudged, self._history.definitions(hashes))
+            for changed in changed_tools[start : start + _BATCH]:
+                changes = self._judged.get(_pair_identity(changed))
+                yield self._row(changed, changed.name, changed.before, changed.after, changes)
 
     def list_rows(self, changed: ChangedList) -> Iterator[DriftRow]:
         """Yields the rows of the tools that came, went or were renamed between two sessions."""
@@ -169,14 +175,18 @@ class _Judge:
             if name not in renamed:
                 yield self._row(changed, name, None, tool, None if judged is None else changes[_subject(name)])
 
-    def _definition_changes(self, changed: ChangedTool) -> list[Change]:
-        before, after = changed.before, changed.after
-        definitions = self._history.definitions((before.hash, after.hash))
-        dialects = SchemaDialects(_predates_dialects(before), _predates_dialects(after))
-        old, new = json.loads(definitions[before.hash]), json.loads(definitions[after.hash])
-        has_same_schemas = all(is_same(old.get(name), new.get(name)) for name in SCHEMA_MEMBERS)
-        self._effort += 1 if has_same_schemas else SCHEMA_EFFORT
-        return _worst_first(definition_changes("tools", _subject(changed.name), old, new, dialects))
+    def _judge_pairs(self, changed_tools: Iterable[ChangedTool], definitions: dict[str, str]) -> None:
+        """Judge pairs of definitions, as long as there is effort left."""
+        for changed in changed_tools:
+            if self._effort >= MAX_EFFORT:
+                return
+            before, after = changed.before, changed.after
+            old, new = json.loads(definitions[before.hash]), json.loads(definitions[after.hash])
+            has_same_schemas = all(is_same(old.get(name), new.get(name)) for name in SCHEMA_MEMBERS)
+            self._effort += 1 if has_same_schemas else SCHEMA_EFFORT
+            dialects = SchemaDialects(_predates_dialects(before), _predates_dialects(after))
+            changes = definition_changes("tools", _subject(changed.name), old, new, dialects)
+            self._judged[_pair_identity(changed)] = _worst_first(changes)
 
     def _row(
         self,
@@ -202,6 +212,12 @@ class _Judge:
         if tool is None:
             return Sightings()
         return self._sightings.get((changed.server, changed.calls_itself, tool.hash), Sightings())
+
+
+def _pair_identity(changed: ChangedTool) -> tuple[Any, ...]:
+    """Returns what the judgement of a pair depends on."""
+    before, after = changed.before, changed.after
+    return changed.name, before.hash, after.hash, _predates_dialects(before), _predates_dialects(after)
 
 
 def _subject(name: str) -> str:

@@ -3,8 +3,10 @@
 As in `analysis.store.stats`, all SQL is part of this program, and needs no sandbox.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -170,11 +172,17 @@ _CHANGED_LISTS: Final = """
     limit ?
 """
 _TOOLS_BY_NAME: Final = f"""
-    select listed.name, {_LISTED.format("listed")}
-    from tools as listed {_JOINED.format("listed")}
-    where listed.capture = ? and listed.session = ? and listed.name in (select unnest(?))
-    qualify row_number() over (partition by listed.name order by listed.t_ns desc, listed.listed desc) = 1
-    order by listed.name
+    select wanted.list, listed.name, {_LISTED.format("listed")}
+    from (
+            select unnest(?) as list, unnest(?) as capture, unnest(?) as session, unnest(?) as name
+        ) as wanted
+        join tools as listed
+            on listed.capture = wanted.capture and listed.session = wanted.session and listed.name = wanted.name
+        {_JOINED.format("listed")}
+    qualify row_number() over (
+        partition by wanted.list, listed.name order by listed.t_ns desc, listed.listed desc
+    ) = 1
+    order by wanted.list, listed.name
 """  # noqa: S608 - no part comes from outside
 _SIGHTINGS: Final = """
     select
@@ -226,21 +234,20 @@ class DefinitionHistory:
         """Returns the first changes of which tools there are, and whether there are more."""
         rows = self._rows(_CHANGED_LISTS, MAX_LISTED_NAMES, max_rows)
         total = rows[0][-1] if rows else 0
-        return [self._changed_list(*row[:-1]) for row in rows], total > len(rows)
-
-    def _changed_list(
-        self,
-        time_ns: int | None,
-        server: str | None,
-        calls_itself: str | None,
-        version_before: str | None,
-        version: str | None,
-        *lists: Any,
-    ) -> ChangedList:
-        capture_before, session_before, names_before, capture, session, names = lists
-        gone = self._tools(capture_before, session_before, set(names_before) - set(names))
-        come = self._tools(capture, session, set(names) - set(names_before))
-        return ChangedList(time_ns, server, calls_itself, version_before, version, gone, come)
+        wanted = (
+            (index, capture, session, name)
+            for index, row in enumerate(rows)
+            for (capture, session, names), others in ((row[5:8], row[10]), (row[8:11], row[7]))
+            for name in sorted(set(names).difference(others))
+        )
+        tools = self._listed_tools(wanted)
+        changed_lists: list[ChangedList] = []
+        for index, row in enumerate(rows):
+            names_before, listed = set(row[7]), tools.get(index, {})
+            gone = {name: tool for name, tool in listed.items() if name in names_before}
+            come = {name: tool for name, tool in listed.items() if name not in names_before}
+            changed_lists.append(ChangedList._make((*row[:5], gone, come)))
+        return changed_lists, total > len(rows)
 
     def definitions(self, hashes: Iterable[str]) -> dict[str, str]:
         """Returns definitions as JSON, by their hashes."""
@@ -254,11 +261,18 @@ class DefinitionHistory:
             for server, calls_itself, hash_, count, first in self._rows(_SIGHTINGS, MAX_SIGHTINGS, batch)
         }
 
-    def _tools(self, capture: str, session: int, names: set[str]) -> dict[str, ListedTool]:
-        if not names:
-            return {}
-        rows = self._rows(_TOOLS_BY_NAME, capture, session, sorted(names))
-        return {name: ListedTool(*row) for name, *row in rows}
+    def _listed_tools(self, wanted: Iterable[tuple[int, str, int, str]]) -> dict[int, dict[str, ListedTool]]:
+        """Returns tools by list and name, as they were listed last.
+
+        Args:
+            wanted: the number of a list, the capture and session that received it, and the name of a tool.
+        """
+        tools: defaultdict[int, dict[str, ListedTool]] = defaultdict(dict)
+        places = iter(wanted)
+        while batch := list(islice(places, 10 * _BATCH)):
+            for index, name, *listed in self._rows(_TOOLS_BY_NAME, *map(list, zip(*batch, strict=True))):
+                tools[index][name] = ListedTool._make(listed)
+        return tools
 
     def _rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         """Returns the rows of a query, whose text does not come from outside."""
