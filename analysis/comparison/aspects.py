@@ -5,11 +5,13 @@ from typing import Final
 from analysis.comparison.aspect import Aspect
 from analysis.comparison.findings import FindingsAspect
 from analysis.comparison.outcomes import OutcomesAspect
+from analysis.comparison.sequence import SequenceAspect
 from analysis.comparison.values import ValuesAspect
 
 ASPECTS: Final[tuple[Aspect, ...]] = (
     FindingsAspect(),
     OutcomesAspect(),
     ValuesAspect(),
+    SequenceAspect(),
 )
 """Each aspect, once."""
