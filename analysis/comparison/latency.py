@@ -14,6 +14,7 @@ from analysis.comparison.latency_decision import LEVEL, MEDIAN, TAIL, Decision, 
 from analysis.comparison.latency_record import CallLatencies, LatencyKey, LatencyObserver, LatencyRecord
 from analysis.comparison.options import CompareOptions, ObserveOptions
 from analysis.comparison.quantile_ratio import needed_count, ratio
+from analysis.comparison.requests import subject_of
 from analysis.conversation.durations import quantile
 
 _NEEDED_BY: Final[frozenset[FailOn]] = frozenset(("slower",))
@@ -150,7 +151,7 @@ def _quantile_ns(calls: CallLatencies | None, part: float) -> int | None:
 
 def _label(key: LatencyKey, has_later_calls: bool) -> str:
     """Returns the method and name, and what tells the calls apart from others with these. Untrusted text."""
-    text = f"{key.method} {key.name}" if key.name else key.method
+    text = subject_of(key.method, key.name)
     marks = [
         *(["from the server"] if key.sender == "server" else []),
         *(["first of a session"] if has_later_calls else []),
