@@ -131,7 +131,7 @@ def test_few_calls_are_a_gap_that_says_how_many_are_needed() -> None:
     assert verdicts(result) == {"tools/call search": "cannot tell"}
     (gap,) = result.gaps
     assert gap.what == "latency of tools/call search"
-    assert "the median needs some 8 later calls on each side" in gap.reason
+    assert "the median needs about 8 calls on each side, p95 78" in gap.reason
     assert not gap.is_failure
     assert gap.needed_by == frozenset()
 
@@ -140,6 +140,14 @@ def test_many_kinds_of_calls_share_one_gap() -> None:
     calls = [latencies(str(number), around(10, 3)) for number in range(50)]
     (gap,) = compared(side(*calls), side(*calls)).gaps
     assert gap.what == "latency of 50 of 50 kinds of calls"
+
+
+def test_what_each_session_does_once_is_no_gap_if_there_is_more() -> None:
+    once = latencies("open", around(10, 1), is_first=True)
+    both = side(once, latencies("search", around(10)))
+    assert compared(both, both).gaps == ()
+    (gap,) = compared(side(once), side(once)).gaps
+    assert gap.what == "latency of tools/call open"
 
 
 def test_kinds_that_are_too_small_do_not_make_the_others_less_certain() -> None:
