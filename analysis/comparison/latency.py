@@ -119,10 +119,12 @@ def _gaps_of_sides(old: LatencyRecord, new: LatencyRecord, has_pairs: bool) -> I
 def _reason(old: LatencyRecord, new: LatencyRecord) -> str:
     if old.calls and new.calls:
         return "no call on one side has the same method and name as one on the other"
-    sides = [name for name, record in (("old", old), ("new", new)) if not record.calls]
-    subject = "neither side has" if len(sides) == 2 else f"the {sides[0]} side does not have"
-    is_imported = any(record.inexact_count for record in (old, new) if not record.calls)
-    return f"{subject} a response with {'an exact time, as in imports' if is_imported else 'a latency'}"
+    lacking = [(word, record) for word, record in (("old", old), ("new", new)) if not record.calls]
+    sides = "neither side has a" if len(lacking) == 2 else f"the {lacking[0][0]} side has no"
+    is_inexact = any(record.inexact_count for _, record in lacking)
+    return (
+        f"{sides} response whose latency counts{': its times are not exact, as in some imports' if is_inexact else ''}"
+    )
 
 
 def _gaps_of_pairs(pairs: Mapping[LatencyKey, LatencyPair], decision_count: int) -> Iterator[Gap]:

@@ -5,6 +5,7 @@
 - Errors: both sides have times of the same kind. A comparison errs if it reports any change. The times vary so much
   that the smallest change that `compare` reports does not matter; with real times, it errs less.
 - Power: the times of the new side are longer; how many calls are found to be slower.
+- Alternatives: how often two methods that were rejected call one call of equal servers slower or faster.
 - Cost: how long the comparison of many calls takes.
 - `--servers DIR`: the same work of real servers is recorded again and again in DIR, which takes minutes, and each
   recording is compared with the next one of the same server. What is in DIR is not recorded again.
@@ -23,6 +24,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
+from analysis.comparison.autocorrelation import autocorrelation
 from analysis.comparison.change import AspectResult, Place
 from analysis.comparison.latency import LatencyAspect
 from analysis.comparison.latency_record import CallLatencies, LatencyKey, LatencyRecord, LatencySample
@@ -42,6 +44,8 @@ COMPARISONS: Final = 200
 LONG: Final = 5
 SPREAD: Final = 0.2
 """The spread of the times for power: one third of the calls differ by more than some 20 % from the median."""
+REPETITIONS: Final = 400
+"""How often the bootstrap resamples; Holm over forty calls would need ten thousand."""
 _PLACE: Final = Place("simulated", 1, 0)
 _ASPECT: Final = LatencyAspect()
 
@@ -139,6 +143,63 @@ def powers(times: int) -> Iterator[dict[str, Any]]:
                     }
 
 
+def alternatives(times: int) -> Iterator[dict[str, Any]]:
+    """Yields how often methods that were rejected err: values taken as independent, and a moving-block bootstrap."""
+    for correlation in (0.0, 0.5, 0.9):
+        for length in (10, 30, 100):
+            random = Random(f"{correlation} {length}")
+            draw, count = _correlated(correlation), 60 * times
+            independent = bootstrap = 0
+            for _ in range(count):
+                old, new = ([int(1e9 * math.exp(value)) for value in draw(length, random)] for _ in range(2))
+                independent += _differs_by_ranks(old, new)
+                bootstrap += _differs_by_bootstrap(old, new, random)
+            yield {
+                "correlation": correlation,
+                "length": length,
+                "comparisons": count,
+                "independent": independent / count,
+                "bootstrap": bootstrap / count,
+            }
+    old, new = ([int(1e9 * math.exp(value)) for value in _correlated(0.5)(2_000, random)] for _ in range(2))
+    began = time.perf_counter()
+    _differs_by_bootstrap(old, new, random)
+    yield {"bootstrap_of": 2_000, "repetitions": REPETITIONS, "seconds": time.perf_counter() - began}
+
+
+def _differs_by_ranks(old: Sequence[int], new: Sequence[int]) -> bool:
+    """Returns whether two samples of independent values differ (Mann and Whitney 1947, 5 %)."""
+    count = len(old)
+    wins = sum(after > before for before in old for after in new)
+    deviation = math.sqrt(count * count * (2 * count + 1) / 12)
+    return abs(wins - count * count / 2) > 1.96 * deviation
+
+
+def _differs_by_bootstrap(old: Sequence[int], new: Sequence[int], random: Random) -> bool:
+    """Returns whether the percentiles of resampled medians differ (5 %); blocks are as long as Carlstein 1986 says."""
+    blocks = _block_length(old), _block_length(new)
+    ratios = sorted(
+        math.log(_resampled_median(new, blocks[1], random) / _resampled_median(old, blocks[0], random))
+        for _ in range(REPETITIONS)
+    )
+    return ratios[int(REPETITIONS * 0.975)] < 0 or ratios[int(REPETITIONS * 0.025)] > 0
+
+
+def _block_length(values: Sequence[int]) -> int:
+    correlation = min(0.99, max(0.0, autocorrelation(values).neighbours))
+    length: float = (2 * correlation / (1 - correlation**2)) ** (2 / 3) * len(values) ** (1 / 3)
+    return min(len(values) // 2, max(1, round(length)))
+
+
+def _resampled_median(values: Sequence[int], block: int, random: Random) -> int:
+    count = len(values)
+    resampled: list[int] = []
+    while len(resampled) < count:
+        begin = random.randrange(count - block + 1)
+        resampled += values[begin : begin + block]
+    return sorted(resampled[:count])[count // 2]
+
+
 def costs() -> Iterator[dict[str, Any]]:
     """Yields how long comparisons take."""
     for calls, length in ((50, 2_000), (1, 100_000), (1_000, 30)):
@@ -226,7 +287,7 @@ def main(argv: list[str]) -> int:
     if options.servers is not None:
         parts = {"equal servers": equal_servers(options.servers)}
     elif not options.series:
-        parts |= {"power": powers(times), "cost": costs()}
+        parts |= {"power": powers(times), "alternatives": alternatives(times), "cost": costs()}
     for part, figures in parts.items():
         for figure in figures:
             line = {"part": part, **figure}
