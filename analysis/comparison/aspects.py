@@ -7,6 +7,7 @@ from analysis.comparison.definitions import DefinitionsAspect
 from analysis.comparison.findings import FindingsAspect
 from analysis.comparison.latency import LatencyAspect
 from analysis.comparison.outcomes import OutcomesAspect
+from analysis.comparison.sequence import SequenceAspect
 from analysis.comparison.session import SessionAspect
 from analysis.comparison.values import ValuesAspect
 
@@ -16,6 +17,7 @@ ASPECTS: Final[tuple[Aspect, ...]] = (
     FindingsAspect(),
     OutcomesAspect(),
     ValuesAspect(),
+    SequenceAspect(),
     LatencyAspect(),
 )
 """Each aspect, once."""

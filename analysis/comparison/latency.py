@@ -3,7 +3,7 @@
 docs/decisions/comparison.md has the reasons for the statistics, and what they find in simulations and real servers.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, Final, NamedTuple
 
 from analysis.comparison.aspect import Aspect
@@ -14,6 +14,7 @@ from analysis.comparison.latency_decision import LEVEL, MEDIAN, TAIL, Decision, 
 from analysis.comparison.latency_record import CallLatencies, LatencyKey, LatencyObserver, LatencyRecord
 from analysis.comparison.options import CompareOptions, ObserveOptions
 from analysis.comparison.quantile_ratio import needed_count, ratio
+from analysis.comparison.requests import subject_of
 from analysis.conversation.durations import quantile
 
 _NEEDED_BY: Final[frozenset[FailOn]] = frozenset(("slower",))
@@ -47,7 +48,7 @@ class LatencyAspect(Aspect):
         decision_count = decide(list(pairs.values()))
         rows = sorted(_rows(sides, pairs), key=lambda row: (_VERDICTS.index(row.verdict), row.name))
         changes = [change for pair in pairs.values() for change in _changes(pair, options.slower_percent)]
-        gaps = [*_gaps_of_sides(old, new, bool(pairs)), *_gaps_of_rows(rows, decision_count)]
+        gaps = [*_gaps_of_sides(old, new, bool(pairs)), *_gaps_of_pairs(pairs, decision_count)]
         return AspectResult(tuple(changes), tuple(gaps), compared, latencies=tuple(rows))
 
 
@@ -118,22 +119,25 @@ def _gaps_of_sides(old: LatencyRecord, new: LatencyRecord, has_pairs: bool) -> I
 def _reason(old: LatencyRecord, new: LatencyRecord) -> str:
     if old.calls and new.calls:
         return "no call on one side has the same method and name as one on the other"
-    sides = [name for name, record in (("old", old), ("new", new)) if not record.calls]
-    subject = "neither side has" if len(sides) == 2 else f"the {sides[0]} side does not have"
-    is_imported = any(record.inexact_count for record in (old, new) if not record.calls)
-    return f"{subject} a response with {'an exact time, as in imports' if is_imported else 'a latency'}"
+    lacking = [(word, record) for word, record in (("old", old), ("new", new)) if not record.calls]
+    sides = "neither side has a" if len(lacking) == 2 else f"the {lacking[0][0]} side has no"
+    is_inexact = any(record.inexact_count for _, record in lacking)
+    return (
+        f"{sides} response whose latency counts{': its times are not exact, as in some imports' if is_inexact else ''}"
+    )
 
 
-def _gaps_of_rows(rows: Sequence[LatencyRow], decision_count: int) -> Iterator[Gap]:
-    common = [row for row in rows if row.old_count and row.new_count]
-    unknown = [row for row in common if row.verdict == "cannot tell"]
+def _gaps_of_pairs(pairs: Mapping[LatencyKey, LatencyPair], decision_count: int) -> Iterator[Gap]:
+    """Yields what cannot be told. Calls that each session makes once count only if there is nothing else."""
+    counted = [pair for key, pair in pairs.items() if not key.is_first] or list(pairs.values())
+    unknown = [pair for pair in counted if pair.verdict == "cannot tell"]
     if not unknown:
         return
     level = LEVEL / max(1, decision_count)
-    what = unknown[0].name if len(unknown) == 1 else f"{len(unknown):,} of {len(common):,} kinds of calls"
-    needed = f"the median needs some {needed_count(MEDIAN, level)} later calls on each side"
-    reason = f"too few calls, or times that vary too much: {needed}, p95 {needed_count(TAIL, level)}"
-    yield Gap(f"latency of {what}", reason, False)
+    needed = f"the median needs about {needed_count(MEDIAN, level)} calls on each side, p95 {needed_count(TAIL, level)}"
+    reason = f"too few calls, or calls that take too different times: {needed}, without the first of each session"
+    what = f"{len(unknown):,} of {len(counted):,} kinds of calls"
+    yield Gap(f"latency of {_label(unknown[0].old.key) if len(counted) == 1 else what}", reason, False)
 
 
 def _interval(pair: LatencyPair | None, part: float) -> tuple[float, float] | None:
@@ -148,9 +152,9 @@ def _quantile_ns(calls: CallLatencies | None, part: float) -> int | None:
     return quantile(len(ordered), ordered.__getitem__, part)
 
 
-def _label(key: LatencyKey, has_later_calls: bool) -> str:
+def _label(key: LatencyKey, has_later_calls: bool = False) -> str:
     """Returns the method and name, and what tells the calls apart from others with these. Untrusted text."""
-    text = f"{key.method} {key.name}" if key.name else key.method
+    text = subject_of(key.method, key.name)
     marks = [
         *(["from the server"] if key.sender == "server" else []),
         *(["first of a session"] if has_later_calls else []),

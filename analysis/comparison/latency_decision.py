@@ -1,12 +1,14 @@
 """Decides which kinds of calls are slower or faster, for all kinds of calls of a comparison at once."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from functools import cached_property
 from math import log
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from analysis.comparison.fisher import rejected_by_holm
 from analysis.comparison.latency_record import CallLatencies
-from analysis.comparison.quantile_ratio import LatencySeries, QuantileRatio, decided, least_level, logarithm_of_change
+from analysis.comparison.quantile_ratio import LatencySeries, QuantileRatio, least_level, logarithm_of_change
 
 Verdict: TypeAlias = Literal["slower", "faster", "cannot tell", "same"]
 
@@ -109,11 +111,11 @@ def decide(pairs: Sequence[LatencyPair]) -> int:
     probabilities = [
         _probability(quantiles, _least_difference_ns(pair)) for (pair, _), quantiles in zip(tested, ratios, strict=True)
     ]
-    decisions = decided(probabilities, LEVEL)
-    for (pair, part), quantiles, (is_changed, level) in zip(tested, ratios, decisions, strict=True):
+    ordered, rejected = sorted(probabilities), rejected_by_holm(probabilities, LEVEL)
+    for (pair, part), quantiles, probability, is_changed in zip(tested, ratios, probabilities, rejected, strict=True):
         same_within = max(log(SAME_RATIO), logarithm_of_change(MIN_DIFFERENCE_NS, quantiles.old.value_ns))
-        interval = quantiles.interval(level if is_changed else LEVEL)
-        pair.decisions[part] = Decision(is_changed, interval, same_within)
+        level = LEVEL / (count - bisect_left(ordered, probability)) if is_changed else LEVEL
+        pair.decisions[part] = Decision(is_changed, quantiles.interval(level), same_within)
     return count
 
 

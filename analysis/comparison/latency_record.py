@@ -6,8 +6,9 @@ from typing import ClassVar, Final, NamedTuple
 from msgspec import Struct
 
 from analysis.comparison.aspect import Observer
-from analysis.comparison.change import MAX_QUOTED_CHARS, Place
+from analysis.comparison.change import Place
 from analysis.comparison.kind import AspectName
+from analysis.comparison.requests import bounded
 from analysis.conversation.call import Call
 from analysis.conversation.message import Side
 from analysis.reading import Reading
@@ -129,7 +130,7 @@ class LatencyObserver(Observer):
             return
         request = call.request
         session = 0 if call.session is None else call.session.number
-        key = LatencyKey(request.sender, truncated(request.method), truncated(call.name or ""), is_first=False)
+        key = LatencyKey(request.sender, bounded(request.method), bounded(call.name or ""), is_first=False)
         if self._is_first((session, key)):
             key = key._replace(is_first=True)
         kept = self._samples.get(key)
@@ -152,8 +153,3 @@ class LatencyObserver(Observer):
             return False
         self._first_calls.add(key)
         return True
-
-
-def truncated(text: str) -> str:
-    """Returns a peer's text, truncated to what messages quote."""
-    return text if len(text) <= MAX_QUOTED_CHARS else f"{text[: MAX_QUOTED_CHARS - 1]}…"

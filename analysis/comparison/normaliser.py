@@ -99,7 +99,7 @@ class _Walk:
         for name in sorted(value):
             known = _MEMBERS.get(name) or _member(name)
             child = self._member_value(name, known.rule, value[name], depth + 1)
-            if known.name is name:
+            if known.name == name:
                 result[name] = child
             else:
                 self._note("id", name)
@@ -176,7 +176,7 @@ _MEMBERS: Final[dict[str, _Member]] = {}
 def _member(name: str) -> _Member:
     """Returns what a name says; what was found out is kept for the next time."""
     new_name = normalised_text(name, _ignore)
-    member = _Member(name if new_name == name else new_name, rule_of_member(name))
+    member = _Member(new_name, rule_of_member(name))
     if len(_MEMBERS) >= _MAX_NAMES:
         _MEMBERS.clear()
     if len(name) <= 100:

@@ -172,27 +172,6 @@ def _rank(count: int, effective: float, part: float, level: float) -> int | None
     return min(count, max(1, floor(max(1.0, rank) * count / effective)))
 
 
-def decided(probabilities: Sequence[float], level: float) -> list[tuple[bool, float]]:
-    """Decide many hypotheses so that any of them is wrongly rejected with at most one probability (Holm 1979).
-
-    Args:
-        probabilities: that of each hypothesis.
-        level: the probability of one or more wrong rejections.
-
-    Returns:
-        For each hypothesis, whether it is rejected, and the level at which that was decided.
-    """
-    order = sorted(range(len(probabilities)), key=probabilities.__getitem__)
-    decisions: list[tuple[bool, float]] = [(False, level)] * len(probabilities)
-    is_rejected, step = True, level
-    for rank, position in enumerate(order):
-        if is_rejected:
-            step = level / (len(order) - rank)
-            is_rejected = probabilities[position] <= step
-        decisions[position] = is_rejected, step
-    return decisions
-
-
 def ratio(logarithms: tuple[float, float]) -> tuple[float, float]:
     """Returns an interval of ratios from that of their logarithms."""
     return exp(logarithms[0]), exp(logarithms[1])

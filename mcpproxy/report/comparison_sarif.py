@@ -9,7 +9,8 @@ from mcpproxy.report.comparison_files import file_of
 from mcpproxy.report.sarif import DOCUMENT_START, document_end, escaped_text, notification, sarif_json, uri_of
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.change_kinds import page_of
-from mcpproxy.wording.changes import change_line, failures_of, gap_text, proof_text, value_text
+from mcpproxy.wording.changes import change_line, failures_of, gap_text, proof_text
+from mcpproxy.wording.json_text import compact_json
 
 MAX_VALUE_CHARS: Final = 1_000
 """The most characters of a value or a pointer in the properties of a result."""
@@ -65,7 +66,7 @@ def _result(change: Change, comparison: Comparison, rule_index: int) -> dict[str
 
 
 def _value(value: Any) -> str | None:
-    return None if value is ABSENT else value_text(value, MAX_VALUE_CHARS)
+    return None if value is ABSENT else compact_json(value, MAX_VALUE_CHARS).text
 
 
 def _place(place: Place | None) -> dict[str, Any] | None:

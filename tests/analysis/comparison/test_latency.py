@@ -1,6 +1,8 @@
 """The aspect latency: what is slower, what cannot be told, and what must never be an alarm."""
 
+import json
 from itertools import pairwise
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -21,6 +23,9 @@ from analysis.comparison.latency_record import (
 )
 from analysis.comparison.options import CompareOptions
 from analysis.reading import Reading
+from tests.analysis.comparison import sides
+from tests.analysis.comparison.sides import Fill
+from tests.analysis.store.capture_writer import CaptureWriter
 from tests.analysis.talk import Talk
 
 MS = 1_000_000
@@ -131,7 +136,7 @@ def test_few_calls_are_a_gap_that_says_how_many_are_needed() -> None:
     assert verdicts(result) == {"tools/call search": "cannot tell"}
     (gap,) = result.gaps
     assert gap.what == "latency of tools/call search"
-    assert "the median needs some 8 later calls on each side" in gap.reason
+    assert "the median needs about 8 calls on each side, p95 78" in gap.reason
     assert not gap.is_failure
     assert gap.needed_by == frozenset()
 
@@ -140,6 +145,14 @@ def test_many_kinds_of_calls_share_one_gap() -> None:
     calls = [latencies(str(number), around(10, 3)) for number in range(50)]
     (gap,) = compared(side(*calls), side(*calls)).gaps
     assert gap.what == "latency of 50 of 50 kinds of calls"
+
+
+def test_what_each_session_does_once_is_no_gap_if_there_is_more() -> None:
+    once = latencies("open", around(10, 1), is_first=True)
+    both = side(once, latencies("search", around(10)))
+    assert compared(both, both).gaps == ()
+    (gap,) = compared(side(once), side(once)).gaps
+    assert gap.what == "latency of tools/call open"
 
 
 def test_kinds_that_are_too_small_do_not_make_the_others_less_certain() -> None:
@@ -151,8 +164,12 @@ def test_kinds_that_are_too_small_do_not_make_the_others_less_certain() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
-        (side(), side(), "neither side has a response with a latency"),
-        (side(latencies("a", around(1))), side(inexact=9), "the new side does not have a response with an exact time"),
+        (side(), side(), "neither side has a response whose latency counts"),
+        (
+            side(latencies("a", around(1))),
+            side(inexact=9),
+            "the new side has no response whose latency counts: its times",
+        ),
         (side(latencies("a", around(1))), side(latencies("b", around(1))), "no call on one side has the same method"),
     ],
 )
@@ -277,3 +294,35 @@ def test_a_sample_is_in_the_order_of_the_requests() -> None:
     for key in (3, 1, 2):
         sample.add(key, 10 * key)
     assert sample.in_order() == [10, 20, 30]
+
+
+def _calls(ms: float, *, is_exact: bool = True) -> Fill:
+    """Forty equal calls that take about as long as given."""
+    random = Random(4)
+
+    def fill(writer: CaptureWriter) -> None:
+        at_ms = 100.0
+        for number in range(1, 41):
+            request = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": {"name": "search"}}
+            response = {"jsonrpc": "2.0", "id": number, "result": {"content": []}}
+            writer.raw(at_ms, "c2s", json.dumps(request).encode(), time_is_exact=is_exact)
+            at_ms += ms * random.lognormvariate(0, 0.1)
+            writer.raw(at_ms, "s2c", json.dumps(response).encode(), time_is_exact=is_exact)
+            at_ms += 1
+
+    return fill
+
+
+def test_captures_are_compared_and_each_change_names_the_first_requests(tmp_path: Path) -> None:
+    comparison = sides.compared(tmp_path, _calls(10), _calls(30))
+    (change,) = [change for change in comparison.changes if change.kind.id.startswith("latency/")]
+    assert (change.kind.id, change.subject) == ("latency/slower", "tools/call search")
+    assert change.old == Place("old.mcpcap", 1, 6)
+    assert [row.verdict for row in comparison.latencies] == ["slower", "cannot tell"]
+
+
+def test_an_imported_log_without_exact_times_has_no_latencies(tmp_path: Path) -> None:
+    comparison = sides.compared(tmp_path, _calls(10), _calls(10, is_exact=False), "name:search")
+    assert [(gap.what, gap.reason) for gap in comparison.gaps if "latency" in gap.what] == [
+        ("latency", "the new side has no response whose latency counts: its times are not exact, as in some imports")
+    ]

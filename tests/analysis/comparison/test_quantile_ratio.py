@@ -10,7 +10,6 @@ from analysis.comparison.quantile_ratio import (
     LatencySeries,
     QuantileRatio,
     _rank,
-    decided,
     least_level,
     needed_count,
 )
@@ -134,17 +133,6 @@ def test_bursts_of_slow_calls_count() -> None:
 def test_equal_values_and_few_values_have_a_worth() -> None:
     assert autocorrelation([3.0] * 50).effective_count(LEVEL) > 30
     assert autocorrelation([1.0, 2.0]).effective_count(LEVEL) == 1
-
-
-def test_holm_rejects_step_by_step() -> None:
-    probabilities = [0.03, 0.001, 1.0, 0.015]
-    assert decided(probabilities, LEVEL) == [
-        (False, LEVEL / 2),
-        (True, LEVEL / 4),
-        (False, LEVEL / 2),
-        (True, LEVEL / 3),
-    ]
-    assert decided([], LEVEL) == []
 
 
 def test_what_a_decision_needs() -> None:
