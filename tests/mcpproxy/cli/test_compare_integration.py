@@ -16,8 +16,10 @@ from mcp import Client, MCPError
 
 from tests.analysis.store.capture_writer import CaptureWriter
 from tests.harness import DEADLINE_S, ROOT, wait_until
+from tests.mcpproxy.cli.test_follow_integration import Growing
 from tests.mcpproxy.cli.typed import mcpproxy, python
 from tests.mcpproxy.test_sdk_integration import recorded
+from tests.mcpproxy.tui.stage import conversation
 
 DEMO: Final = ROOT / "tests/corpus/captures/demo.mcpcap"
 CORPUS: Final = DEMO.parent
@@ -246,6 +248,29 @@ def test_a_comparison_that_failed_is_2_and_says_why(tmp_path: Path) -> None:
     for unreadable in (CORPUS / "not-a-capture.mcpcap", CORPUS / "newer-format.mcpcap", CORPUS / "empty.mcpcap"):
         code, stdout, stderr = compare(whole, unreadable)
         assert (code, stdout, stderr.count("\n")) == (2, "", 1), unreadable
+
+
+def test_a_damaged_capture_is_compared_as_far_as_it_is_whole_and_is_2() -> None:
+    good = CORPUS / "good.mcpcap"
+    for damaged in (CORPUS / "flipped-bit.mcpcap", CORPUS / "header-lost.mcpcap"):
+        code, stdout, stderr = compare("--fail-on", "never", good, damaged)
+        assert code == 2
+        assert "othing changed" not in stdout
+        assert "It is damaged at offset" in stdout
+        assert "mcpproxy: not compared: all of the new side: a capture is damaged" in stderr
+        _, _, stderr = compare("--json", good, damaged)
+        assert f"mcpproxy: {damaged}: It is damaged at offset" in stderr
+
+
+def test_a_capture_that_is_being_recorded_is_compared_up_to_its_end(tmp_path: Path) -> None:
+    growing = Growing(tmp_path / "growing.mcpcap")
+    try:
+        growing.add(*conversation(4))
+        code, stdout, stderr = compare(growing.file.path, growing.file.path)
+    finally:
+        growing.end()
+    assert (code, stderr) == (0, "")
+    assert "It is still being recorded" in stdout
 
 
 def test_what_neither_side_has_fails_only_if_a_given_word_needs_it(tmp_path: Path) -> None:
