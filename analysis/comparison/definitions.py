@@ -24,7 +24,7 @@ from analysis.comparison.members import members_of
 from analysis.comparison.options import CompareOptions, ObserveOptions
 from analysis.comparison.renames import renamings
 from analysis.comparison.requests import bounded
-from analysis.comparison.servers import pair_servers
+from analysis.comparison.servers import MAX_SERVERS, pair_servers
 from analysis.rules.support.uri_templates import template_variables
 from analysis.store.definitions import tokens_estimate
 
@@ -262,11 +262,11 @@ def _side_gaps(label: str, listed: ListRecord, side: str) -> list[Gap]:
         reason = f"the newest list of the {side} side is incomplete, so an earlier one was compared"
         gaps.append(Gap(f"newest {label}", reason, is_failure=False))
     if listed.unnamed:
-        reason = f"{listed.unnamed:,} items of the {side} side are not objects with a name"
+        reason = f"items of the {side} side that are not objects with a name: {listed.unnamed:,}"
         gaps.append(Gap(f"items of {label}", reason, is_failure=False))
     repeated = len(listed.definitions) - len({definition.name for definition in listed.definitions})
     if repeated:
-        reason = f"{repeated:,} items of the {side} side repeat the name of another: equal ones were compared first"
+        reason = f"items of the {side} side that repeat a name: {repeated:,}; they were compared where they fit"
         gaps.append(Gap(f"repeated items of {label}", reason, is_failure=False))
     return gaps
 
@@ -281,4 +281,8 @@ def _unpaired_gaps(keys: list[str], record: DefinitionsRecord, side: str) -> Ite
 def _uncompared_gaps(old: DefinitionsRecord, new: DefinitionsRecord) -> Iterator[Gap]:
     count = old.uncompared + new.uncompared
     if count:
-        yield Gap("definitions of further servers", f"{count:,} captures are of too many servers", is_failure=True)
+        yield Gap(
+            "definitions of further servers",
+            f"captures beyond the first {MAX_SERVERS:,} servers: {count:,}",
+            is_failure=True,
+        )
