@@ -494,6 +494,54 @@ def test_ctrl_c_while_it_reads_is_130(library: Library, tmp_path: Path) -> None:
     assert (process.returncode, stderr, list(tmp_path.iterdir())) == (130, b"", [])
 
 
+# ---- drift over time, and pages
+
+
+def test_each_capture_of_a_server_is_compared_with_the_one_before(library: Library, tmp_path: Path) -> None:
+    code, stdout, stderr = compare("--each", "library", MCPPROXY_CAPTURES=str(library.root))
+    assert (code, stderr) == (0, f"mcpproxy: reading 3 captures of library in {library.root}/library\n")
+    assert "breaking" in stdout.splitlines()[0]
+    assert "version 1.0.0 → 2.0.0" in stdout
+    for name in ("lend", "renew", "rate", "search"):
+        assert f"  {name}  " in stdout, name
+    assert compare("--each", library.root, "--json")[1].count("\n") == 5
+    for words, expected in (("breaking", 1), ("may-break", 1), ("never", 0)):
+        assert compare("--each", library.root, "--fail-on", words)[0] == expected, words
+    target = tmp_path / "drift.txt"
+    code, written, _ = compare("--each", library.root, "-o", target)
+    assert (code, target.read_text().splitlines()[0]) == (0, stdout.splitlines()[0])
+    assert written.startswith(f"{target}: ")
+
+
+def test_a_history_with_an_unreadable_capture_is_2(library: Library, tmp_path: Path) -> None:
+    for path in (library.old, CORPUS / "newer-format.mcpcap"):
+        shutil.copy(path, tmp_path)
+    code, stdout, stderr = compare("--each", tmp_path)
+    assert code == 2
+    assert "incomplete" in stdout.splitlines()[0].lower()
+    assert "newer-format.mcpcap" in stderr
+
+
+def test_a_history_without_lists_fails_only_if_a_given_word_needs_it(tmp_path: Path) -> None:
+    listing(tmp_path / "unlisted.mcpcap")
+    assert compare("--each", tmp_path)[0] == 0
+    code, _, stderr = compare("--each", tmp_path, "--fail-on", "breaking")
+    assert code == 2
+    assert "mcpproxy: not compared: nothing to compare: no tools were listed" in stderr
+
+
+def test_what_has_no_history_is_one_line(library: Library) -> None:
+    for words, reason in (
+        ((library.old,), "--each needs a server or a folder with captures"),
+        (("-",), "--each needs a server or a folder with captures"),
+        (("nowhere",), "there is no capture, folder or server called nowhere"),
+        ((library.root, "--format", "sarif"), "--each prints text or json"),
+    ):
+        code, stdout, stderr = compare("--each", *words)
+        assert (code, stdout, stderr.count("\n")) == (2, "", 1), words
+        assert reason in stderr
+
+
 def test_kinds_are_explained_and_listed() -> None:
     code, stdout, stderr = compare("--explain", "tool/removed")
     assert (code, stderr) == (0, "")
