@@ -29,7 +29,7 @@ from analysis.rules.support.uri_templates import template_variables
 from analysis.store.definitions import tokens_estimate
 
 NEED_LISTS: Final[frozenset[FailOn]] = frozenset({"breaking", "may-break"})
-"""The words of `--fail-on` that cannot be judged without lists."""
+"""The words of `--fail-on` that cannot be judged without any list."""
 
 
 _SIDES: Final = ("old", "new")
@@ -76,10 +76,14 @@ class DefinitionsAspect(Aspect):
         ]
         totals = _Totals()
         for pair in servers.pairs:
+            old_lists, new_lists = old.servers[pair.old], new.servers[pair.new]
+            # A client that lists only tools does not depend on prompts. But without any list, nothing is known.
+            is_any_listed = any(listed.state == "complete" for listed in (*old_lists.values(), *new_lists.values()))
+            needed_by = frozenset[FailOn]() if is_any_listed else NEED_LISTS
             for row in LISTS:
-                old_list, new_list = old.servers[pair.old][row.name], new.servers[pair.new][row.name]
+                old_list, new_list = old_lists[row.name], new_lists[row.name]
                 label = f"{row.name}{servers.suffix(pair)}"
-                gap = _gap(row, label, old_list, new_list)
+                gap = _gap(label, old_list, new_list, needed_by)
                 if gap is not None:
                     gaps.append(gap)
                 elif "complete" in (old_list.state, new_list.state):
@@ -235,7 +239,7 @@ def _placed(
 # ---- what was not compared
 
 
-def _gap(row: DefinitionList, label: str, old: ListRecord, new: ListRecord) -> Gap | None:
+def _gap(label: str, old: ListRecord, new: ListRecord, needed_by: frozenset[FailOn]) -> Gap | None:
     """Returns why two lists cannot be compared, or None if they can."""
     states = (old.state, new.state)
     cut_sides = [side for side, state in zip(_SIDES, states, strict=True) if state == "cut"]
@@ -250,8 +254,6 @@ def _gap(row: DefinitionList, label: str, old: ListRecord, new: ListRecord) -> G
         listed, other = _SIDES if old.state == "complete" else _SIDES[::-1]
         verb = "got no answer when it asked for them" if "unanswered" in states else "does not"
         return Gap(label, f"the {listed} side lists them and the {other} side {verb}", is_failure=True)
-    # Clients that list resources often leave the templates out, so nothing depends on these alone.
-    needed_by = NEED_LISTS if row.name != "resource templates" else frozenset[FailOn]()
     return Gap(label, "neither side lists them", is_failure=False, needed_by=needed_by)
 
 
