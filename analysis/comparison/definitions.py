@@ -2,10 +2,11 @@
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 from analysis.comparison.aspect import Aspect
+from analysis.comparison.canonical import json_digest
 from analysis.comparison.change import ABSENT, AspectResult, Change, Gap, SizeRow
 from analysis.comparison.definition_changes import SchemaDialects, definition_changes, hidden_text_changes
 from analysis.comparison.definition_lists import (
@@ -19,6 +20,7 @@ from analysis.comparison.definition_lists import (
 )
 from analysis.comparison.kind import FailOn, Kind
 from analysis.comparison.kinds import definitions as kinds
+from analysis.comparison.members import members_of
 from analysis.comparison.options import CompareOptions, ObserveOptions
 from analysis.comparison.renames import renamings
 from analysis.comparison.requests import bounded
@@ -28,6 +30,9 @@ from analysis.store.definitions import tokens_estimate
 
 NEED_LISTS: Final[frozenset[FailOn]] = frozenset({"breaking", "may-break"})
 """The words of `--fail-on` that cannot be judged without lists."""
+
+
+_SIDES: Final = ("old", "new")
 
 
 class _ListKinds(NamedTuple):
@@ -83,6 +88,16 @@ class DefinitionsAspect(Aspect):
                     totals.add(row.name, old_list, new_list)
         return AspectResult(tuple(changes), tuple(gaps), totals.compared, sizes=totals.sizes)
 
+    def recognisable(self, record: DefinitionsRecord) -> Collection[str]:
+        """Returns the definitions of all lists: each by its name and, as it may be renamed, by all else of it."""
+        return {
+            key
+            for lists in record.servers.values()
+            for row in LISTS
+            for definition in lists[row.name].definitions
+            for key in (f"{row.item} {definition.name}", f"{row.item} like {_digest_without_name(row, definition)}")
+        }
+
 
 def list_changes(row: DefinitionList, old: ListRecord, new: ListRecord, suffix: str = "") -> Iterator[Change]:
     """Yields the changes between two lists. Their order does not count.
@@ -130,6 +145,10 @@ def list_changes(row: DefinitionList, old: ListRecord, new: ListRecord, suffix: 
 def parsed(definition: ListedDefinition) -> Any:
     """Returns the JSON value of a definition."""
     return json.loads(definition.text)
+
+
+def _digest_without_name(row: DefinitionList, definition: ListedDefinition) -> str:
+    return json_digest({name: value for name, value in members_of(parsed(definition)).items() if name != row.identity})
 
 
 def _variables_clause(before: str, after: str) -> str:
@@ -218,16 +237,19 @@ def _placed(
 
 def _gap(row: DefinitionList, label: str, old: ListRecord, new: ListRecord) -> Gap | None:
     """Returns why two lists cannot be compared, or None if they can."""
-    cut_sides = [side for side, listed in (("old", old), ("new", new)) if listed.state == "cut"]
+    states = (old.state, new.state)
+    cut_sides = [side for side, state in zip(_SIDES, states, strict=True) if state == "cut"]
     if cut_sides:
         where = "both sides" if len(cut_sides) == 2 else f"the {cut_sides[0]} side"
-        reason = f"the list is incomplete on {where}: a page is missing, refused or too large"
-        return Gap(label, reason, is_failure=True)
-    if "unasked" not in (old.state, new.state):
+        return Gap(
+            label, f"the list is incomplete on {where}: a page is missing, refused or too large", is_failure=True
+        )
+    if "unasked" not in states and "unanswered" not in states:
         return None
-    if "complete" in (old.state, new.state):
-        asked, unasked = ("old", "new") if new.state == "unasked" else ("new", "old")
-        return Gap(label, f"the {asked} side lists them and the {unasked} side does not", is_failure=True)
+    if "complete" in states:
+        listed, other = _SIDES if old.state == "complete" else _SIDES[::-1]
+        verb = "got no answer when it asked for them" if "unanswered" in states else "does not"
+        return Gap(label, f"the {listed} side lists them and the {other} side {verb}", is_failure=True)
     # Clients that list resources often leave the templates out, so nothing depends on these alone.
     needed_by = NEED_LISTS if row.name != "resource templates" else frozenset[FailOn]()
     return Gap(label, "neither side lists them", is_failure=False, needed_by=needed_by)

@@ -16,6 +16,7 @@ from typing import Final
 from analysis.checking.baseline import Baseline
 from analysis.comparison.change import Comparison, Gap
 from analysis.comparison.compare import compare
+from analysis.comparison.observe_sides import SideSource
 from analysis.comparison.options import CompareOptions
 from analysis.filter import FilterError
 from captures.new_file import new_file
@@ -23,11 +24,10 @@ from mcpproxy.cli.arguments import Parser, report_filter_error
 from mcpproxy.cli.baseline_file import NewBaseline, read_baseline
 from mcpproxy.cli.compare_explain import explain
 from mcpproxy.cli.compare_operands import (
-    SideCaptures,
     compared_sides,
     observe_options_of,
     options_for_both,
-    read_side,
+    read_sides,
     say_warnings,
 )
 from mcpproxy.cli.compare_options import combination_error, compare_parser, mode_of
@@ -127,19 +127,18 @@ class _ComparisonRun:
 
     def _compare(self) -> Comparison:
         options = self._options
-        progress = Progress()
+        progress, given_options = Progress(), observe_options_of(options)
         with compared_sides(options.side) as (old, new):
             if options.output is not None:
-                paths = [path for side in (old, new) if isinstance(side, SideCaptures) for _, path in side.captures]
+                paths = [path for side in (old, new) if isinstance(side, SideSource) for _, path in side.captures]
                 check_file_output(options.output, paths, force=options.force)
-            observe_options = options_for_both(old, observe_options_of(options))
+            observe_options = options_for_both(old, given_options)
             compare_options = CompareOptions(
                 options.fail_on.words if options.fail_on.is_given else frozenset(),
                 options.fail_on.slower_percent,
                 observe_options.ignored_pointers,
             )
-            old_side = read_side(old, observe_options, progress)
-            new_side = read_side(new, observe_options, progress)
+            old_side, new_side = read_sides(old, new, observe_options, progress)
             progress.show("comparing")
             try:
                 return compare(old_side, new_side, compare_options)

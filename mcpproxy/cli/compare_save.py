@@ -22,8 +22,9 @@ def save_expectation(options: argparse.Namespace) -> int:
     """
     target = Path(options.save)
     check_new(target)
+    observe_options = observe_options_of(options)
     with one_side(options.side) as captures:
-        side = read_side(captures, observe_options_of(options), Progress())
+        side = read_side(captures, observe_options, Progress())
     say_warnings(side.summary)
     save(side, target)
     contents = f"{count_text(side.summary.captures, 'capture')}, {count_text(side.summary.frames, 'frame')}"

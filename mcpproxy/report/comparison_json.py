@@ -7,7 +7,7 @@ from typing import Any, Final, get_args
 from analysis.comparison.change import ABSENT, Change, Comparison, Gap, Place, SideSummary, Witness
 from analysis.comparison.kind import FailOn
 from mcpproxy.report.output import json_line
-from mcpproxy.wording.changes import severity_counts, verdict_text
+from mcpproxy.wording.changes import failures_of, severity_counts, verdict_text
 from mcpproxy.wording.json_text import compact_json
 from mcpproxy.wording.units import utc
 
@@ -33,6 +33,7 @@ MEMBERS: Final[Mapping[str, Mapping[str, str]]] = {
         "new": "the record that shows the new side; `frame` is -1 in an expectation, which has no records",
         "witness": "a value that proves the change: the members of `value` below, and `fits_old`: whether it was valid "
         "before and is not now, or the reverse; null if there is none",
+        "unproved": "why there is no such value although the kind needs one; null otherwise",
         "times": "how many differences it stands for",
         "fail_on": "the words of `--fail-on` that it fails",
         "fingerprint": "what is the same whenever this change is found again",
@@ -87,8 +88,11 @@ PARTS: Final[Mapping[str, Mapping[str, str]]] = {
         "server": "name and version that the server gives itself; untrusted; null if unknown",
         "client": "name and version of the client",
         "revisions": "the revisions of the protocol that were negotiated",
-        "begun": "when the first capture was opened, in UTC; null if unknown",
         "warnings": "what is missing or damaged, in sentences",
+        "has_failed": "whether a part could not be examined, so that the comparison has failed",
+        "ignored_pointers": "the pointers of values that were passed over when the side was read",
+        "begun": "when the first capture was opened, in UTC; null if unknown",
+        "filter": "the filter that selected what was read; null if there was none",
     },
     "value": {
         "value": f"the value, if its JSON has at most {MAX_VALUE_CHARS:,} characters and parsers read its numbers",
@@ -128,6 +132,7 @@ def change_row(change: Change) -> dict[str, Any]:
         "old": _place(change.old),
         "new": _place(change.new),
         "witness": _witness(change.witness),
+        "unproved": change.unproved or None,
         "times": change.times,
         "fail_on": [word for word in _FAIL_ON_WORDS if change.fails(frozenset({word}))],
         "fingerprint": change.fingerprint,
@@ -148,7 +153,7 @@ def _summary(comparison: Comparison) -> dict[str, Any]:
     return {
         "type": "summary",
         "verdict": verdict_text(comparison),
-        "is_failure": any(gap.is_failure for gap in comparison.gaps),
+        "is_failure": bool(failures_of(comparison)),
         "counts": {str(severity): count for severity, count in severity_counts(comparison.changes).items()},
         "accepted": comparison.accepted,
         "compared": [{"what": what, "old": old, "new": new} for what, old, new in comparison.compared],
@@ -159,7 +164,8 @@ def _side(side: SideSummary) -> dict[str, Any]:
     members = side._asdict()
     begun_ns = members.pop("begun_ns")
     is_date = begun_ns is not None and 0 <= begun_ns < _LATEST_NS
-    return members | {"begun": utc(begun_ns) if is_date else None, "warnings": members.pop("warnings")}
+    filter_text = members.pop("only")
+    return members | {"begun": utc(begun_ns) if is_date else None, "filter": filter_text or None}
 
 
 def _place(place: Place | None) -> dict[str, Any] | None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -17,6 +18,7 @@ from tests.analysis.store.capture_writer import CaptureWriter
 from tests.harness import DEADLINE_S, ROOT, wait_until
 from tests.mcpproxy.cli.typed import mcpproxy, python
 from tests.mcpproxy.test_sdk_integration import recorded
+from tests.test_docs_integration import plain
 
 DEMO: Final = ROOT / "tests/corpus/captures/demo.mcpcap"
 CORPUS: Final = DEMO.parent
@@ -46,6 +48,9 @@ class Library:
 async def use_library(client: Client) -> None:
     """Use every tool of the first version."""
     await client.list_tools()
+    await client.list_prompts()
+    await client.list_resources()
+    await client.list_resource_templates()
     for name, arguments in (
         ("search", {"query": "whales"}),
         ("count", {}),
@@ -101,7 +106,7 @@ def test_what_breaks_between_two_versions_of_a_server_is_told(library: Library) 
 
 
 def test_the_same_capture_has_no_changes(library: Library) -> None:
-    for path in (library.old, DEMO):
+    for path in (library.old, DEMO, CORPUS / "http.mcpcap"):
         code, stdout, stderr = compare(path, path)
         assert (code, stderr) == (0, ""), path
         assert "othing changed" in stdout.splitlines()[0]
@@ -120,6 +125,18 @@ def test_words_of_fail_on_choose_what_fails(library: Library) -> None:
     ):
         paths = [library.captures[version] for version in versions]
         assert compare("--fail-on", words, *paths)[::2] == (code, ""), words
+
+
+def test_the_example_of_the_page_is_what_the_command_prints(library: Library, tmp_path: Path) -> None:
+    page = (ROOT / "docs/commands/compare.md").read_text("utf-8")
+    (block,) = re.findall(
+        r"^```text\n\$ mcpproxy compare old\.mcpcap new\.mcpcap.*?\n(.*?)^```$", page, re.MULTILINE | re.DOTALL
+    )
+    shutil.copy(library.old, tmp_path / "old.mcpcap")
+    shutil.copy(library.new, tmp_path / "new.mcpcap")
+    done = mcpproxy("compare", "old.mcpcap", "new.mcpcap", stdin=b"", cwd=tmp_path, COLUMNS="100")
+    printed = {plain(line) for line in [*done.stdout.decode().splitlines(), f"exit code {done.returncode}"]}
+    assert [line for line in block.splitlines() if line != "…" and plain(line) not in printed] == []
 
 
 # ---- sides
@@ -161,7 +178,7 @@ def test_stdin_is_a_side_that_is_called_stdin(library: Library) -> None:
     done = mcpproxy("compare", "-", library.new, stdin=library.old.read_bytes())
     assert (done.returncode, done.stderr) == (1, b"")
     assert b"stdin" in done.stdout
-    assert b"/tmp" not in done.stdout.replace(str(library.new).encode(), b"")
+    assert b"stdin.mcpcap" not in done.stdout
 
 
 def test_operands_that_are_not_two_sides_are_one_line_that_says_what_to_type(library: Library, tmp_path: Path) -> None:
@@ -196,15 +213,15 @@ def test_operands_that_are_not_two_sides_are_one_line_that_says_what_to_type(lib
 # ---- what is not compared
 
 
-def listing(path: Path, *tools: str, cursor: str | None = None) -> Path:
+def listing(path: Path, *tools: str, cursor: str | None = None, call: str = "read") -> Path:
     """A capture of a session in which the client lists the tools, if there are any, and calls one."""
     writer = CaptureWriter(path, "files")
     writer.handshake(name="files")
     if tools:
         writer.ask(20, 1, "tools/list")
-        definitions = [{"name": tool, "inputSchema": {"type": "object"}} for tool in tools]
+        definitions = [{"name": tool, "inputSchema": {"type": "object", "properties": {tool: {}}}} for tool in tools]
         writer.answer(21, 1, tools=definitions, **({} if cursor is None else {"nextCursor": cursor}))
-    writer.call(22, 2, "read", path="a")
+    writer.call(22, 2, call, path="a")
     writer.answer(23, 2, content=[{"type": "text", "text": "ok"}])
     return writer.close()
 
@@ -214,7 +231,7 @@ def test_a_comparison_that_failed_is_2_and_says_why(tmp_path: Path) -> None:
     for other, reason in (
         (listing(tmp_path / "unlisted.mcpcap"), "tools"),
         (listing(tmp_path / "cut.mcpcap", "read", cursor="next"), "tools"),
-        (CORPUS / "http.mcpcap", "nothing in common"),
+        (listing(tmp_path / "other.mcpcap", "other", call="other"), "no call and no item of a list in common"),
     ):
         for sides in ((whole, other), (other, whole)):
             code, stdout, stderr = compare("--fail-on", "never", *sides)
@@ -247,6 +264,29 @@ def test_a_filter_is_applied_to_both_sides_and_checked_first(library: Library) -
         code, stdout, stderr = compare("--filter", text, library.old, library.new)
         assert (code, stdout) == (2, ""), text
         assert reason in stderr
+
+
+def test_places_to_ignore_are_checked_before_anything_is_read(library: Library, tmp_path: Path) -> None:
+    odd = tmp_path / "odd.txt"
+    odd.write_text("# mcpproxy ignore 1\n\n# all is well\nstructuredContent\n")
+    newer = tmp_path / "newer.txt"
+    newer.write_text("# mcpproxy ignore 2\n/a\n")
+    binary = tmp_path / "binary.txt"
+    binary.write_bytes(b"\xff\x00" * 1_000)
+    for words, reason in (
+        (("--ignore", "structuredContent"), "--ignore structuredContent: expected a JSON Pointer"),
+        (("--ignore", ""), "--ignore : expected "),
+        (("--ignore", "\x1b[31m" + "x" * 1_000), "--ignore \\x1b[31mxxx"),
+        (("--ignore-from", odd), f"cannot read {odd}: line 4: expected a JSON Pointer"),
+        (("--ignore-from", newer), f"cannot read {newer}: line 1: a later version"),
+        (("--ignore-from", binary), f"cannot read {binary}: line 1: expected "),
+        (("--ignore-from", tmp_path), f"cannot read {tmp_path}: Is a directory"),
+        (("--ignore-from", tmp_path / "none"), "none: No such file"),
+    ):
+        code, stdout, stderr = compare(*words, library.old, tmp_path / "not-read.mcpcap")
+        assert (code, stdout, stderr.count("\n")) == (2, "", 1), words
+        assert reason in stderr, stderr
+        assert len(stderr) < 400
 
 
 # ---- expectations
@@ -378,25 +418,24 @@ def test_a_closed_pipe_ends_it_silently(library: Library) -> None:
     assert (done.stdout.split()[0] in (b"0", b"1"), done.stderr) == (True, b"")
 
 
-def test_ctrl_c_while_it_reads_is_130(library: Library) -> None:
+def test_ctrl_c_while_it_reads_is_130(library: Library, tmp_path: Path) -> None:
     reads, writes = os.pipe()
     with subprocess.Popen(
         [sys.executable, "-m", "mcpproxy", "compare", "-", library.new],
         stdin=reads,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
     ) as process:
         os.close(reads)
         try:
-            folders = Path(f"/proc/{process.pid}/fd")
-            wait_until(lambda: any("stdin.mcpcap" in os.readlink(fd) for fd in folders.iterdir()), "it reads stdin")
+            wait_until(lambda: list(tmp_path.rglob("stdin.mcpcap")), "it reads stdin")
             process.send_signal(signal.SIGINT)
             _, stderr = process.communicate(timeout=DEADLINE_S)
         finally:
             process.kill()
             os.close(writes)
-    assert (process.returncode, stderr) == (130, b"")
+    assert (process.returncode, stderr, list(tmp_path.iterdir())) == (130, b"", [])
 
 
 def test_kinds_are_explained_and_listed() -> None:
