@@ -52,7 +52,10 @@ def _result(aspect: Aspect, old: Side, new: Side, options: CompareOptions) -> As
 
 
 def _common_gaps(old: Side, new: Side, results: Sequence[AspectResult]) -> Iterator[Gap]:
-    """Yields a failure if the sides have nothing in common that could have been compared."""
+    """Yields a failure if a side is not whole, or if the sides have nothing in common that could have been compared."""
+    for word, side in (("old", old), ("new", new)):
+        if side.summary.has_failed:
+            yield Gap(f"all of the {word} side", "a capture is damaged, or a rule crashed on it", is_failure=True)
     empty = [word for word, side in (("old", old), ("new", new)) if not side.summary.frames]
     if empty:
         sides = "both sides have" if len(empty) == 2 else f"the {empty[0]} side has"

@@ -43,7 +43,8 @@ def observe(name: str, captures: Sequence[tuple[str, Path]], options: ObserveOpt
         for capture_name, path in captures:
             _observe_capture(capture_name, path, only, observers, options, summary)
         records = {aspect.name: observer.observed() for aspect, observer in zip(aspects, observers, strict=True)}
-    return Side(summary.summary(), records)
+    own_summary = summary.summary()._replace(only=options.only, ignored_pointers=options.ignored_pointers)
+    return Side(own_summary, records)
 
 
 def parse_filter(text: str) -> Filter | None:
