@@ -197,7 +197,8 @@ def _write_perfetto(captures: ExportInput, options: argparse.Namespace, file: IO
 
 
 def _write_markdown(captures: ExportInput, options: argparse.Namespace, file: IO[bytes]) -> str:
-    from mcpproxy.exporters.markdown import MAX_ISSUE_CHARS, MarkdownExport, collect_facts
+    from mcpproxy.exporters.markdown import MarkdownExport, collect_facts
+    from mcpproxy.wording.markdown import MAX_ISSUE_CHARS
 
     characters, has_selected = 0, False
     for source in captures.sources():
