@@ -62,6 +62,8 @@ class Change(NamedTuple):
     """The severity if it is lower than the kind's, because the witness that the kind needs is missing."""
     times: int = 1
     """How many differences it stands for."""
+    unproved: str = ""
+    """Why there is no witness although the kind needs one, as a clause; empty if there is one, or none is needed."""
 
     @property
     def severity(self) -> Severity:
@@ -169,6 +171,12 @@ class SideSummary(NamedTuple):
     """Wall-clock time of the first capture, in nanoseconds since 1970."""
     warnings: tuple[str, ...] = ()
     """What the user must know of the side: damage, records lost, still being recorded. Complete sentences."""
+    has_failed: bool = False
+    """Whether a part could not be examined, because a capture is damaged or a rule crashed: the exit code is 2."""
+    only: str = ""
+    """The filter with which the side was observed, which must be the same for both."""
+    ignored_pointers: tuple[str, ...] = ()
+    """The pointers with which the side was observed."""
 
 
 class Comparison(NamedTuple):

@@ -44,7 +44,7 @@ def observe(
         CaptureError: a capture cannot be read: the comparison has failed.
         FilterError: the filter is invalid.
     """
-    only = _parsed(options.only)
+    only = parse_filter(options.only)
     aspects = [aspect for aspect in ASPECTS if options.with_findings or aspect.name != "findings"]
     observers = [aspect.observer(options) for aspect in aspects]
     summary = SummaryBuilder(name, len(captures))
@@ -52,10 +52,16 @@ def observe(
         for capture_name, path in captures:
             _observe_capture(capture_name, path, only, observers, options, summary, on_progress)
         records = {aspect.name: observer.observed() for aspect, observer in zip(aspects, observers, strict=True)}
-    return Side(summary.summary(), records)
+    own_summary = summary.summary()._replace(only=options.only, ignored_pointers=options.ignored_pointers)
+    return Side(own_summary, records)
 
 
-def _parsed(text: str) -> Filter | None:
+def parse_filter(text: str) -> Filter | None:
+    """Parse the filter of a comparison; return None if it is empty.
+
+    Raises:
+        FilterError: it is invalid, or has a key that a comparison does not know.
+    """
     if not text:
         return None
     only = parse(text)

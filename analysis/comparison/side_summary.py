@@ -32,6 +32,7 @@ class SummaryBuilder:
         self._revisions: dict[str, None] = {}
         self._begun_ns: int | None = None
         self._warnings: list[str] = []
+        self._has_failed = False
 
     def add(self, name: str, reading: Reading, frames: int) -> None:
         """Add a capture that was read to its end.
@@ -49,6 +50,7 @@ class SummaryBuilder:
         self._revisions |= dict.fromkeys(map(bounded, capture.revisions))
         if self._begun_ns is None:
             self._begun_ns = capture.wall_ns
+        self._has_failed = self._has_failed or reading.damage is not None or bool(reading.faults)
         prefix = "" if self._captures == 1 else f"{name}: "
         self._warnings += [prefix + text for text in _warnings(reading)]
 
@@ -66,6 +68,7 @@ class SummaryBuilder:
             tuple(sorted(self._revisions)),
             self._begun_ns,
             (*self._warnings[:MAX_WARNINGS], *more),
+            self._has_failed,
         )
 
 
@@ -97,5 +100,7 @@ def _warnings(reading: Reading) -> Iterator[str]:
         yield f"HTTP bodies that may contain messages are not in it ({losses.bodies:,})."
     if capture.guesses:
         yield f"Clients that cannot be told apart share sessions ({capture.guesses:,})."
+    for rule, fault in reading.faults.items():
+        yield f"The rule {rule} crashed; please report this bug: {fault}"
     for forgotten in reading.forgotten:
         yield f"{forgotten.text}."

@@ -17,7 +17,7 @@ import orjson
 
 from analysis.json_schema.dialects import Dialect, dialect_of
 from analysis.json_schema.fast_path import Proof, certainly_fits, proof_of
-from analysis.json_schema.worker import Worker
+from analysis.json_schema.worker import Answer, Worker
 
 MAX_SCHEMA_OR_VALUE_BYTES: Final = 1 << 20
 """The maximum size in bytes of a schema or value; larger ones are not examined."""
@@ -97,6 +97,21 @@ class Schema:
             self._answers[text] = fault
         return fault
 
+    def fits(self, value: object) -> bool | None:
+        """Returns whether a value fits, or None if this cannot be decided, or if it depends on the dialect."""
+        if self._quick_check is not None and certainly_fits(self._quick_check, value):
+            return True
+        if not self.dialects or self.fault is not None:
+            return None
+        try:
+            text = orjson.dumps(value)
+        except TypeError:
+            return None  # as in `mismatch`
+        if len(text) > MAX_SCHEMA_OR_VALUE_BYTES:
+            return None
+        fits = {None if (answer := self._answer(dialect, text)) is None else answer.fits for dialect in self.dialects}
+        return fits.pop() if len(fits) == 1 else None
+
     def _ask(self, value: bytes) -> SchemaFault | None:
         """Returns the fault if there is one in every dialect that the schema may use, or else None.
 
@@ -105,18 +120,19 @@ class Schema:
         """
         fault = None
         for dialect in self.dialects:
-            if self._spent_us > MAX_SCHEMA_TIME_US:
+            answer = self._answer(dialect, value)
+            if answer is None or answer.fits is not False:
                 return None
-            answer = WORKER.ask(dialect, self.text, value)
-            if answer is None:
-                self._spent_us = MAX_SCHEMA_TIME_US + 1
-                return None
-            spent_us, fits, pointer, text = answer
-            self._spent_us += spent_us
-            if fits is not False:
-                return None
-            fault = SchemaFault(pointer[:_MAX_POINTER_CHARS], text)
+            fault = SchemaFault(answer.pointer[:_MAX_POINTER_CHARS], answer.text)
         return fault
+
+    def _answer(self, dialect: Dialect, value: bytes) -> Answer | None:
+        """Returns the child's answer, or None if there is none or the schema's time is over."""
+        if self._spent_us > MAX_SCHEMA_TIME_US:
+            return None
+        answer = WORKER.ask(dialect, self.text, value)
+        self._spent_us = MAX_SCHEMA_TIME_US + 1 if answer is None else self._spent_us + answer.spent_us
+        return answer
 
 
 WORKER: Final = Worker()

@@ -4,13 +4,24 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from analysis.comparison.change import Comparison
+from mcpproxy.report.comparison_github import comparison_commands
+from mcpproxy.report.comparison_json import comparison_rows
+from mcpproxy.report.comparison_junit import comparison_document
+from mcpproxy.report.comparison_markdown import comparison_markdown
+from mcpproxy.report.comparison_sarif import comparison_sarif
 from mcpproxy.report.comparison_text import comparison_lines
 from mcpproxy.wording.spans import Style
 
 WIDTH: Final = 80
 """The width of a line of text, in cells, if nothing else is known."""
 
-_WRITERS: Final[dict[str, Callable[[Comparison], Iterable[str]]]] = {}
+_WRITERS: Final[dict[str, Callable[[Comparison], Iterable[str]]]] = {
+    "json": comparison_rows,
+    "markdown": comparison_markdown,
+    "junit": comparison_document,
+    "sarif": comparison_sarif,
+    "github": comparison_commands,
+}
 FORMATS: Final = ("text", *_WRITERS)
 """The names of the formats."""
 

@@ -7,13 +7,15 @@ from analysis.comparison.change import LatencyRow, SizeRow
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.cells import UNLIMITED_WIDTH, cells, fit, fit_ends
 from mcpproxy.wording.changes import MAX_NAME_CHARS
+from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.spans import Role, Span, Style
-from mcpproxy.wording.units import brief_duration, size
+from mcpproxy.wording.units import brief_duration
 
 MAX_SHOWN_LATENCIES: Final = 10
 """The most calls in the table of latencies."""
-_MAX_NAMED: Final = 3
+_MAX_UNCLEAR: Final = 3
 """The most calls that are named because their samples are too small."""
+_MAX_UNCLEAR_CHARS: Final = 60
 _MIN_NAME_CELLS: Final = 28
 _ROLES: Final[dict[str, Role]] = {"slower": "warm", "faster": "accent"}
 
@@ -28,26 +30,39 @@ def latency_lines(rows: Sequence[LatencyRow], style: Style, width: int) -> Itera
     """
     if not rows:
         return
-    differing = [row for row in rows if row.verdict in ("slower", "faster")]
-    if differing:
-        heads = ("latency", "calls", "p50", "p95", "ratio")
-        cells_of_rows = [_latency_cells(row) for row in differing[:MAX_SHOWN_LATENCIES]]
-        roles = [_ROLES[row.verdict] for row in differing]
-        yield from _table_lines(heads, cells_of_rows, roles, style, width, droppable=(1, 4))
-        if len(differing) > MAX_SHOWN_LATENCIES:
-            yield f"  and {len(differing) - MAX_SHOWN_LATENCIES:,} more (--format json lists all)"
+    heads, *table = latency_rows(rows)
+    if table:
+        roles = [_ROLES[row[0].partition(" ")[0]] for row in table]
+        yield from _table_lines(heads, table, roles, style, width, droppable=(1, 4))
     else:
         yield style.paint([Span("latency", "accent")])
+    yield from (f"  {fit(line, width - 2)}" for line in latency_summary(rows))
+
+
+def latency_rows(rows: Sequence[LatencyRow]) -> list[tuple[str, ...]]:
+    """Returns the heading and the first calls whose latency differs, as sanitised cells."""
+    return [("latency", "calls", "p50", "p95", "ratio"), *map(_latency_cells, _differing(rows)[:MAX_SHOWN_LATENCIES])]
+
+
+def latency_summary(rows: Sequence[LatencyRow]) -> Iterator[str]:
+    """Yields how many calls are not in the table, and why; sanitised."""
+    differing = _differing(rows)
+    if len(differing) > MAX_SHOWN_LATENCIES:
+        yield f"and {len(differing) - MAX_SHOWN_LATENCIES:,} more; --format json lists all"
     unchanged = sum(row.verdict == "same" for row in rows)
     if unchanged:
-        yield f"  no difference proved: {unchanged:,} of {len(rows):,}"
-    unclear = [row for row in rows if row.verdict not in ("slower", "faster", "same")]
+        yield f"no difference proved: {unchanged:,} of {count_text(len(rows), 'call')}"
+    unclear = [row for row in rows if row.verdict not in (*_ROLES, "same")]
     if unclear:
-        names = ", ".join(sanitise(row.name, MAX_NAME_CHARS) for row in unclear[:_MAX_NAMED])
-        more = f", and {len(unclear) - _MAX_NAMED:,} more" if len(unclear) > _MAX_NAMED else ""
-        yield fit(
-            f"  cannot tell, too few calls: {fit(names, max(_MIN_NAME_CELLS, width - 32 - len(more)))}{more}", width
-        )
+        names = ", ".join(sanitise(row.name, _MAX_UNCLEAR_CHARS) for row in unclear[:_MAX_UNCLEAR])
+        more = f", and {len(unclear) - _MAX_UNCLEAR:,} more" if len(unclear) > _MAX_UNCLEAR else ""
+        yield f"cannot tell, too few calls: {names}{more}"
+
+
+def _differing(rows: Sequence[LatencyRow]) -> list[LatencyRow]:
+    """Returns the calls that became slower, and then those that became faster."""
+    differing = [row for row in rows if row.verdict in _ROLES]
+    return sorted(differing, key=lambda row: row.verdict != "slower")
 
 
 def _latency_cells(row: LatencyRow) -> tuple[str, ...]:
@@ -79,20 +94,26 @@ def size_lines(rows: Sequence[SizeRow], style: Style, width: int) -> Iterator[st
         style: the colours.
         width: the width of a line, in cells.
     """
-    changed = [row for row in rows if (row.old_count, row.old_bytes) != (row.new_count, row.new_bytes)]
-    if not changed:
-        return
-    cells_of_rows = [
-        (
-            sanitise(row.list, MAX_NAME_CHARS),
-            f"{row.old_count:,} → {row.new_count:,}",
-            f"{size(row.old_bytes)} → {size(row.new_bytes)}",
-            f"{row.old_tokens:,} → {row.new_tokens:,}",
-        )
-        for row in changed
+    heads, *table = size_rows(rows)
+    if table:
+        yield from _table_lines(heads, table, ["plain"] * len(table), style, width, droppable=(1,))
+
+
+def size_rows(rows: Sequence[SizeRow]) -> list[tuple[str, ...]]:
+    """Returns the heading and the lists whose definitions have another size than before, as sanitised cells."""
+    return [
+        ("size of definitions", "items", "bytes", "tokens (est.)"),
+        *(
+            (
+                sanitise(row.list, MAX_NAME_CHARS),
+                f"{row.old_count:,} → {row.new_count:,}",
+                f"{row.old_bytes:,} → {row.new_bytes:,}",
+                f"{row.old_tokens:,} → {row.new_tokens:,}",
+            )
+            for row in rows
+            if (row.old_count, row.old_bytes) != (row.new_count, row.new_bytes)
+        ),
     ]
-    heads = ("size of definitions", "items", "bytes", "tokens (estimated)")
-    yield from _table_lines(heads, cells_of_rows, ["plain"] * len(changed), style, width, droppable=(1,))
 
 
 def _table_lines(
@@ -110,11 +131,11 @@ def _table_lines(
         if width - sum(widths[column] + 2 for column in columns) < min(widths[0] + 2, _MIN_NAME_CELLS):
             columns.remove(index)
     rest = sum(widths[column] + 2 for column in columns)
-    name_width = widths[0] + 2 if width >= UNLIMITED_WIDTH else max(1, min(widths[0] + 2, width - rest))
+    name_width = widths[0] + 2 if width >= UNLIMITED_WIDTH else max(3, min(widths[0] + 2, width - rest))
     for number, row in enumerate((heads, *rows)):
         indent = "  " if number else ""
         name = indent + fit_ends(row[0], name_width - len(indent))
-        tail = "".join(f"  {_right(row[column], widths[column])}" for column in columns)
+        tail = "".join(f"  {_right(row[column], widths[column])}" for column in columns).rstrip()
         role: Role = roles[number - 1] if number else "accent"
         yield style.paint(
             [

@@ -35,6 +35,6 @@ def compared(folder: Path, old: Fill, new: Fill, only: str = "", *, with_finding
     return compare(sides[0], sides[1], CompareOptions())
 
 
-def kinds(comparison: Comparison) -> list[str]:
-    """Returns the ids of the kinds of the changes, in their order."""
-    return [change.kind.id for change in comparison.changes]
+def kinds(comparison: Comparison, group: str = "") -> list[str]:
+    """Returns the ids of the kinds of the changes, in their order, of all groups or of one."""
+    return [change.kind.id for change in comparison.changes if group in ("", change.kind.id.partition("/")[0])]

@@ -1,4 +1,7 @@
-"""Made-up comparisons for the tests of their outputs: an ordinary one, and one that holds every hard thing."""
+"""Made-up comparisons for the tests of their outputs: an ordinary one, and one that holds every hard thing.
+
+Their kinds are like those of the real table, but do not change with its texts.
+"""
 
 from typing import Any, Final
 
@@ -13,20 +16,41 @@ from analysis.comparison.change import (
     SizeRow,
     Witness,
 )
-from analysis.comparison.kind import Severity
-from analysis.comparison.kinds.definitions import TOOL_REMOVED
-from analysis.comparison.kinds.findings import FINDING_NEW
-from analysis.comparison.kinds.latency import SLOWER
-from analysis.comparison.kinds.outcomes import NOW_FAILS
-from analysis.comparison.kinds.schemas import ARGUMENT_REQUIRED
-from analysis.comparison.kinds.sequence import CALL_MISSING
-from analysis.comparison.kinds.session import REVISION_CHANGED
-from analysis.comparison.kinds.values import VALUE_CHANGED
+from analysis.comparison.kind import Kind, Severity
 from analysis.conversation.message import Number
+
+TOOL_REMOVED: Final = Kind(
+    "tool/removed",
+    Severity.BREAKING,
+    "a tool was removed",
+    "Calls of the tool fail from now on.",
+    "search, fetch → fetch",
+)
+ARGUMENT_REQUIRED: Final = Kind(
+    "arguments/newly-required",
+    Severity.BREAKING,
+    "an argument is required now",
+    "Calls without it are refused from now on.",
+    '"required": ["query"] → ["query", "limit"]',
+)
+NOW_FAILS: Final = Kind(
+    "outcome/now-fails", Severity.WORSE, "a call fails now", "It got a result before.", "result → error", "outcome"
+)
+SLOWER: Final = Kind(
+    "latency/slower", Severity.WORSE, "a call takes longer", "Chance does not explain it.", "12 ms → 31 ms", "slower"
+)
+FINDING_NEW: Final = Kind(
+    "finding/new", Severity.WORSE, "a finding is new", "A rule is broken.", "id/null: 3", "finding"
+)
+REVISION_CHANGED: Final = Kind(
+    "session/revision-changed", Severity.MAY_BREAK, "another revision", "They differ.", "2025-06-18 → 2025-11-25"
+)
+VALUE_CHANGED: Final = Kind("value/changed", Severity.NOTE, "a value changed", "It may matter.", "3 → 4", "value")
+CALL_MISSING: Final = Kind("sequence/missing", Severity.NOTE, "a call is missing", "It may matter.", "3 times → never")
 
 HOSTILE: Final = (
     '\x1b[31m\x1b]0;owned\x07\x00 \r\n::error::owned %0A ]]> --> </script><img src=x onerror=alert(1)> & "quoted" | '
-    "`a` ```b``` [click](http://x) ![i](x) @team #1 {0} \ud800 \ufffe \u202e\u2066\u200b\U000e0041 名\u0301 \u2028"
+    "`a` ```b``` [click](http://x) ![i](x) @team #1 {0} \ud800 \ufffe \u202e\u2066\u200b\U000e0041 e\u0301名 \u2028"
 )
 """Text that every output must make harmless."""
 DEEP: Final[list[Any]] = []
@@ -89,9 +113,10 @@ ORDINARY: Final = Comparison(
         Change(
             ARGUMENT_REQUIRED,
             "tool search",
-            "the argument cursor is required now, and no value proves that this refuses any call",
+            "the argument cursor is required now",
             "/inputSchema/allOf/0/required",
             lowered=Severity.MAY_BREAK,
+            unproved="the schema took too long",
         ),
         Change(REVISION_CHANGED, "session", "another revision was negotiated", before="2025-06-18", after="2025-11-25"),
         Change(
