@@ -428,6 +428,16 @@ def test_accepted_changes_are_counted_and_others_reported(library: Library, tmp_
     assert "arguments/newly-required" not in stdout
 
 
+def test_the_changes_of_a_json_output_are_a_baseline(library: Library, tmp_path: Path) -> None:
+    accepted = tmp_path / "accepted.jsonl"
+    changes = [row for row in compared(library.old, library.new) if row["type"] == "change"]
+    accepted.write_text("".join(json.dumps(row) + "\n" for row in changes))
+    code, _, stderr = compare("--baseline", accepted, library.old, library.new, "--fail-on", "may-break,value")
+    assert (code, stderr) == (0, "")
+    _, _, stderr = compare("--baseline", accepted, "--update-baseline", library.old, library.new)
+    assert stderr.endswith(": 0 new, 0 gone\n")
+
+
 def test_a_baseline_is_left_alone_if_something_could_not_be_compared(tmp_path: Path) -> None:
     accepted = tmp_path / "accepted.jsonl"
     whole, unlisted = listing(tmp_path / "whole.mcpcap", "read"), listing(tmp_path / "unlisted.mcpcap")
