@@ -96,6 +96,12 @@ def test_no_line_is_wider_than_the_terminal() -> None:
                 assert line == line.rstrip()
 
 
+def test_the_longest_id_is_cut_to_the_width() -> None:
+    kind = ARGUMENT_REQUIRED._replace(id="tool/annotation-strengthened")
+    text = text_of(NOTHING._replace(changes=(Change(kind, "tool", "it changed"),)), 40)
+    assert "  breaking   tool/annotation-strengthen…\n" in text
+
+
 def test_a_terminal_shows_the_text_and_does_nothing_else() -> None:
     for comparison in (ORDINARY, HARD):
         text = text_of(comparison, 100)
