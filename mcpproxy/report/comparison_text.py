@@ -27,7 +27,7 @@ from mcpproxy.wording.changes import (
     verdict_text,
 )
 from mcpproxy.wording.counts import count_text
-from mcpproxy.wording.spans import Role, Span, Style
+from mcpproxy.wording.spans import Role, Span, Style, fit_spans
 from mcpproxy.wording.wrapping import wrapped
 
 MIN_WIDTH: Final = 40
@@ -157,7 +157,7 @@ class _ComparisonText:
     def _with_places(self, head: list[Span], change: Change) -> str:
         """Returns a line with the frames at its end, if they fit."""
         places = places_text(change, self._comparison)
-        head_cells = sum(cells(span.text) for span in head)
+        head, head_cells = fit_spans(head, self.width)
         if not places:
             return self._style.paint(head)
         gap = 2 if self.width >= UNLIMITED_WIDTH else self.width - head_cells - cells(places)
