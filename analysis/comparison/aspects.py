@@ -5,6 +5,7 @@ from typing import Final
 from analysis.comparison.aspect import Aspect
 from analysis.comparison.definitions import DefinitionsAspect
 from analysis.comparison.findings import FindingsAspect
+from analysis.comparison.latency import LatencyAspect
 from analysis.comparison.outcomes import OutcomesAspect
 from analysis.comparison.sequence import SequenceAspect
 from analysis.comparison.session import SessionAspect
@@ -17,5 +18,6 @@ ASPECTS: Final[tuple[Aspect, ...]] = (
     OutcomesAspect(),
     ValuesAspect(),
     SequenceAspect(),
+    LatencyAspect(),
 )
 """Each aspect, once."""

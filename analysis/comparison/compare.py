@@ -1,25 +1,12 @@
 """Compares two sides, aspect by aspect."""
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Sequence
 
 from analysis.comparison.aspect import Aspect
 from analysis.comparison.aspects import ASPECTS
 from analysis.comparison.change import AspectResult, Comparison, Gap
-from analysis.comparison.kind import AspectName, FailOn
 from analysis.comparison.options import CompareOptions
 from analysis.comparison.side import Side
-
-_WORDS: Final[dict[AspectName, frozenset[FailOn]]] = {
-    "definitions": frozenset({"breaking", "may-break"}),
-    "session": frozenset({"may-break"}),
-    "findings": frozenset({"finding"}),
-    "outcomes": frozenset({"outcome"}),
-    "values": frozenset({"value"}),
-    "sequence": frozenset(),
-    "latency": frozenset({"slower"}),
-}
-"""The words of `--fail-on` that need an aspect."""
 
 
 def compare(old: Side, new: Side, options: CompareOptions) -> Comparison:
@@ -42,7 +29,7 @@ def compare(old: Side, new: Side, options: CompareOptions) -> Comparison:
         old.summary,
         new.summary,
         tuple(change for _, change in ranked),
-        (*_common_gaps(old, new), *(gap for result in results for gap in result.gaps)),
+        (*_common_gaps(old, new, results), *(gap for result in results for gap in result.gaps)),
         tuple(count for result in results for count in result.compared),
         tuple(ignored for result in results for ignored in result.ignored),
         tuple(row for result in results for row in result.latencies),
@@ -54,13 +41,17 @@ def _result(aspect: Aspect, old: Side, new: Side, options: CompareOptions) -> As
     if aspect.name in old.records and aspect.name in new.records:
         return aspect.compare(old.records[aspect.name], new.records[aspect.name], options)
     lacking = [word for word, side in (("old", old), ("new", new)) if aspect.name not in side.records]
-    sides = "neither side was" if len(lacking) == 2 else f"the {lacking[0]} side was not"
-    # Findings are left out on request; nothing else is ever left out.
-    is_failure = len(lacking) == 1 and aspect.name != "findings"
-    return AspectResult(gaps=(Gap(aspect.name, f"{sides} observed with it", is_failure, _WORDS[aspect.name]),))
+    sides = "either side" if len(lacking) == 2 else f"the {lacking[0]} side"
+    if aspect.name == "findings":  # they are left out on request
+        gap = Gap(
+            aspect.name, f"the rules were not checked on {sides}", is_failure=False, needed_by=frozenset({"finding"})
+        )
+    else:
+        gap = Gap(aspect.name, f"another version of mcpproxy saved {sides}, without it", is_failure=True)
+    return AspectResult(gaps=(gap,))
 
 
-def _common_gaps(old: Side, new: Side) -> Iterator[Gap]:
+def _common_gaps(old: Side, new: Side, results: Sequence[AspectResult]) -> Iterator[Gap]:
     """Yields a failure if a side is not whole, or if the sides have nothing in common that could have been compared."""
     for word, side in (("old", old), ("new", new)):
         if side.summary.has_failed:
@@ -70,19 +61,14 @@ def _common_gaps(old: Side, new: Side) -> Iterator[Gap]:
         sides = "both sides have" if len(empty) == 2 else f"the {empty[0]} side has"
         yield Gap("everything", f"{sides} no message", is_failure=True)
         return
-    old_items, new_items = _recognisable_items(old), _recognisable_items(new)
+    counts = [count for result in results for _, *both_counts in result.compared for count in both_counts]
+    if not any(counts) and not any(gap.is_failure for result in results for gap in result.gaps):
+        yield Gap("everything", "neither side has anything to compare (that the filter selects)", is_failure=True)
+        return
+    common_aspects = [aspect for aspect in ASPECTS if aspect.name in old.records and aspect.name in new.records]
+    old_items, new_items = (
+        {item for aspect in common_aspects for item in aspect.recognisable(side.records[aspect.name])}
+        for side in (old, new)
+    )
     if (old_items or new_items) and old_items.isdisjoint(new_items):
-        reason = "the sides have no call and no item of a list in common"
-        servers = old.summary.server, new.summary.server
-        if None not in servers and servers[0] != servers[1]:
-            reason += f" (their servers are {servers[0]} and {servers[1]})"
-        yield Gap("everything", reason, is_failure=True)
-
-
-def _recognisable_items(side: Side) -> set[str]:
-    return {
-        item
-        for aspect in ASPECTS
-        if aspect.name in side.records
-        for item in aspect.recognisable(side.records[aspect.name])
-    }
+        yield Gap("everything", "the sides have no call and no item of a list in common", is_failure=True)

@@ -29,7 +29,8 @@ _RESOURCE_KINDS: Final[dict[str, tuple[Kind, str]]] = {
     "name": (kinds.RESOURCE_NAME, "the name"),
     "size": (kinds.RESOURCE_SIZE, "the size"),
 }
-_SCHEMA_ROLES: Final[dict[str, SchemaRole]] = {"inputSchema": "arguments", "outputSchema": "result"}
+SCHEMA_MEMBERS: Final[dict[str, SchemaRole]] = {"inputSchema": "arguments", "outputSchema": "result"}
+"""The members of a tool that are schemas, with what they describe."""
 _IDENTITIES: Final[dict[ListName, str]] = {
     "tools": "name",
     "prompts": "name",
@@ -68,7 +69,7 @@ def definition_changes(
     for name, before, after in changed_members(members_of(old), members_of(new)):
         if name == _IDENTITIES[list_name]:
             continue
-        if list_name == "tools" and name in _SCHEMA_ROLES:
+        if list_name == "tools" and name in SCHEMA_MEMBERS:
             changes += _schema_changes(before, after, subject, name, dialects)
         elif list_name == "tools" and name == "annotations":
             changes += annotation_changes(subject, before, after)
@@ -113,7 +114,7 @@ def _schema_changes(before: Any, after: Any, subject: str, member: str, dialects
     return schema_changes(
         before,
         after,
-        _SCHEMA_ROLES[member],
+        SCHEMA_MEMBERS[member],
         subject,
         f"/{member}",
         old_predates_dialects=dialects.old_predates,

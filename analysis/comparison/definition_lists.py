@@ -23,8 +23,9 @@ from analysis.reading import Reading
 from analysis.rules.support.listings import Listing, ListWalk
 
 ListName: TypeAlias = Literal["tools", "prompts", "resources", "resource templates"]
-ListState: TypeAlias = Literal["complete", "cut", "none", "unasked"]
-"""All pages are known; some page is missing; the server has no such list; no client asked for it."""
+ListState: TypeAlias = Literal["complete", "cut", "unanswered", "none", "unasked"]
+"""All pages are known; some are; a client asked for it and no page is known; the server has no such list; no client
+asked for it."""
 
 MAX_WALKED_SESSIONS: Final = 1_000
 """The most sessions of a capture whose walks are followed at the same time."""
@@ -123,6 +124,8 @@ class DefinitionsObserver(Observer):
         self._newest: dict[ListName, _CompleteWalk] = {}
         self._open: set[ListName] = set()
         """The lists that were requested and of which not all has come yet."""
+        self._begun: set[ListName] = set()
+        """The lists of which some page has come."""
         self._absent: set[ListName] = set()
         """The lists whose method the server does not have."""
         self._sessions: set[int] = set()
@@ -155,6 +158,7 @@ class DefinitionsObserver(Observer):
                 self._absent.add(row.name)
                 self._open.discard(row.name)
             return
+        self._begun.add(row.name)
         listing = self._listing(row, context)
         listing.record_page(context)
         walk = listing.complete_walk
@@ -189,7 +193,7 @@ class DefinitionsObserver(Observer):
         complete = self._newest.get(row.name)
         if complete is None:
             if row.name in self._open:
-                return ListRecord("cut")
+                return ListRecord("cut" if row.name in self._begun else "unanswered")
             return ListRecord("none" if row.name in self._absent or self._is_undeclared(row) else "unasked")
         walk, session, predates_dialects = complete
         definitions = [self._definition(name, each.item, session, each.seq) for name, each in walk.entries.items()]
@@ -221,7 +225,7 @@ class DefinitionsObserver(Observer):
         return self._record
 
 
-_PRECEDENCE: Final[dict[ListState, int]] = {"unasked": 0, "none": 1, "cut": 2, "complete": 3}
+_PRECEDENCE: Final[dict[ListState, int]] = {"unasked": 0, "none": 1, "unanswered": 2, "cut": 3, "complete": 4}
 
 
 def _newer_lists(earlier: dict[ListName, ListRecord], later: dict[ListName, ListRecord]) -> dict[ListName, ListRecord]:
@@ -230,6 +234,6 @@ def _newer_lists(earlier: dict[ListName, ListRecord], later: dict[ListName, List
 
 
 def _newer_list(earlier: ListRecord, later: ListRecord) -> ListRecord:
-    if earlier.state == "complete" and later.state == "cut":
+    if earlier.state == "complete" and later.state in ("cut", "unanswered"):
         earlier.is_outdated = True
     return later if _PRECEDENCE[later.state] >= _PRECEDENCE[earlier.state] else earlier

@@ -2,10 +2,11 @@
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 from analysis.comparison.aspect import Aspect
+from analysis.comparison.canonical import json_digest
 from analysis.comparison.change import ABSENT, AspectResult, Change, Gap, SizeRow
 from analysis.comparison.definition_changes import SchemaDialects, definition_changes, hidden_text_changes
 from analysis.comparison.definition_lists import (
@@ -19,15 +20,19 @@ from analysis.comparison.definition_lists import (
 )
 from analysis.comparison.kind import FailOn, Kind
 from analysis.comparison.kinds import definitions as kinds
+from analysis.comparison.members import members_of
 from analysis.comparison.options import CompareOptions, ObserveOptions
 from analysis.comparison.renames import renamings
 from analysis.comparison.requests import bounded
-from analysis.comparison.servers import pair_servers
+from analysis.comparison.servers import MAX_SERVERS, pair_servers
 from analysis.rules.support.uri_templates import template_variables
 from analysis.store.definitions import tokens_estimate
 
 NEED_LISTS: Final[frozenset[FailOn]] = frozenset({"breaking", "may-break"})
-"""The words of `--fail-on` that cannot be judged without lists."""
+"""The words of `--fail-on` that cannot be judged without any list."""
+
+
+_SIDES: Final = ("old", "new")
 
 
 class _ListKinds(NamedTuple):
@@ -71,10 +76,14 @@ class DefinitionsAspect(Aspect):
         ]
         totals = _Totals()
         for pair in servers.pairs:
+            old_lists, new_lists = old.servers[pair.old], new.servers[pair.new]
+            # A client that lists only tools does not depend on prompts. But without any list, nothing is known.
+            is_any_listed = any(listed.state == "complete" for listed in (*old_lists.values(), *new_lists.values()))
+            needed_by = frozenset[FailOn]() if is_any_listed else NEED_LISTS
             for row in LISTS:
-                old_list, new_list = old.servers[pair.old][row.name], new.servers[pair.new][row.name]
+                old_list, new_list = old_lists[row.name], new_lists[row.name]
                 label = f"{row.name}{servers.suffix(pair)}"
-                gap = _gap(row, label, old_list, new_list)
+                gap = _gap(label, old_list, new_list, needed_by)
                 if gap is not None:
                     gaps.append(gap)
                 elif "complete" in (old_list.state, new_list.state):
@@ -82,6 +91,16 @@ class DefinitionsAspect(Aspect):
                     gaps += _side_gaps(label, old_list, "old") + _side_gaps(label, new_list, "new")
                     totals.add(row.name, old_list, new_list)
         return AspectResult(tuple(changes), tuple(gaps), totals.compared, sizes=totals.sizes)
+
+    def recognisable(self, record: DefinitionsRecord) -> Collection[str]:
+        """Returns the definitions of all lists: each by its name and, as it may be renamed, by all else of it."""
+        return {
+            key
+            for lists in record.servers.values()
+            for row in LISTS
+            for definition in lists[row.name].definitions
+            for key in (f"{row.item} {definition.name}", f"{row.item} like {_digest_without_name(row, definition)}")
+        }
 
 
 def list_changes(row: DefinitionList, old: ListRecord, new: ListRecord, suffix: str = "") -> Iterator[Change]:
@@ -130,6 +149,10 @@ def list_changes(row: DefinitionList, old: ListRecord, new: ListRecord, suffix: 
 def parsed(definition: ListedDefinition) -> Any:
     """Returns the JSON value of a definition."""
     return json.loads(definition.text)
+
+
+def _digest_without_name(row: DefinitionList, definition: ListedDefinition) -> str:
+    return json_digest({name: value for name, value in members_of(parsed(definition)).items() if name != row.identity})
 
 
 def _variables_clause(before: str, after: str) -> str:
@@ -216,20 +239,21 @@ def _placed(
 # ---- what was not compared
 
 
-def _gap(row: DefinitionList, label: str, old: ListRecord, new: ListRecord) -> Gap | None:
+def _gap(label: str, old: ListRecord, new: ListRecord, needed_by: frozenset[FailOn]) -> Gap | None:
     """Returns why two lists cannot be compared, or None if they can."""
-    cut_sides = [side for side, listed in (("old", old), ("new", new)) if listed.state == "cut"]
+    states = (old.state, new.state)
+    cut_sides = [side for side, state in zip(_SIDES, states, strict=True) if state == "cut"]
     if cut_sides:
         where = "both sides" if len(cut_sides) == 2 else f"the {cut_sides[0]} side"
-        reason = f"the list is incomplete on {where}: a page is missing, refused or too large"
-        return Gap(label, reason, is_failure=True)
-    if "unasked" not in (old.state, new.state):
+        return Gap(
+            label, f"the list is incomplete on {where}: a page is missing, refused or too large", is_failure=True
+        )
+    if "unasked" not in states and "unanswered" not in states:
         return None
-    if "complete" in (old.state, new.state):
-        asked, unasked = ("old", "new") if new.state == "unasked" else ("new", "old")
-        return Gap(label, f"the {asked} side lists them and the {unasked} side does not", is_failure=True)
-    # Clients that list resources often leave the templates out, so nothing depends on these alone.
-    needed_by = NEED_LISTS if row.name != "resource templates" else frozenset[FailOn]()
+    if "complete" in states:
+        listed, other = _SIDES if old.state == "complete" else _SIDES[::-1]
+        verb = "got no answer when it asked for them" if "unanswered" in states else "does not"
+        return Gap(label, f"the {listed} side lists them and the {other} side {verb}", is_failure=True)
     return Gap(label, "neither side lists them", is_failure=False, needed_by=needed_by)
 
 
@@ -240,11 +264,11 @@ def _side_gaps(label: str, listed: ListRecord, side: str) -> list[Gap]:
         reason = f"the newest list of the {side} side is incomplete, so an earlier one was compared"
         gaps.append(Gap(f"newest {label}", reason, is_failure=False))
     if listed.unnamed:
-        reason = f"{listed.unnamed:,} items of the {side} side are not objects with a name"
+        reason = f"items of the {side} side that are not objects with a name: {listed.unnamed:,}"
         gaps.append(Gap(f"items of {label}", reason, is_failure=False))
     repeated = len(listed.definitions) - len({definition.name for definition in listed.definitions})
     if repeated:
-        reason = f"{repeated:,} items of the {side} side repeat the name of another: equal ones were compared first"
+        reason = f"items of the {side} side that repeat a name: {repeated:,}; they were compared where they fit"
         gaps.append(Gap(f"repeated items of {label}", reason, is_failure=False))
     return gaps
 
@@ -259,4 +283,8 @@ def _unpaired_gaps(keys: list[str], record: DefinitionsRecord, side: str) -> Ite
 def _uncompared_gaps(old: DefinitionsRecord, new: DefinitionsRecord) -> Iterator[Gap]:
     count = old.uncompared + new.uncompared
     if count:
-        yield Gap("definitions of further servers", f"{count:,} captures are of too many servers", is_failure=True)
+        yield Gap(
+            "definitions of further servers",
+            f"captures beyond the first {MAX_SERVERS:,} servers: {count:,}",
+            is_failure=True,
+        )

@@ -9,6 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from analysis.checking import baseline
 from analysis.checking.checker import repeat_key
 from analysis.comparison.aspect import Aspect, Observer
 from analysis.comparison.change import AspectResult, Change, Gap, Place
@@ -61,6 +62,8 @@ class FindingsRecord(Struct):
     """The ids of the rules that ran: a finding of any other rule is not new."""
     faults: dict[str, str]
     """What went wrong in the rules that failed, by rule id. These are bugs in mcpproxy."""
+    counted_rules: list[str]
+    """The ids of rules of which some findings were only counted, because a message had too many."""
     ceiling: str | None = None
     """The fingerprint from which on no finding is kept, because there were too many; see `Sample`."""
 
@@ -71,6 +74,7 @@ class _FindingsObserver(Observer):
     def __init__(self) -> None:
         self._rows: Sample[FindingRow] = Sample(MAX_FINDINGS)
         self._faults: dict[str, str] = {}
+        self._counted_rules: set[str] = set()
         self._capture = ""
         self._reading: Reading | None = None
         self._first_rows: dict[tuple[str, int, str], FindingRow | None] = {}
@@ -80,8 +84,14 @@ class _FindingsObserver(Observer):
         self._capture, self._reading, self._first_rows = capture, reading, {}
 
     def on_finding(self, finding: Finding, fingerprint: str) -> None:
+        is_once = rules()[finding.rule].once
+        if is_once:  # which violation of a session is the first is chance
+            fingerprint = baseline.fingerprint(finding.rule, "", "", repeat_key(finding))
         row = self._rows.entry(fingerprint, lambda: self._row(finding))
-        if rules()[finding.rule].once and self._reading is not None:
+        if finding.more:
+            self._counted_rules.add(finding.rule)
+        if is_once:
+            assert self._reading is not None
             session = self._reading.fold.routing.resembled_number(finding.session)
             self._first_rows[finding.rule, session, repeat_key(finding)] = row
         elif row is not None:
@@ -100,7 +110,7 @@ class _FindingsObserver(Observer):
 
     def observed(self) -> FindingsRecord:
         kept = self._rows.kept()
-        return FindingsRecord(kept, sorted(rules()), self._faults, self._rows.ceiling)
+        return FindingsRecord(kept, sorted(rules()), self._faults, sorted(self._counted_rules), self._rows.ceiling)
 
     def _row(self, finding: Finding) -> FindingRow:
         place = Place(self._capture, finding.session, finding.frame)
@@ -121,13 +131,18 @@ class FindingsAspect(Aspect):
     def compare(self, old: FindingsRecord, new: FindingsRecord, options: CompareOptions) -> AspectResult:  # noqa: ARG002
         """Compare the findings of both sides."""
         ceiling = common_ceiling(old.ceiling, new.ceiling)
-        known_rules = frozenset(old.rules) & frozenset(new.rules)
+        # A finding of these rules may have been on the other side, too.
+        blind_old = (frozenset(new.rules) - frozenset(old.rules)).union(old.counted_rules)
+        blind_new = (frozenset(old.rules) - frozenset(new.rules)).union(new.counted_rules)
         changes: list[Change] = []
         for fingerprint in sorted(old.findings.keys() | new.findings.keys()):
             if ceiling is not None and fingerprint >= ceiling:
                 break
-            change = _change(old.findings.get(fingerprint), new.findings.get(fingerprint))
-            if change is not None and change.subject in known_rules:
+            old_row, new_row = old.findings.get(fingerprint), new.findings.get(fingerprint)
+            change = _change(old_row, new_row)
+            if change is not None and change.subject not in (
+                blind_old if old_row is None else blind_new if new_row is None else ()
+            ):
                 changes.append(change)
         counts = [sum(row.count for row in side.findings.values()) for side in (old, new)]
         return AspectResult(tuple(changes), (*_gaps(old, new, ceiling),), (("findings", counts[0], counts[1]),))
@@ -158,6 +173,9 @@ def _gaps(old: FindingsRecord, new: FindingsRecord, ceiling: str | None) -> list
         gaps.append(
             Gap(f"findings of {rule}", f"the rule failed, which is a bug in mcpproxy: {fault}", is_failure=True)
         )
+    for rule in sorted({*old.counted_rules, *new.counted_rules}):
+        reason = "one message has so many that the rule only counts the others"
+        gaps.append(Gap(f"some findings of {rule}", reason, is_failure=False))
     for other_side, ids in (("old", set(new.rules) - set(old.rules)), ("new", set(old.rules) - set(new.rules))):
         if ids:
             rules_text = f"findings of {len(ids):,} rule{'' if len(ids) == 1 else 's'}"

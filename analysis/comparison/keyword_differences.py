@@ -22,10 +22,9 @@ def type_differences(
     if gained and all(part.values is not None for part in gained):
         yield _enum("enum-widened", all_values(gained), path, schemas)
         gained = []
-    integer_only, was_integer_only = _is_integer_only(new), _is_integer_only(old)
     has_both = "number" in old_types & new_types
-    does_narrow = bool(lost) or (has_both and integer_only and not was_integer_only)
-    does_widen = bool(gained) or (has_both and was_integer_only and not integer_only)
+    does_narrow = bool(lost) or (has_both and _is_integer(new) and not _has_only_integers(old))
+    does_widen = bool(gained) or (has_both and _is_integer(old) and not _has_only_integers(new))
     if does_narrow or does_widen:
         direction = (
             Direction.CHANGED
@@ -47,12 +46,22 @@ def type_differences(
 def type_names(parts: tuple[Part, ...]) -> list[str]:
     """Returns the types that alternatives accept, as JSON Schema names them."""
     names = dict.fromkeys(part.type for part in parts)
-    return ["integer" if name == "number" and _is_integer_only(parts) else name for name in names]
+    return ["integer" if name == "number" and _is_integer(parts) else name for name in names]
 
 
-def _is_integer_only(parts: tuple[Part, ...]) -> bool:
-    numbers = [part for part in parts if part.type == "number" and part.values is None]
-    return bool(numbers) and all(part.is_integer for part in numbers)
+def _is_integer(parts: tuple[Part, ...]) -> bool:
+    """Whether the numbers that alternatives accept have the type of integers."""
+    return all(part.is_integer for part in parts if part.type == "number")
+
+
+def _has_only_integers(parts: tuple[Part, ...]) -> bool:
+    """Whether it is certain that the numbers that alternatives accept are integers, whatever their type."""
+    for part in parts:
+        if part.type == "number" and not part.is_integer:
+            step = part.limits.get("multipleOf", (0.5, False))[0]
+            if not is_multiple(step, 1) and not all(value == value // 1 for value in part.values or (0.5,)):
+                return False
+    return True
 
 
 def _list(names: list[str]) -> str:
@@ -66,6 +75,8 @@ def all_values(parts: Any) -> list[Any]:
 
 def own_differences(old: Part, new: Part, path: Path, schemas: tuple[Any, Any]) -> Iterator[Difference]:
     """Yields what differs in the keywords that contain no schemas."""
+    if old.type == "boolean":
+        old, new = _with_listed_booleans(old), _with_listed_booleans(new)
     is_listed, was_listed = new.values is not None, old.values is not None
     scalar = old.type not in ("object", "array")
     if was_listed and is_listed:
@@ -85,6 +96,10 @@ def own_differences(old: Part, new: Part, path: Path, schemas: tuple[Any, Any]) 
         direction = Direction.CHANGED if come and gone else Direction.NARROWED if come else Direction.WIDENED
         before, after = gone[0] if gone else ABSENT, come[0] if come else ABSENT
         yield constraint_difference(direction, "pattern", before, after, path, schemas)
+
+
+def _with_listed_booleans(part: Part) -> Part:
+    return part if part.values is not None else part._replace(values=(False, True))
 
 
 def value_differences(old: list[Any], new: list[Any], path: Path, schemas: tuple[Any, Any]) -> Iterator[Difference]:

@@ -109,6 +109,8 @@ def _both_schemas(schema: Any, other: Any) -> Any:
 
 def simplified(part: Part) -> Part | None:
     """Returns an alternative in its shortest form, or None if it certainly accepts nothing."""
+    if part.limits.get("multipleOf") == (1, False):
+        part = part._replace(is_integer=True)
     limits = _integer_limits(part.limits) if part.is_integer else part.limits
     if part.values is not None:
         values = part.values
@@ -128,11 +130,21 @@ def simplified(part: Part) -> Part | None:
             (low, excludes_low), (high, excludes_high) = limits[lower], limits[upper]
             if low > high or (low == high and (excludes_low or excludes_high)):
                 return None
-    if any(part.properties.get(name, True) is False for name in part.required):
-        return None
-    if part.additional is False and not part.pattern_properties and not part.required <= part.properties.keys():
+    if part.type == "object" and _has_no_object(part):
         return None
     return part._replace(limits=limits)
+
+
+def _has_no_object(part: Part) -> bool:
+    """Whether it is certain that the required members of an object cannot be there, or are too many or too few."""
+    if any(part.properties.get(name, True) is False for name in part.required):
+        return True
+    if len(part.required) > part.limits.get("maxProperties", (len(part.required), False))[0]:
+        return True
+    if part.additional is not False or part.pattern_properties:
+        return False
+    possible = [name for name, schema in part.properties.items() if schema is not False]
+    return not part.required <= set(possible) or len(possible) < part.limits.get("minProperties", (0, False))[0]
 
 
 def _integer_limits(limits: dict[str, tuple[float, bool]]) -> dict[str, tuple[float, bool]]:

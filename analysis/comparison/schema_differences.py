@@ -242,11 +242,26 @@ class _Walk:
             if any(difference.direction is Direction.UNDECIDED for difference in found) or (does_narrow and does_widen):
                 return Direction.CHANGED
             return Direction.NARROWED if does_narrow else Direction.WIDENED if does_widen else None
-        if old.keyword == "oneOf" and len(old.schema) == len(new.schema):
-            keys = [sorted(map(json_key, rule.schema)) for rule in (old, new)]
-            if keys[0] == keys[1] and self._has_same_definitions:
-                return None
+        if old.keyword == "oneOf" and self._has_same_branches(old.schema, new.schema, path):
+            return None
+        if old.keyword == "if" and self._has_same_branches(
+            [*old.schema.values()], [*new.schema.values()], path, is_ordered=True
+        ):
+            return None
         return Direction.CHANGED
+
+    def _has_same_branches(self, old: list[Any], new: list[Any], path: Path, is_ordered: bool = False) -> bool:
+        """Whether the schemas of both lists mean the same, one by one."""
+        if len(old) != len(new):
+            return False
+        if not is_ordered:
+            old, new = sorted(old, key=json_key), sorted(new, key=json_key)
+        found = [
+            difference
+            for branch, other in zip(old, new, strict=True)
+            for difference in self._schemas(branch, other, path)
+        ]
+        return not any(map(narrows, found)) and not any(map(widens, found))
 
 
 def _cost(found: list[Difference]) -> tuple[int, int]:

@@ -1,11 +1,11 @@
 """Document: a schema with what its references need, and the normal form of all schemas in it."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from analysis.comparison.schema_combinations import ANYTHING, MAX_ALTERNATIVES, intersection, merged, with_rule
 from analysis.comparison.schema_keywords import CONSTRAINTS, branches_of, own_parts
-from analysis.comparison.schema_part import Part, Rule, Undecidable
+from analysis.comparison.schema_part import TYPES, Part, Rule, Undecidable
 from analysis.json_schema.dialects import dialect_of
 from analysis.protocol.json_pointer import decode_steps
 
@@ -97,11 +97,7 @@ class Document:
         if "anyOf" in schema:
             parts = self._both(parts, self._any(branches_of(schema, "anyOf")))
         if "oneOf" in schema:
-            branches = [self.parts(branch) for branch in branches_of(schema, "oneOf")]
-            if _pairwise(branches, self._are_disjoint):
-                parts = self._both(parts, merged([part for branch in branches for part in branch]))
-            else:
-                parts = with_rule(parts, Rule("oneOf", schema["oneOf"]))
+            parts = self._both(parts, self._exactly_one(branches_of(schema, "oneOf")))
         if "not" in schema:
             parts = self._without(parts, schema["not"])
         if "if" in schema and ("then" in schema or "else" in schema):
@@ -110,6 +106,17 @@ class Document:
 
     def _any(self, branches: list[Any]) -> tuple[Part, ...]:
         return merged([part for branch in branches for part in self.parts(branch)])
+
+    def _exactly_one(self, branches: list[Any]) -> tuple[Part, ...]:
+        """Returns the alternatives of `oneOf`: those of `anyOf`, with a rule for the types in which they may overlap."""
+        branch_parts = [self.parts(branch) for branch in branches]
+        found: list[Part] = []
+        for name in TYPES:
+            alike = [[part for part in parts if part.type == name] for parts in branch_parts]
+            parts = merged([part for group in alike for part in group])
+            is_disjoint = _pairwise([group for group in alike if group], self._are_disjoint)
+            found += parts if is_disjoint else with_rule(parts, Rule("oneOf", branches))
+        return tuple(found)
 
     def _without(self, parts: tuple[Part, ...], excluded: Any) -> tuple[Part, ...]:
         excluded_parts = self.parts(excluded)
@@ -125,7 +132,7 @@ class Document:
             raise Undecidable("it has too many combinations of alternatives")
         return merged([both for part, other in pairs if (both := intersection(part, other)) is not None])
 
-    def _are_disjoint(self, parts: tuple[Part, ...], others: tuple[Part, ...], depth: int = 3) -> bool:
+    def _are_disjoint(self, parts: Sequence[Part], others: Sequence[Part], depth: int = 3) -> bool:
         """Whether it is certain that no value fits an alternative of both."""
         return all(
             part.type != other.type or self._are_parts_disjoint(part, other, depth)

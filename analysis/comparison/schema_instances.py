@@ -4,6 +4,7 @@ The values contain nothing of the traffic but names of members, enumerated value
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import lru_cache
 from itertools import islice
 from typing import Any, Final
@@ -143,16 +144,30 @@ class Instances:
             names = [name for name in part.properties if name in part.required]
             names += sorted(part.required - part.properties.keys())
             whole = {name: self.smallest(part.schema_of_member(name)) for name in names}
-            missing = part.limits.get("minProperties", (0, False))[0] - len(whole)
-            optional = (name for name in part.properties if name not in whole)
-            for name in islice(optional, max(0, min(int(missing), MAX_MEMBERS))):
-                whole[name] = self.smallest(part.properties[name])
-            return whole
+            return self._filled(part, whole, int(part.limits.get("minProperties", (0, False))[0]))
         if part.type == "array":
             return self._array(part, int(part.limits.get("minItems", (0, False))[0]))
         if part.type == "string":
             return _smallest_text(part)
         return {"number": _smallest_number(part), "boolean": False}.get(part.type)
+
+    def _filled(self, part: Part, whole: dict[str, Any], size: int) -> dict[str, Any]:
+        """Returns an object with more members, up to a size; others than the schema names only if these do not do."""
+        if size > MAX_MEMBERS:
+            raise NoInstance
+        whole = dict(whole)
+        for name, schema in part.properties.items():
+            if len(whole) >= size:
+                break
+            if name not in whole:
+                with suppress(NoInstance):
+                    whole[name] = self.smallest(schema)
+        for name in _TEXTS:
+            if len(whole) >= size:
+                break
+            if name not in whole and name not in part.properties and not part.pattern_properties:
+                whole[name] = self.smallest(part.additional)
+        return whole
 
     def _array(self, part: Part, size: int) -> list[Any]:
         if size > MAX_MEMBERS:
@@ -187,6 +202,9 @@ class Instances:
             except NoInstance:
                 return
             yield whole
+            for size in _sizes(alike, "Properties")[2:]:
+                with suppress(NoInstance):
+                    yield self._filled(part, whole, size)
             yield from self._with_optional(part, whole)
             members = [
                 _wrapped(whole, name, self.variants(schema, (), level + 1))

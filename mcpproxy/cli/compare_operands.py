@@ -5,14 +5,15 @@ import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import NamedTuple
 
 from analysis.comparison import expectation
-from analysis.comparison.change import SideSummary
 from analysis.comparison.observe import observe
+from analysis.comparison.observe_sides import SideSource, observe_sides
 from analysis.comparison.options import ObserveOptions
 from analysis.comparison.side import Side
 from captures.errors import CaptureError
+from mcpproxy.check_run.result import STDIN
+from mcpproxy.cli.compare_ignored import ignored_places
 from mcpproxy.cli.diagnostics import Progress, say
 from mcpproxy.cli.selection import NamedCaptures, named_captures, select_captures, without_duplicates
 from mcpproxy.sanitise import sanitise
@@ -20,17 +21,8 @@ from mcpproxy.sanitise import sanitise
 _USAGE = "mcpproxy compare OLD NEW, or mcpproxy compare SERVER"
 
 
-class SideCaptures(NamedTuple):
-    """The captures of a side that is to be read."""
-
-    name: str
-    """The side as the user named it."""
-    captures: list[tuple[str, Path]]
-    """The name and path of each capture, oldest first."""
-
-
 @contextmanager
-def compared_sides(operands: Sequence[str]) -> Iterator[tuple[SideCaptures | Side, SideCaptures]]:
+def compared_sides(operands: Sequence[str]) -> Iterator[tuple[SideSource | Side, SideSource]]:
     """Yield the old and the new side; a copy of stdin is deleted at the end.
 
     Raises:
@@ -55,7 +47,7 @@ def compared_sides(operands: Sequence[str]) -> Iterator[tuple[SideCaptures | Sid
 
 
 @contextmanager
-def one_side(operands: Sequence[str]) -> Iterator[SideCaptures]:
+def one_side(operands: Sequence[str]) -> Iterator[SideSource]:
     """Yield all captures that the operands name, as one side; a copy of stdin is deleted at the end.
 
     Raises:
@@ -65,10 +57,11 @@ def one_side(operands: Sequence[str]) -> Iterator[SideCaptures]:
         raise CaptureError("--save needs the captures to save: mcpproxy compare --save F CAPTURE")
     with select_captures(operands) as selection:
         paths = without_duplicates(selection.paths)
-        yield SideCaptures(", ".join(operands), [(str(selection.name_of(path)), path) for path in reversed(paths)])
+        name = ", ".join(str(STDIN) if operand == "-" else operand for operand in operands)
+        yield SideSource(name, [(str(selection.name_of(path)), path) for path in reversed(paths)])
 
 
-def _newest_two(operand: str) -> tuple[SideCaptures, SideCaptures]:
+def _newest_two(operand: str) -> tuple[SideSource, SideSource]:
     """Returns the last capture but one of a server, and its newest one.
 
     Raises:
@@ -88,7 +81,7 @@ def _newest_two(operand: str) -> tuple[SideCaptures, SideCaptures]:
         )
     new, old = meaning.paths[:2]
     say(f"comparing {new}, the newest capture of {name}, with {old}, the one before")
-    return (SideCaptures(str(old), [(str(old), old)]), SideCaptures(str(new), [(str(new), new)]))
+    return (SideSource(str(old), [(str(old), old)]), SideSource(str(new), [(str(new), new)]))
 
 
 def _expectation(operand: str) -> Side | None:
@@ -102,17 +95,22 @@ def _expectation(operand: str) -> Side | None:
 
 
 def observe_options_of(options: argparse.Namespace) -> ObserveOptions:
-    """Returns how to read the sides."""
-    return ObserveOptions(options.filter or "", tuple(options.ignore), not options.no_findings)
+    """Returns how to read the sides.
+
+    Raises:
+        CaptureError: a place to ignore is not valid, or a file with places cannot be read.
+    """
+    places = ignored_places(options.ignore, options.ignore_from)
+    return ObserveOptions(options.filter or "", places, not options.no_findings)
 
 
-def options_for_both(old: SideCaptures | Side, options: ObserveOptions) -> ObserveOptions:
+def options_for_both(old: SideSource | Side, options: ObserveOptions) -> ObserveOptions:
     """Returns how to read the new side, so that it can be compared with an expectation.
 
     Raises:
         CaptureError: the expectation was saved with another filter.
     """
-    if isinstance(old, SideCaptures):
+    if isinstance(old, SideSource):
         return options
     summary = old.summary
     if options.only and options.only != summary.only:
@@ -125,23 +123,33 @@ def options_for_both(old: SideCaptures | Side, options: ObserveOptions) -> Obser
     )
 
 
-def read_side(side: SideCaptures | Side, options: ObserveOptions, progress: Progress) -> Side:
-    """Return a side with what was observed in its captures; an expectation has been read already.
+def read_sides(
+    old: SideSource | Side, new: SideSource, options: ObserveOptions, progress: Progress
+) -> tuple[Side, Side]:
+    """Return both sides with what was observed in their captures; an expectation has been read already.
 
     Raises:
         CaptureError: a capture cannot be read.
         FilterError: the filter is invalid.
     """
-    if isinstance(side, Side):
-        return side
-    progress.show(f"reading {side.name}")
+    if isinstance(old, Side):
+        return old, read_side(new, options, progress)
+    progress.show(f"reading {old.name} and {new.name}")
     try:
-        return observe(side.name, side.captures, options)
+        return observe_sides(old, new, options)
     finally:
         progress.clear()
 
 
-def say_warnings(side: SideSummary) -> None:
-    """Report on stderr what the user must know of a side."""
-    for warning in side.warnings:
-        say(f"{sanitise(side.name)}: {sanitise(warning)}")
+def read_side(source: SideSource, options: ObserveOptions, progress: Progress) -> Side:
+    """Return a side with what was observed in its captures.
+
+    Raises:
+        CaptureError: a capture cannot be read.
+        FilterError: the filter is invalid.
+    """
+    progress.show(f"reading {source.name}")
+    try:
+        return observe(*source, options)
+    finally:
+        progress.clear()

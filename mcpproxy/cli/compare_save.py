@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 from analysis.comparison.expectation import check_new, save
-from mcpproxy.cli.compare_operands import observe_options_of, one_side, read_side, say_warnings
+from mcpproxy.cli.compare_operands import observe_options_of, one_side, read_side
+from mcpproxy.cli.compare_warnings import say_warnings
 from mcpproxy.cli.diagnostics import Exit, Progress
 from mcpproxy.cli.outputs import written_line
 from mcpproxy.sanitise import sanitise
@@ -22,8 +23,9 @@ def save_expectation(options: argparse.Namespace) -> int:
     """
     target = Path(options.save)
     check_new(target)
+    observe_options = observe_options_of(options)
     with one_side(options.side) as captures:
-        side = read_side(captures, observe_options_of(options), Progress())
+        side = read_side(captures, observe_options, Progress())
     say_warnings(side.summary)
     save(side, target)
     contents = f"{count_text(side.summary.captures, 'capture')}, {count_text(side.summary.frames, 'frame')}"

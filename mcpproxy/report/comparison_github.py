@@ -7,7 +7,7 @@ from analysis.comparison.change import Change, Comparison
 from analysis.comparison.kind import Severity
 from mcpproxy.report.comparison_files import file_of
 from mcpproxy.report.github import escaped_data, escaped_value, relative_path
-from mcpproxy.wording.changes import change_line, gap_text, verdict_text
+from mcpproxy.wording.changes import change_line, failures_of, gap_text, verdict_text
 
 MAX_ANNOTATIONS: Final = 10
 """The most annotations of each level: a step may have ten. The others are counted."""
@@ -23,11 +23,10 @@ _COMMANDS: Final = {
 def comparison_commands(comparison: Comparison) -> Iterator[str]:
     """Yields a workflow command for each failure and each change, the worst first, and then the verdict."""
     counts = dict.fromkeys(("error", "warning", "notice"), 0)
-    for gap in comparison.gaps:
-        if gap.is_failure:
-            counts["error"] += 1
-            if counts["error"] <= MAX_ANNOTATIONS:
-                yield f"::error title=not compared::{escaped_data(gap_text(gap))}\n"
+    for gap in failures_of(comparison):
+        counts["error"] += 1
+        if counts["error"] <= MAX_ANNOTATIONS:
+            yield f"::error title=not compared::{escaped_data(gap_text(gap))}\n"
     for change in comparison.changes:
         command = _COMMANDS[change.severity]
         counts[command] += 1

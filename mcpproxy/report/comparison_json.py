@@ -7,7 +7,7 @@ from typing import Any, Final, get_args
 from analysis.comparison.change import ABSENT, Change, Comparison, Gap, Place, SideSummary, Witness
 from analysis.comparison.kind import FailOn
 from mcpproxy.report.output import json_line
-from mcpproxy.wording.changes import severity_counts, verdict_text
+from mcpproxy.wording.changes import failures_of, severity_counts, verdict_text
 from mcpproxy.wording.json_text import compact_json
 from mcpproxy.wording.units import utc
 
@@ -33,6 +33,7 @@ MEMBERS: Final[Mapping[str, Mapping[str, str]]] = {
         "new": "the record that shows the new side; `frame` is -1 in an expectation, which has no records",
         "witness": "a value that proves the change: the members of `value` below, and `fits_old`: whether it was valid "
         "before and is not now, or the reverse; null if there is none",
+        "unproved": "why there is no such value although the kind needs one; null otherwise",
         "times": "how many differences it stands for",
         "fail_on": "the words of `--fail-on` that it fails",
         "fingerprint": "what is the same whenever this change is found again",
@@ -87,8 +88,11 @@ PARTS: Final[Mapping[str, Mapping[str, str]]] = {
         "server": "name and version that the server gives itself; untrusted; null if unknown",
         "client": "name and version of the client",
         "revisions": "the revisions of the protocol that were negotiated",
-        "begun": "when the first capture was opened, in UTC; null if unknown",
         "warnings": "what is missing or damaged, in sentences",
+        "has_failed": "whether a part could not be examined, so that the comparison has failed",
+        "ignored_pointers": "the pointers of values that were passed over when the side was read",
+        "begun": "when the first capture was opened, in UTC; null if unknown",
+        "filter": "the filter that selected what was read; null if there was none",
     },
     "value": {
         "value": f"the value, if its JSON has at most {MAX_VALUE_CHARS:,} characters and parsers read its numbers",
@@ -102,7 +106,7 @@ def comparison_rows(comparison: Comparison) -> Iterator[str]:
     """Yields the lines of a comparison, each with its line end."""
     yield json_line({"type": "comparison", "old": _side(comparison.old), "new": _side(comparison.new)})
     for change in comparison.changes:
-        yield json_line(change_row(change))
+        yield json_line({"type": "change", **change_row(change)})
     for gap in comparison.gaps:
         yield json_line(_gap_row(gap))
     for ignored in comparison.ignored:
@@ -117,7 +121,6 @@ def comparison_rows(comparison: Comparison) -> Iterator[str]:
 def change_row(change: Change) -> dict[str, Any]:
     """Returns the members of a change. Untrusted text is unchanged."""
     return {
-        "type": "change",
         "rule": change.kind.id,
         "level": str(change.severity),
         "method": change.subject,
@@ -128,6 +131,7 @@ def change_row(change: Change) -> dict[str, Any]:
         "old": _place(change.old),
         "new": _place(change.new),
         "witness": _witness(change.witness),
+        "unproved": change.unproved or None,
         "times": change.times,
         "fail_on": [word for word in _FAIL_ON_WORDS if change.fails(frozenset({word}))],
         "fingerprint": change.fingerprint,
@@ -148,7 +152,7 @@ def _summary(comparison: Comparison) -> dict[str, Any]:
     return {
         "type": "summary",
         "verdict": verdict_text(comparison),
-        "is_failure": any(gap.is_failure for gap in comparison.gaps),
+        "is_failure": bool(failures_of(comparison)),
         "counts": {str(severity): count for severity, count in severity_counts(comparison.changes).items()},
         "accepted": comparison.accepted,
         "compared": [{"what": what, "old": old, "new": new} for what, old, new in comparison.compared],
@@ -158,8 +162,13 @@ def _summary(comparison: Comparison) -> dict[str, Any]:
 def _side(side: SideSummary) -> dict[str, Any]:
     members = side._asdict()
     begun_ns = members.pop("begun_ns")
-    is_date = begun_ns is not None and 0 <= begun_ns < _LATEST_NS
-    return members | {"begun": utc(begun_ns) if is_date else None, "warnings": members.pop("warnings")}
+    filter_text = members.pop("only")
+    return members | {"begun": utc_or_none(begun_ns), "filter": filter_text or None}
+
+
+def utc_or_none(wall_ns: int | None) -> str | None:
+    """Returns a time in UTC, or None if it is unknown or not a date."""
+    return utc(wall_ns) if wall_ns is not None and 0 <= wall_ns < _LATEST_NS else None
 
 
 def _place(place: Place | None) -> dict[str, Any] | None:

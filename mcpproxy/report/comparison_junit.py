@@ -15,7 +15,7 @@ from analysis.comparison.change import Change, Comparison
 from analysis.comparison.kind import Severity
 from mcpproxy.report.junit import CASE_END, case_start, count_attributes, xml_attribute
 from mcpproxy.sanitise import sanitise
-from mcpproxy.wording.changes import MAX_NAME_CHARS, change_line
+from mcpproxy.wording.changes import MAX_NAME_CHARS, change_line, failures_of
 
 MAX_LISTED_CHANGES: Final = 20
 """The most changes that a case lists; the others are counted."""
@@ -114,7 +114,8 @@ def _add_compared(cases: _Cases, comparison: Comparison) -> None:
     """Add a case for each thing that was compared, or was not."""
     failures: dict[str, list[str]] = {}
     gaps: dict[str, list[str]] = {}
-    for gap in sorted(comparison.gaps, key=lambda gap: not gap.is_failure)[:MAX_CASES]:
+    others = [gap for gap in comparison.gaps if not gap.is_failure]
+    for gap in (*failures_of(comparison)[:MAX_CASES], *others[:MAX_CASES]):
         reasons = failures if gap.is_failure else gaps
         reasons.setdefault(_compared_name(gap.what), []).append(sanitise(gap.reason, MAX_NAME_CHARS))
     counts = {_compared_name(what): f"{old:,} → {new:,}" for what, old, new in comparison.compared}

@@ -15,15 +15,17 @@ from mcpproxy.wording.changes import (
     MAX_MESSAGE_CHARS,
     MAX_NAME_CHARS,
     compared_text,
+    failures_of,
     gap_text,
     ignored_text,
     message_text,
     places_text,
+    proof_text,
+    quotes_values,
     side_facts,
     subject_text,
     value_texts,
     verdict_text,
-    witness_text,
 )
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.markdown import fenced_block, html_code, html_row
@@ -50,7 +52,7 @@ def comparison_markdown(comparison: Comparison) -> Iterator[str]:
     yield from _sides(comparison)
     changes = [change for change in comparison.changes if change.severity > Severity.NOTE]
     notes = [change for change in comparison.changes if change.severity is Severity.NOTE]
-    failures = [gap for gap in comparison.gaps if gap.is_failure]
+    failures = failures_of(comparison)
     others = [gap for gap in comparison.gaps if not gap.is_failure]
     if failures:
         yield f"### Could not be compared\n\n<table>\n{_rows(failures, _gap_row, 'gaps')}</table>\n\n"
@@ -109,15 +111,15 @@ def _value_part(changes: Sequence[Change]) -> Iterator[str]:
 
 def _values(change: Change) -> str:
     """Returns the values of a change in lines below its name; empty if it has none."""
-    before, after = value_texts(change, MAX_VALUE_CHARS)
+    before, after = (None, None) if quotes_values(change) else value_texts(change, MAX_VALUE_CHARS)
     lines = [f"  {label} {text}" for label, text in (("was", before), ("now", after)) if text is not None]
-    if change.witness is not None:
-        lines.append(f"  {witness_text(change.witness, MAX_VALUE_CHARS)}")
+    proof = proof_text(change, MAX_VALUE_CHARS)
+    lines += [f"  {proof}"] if proof else []
     return "\n".join((f"{change.kind.id}, {subject_text(change)}", *lines)) if lines else ""
 
 
 def _note_row(note: Change) -> str:
-    before, after = value_texts(note, MAX_VALUE_CHARS // 4)
+    before, after = (None, None) if quotes_values(note) else value_texts(note, MAX_VALUE_CHARS // 4)
     values = f"; was {before}, now {after}" if before is not None and after is not None else ""
     return _code_row((note.kind.id, subject_text(note), f"{message_text(note)}{values}"))
 

@@ -9,10 +9,11 @@ from mcpproxy.report.comparison_files import file_of
 from mcpproxy.report.sarif import DOCUMENT_START, document_end, escaped_text, notification, sarif_json, uri_of
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.change_kinds import page_of
-from mcpproxy.wording.changes import change_line, gap_text, value_text, witness_text
+from mcpproxy.wording.changes import change_line, failures_of, gap_text, proof_text
+from mcpproxy.wording.json_text import compact_json
 
 MAX_VALUE_CHARS: Final = 1_000
-"""The most characters of a value in the properties of a result."""
+"""The most characters of a value or a pointer in the properties of a result."""
 _LEVELS: Final = {
     Severity.BREAKING: "error",
     Severity.WORSE: "warning",
@@ -32,14 +33,13 @@ def comparison_sarif(comparison: Comparison) -> Iterator[str]:
         index, _ = kinds.setdefault(change.kind.id, (len(kinds), change.kind))
         yield ",\n" if number else ""
         yield sarif_json(_result(change, comparison, index))
-    notes = [
-        notification("error" if gap.is_failure else "note", f"not compared: {gap_text(gap)}") for gap in comparison.gaps
-    ]
+    failures = failures_of(comparison)
+    notes = [notification("error", f"not compared: {gap_text(gap)}") for gap in failures]
+    notes += [notification("note", f"not compared: {gap_text(gap)}") for gap in comparison.gaps if not gap.is_failure]
     notes += [
         notification("warning", sanitise(text)) for side in (comparison.old, comparison.new) for text in side.warnings
     ]
-    has_failed = any(gap.is_failure for gap in comparison.gaps)
-    yield document_end([_descriptor(kind) for _, kind in kinds.values()], notes, has_failed=has_failed)
+    yield document_end([_descriptor(kind) for _, kind in kinds.values()], notes, has_failed=bool(failures))
 
 
 def _result(change: Change, comparison: Comparison, rule_index: int) -> dict[str, Any]:
@@ -54,19 +54,19 @@ def _result(change: Change, comparison: Comparison, rule_index: int) -> dict[str
         "properties": {
             "severity": str(change.severity),
             "subject": change.subject,
-            "pointer": change.pointer,
+            "pointer": change.pointer[:MAX_VALUE_CHARS],
             "old": _place(change.old),
             "new": _place(change.new),
             "before": _value(change.before),
             "after": _value(change.after),
-            "witness": None if change.witness is None else witness_text(change.witness, MAX_VALUE_CHARS),
+            "proof": proof_text(change, MAX_VALUE_CHARS) or None,
             "times": change.times,
         },
     }
 
 
 def _value(value: Any) -> str | None:
-    return None if value is ABSENT else value_text(value, MAX_VALUE_CHARS)
+    return None if value is ABSENT else compact_json(value, MAX_VALUE_CHARS).text
 
 
 def _place(place: Place | None) -> dict[str, Any] | None:

@@ -9,7 +9,7 @@ from mcpproxy.wording.cells import UNLIMITED_WIDTH, cells, fit, fit_ends
 from mcpproxy.wording.changes import MAX_NAME_CHARS
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.spans import Role, Span, Style
-from mcpproxy.wording.units import brief_duration, size
+from mcpproxy.wording.units import brief_duration
 
 MAX_SHOWN_LATENCIES: Final = 10
 """The most calls in the table of latencies."""
@@ -107,7 +107,7 @@ def size_rows(rows: Sequence[SizeRow]) -> list[tuple[str, ...]]:
             (
                 sanitise(row.list, MAX_NAME_CHARS),
                 f"{row.old_count:,} → {row.new_count:,}",
-                f"{size(row.old_bytes)} → {size(row.new_bytes)}",
+                f"{row.old_bytes:,} → {row.new_bytes:,}",
                 f"{row.old_tokens:,} → {row.new_tokens:,}",
             )
             for row in rows

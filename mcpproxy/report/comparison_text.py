@@ -14,15 +14,17 @@ from mcpproxy.wording.changes import (
     MAX_MESSAGE_CHARS,
     MAX_NAME_CHARS,
     compared_text,
+    failures_of,
     gap_text,
     ignored_text,
     message_text,
     places_text,
+    proof_text,
+    quotes_values,
     side_facts,
     subject_text,
     value_texts,
     verdict_text,
-    witness_text,
 )
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.spans import Role, Span, Style
@@ -31,10 +33,12 @@ from mcpproxy.wording.wrapping import wrapped
 MIN_WIDTH: Final = 40
 MAX_SHOWN_PER_KIND: Final = 20
 """The most changes of one kind that are shown; the others are counted."""
+SCREEN_LINES: Final = 24
+"""The lines of a small terminal; a longer text ends with the verdict, because its beginning has left the screen."""
 MAX_SHOWN_NOTES: Final = 10
 """The most notes that are shown."""
 MAX_SHOWN_GAPS: Final = 10
-"""The most things that were not compared that are named, apart from failures."""
+"""The most things that were not compared, apart from failures, that are named."""
 MAX_VALUE_CELLS: Final = 300
 """The most cells of a value; more than fits in a line of a terminal, because output may be searched."""
 
@@ -48,14 +52,19 @@ def comparison_lines(comparison: Comparison, style: Style, width: int) -> Iterat
         width: the width of a line, in cells; at least 40.
     """
     text = _ComparisonText(comparison, style, max(MIN_WIDTH, width))
-    yield from text.heading_lines()
-    yield from text.change_lines()
-    yield from text.note_lines()
     tables = latency_lines(comparison.latencies, style, text.width), size_lines(comparison.sizes, style, text.width)
-    for table in tables:
-        lines = list(table)
-        yield from ("", *lines) if lines else ()
-    yield from text.end_lines()
+    lines = [
+        *text.verdict_lines(),
+        *text.side_lines(),
+        *text.failure_lines(),
+        *text.change_lines(),
+        *text.note_lines(),
+        *(line for table in map(list, tables) if table for line in ("", *table)),
+        *text.end_lines(),
+    ]
+    yield from lines
+    if len(lines) > SCREEN_LINES:
+        yield from ("", *text.verdict_lines())
 
 
 class _ComparisonText:
@@ -67,15 +76,18 @@ class _ComparisonText:
         self.width = width
         self._value_width = min(width - 10, MAX_VALUE_CELLS)
 
-    def heading_lines(self) -> Iterator[str]:
-        """Yields the verdict and what the sides are."""
+    def verdict_lines(self) -> Iterator[str]:
+        """Yields the verdict."""
         comparison = self._comparison
-        is_failure = any(gap.is_failure for gap in comparison.gaps)
         worst = max((change.severity for change in comparison.changes), default=Severity.NOTE)
         verdict = verdict_text(comparison)
-        role: Role = "bad" if is_failure else ROLES[worst]
+        role: Role = "bad" if failures_of(comparison) else ROLES[worst]
         for line in wrapped(verdict[0].upper() + verdict[1:], self.width):
             yield self._style.paint([Span(line, role)])
+
+    def side_lines(self) -> Iterator[str]:
+        """Yields what the sides are, and what was compared."""
+        comparison = self._comparison
         old_facts, new_facts = side_facts(comparison.old), side_facts(comparison.new)
         common = [fact for fact in old_facts if fact in new_facts]
         for label, side, facts in (("old", comparison.old, old_facts), ("new", comparison.new, new_facts)):
@@ -110,13 +122,13 @@ class _ComparisonText:
         by_subject: dict[str, list[Change]] = {}
         for change in shown:
             by_subject.setdefault(change.subject, []).append(change)
-        for group in by_subject.values():
+        if by_subject:
             yield ""
+        for group in by_subject.values():
             yield self._style.paint([Span(fit_ends(subject_text(group[0]), self.width), "accent")])
             for change in group:
                 yield from self._change_lines(change)
         if hidden:
-            yield ""
             for kind_id, count in hidden.items():
                 yield f"and {count:,} more of {kind_id}"
             yield self._hint()
@@ -127,11 +139,12 @@ class _ComparisonText:
         for line in wrapped(message_text(change), self.width - 4):
             yield f"    {line}"
         yield from self._value_lines(change)
-        if change.witness is not None:
-            yield f"      {fit(witness_text(change.witness, self._value_width - 32), self.width - 6)}"
+        proof = proof_text(change, self._value_width - 32)
+        if proof:
+            yield from (f"      {line}" for line in wrapped(proof, self.width - 6))
 
     def _value_lines(self, change: Change) -> Iterator[str]:
-        before, after = value_texts(change, self._value_width)
+        before, after = (None, None) if quotes_values(change) else value_texts(change, self._value_width)
         if before is not None and after is not None:
             both = f"was {before}, now {after}"
             if cells(both) <= self.width - 6:
@@ -163,7 +176,7 @@ class _ComparisonText:
         yield self._style.paint([Span("notes", "accent")])
         for note in notes[:MAX_SHOWN_NOTES]:
             text = f"{subject_text(note)}: {message_text(note)}"
-            before, after = value_texts(note, 40)
+            before, after = (None, None) if quotes_values(note) else value_texts(note, 40)
             if before is not None and after is not None:
                 text += f"; was {before}, now {after}"
             lines = list(wrapped(text, self.width - 4))
@@ -176,26 +189,46 @@ class _ComparisonText:
         return self._style.paint([Span(f"{indent}--format json lists all", "dim")])
 
     def end_lines(self) -> Iterator[str]:
-        """Yields what was ignored, what was accepted and what was not compared."""
+        """Yields what was ignored, and what was not compared without making the comparison fail."""
         comparison = self._comparison
         if comparison.ignored:
             yield ""
             yield self._style.paint([Span("ignored", "accent")])
             for ignored in comparison.ignored:
                 yield f"  {fit(ignored_text(ignored), self.width - 2)}"
-        failures = [gap for gap in comparison.gaps if gap.is_failure]
-        others = [gap for gap in comparison.gaps if not gap.is_failure]
-        if comparison.gaps:
+        by_reason: dict[str, list[str]] = {}
+        for gap in comparison.gaps:
+            if not gap.is_failure:
+                by_reason.setdefault(gap.reason, []).append(gap.what)
+        texts = [
+            f"{_listed(names)}: {sanitise(reason, MAX_MESSAGE_CHARS)}"
+            for reason, names in list(by_reason.items())[:MAX_SHOWN_GAPS]
+        ]
+        yield from self._gap_lines("not compared", texts, len(by_reason) - len(texts), "plain")
+
+    def failure_lines(self) -> Iterator[str]:
+        """Yields what made the comparison fail, if it is more than the verdict names."""
+        failures = failures_of(self._comparison)
+        if len(failures) > 1:
+            texts = [gap_text(gap) for gap in failures[:MAX_SHOWN_PER_KIND]]
+            yield from self._gap_lines("could not be compared", texts, len(failures) - len(texts), "bad")
+
+    def _gap_lines(self, title: str, texts: Sequence[str], hidden: int, role: Role) -> Iterator[str]:
+        if texts:
             yield ""
-            yield self._style.paint([Span("not compared", "accent")])
-        for gap in (*failures[:MAX_SHOWN_PER_KIND], *others[:MAX_SHOWN_GAPS]):
-            role: Role = "bad" if gap.is_failure else "plain"
-            for number, line in enumerate(wrapped(gap_text(gap), self.width - 4)):
+            yield self._style.paint([Span(title, "accent")])
+        for text in texts:
+            for number, line in enumerate(wrapped(text, self.width - 4)):
                 yield self._style.paint([Span(f"  {'  ' if number else '· '}{line}", role)])
-        hidden = len(failures[MAX_SHOWN_PER_KIND:]) + len(others[MAX_SHOWN_GAPS:])
         if hidden:
             yield f"  and {hidden:,} more"
             yield self._hint("  ")
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Returns the first names, and how many others there are."""
+    more = f", and {len(names) - MAX_SHOWN_GAPS:,} more" if len(names) > MAX_SHOWN_GAPS else ""
+    return ", ".join(sanitise(name, MAX_NAME_CHARS) for name in names[:MAX_SHOWN_GAPS]) + more
 
 
 def _shown_changes(changes: Sequence[Change]) -> tuple[list[Change], Counter[str]]:

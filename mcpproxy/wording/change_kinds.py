@@ -6,6 +6,7 @@ from typing import Any, Final
 from analysis.comparison.kind import Kind, Severity
 from analysis.comparison.kinds.table import KINDS
 from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.cells import fit
 from mcpproxy.wording.nearest import MAX_NAME_CHARS, nearest
 from mcpproxy.wording.spans import Role, Span, Style
 from mcpproxy.wording.wrapping import wrapped
@@ -96,7 +97,9 @@ def table_lines(style: Style, width: int) -> Iterator[str]:
         for kind in kinds:
             lines = list(wrapped(kind.title, width - (indent if is_beside else 13)))
             head = [Span(f"  {kind.severity!s:<9}  ", ROLES[kind.severity])]
-            yield style.paint([*head, Span(f"{kind.id:<{id_cells}}  {lines.pop(0)}" if is_beside else kind.id)])
+            yield style.paint(
+                [*head, Span(f"{kind.id:<{id_cells}}  {lines.pop(0)}" if is_beside else fit(kind.id, width - 13))]
+            )
             yield from (f"{'':<{indent if is_beside else 13}}{line}" for line in lines)
 
 

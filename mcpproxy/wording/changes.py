@@ -20,6 +20,8 @@ _MAX_COMPARED_CHARS: Final = 16 << 10
 """The most characters of two values in which the first difference is searched."""
 _CONTEXT_CHARS: Final = 16
 """How many characters are shown before the first difference of two values if their common beginning is cut."""
+_MIN_QUOTED_CHARS: Final = 3
+"""The fewest characters of a value that can be recognised in a sentence; shorter ones could be there by chance."""
 SEVERITIES: Final = tuple(sorted(Severity, reverse=True))
 """The severities, the worst first."""
 
@@ -34,19 +36,32 @@ def verdict_text(comparison: Comparison) -> str:
     """Returns the result in one line, sanitised; that of a comparison that failed never sounds like a clean one.
 
     `3 breaking, 1 worse, 12 notes`, `nothing changed in 14 tools, 120 calls`, or
-    `could not be compared: tools (the new side does not list them)`.
+    `could not be compared: tools, because the new side does not list them`.
     """
     counts = counts_text(severity_counts(comparison.changes))
     accepted = f"; {count_text(comparison.accepted, 'accepted change')}" if comparison.accepted else ""
-    failures = [gap for gap in comparison.gaps if gap.is_failure]
+    failures = failures_of(comparison)
     if failures:
-        more = f", and {count_text(len(failures) - 1, 'other thing')}" if len(failures) > 1 else ""
+        more = f"; and {count_text(len(failures) - 1, 'other thing')}" if len(failures) > 1 else ""
         found = f"; elsewhere {counts}" if counts else ""
-        return f"could not be compared: {gap_text(failures[0])}{more}{found}{accepted}"
+        what, reason = sanitise(failures[0].what, MAX_NAME_CHARS), sanitise(failures[0].reason, MAX_MESSAGE_CHARS)
+        return f"could not be compared: {what}, because {reason}{more}{found}{accepted}"
     if counts:
         return f"{counts}{accepted}"
     compared = compared_text(comparison)
     return f"nothing {'else ' if accepted else ''}changed in {compared}{accepted}" if compared else "nothing to compare"
+
+
+def failures_of(comparison: Comparison) -> list[Gap]:
+    """Returns what makes a comparison fail, so that it must not be read as a clean one; empty if it has not failed."""
+    failures = [gap for gap in comparison.gaps if gap.is_failure]
+    if not failures:
+        failures += [
+            Gap(f"all of the {name} side", "a part of it could not be examined", is_failure=True)
+            for name, side in (("old", comparison.old), ("new", comparison.new))
+            if side.has_failed
+        ]
+    return failures
 
 
 def counts_text(counts: dict[Severity, int]) -> str:
@@ -87,6 +102,7 @@ def side_facts(side: SideSummary) -> list[str]:
             count_text(side.sessions, "session") if side.sessions != 1 else "",
             count_text(side.frames, "frame"),
             time_text(side.begun_ns),
+            f"filter {sanitise(side.only, MAX_NAME_CHARS)}" if side.only else "",
         )
         if text
     ]
@@ -109,9 +125,9 @@ def message_text(change: Change) -> str:
 
 def change_line(change: Change, comparison: Comparison) -> str:
     """Returns a change in one line: what changed, the sentence, the value that proves it, the frames; sanitised."""
-    proof = f"; {witness_text(change.witness, MAX_NAME_CHARS)}" if change.witness is not None else ""
-    places = places_text(change, comparison)
-    return f"{subject_text(change)}: {message_text(change)}{proof}{f' ({places})' if places else ''}"
+    proof, places = proof_text(change, MAX_NAME_CHARS), places_text(change, comparison)
+    text = f"{subject_text(change)}: {message_text(change)}{f'; {proof}' if proof else ''}"
+    return f"{text} ({places})" if places else text
 
 
 def subject_text(change: Change) -> str:
@@ -137,9 +153,19 @@ def value_texts(change: Change, limit: int) -> tuple[str | None, str | None]:
     return _cut_text(before, start, limit), _cut_text(after, start, limit)
 
 
+def quotes_values(change: Change) -> bool:
+    """Whether the sentence about a change contains its values, which are then not worth repeating."""
+    values = [value for value in (change.before, change.after) if value is not ABSENT]
+    return bool(values) and all(
+        isinstance(value, str) and len(value) >= _MIN_QUOTED_CHARS and value in change.message for value in values
+    )
+
+
 def value_text(value: Any, limit: int) -> str:
     """Returns the beginning of a value as JSON, sanitised."""
-    return sanitise(compact_json(value, limit).text, limit)
+    text, is_whole = compact_json(value, limit)
+    # What is only ASCII is sanitised a hundred times as fast.
+    return sanitise(text, limit) if is_whole else f"{sanitise(text.removesuffix('…'), limit - 1).removesuffix('…')}…"
 
 
 def _raw_text(value: Any) -> str | None:
@@ -152,10 +178,22 @@ def _cut_text(text: str | None, start: int, limit: int) -> str | None:
     return f"…{sanitise(text[start:], limit - 1)}" if start else sanitise(text, limit)
 
 
-def witness_text(witness: Witness, limit: int) -> str:
+def _witness_text(witness: Witness, limit: int) -> str:
     """Returns the value that proves a change, and what it proves; sanitised."""
     proof = "was valid before and is not now" if witness.fits_old else "is valid now and was not before"
     return f"{value_text(witness.value, limit)} {proof}"
+
+
+def proof_text(change: Change, limit: int) -> str:
+    """Returns the value that proves a change, or why there is none although it needs one; sanitised, empty if neither.
+
+    Args:
+        change: the change.
+        limit: the most characters of the value.
+    """
+    if change.witness is not None:
+        return _witness_text(change.witness, limit)
+    return f"not proved: {sanitise(change.unproved, MAX_NAME_CHARS)}" if change.unproved else ""
 
 
 def places_text(change: Change, comparison: Comparison) -> str:
@@ -175,7 +213,7 @@ def place_text(place: Place | None, side: SideSummary) -> str:
 
 def gap_text(gap: Gap) -> str:
     """Returns what was not compared, and why; sanitised."""
-    return f"{sanitise(gap.what, MAX_NAME_CHARS)} ({sanitise(gap.reason, MAX_MESSAGE_CHARS)})"
+    return f"{sanitise(gap.what, MAX_NAME_CHARS)}: {sanitise(gap.reason, MAX_MESSAGE_CHARS)}"
 
 
 def ignored_text(ignored: Ignored) -> str:

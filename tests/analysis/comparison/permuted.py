@@ -1,6 +1,6 @@
 """Captures that say the same in another order: the members of objects, and the items of lists whose order is free."""
 
-import random
+import json
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,14 +18,13 @@ _FIXED: Final = ("seq", "rec", "t_ns", "crc")
 def write_permuted(path: Path, folder: Path, seed: int) -> int:
     """Write a capture that differs from another one in the order of members and items; returns how many frames do.
 
-    It has the same name in another folder, and the same segments. Frames that break a rule of the envelope stay as they
-    are: the order of duplicate members matters, for example.
+    It has the same name in another folder, and the same segments. Equal values stay equal. Frames that break a rule of
+    the envelope, or have an object with two members of one name, stay as they are.
     """
-    chance = random.Random(seed)
-    return sum(_write_segment(segment, folder / segment.name, chance, seed) for segment in segments(path))
+    return sum(_write_segment(segment, folder / segment.name, seed) for segment in segments(path))
 
 
-def _write_segment(path: Path, target: Path, chance: random.Random, seed: int) -> int:
+def _write_segment(path: Path, target: Path, seed: int) -> int:
     lines, count = path.read_bytes().split(b"\n"), 0
     for position, line in enumerate(lines):
         record = decode(line, 0, orjson.loads) if line else None
@@ -33,10 +32,10 @@ def _write_segment(path: Path, target: Path, chance: random.Random, seed: int) -
             continue
         raw = raw_bytes(record.members)
         try:
-            value = orjson.loads(raw or b"")
+            value = json.loads(raw or b"", object_pairs_hook=_object)
         except ValueError:
             continue
-        permuted = orjson.dumps(_permuted(value, chance, seed))
+        permuted = json.dumps(_permuted(value, seed)).encode()
         changed = record.members | {"raw": permuted.decode(), "size": len(permuted)}
         middle = members(**{name: member for name, member in changed.items() if name not in _FIXED})
         lines[position] = seal(record.seq, record.t_ns, "frame", middle).rstrip(b"\n")
@@ -45,13 +44,17 @@ def _write_segment(path: Path, target: Path, chance: random.Random, seed: int) -
     return count
 
 
-def _permuted(value: Any, chance: random.Random, seed: int, name: str = "") -> Any:
+def _permuted(value: Any, seed: int, name: str = "") -> Any:
     if isinstance(value, dict):
-        names = list(value)
-        chance.shuffle(names)
-        return {each: _permuted(value[each], chance, seed, each) for each in names}
+        names = sorted(value, key=lambda each: json_digest([seed, each]))
+        return {each: _permuted(value[each], seed, each) for each in names}
     if isinstance(value, list):
-        items = [_permuted(item, chance, seed) for item in value]
-        # The same list has the same order wherever it is repeated: a list whose order changes is a finding.
+        items = [_permuted(item, seed) for item in value]
         return sorted(items, key=lambda item: json_digest([seed, item])) if name in FREE_LISTS else items
+    return value
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(value := dict(pairs)) < len(pairs):
+        raise ValueError("two members of one name")
     return value

@@ -8,7 +8,8 @@ from typing import Any
 
 from analysis.comparison.change import Place
 from analysis.comparison.definitions import DefinitionsAspect
-from tests.analysis.comparison.conversations import CAPABILITIES, Conversation, compared, conversation, observed
+from analysis.comparison.options import CompareOptions
+from tests.analysis.comparison.conversations import Conversation, compared, conversation, observed
 
 ASPECT = DefinitionsAspect()
 SEARCH: dict[str, Any] = {
@@ -292,19 +293,29 @@ def test_a_list_that_one_side_does_not_ask_for_is_a_failure() -> None:
     (gap, *_) = compared(ASPECT, unasked, unasked).gaps
     assert (gap.what, gap.reason, gap.is_failure) == ("tools", "neither side lists them", False)
     assert gap.needed_by == {"breaking", "may-break"}
+    (gap, *_) = compared(ASPECT, listed, listed).gaps
+    assert (gap.what, gap.needed_by) == ("prompts", frozenset())
 
 
 def test_a_list_that_is_cut_is_a_failure() -> None:
-    listed, cut, refused, unanswered = conversation([PING]), conversation(), conversation(), conversation()
+    listed, cut, late = conversation([PING]), conversation(), conversation()
     cut.list("tools/list", [PING], is_cut=True)
-    refused.refuse("tools/list", -32603)
-    unanswered.request("tools/list")
-    late = conversation()
     late.call("tools/list", {"tools": [PING]}, {"cursor": "page 7"})
-    for incomplete in (cut, refused, unanswered, late):
+    for incomplete in (cut, late):
         reason, is_failure = gap_of(listed, incomplete) or ("", False)
         assert (reason.startswith("the list is incomplete on the new side"), is_failure) == (True, True)
-        assert gap_of(incomplete, incomplete) is not None
+        reason, is_failure = gap_of(incomplete, incomplete) or ("", False)
+        assert (reason.startswith("the list is incomplete on both sides"), is_failure) == (True, True)
+
+
+def test_a_list_that_did_not_come_is_a_failure_only_if_the_other_side_has_it() -> None:
+    listed, refused, unanswered = conversation([PING]), conversation(), conversation()
+    refused.refuse("tools/list", -32603)
+    unanswered.request("tools/list")
+    for without in (refused, unanswered):
+        reason = "the old side lists them and the new side got no answer when it asked for them"
+        assert gap_of(listed, without) == (reason, True)
+        assert gap_of(without, without) == ("neither side lists them", False)
 
 
 def test_a_list_that_a_server_does_not_have_is_empty() -> None:
@@ -331,34 +342,9 @@ def test_several_servers_of_a_side_are_compared_by_their_names() -> None:
     docs, other = conversation([PING], name="docs"), conversation([SEARCH], name="other")
     old = observed(ASPECT, docs, other)
     new = observed(ASPECT, conversation([FETCH], name="other"), docs)
-    result = ASPECT.compare(old, new, None)  # type: ignore[arg-type]
+    result = ASPECT.compare(old, new, CompareOptions())
     assert [change.subject for change in result.changes] == ["tool search of other", "tool fetch of other"]
-    renamed = ASPECT.compare(old, observed(ASPECT, docs, conversation([SEARCH], name="third")), None)  # type: ignore[arg-type]
+    renamed = ASPECT.compare(old, observed(ASPECT, docs, conversation([SEARCH], name="third")), CompareOptions())
     assert (renamed.changes, [gap for gap in renamed.gaps if gap.is_failure]) == ((), [])
-    gone = ASPECT.compare(old, observed(ASPECT, docs), None)  # type: ignore[arg-type]
+    gone = ASPECT.compare(old, observed(ASPECT, docs), CompareOptions())
     assert [gap.what for gap in gone.gaps if gap.is_failure] == ["definitions of other"]
-
-
-def test_hostile_definitions_are_compared_in_bounded_time() -> None:
-    nested: Any = {}
-    for _ in range(400):
-        nested = {"items": nested}
-    hostile: list[Any] = [
-        {"name": "\ud800", "description": "\udfff" * 1000, "title": 2**70, "_meta": [1], "annotations": 3},
-        {"name": "deep", "inputSchema": {"type": "object", "x": nested}},
-        {"name": "x" * 100_000, "_meta": {str(number): number for number in range(1000)}, "execution": "no"},
-        {"name": "", "inputSchema": 7, "icons": {"src": 1}},
-        *({"name": f"tool {number}", "inputSchema": {"type": "object"}} for number in range(2000)),
-    ]
-    changed = copy.deepcopy(hostile)
-    changed[0].update(title=2**70 + 2**30, _meta={}, annotations={"readOnlyHint": True})
-    changed[1]["inputSchema"]["x"] = {"items": nested}
-    changed[2].update(_meta={}, execution={"taskSupport": 8})
-    changed[3].update(inputSchema=True, icons=[{}])
-    for number, tool in enumerate(changed[4:]):
-        tool["name"] = f"other {number}"
-    assert compared(ASPECT, conversation(hostile), conversation(hostile)).changes == ()
-    changes = compared(ASPECT, conversation(hostile), conversation(changed)).changes
-    assert len(changes) > 4000
-    assert all(len(change.message) < 1000 and len(change.subject) < 300 for change in changes)
-    assert CAPABILITIES == {"tools": {}, "prompts": {}, "resources": {}}

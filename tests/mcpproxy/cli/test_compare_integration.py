@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -15,8 +16,10 @@ from mcp import Client, MCPError
 
 from tests.analysis.store.capture_writer import CaptureWriter
 from tests.harness import DEADLINE_S, ROOT, wait_until
+from tests.mcpproxy.cli.test_follow_integration import Growing
 from tests.mcpproxy.cli.typed import mcpproxy, python
 from tests.mcpproxy.test_sdk_integration import recorded
+from tests.mcpproxy.tui.stage import conversation
 
 DEMO: Final = ROOT / "tests/corpus/captures/demo.mcpcap"
 CORPUS: Final = DEMO.parent
@@ -46,6 +49,9 @@ class Library:
 async def use_library(client: Client) -> None:
     """Use every tool of the first version."""
     await client.list_tools()
+    await client.list_prompts()
+    await client.list_resources()
+    await client.list_resource_templates()
     for name, arguments in (
         ("search", {"query": "whales"}),
         ("count", {}),
@@ -101,7 +107,7 @@ def test_what_breaks_between_two_versions_of_a_server_is_told(library: Library) 
 
 
 def test_the_same_capture_has_no_changes(library: Library) -> None:
-    for path in (library.old, DEMO):
+    for path in (library.old, DEMO, CORPUS / "http.mcpcap"):
         code, stdout, stderr = compare(path, path)
         assert (code, stderr) == (0, ""), path
         assert "othing changed" in stdout.splitlines()[0]
@@ -120,6 +126,23 @@ def test_words_of_fail_on_choose_what_fails(library: Library) -> None:
     ):
         paths = [library.captures[version] for version in versions]
         assert compare("--fail-on", words, *paths)[::2] == (code, ""), words
+
+
+def test_the_example_of_the_page_is_what_the_command_prints(library: Library, tmp_path: Path) -> None:
+    page = (ROOT / "docs/commands/compare.md").read_text("utf-8")
+    (block,) = re.findall(
+        r"^```text\n\$ mcpproxy compare old\.mcpcap new\.mcpcap.*?\n(.*?)^```$", page, re.MULTILINE | re.DOTALL
+    )
+    shutil.copy(library.old, tmp_path / "old.mcpcap")
+    shutil.copy(library.new, tmp_path / "new.mcpcap")
+    done = mcpproxy("compare", "old.mcpcap", "new.mcpcap", stdin=b"", cwd=tmp_path, COLUMNS="100")
+    printed = {numberless(line) for line in [*done.stdout.decode().splitlines(), f"exit code {done.returncode}"]}
+    assert [line for line in block.splitlines() if line != "…" and numberless(line) not in printed] == []
+
+
+def numberless(line: str) -> str:
+    """A line without numbers and times, which differ from run to run."""
+    return " ".join(re.sub(r"[0-9][0-9,.:-]*", "N", line).split())
 
 
 # ---- sides
@@ -161,7 +184,7 @@ def test_stdin_is_a_side_that_is_called_stdin(library: Library) -> None:
     done = mcpproxy("compare", "-", library.new, stdin=library.old.read_bytes())
     assert (done.returncode, done.stderr) == (1, b"")
     assert b"stdin" in done.stdout
-    assert b"/tmp" not in done.stdout.replace(str(library.new).encode(), b"")
+    assert b"stdin.mcpcap" not in done.stdout
 
 
 def test_operands_that_are_not_two_sides_are_one_line_that_says_what_to_type(library: Library, tmp_path: Path) -> None:
@@ -196,15 +219,15 @@ def test_operands_that_are_not_two_sides_are_one_line_that_says_what_to_type(lib
 # ---- what is not compared
 
 
-def listing(path: Path, *tools: str, cursor: str | None = None) -> Path:
+def listing(path: Path, *tools: str, cursor: str | None = None, call: str = "read") -> Path:
     """A capture of a session in which the client lists the tools, if there are any, and calls one."""
     writer = CaptureWriter(path, "files")
     writer.handshake(name="files")
     if tools:
         writer.ask(20, 1, "tools/list")
-        definitions = [{"name": tool, "inputSchema": {"type": "object"}} for tool in tools]
+        definitions = [{"name": tool, "inputSchema": {"type": "object", "properties": {tool: {}}}} for tool in tools]
         writer.answer(21, 1, tools=definitions, **({} if cursor is None else {"nextCursor": cursor}))
-    writer.call(22, 2, "read", path="a")
+    writer.call(22, 2, call, path="a")
     writer.answer(23, 2, content=[{"type": "text", "text": "ok"}])
     return writer.close()
 
@@ -214,7 +237,7 @@ def test_a_comparison_that_failed_is_2_and_says_why(tmp_path: Path) -> None:
     for other, reason in (
         (listing(tmp_path / "unlisted.mcpcap"), "tools"),
         (listing(tmp_path / "cut.mcpcap", "read", cursor="next"), "tools"),
-        (CORPUS / "http.mcpcap", "nothing in common"),
+        (listing(tmp_path / "other.mcpcap", "other", call="other"), "no call and no item of a list in common"),
     ):
         for sides in ((whole, other), (other, whole)):
             code, stdout, stderr = compare("--fail-on", "never", *sides)
@@ -225,6 +248,29 @@ def test_a_comparison_that_failed_is_2_and_says_why(tmp_path: Path) -> None:
     for unreadable in (CORPUS / "not-a-capture.mcpcap", CORPUS / "newer-format.mcpcap", CORPUS / "empty.mcpcap"):
         code, stdout, stderr = compare(whole, unreadable)
         assert (code, stdout, stderr.count("\n")) == (2, "", 1), unreadable
+
+
+def test_a_damaged_capture_is_compared_as_far_as_it_is_whole_and_is_2() -> None:
+    good = CORPUS / "good.mcpcap"
+    for damaged in (CORPUS / "flipped-bit.mcpcap", CORPUS / "header-lost.mcpcap"):
+        code, stdout, stderr = compare("--fail-on", "never", good, damaged)
+        assert code == 2
+        assert "othing changed" not in stdout
+        assert "It is damaged at offset" in stdout
+        assert "mcpproxy: not compared: all of the new side: a capture is damaged" in stderr
+        _, _, stderr = compare("--json", good, damaged)
+        assert f"mcpproxy: {damaged}: It is damaged at offset" in stderr
+
+
+def test_a_capture_that_is_being_recorded_is_compared_up_to_its_end(tmp_path: Path) -> None:
+    growing = Growing(tmp_path / "growing.mcpcap")
+    try:
+        growing.add(*conversation(4))
+        code, stdout, stderr = compare(growing.file.path, growing.file.path)
+    finally:
+        growing.end()
+    assert (code, stderr) == (0, "")
+    assert "It is still being recorded" in stdout
 
 
 def test_what_neither_side_has_fails_only_if_a_given_word_needs_it(tmp_path: Path) -> None:
@@ -247,6 +293,56 @@ def test_a_filter_is_applied_to_both_sides_and_checked_first(library: Library) -
         code, stdout, stderr = compare("--filter", text, library.old, library.new)
         assert (code, stdout) == (2, ""), text
         assert reason in stderr
+
+
+def test_places_to_ignore_are_checked_before_anything_is_read(library: Library, tmp_path: Path) -> None:
+    odd = tmp_path / "odd.txt"
+    odd.write_text("# mcpproxy ignore 1\n\n# all is well\nstructuredContent\n")
+    newer = tmp_path / "newer.txt"
+    newer.write_text("# mcpproxy ignore 2\n/a\n")
+    binary = tmp_path / "binary.txt"
+    binary.write_bytes(b"\xff\x00" * 1_000)
+    for words, reason in (
+        (("--ignore", "structuredContent"), "--ignore structuredContent: expected a JSON Pointer"),
+        (("--ignore", ""), "--ignore : expected "),
+        (("--ignore", "\x1b[31m" + "x" * 1_000), "--ignore \\x1b[31mxxx"),
+        (("--ignore-from", odd), f"cannot read {odd}: line 4: expected a JSON Pointer"),
+        (("--ignore-from", newer), f"cannot read {newer}: line 1: a later version"),
+        (("--ignore-from", binary), f"cannot read {binary}: line 1: expected "),
+        (("--ignore-from", tmp_path), f"cannot read {tmp_path}: Is a directory"),
+        (("--ignore-from", tmp_path / "none"), "none: No such file"),
+    ):
+        code, stdout, stderr = compare(*words, library.old, tmp_path / "not-read.mcpcap")
+        assert (code, stdout, stderr.count("\n")) == (2, "", 1), words
+        assert reason in stderr, stderr
+        assert len(stderr) < 400
+
+
+def test_what_varies_by_itself_is_learnt_and_then_passed_over(library: Library, tmp_path: Path) -> None:
+    varies = tmp_path / "varies.txt"
+    code, stdout, stderr = compare("--learn", varies, library.old, library.again)
+    assert (code, stderr) == (0, "")
+    assert stdout.startswith(f"{varies}: 1 place, ")
+    assert varies.read_text().splitlines() == ["# mcpproxy ignore 1", "tools/call count /structuredContent/books"]
+    code, stdout, stderr = compare("--ignore-from", varies, "--fail-on", "value", library.old, library.again)
+    assert (code, stderr) == (0, "")
+    assert "tools/call count /structuredContent/books" in stdout
+    for place, code in (("/structuredContent/*", 0), ("tools/call lend /structuredContent/*", 1)):
+        assert compare("--ignore", place, "--fail-on", "value", library.old, library.again)[::2] == (code, ""), place
+    code, stdout, stderr = compare("--learn", varies, library.old, library.again)
+    assert (code, stdout, stderr) == (
+        73,
+        "",
+        f"mcpproxy: {varies} exists; delete it first, or choose another name\n",
+    )
+
+
+def test_nothing_is_learnt_from_recordings_that_have_nothing_in_common(tmp_path: Path) -> None:
+    read, other = listing(tmp_path / "read.mcpcap", "read"), listing(tmp_path / "other.mcpcap", "other", call="other")
+    code, stdout, stderr = compare("--learn", tmp_path / "varies.txt", read, other)
+    assert (code, stdout) == (2, "")
+    assert stderr.startswith("mcpproxy: not compared: ")
+    assert not (tmp_path / "varies.txt").exists()
 
 
 # ---- expectations
@@ -378,25 +474,72 @@ def test_a_closed_pipe_ends_it_silently(library: Library) -> None:
     assert (done.stdout.split()[0] in (b"0", b"1"), done.stderr) == (True, b"")
 
 
-def test_ctrl_c_while_it_reads_is_130(library: Library) -> None:
+def test_ctrl_c_while_it_reads_is_130(library: Library, tmp_path: Path) -> None:
     reads, writes = os.pipe()
     with subprocess.Popen(
         [sys.executable, "-m", "mcpproxy", "compare", "-", library.new],
         stdin=reads,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
     ) as process:
         os.close(reads)
         try:
-            folders = Path(f"/proc/{process.pid}/fd")
-            wait_until(lambda: any("stdin.mcpcap" in os.readlink(fd) for fd in folders.iterdir()), "it reads stdin")
+            wait_until(lambda: list(tmp_path.rglob("stdin.mcpcap")), "it reads stdin")
             process.send_signal(signal.SIGINT)
             _, stderr = process.communicate(timeout=DEADLINE_S)
         finally:
             process.kill()
             os.close(writes)
-    assert (process.returncode, stderr) == (130, b"")
+    assert (process.returncode, stderr, list(tmp_path.iterdir())) == (130, b"", [])
+
+
+# ---- drift over time, and pages
+
+
+def test_each_capture_of_a_server_is_compared_with_the_one_before(library: Library, tmp_path: Path) -> None:
+    code, stdout, stderr = compare("--each", "library", MCPPROXY_CAPTURES=str(library.root))
+    assert (code, stderr) == (0, f"mcpproxy: reading 3 captures of library in {library.root}/library\n")
+    assert "breaking" in stdout.splitlines()[0]
+    assert "version 1.0.0 → 2.0.0" in stdout
+    for name in ("lend", "renew", "rate", "search"):
+        assert f"  {name}  " in stdout, name
+    assert compare("--each", library.root, "--json")[1].count("\n") == 5
+    for words, expected in (("breaking", 1), ("may-break", 1), ("never", 0)):
+        assert compare("--each", library.root, "--fail-on", words)[0] == expected, words
+    target = tmp_path / "drift.txt"
+    code, written, _ = compare("--each", library.root, "-o", target)
+    assert (code, target.read_text().splitlines()[0]) == (0, stdout.splitlines()[0])
+    assert written.startswith(f"{target}: ")
+
+
+def test_a_history_with_an_unreadable_capture_is_2(library: Library, tmp_path: Path) -> None:
+    for path in (library.old, CORPUS / "newer-format.mcpcap"):
+        shutil.copy(path, tmp_path)
+    code, stdout, stderr = compare("--each", tmp_path)
+    assert code == 2
+    assert "incomplete" in stdout.splitlines()[0].lower()
+    assert "newer-format.mcpcap" in stderr
+
+
+def test_a_history_without_lists_fails_only_if_a_given_word_needs_it(tmp_path: Path) -> None:
+    listing(tmp_path / "unlisted.mcpcap")
+    assert compare("--each", tmp_path)[0] == 0
+    code, _, stderr = compare("--each", tmp_path, "--fail-on", "breaking")
+    assert code == 2
+    assert "mcpproxy: not compared: nothing to compare: no tools were listed" in stderr
+
+
+def test_what_has_no_history_is_one_line(library: Library) -> None:
+    for words, reason in (
+        ((library.old,), "--each needs a server or a folder with captures"),
+        (("-",), "--each needs a server or a folder with captures"),
+        (("nowhere",), "there is no capture, folder or server called nowhere"),
+        ((library.root, "--format", "sarif"), "--each prints text or json"),
+    ):
+        code, stdout, stderr = compare("--each", *words)
+        assert (code, stdout, stderr.count("\n")) == (2, "", 1), words
+        assert reason in stderr
 
 
 def test_kinds_are_explained_and_listed() -> None:

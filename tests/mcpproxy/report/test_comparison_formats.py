@@ -200,7 +200,7 @@ def test_github_gets_one_command_for_a_change_or_a_failure_and_no_other() -> Non
             assert COMMAND.fullmatch(command) or FAILURE.fullmatch(command), command
             assert sanitise(command, None) == command
     assert len(document(ORDINARY, "github").splitlines()) == len(ORDINARY.changes) + 1
-    assert document(FAILED, "github").startswith("::error title=not compared::tools (")
+    assert document(FAILED, "github").startswith("::error title=not compared::tools: ")
 
 
 def test_github_gets_as_many_annotations_of_a_level_as_it_shows() -> None:

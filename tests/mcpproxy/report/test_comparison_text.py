@@ -120,10 +120,16 @@ def test_a_failed_comparison_never_reads_as_a_clean_one() -> None:
     failure = Gap("tools", "the list is cut in the middle", is_failure=True)
     for comparison in (FAILED, NOTHING._replace(gaps=(failure,)), ORDINARY._replace(gaps=(failure,))):
         text = text_of(comparison)
-        assert text.startswith("Could not be compared: tools (")
+        assert text.startswith("Could not be compared: tools, because the")
         assert "othing changed" not in text
+    unexamined = NOTHING._replace(new=NEW._replace(has_failed=True))
+    assert verdict_text(unexamined) == (
+        "could not be compared: all of the new side, because a part of it could not be examined"
+    )
+    for format_name, sign in (("junit", 'errors="1"'), ("sarif", '"executionSuccessful":false'), ("github", "::error")):
+        assert sign in text_of(unexamined, format_name=format_name)
     assert verdict_text(NOTHING._replace(gaps=(failure, failure, failure))) == (
-        "could not be compared: tools (the list is cut in the middle), and 2 other things"
+        "could not be compared: tools, because the list is cut in the middle; and 2 other things"
     )
     assert verdict_text(NOTHING._replace(compared=())) == "nothing to compare"
 
@@ -174,6 +180,28 @@ def test_long_values_are_shown_from_their_first_difference_on() -> None:
     # null is a value, and its absence is none.
     assert value_texts(change._replace(before=None, after=1), 20) == ("null", "1")
     assert value_texts(Change(VALUE_CHANGED, "tool", "it changed"), 20) == (None, None)
+
+
+def test_values_that_the_sentence_quotes_are_not_repeated() -> None:
+    change = Change(VALUE_CHANGED, "server", "the version is 2.0.0 now, and was 1.0.0", "", "1.0.0", "2.0.0")
+    assert "  · server: the version is 2.0.0 now, and was 1.0.0\n" in text_of(NOTHING._replace(changes=(change,)))
+    assert "; was 1, now 2\n" in text_of(NOTHING._replace(changes=(change._replace(before=1, after=2),)))
+
+
+def test_things_that_were_not_compared_for_one_reason_share_a_line() -> None:
+    gaps = [Gap(name, "neither side lists them", is_failure=False) for name in ("tools", "prompts", "resources")]
+    assert "  · tools, prompts, resources: neither side lists them\n" in text_of(NOTHING._replace(gaps=tuple(gaps)))
+
+
+def test_a_long_text_ends_with_its_verdict() -> None:
+    assert text_of(ORDINARY).endswith("\n\n2 breaking, 2 worse, 2 may break, 2 notes; 2 accepted changes\n")
+    assert text_of(NOTHING).count("Nothing changed") == 1
+
+
+def test_a_change_without_the_value_that_would_prove_it_says_why() -> None:
+    for format_name in ("text", "markdown", "junit", "sarif", "github"):
+        assert "not proved: the schema took too long" in text_of(ORDINARY, format_name=format_name)
+    assert '"unproved":"the schema took too long"' in text_of(ORDINARY, format_name="json")
 
 
 def test_the_capture_of_a_record_is_named_only_if_the_side_has_several() -> None:
