@@ -32,7 +32,12 @@ def canonical_json(value: Any) -> bytes:
 
 def json_digest(value: Any) -> str:
     """Returns a digest of a parsed JSON value, in hexadecimal: equal values have equal digests."""
-    return blake2b(canonical_json(value), digest_size=16).hexdigest()
+    return digest_of_json(canonical_json(value))
+
+
+def digest_of_json(text: bytes) -> str:
+    """Returns a digest of canonical JSON, in hexadecimal."""
+    return blake2b(text, digest_size=16).hexdigest()
 
 
 def _pieces(value: Any) -> Sequence[bytes]:

@@ -185,7 +185,7 @@ OTHER_CHANGES: tuple[tuple[str, Edit, str, str], ...] = (
     ("a longer list", _set(S, "items", 3, to=0), "value/list-longer", f"{AT}/items"),
     ("another kind of block", _set("content", 2, "type", to="audio"), "value/block-kind-changed", "/content/*"),
     ("another image", _set("content", 2, "data", to="iVBORw0KGgp="), "value/changed", "/content/*/data"),
-    ("no structured content", _drop(S), "value/structured-content-lost", AT),
+    ("no structured content", _drop(S), "value/structured-lost", AT),
     ("a scalar for an object", _set(S, to=[]), "value/type-changed", AT),
 )  # fmt: skip
 
@@ -266,7 +266,7 @@ def test_text_that_repeats_the_structured_content_is_not_reported_twice(tmp_path
         assert _kinds(_changes(tmp_path, _capture(old), _capture(new))) == [("value/changed", pointer)]
         assert _changes(tmp_path, _capture(old), _capture(new), (pointer,)) == ()
         lost = {"content": old["content"]}
-        assert _kinds(_changes(tmp_path, _capture(old), _capture(lost))) == [("value/structured-content-lost", AT)]
+        assert _kinds(_changes(tmp_path, _capture(old), _capture(lost))) == [("value/structured-lost", AT)]
 
 
 def test_a_page_with_the_cursor_of_its_request_is_reported(tmp_path: Path) -> None:
