@@ -115,7 +115,7 @@ def simplified(part: Part) -> Part | None:
     if part.values is not None:
         values = part.values
         if part.type not in ("object", "array"):
-            filtered = part._replace(limits=limits)
+            filtered = part._replace(values=None, limits=limits)
             values = tuple(value for value in values if filtered.accepts_scalar(value))
             limits = {}
         part = part._replace(values=values, is_integer=False)
