@@ -43,9 +43,8 @@ class _OutcomesObserver(Observer):
         self._capture, self._reading = capture, reading
 
     def on_call(self, call: Call) -> None:
-        assert self._reading is not None
-        label = label_of(call, is_open=self._reading.end == "open")
-        if label is None:
+        label = label_of(call, is_open=False)
+        if label is None or (label == "unanswered" and self._reading is not None and self._reading.end == "open"):
             return
         self._count += 1
         key = request_key(call)
@@ -123,6 +122,12 @@ def label_of(call: Call, *, is_open: bool) -> str | None:
     Returns:
         The outcome in one or two words, or None if the capture cannot show how it ended, or the call never ends.
     """
+    if (
+        call.final_outcome is Outcome.RESULT
+        and call.cancellation is None
+        and call.request.method not in ENDLESS_METHODS
+    ):
+        return "result"  # the usual case
     outcome = call.outcome
     if call.request.method in ENDLESS_METHODS or outcome is Outcome.NOT_RECORDED or call.is_forgotten:
         return None
