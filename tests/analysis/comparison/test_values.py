@@ -212,6 +212,14 @@ def test_a_reordered_list_is_one_change(tmp_path: Path) -> None:
     assert _kinds(_changes(tmp_path, _capture(old), _capture(new))) == [("value/list-reordered", f"{AT}/names")]
 
 
+def test_a_list_whose_order_means_nothing_may_be_reordered(tmp_path: Path) -> None:
+    old, new = ({"requested": {"required": names, "enum": names}} for names in (["a", "b"], ["b", "a"]))
+    assert _changes(tmp_path, _capture(old), _capture(new)) == ()
+    assert _kinds(_changes(tmp_path, _capture({S: old}), _capture({S: new}))) == [
+        ("value/list-reordered", f"{AT}/requested/{name}") for name in ("enum", "required")
+    ]
+
+
 def test_the_same_place_in_many_elements_and_calls_is_one_change_with_an_example(tmp_path: Path) -> None:
     old = [{S: {"items": [{"n": number, "s": "x"} for number in range(3)]}}] * 2
     new = [{S: {"items": [{"n": number, "s": "y"} for number in range(3)]}}] * 2
