@@ -14,6 +14,7 @@ from analysis.comparison.prompt_arguments import argument_changes
 from analysis.comparison.requests import bounded
 from analysis.comparison.schema_changes import SchemaRole, schema_changes
 from analysis.comparison.tool_claims import annotation_changes, execution_changes
+from analysis.comparison.witness import TryBudget
 
 MAX_META_MEMBERS: Final = 20
 """The most changed members of `_meta` that have a change of their own; further ones share the last."""
@@ -39,19 +40,18 @@ _IDENTITIES: Final[dict[ListName, str]] = {
 }
 
 
-class SchemaDialects(NamedTuple):
-    """Whether the revision of each side does not specify a default dialect of schemas."""
+class SchemaJudgement(NamedTuple):
+    """How the schemas of definitions are judged."""
 
-    old_predates: bool
-    new_predates: bool
-
-
-NEW_DIALECTS: Final = SchemaDialects(old_predates=False, new_predates=False)
-"""Both revisions specify one."""
+    budget: TryBudget
+    """How many values may still be tried as witnesses, in the whole comparison."""
+    old_predates_dialects: bool = False
+    """Whether the revision of the old side does not specify a default dialect of schemas."""
+    new_predates_dialects: bool = False
 
 
 def definition_changes(
-    list_name: ListName, subject: str, old: Any, new: Any, dialects: SchemaDialects = NEW_DIALECTS
+    list_name: ListName, subject: str, old: Any, new: Any, judgement: SchemaJudgement
 ) -> list[Change]:
     """Compare two definitions, except their names.
 
@@ -60,7 +60,7 @@ def definition_changes(
         subject: `Change.subject`, such as `tool search`.
         old: the definition on the old side, a JSON value.
         new: the definition on the new side.
-        dialects: how their schemas are to be read.
+        judgement: how their schemas are judged.
 
     Returns:
         The changes, without places.
@@ -70,7 +70,7 @@ def definition_changes(
         if name == _IDENTITIES[list_name]:
             continue
         if list_name == "tools" and name in SCHEMA_MEMBERS:
-            changes += _schema_changes(before, after, subject, name, dialects)
+            changes += _schema_changes(before, after, subject, name, judgement)
         elif list_name == "tools" and name == "annotations":
             changes += annotation_changes(subject, before, after)
         elif list_name == "tools" and name == "execution":
@@ -110,15 +110,16 @@ def differs_only_in_hidden_text(before: Any, after: Any) -> bool:
     return visible_text(before) == visible_text(after)
 
 
-def _schema_changes(before: Any, after: Any, subject: str, member: str, dialects: SchemaDialects) -> list[Change]:
+def _schema_changes(before: Any, after: Any, subject: str, member: str, judgement: SchemaJudgement) -> list[Change]:
     return schema_changes(
         before,
         after,
         SCHEMA_MEMBERS[member],
         subject,
         f"/{member}",
-        old_predates_dialects=dialects.old_predates,
-        new_predates_dialects=dialects.new_predates,
+        old_predates_dialects=judgement.old_predates_dialects,
+        new_predates_dialects=judgement.new_predates_dialects,
+        budget=judgement.budget,
     )
 
 
