@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from analysis.comparison.canonical import canonical_json
 from analysis.comparison.change import Change
-from analysis.comparison.definition_lists import ListName
+from analysis.comparison.definition_lists import LISTS, ListName
 from analysis.comparison.hidden_text import names_of, new_hidden_text, visible_text
 from analysis.comparison.kind import Kind
 from analysis.comparison.kinds import definitions as kinds
@@ -32,12 +32,7 @@ _RESOURCE_KINDS: Final[dict[str, tuple[Kind, str]]] = {
 }
 SCHEMA_MEMBERS: Final[dict[str, SchemaRole]] = {"inputSchema": "arguments", "outputSchema": "result"}
 """The members of a tool that are schemas, with what they describe."""
-_IDENTITIES: Final[dict[ListName, str]] = {
-    "tools": "name",
-    "prompts": "name",
-    "resources": "uri",
-    "resource templates": "uriTemplate",
-}
+_IDENTITIES: Final = {row.name: row.identity for row in LISTS}
 
 
 class SchemaJudgement(NamedTuple):
