@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo setup test test-fast check test-spark lint types contracts bench soak conformance zoo test-hosts golden pictures rules-docs extensions-docs sql-docs clients-docs doctor-docs import-docs share-docs body-table clean
+.PHONY: demo setup test test-fast check test-spark lint types contracts bench soak conformance zoo test-hosts golden pictures rules-docs extensions-docs sql-docs changes-docs clients-docs doctor-docs import-docs share-docs body-table clean
 
 # The main job on a bundled real server: recorded, then shown.
 demo: $(VENV)/.base
@@ -106,6 +106,10 @@ extensions-docs: $(VENV)/.check
 # The reference of the tables and views in docs/sql.md, made anew from the columns in analysis/store and the SQL of the views.
 sql-docs: $(VENV)/.check
 	$(BIN)/python -m mcpproxy.report.sql_page docs/sql.md
+
+# The kinds of changes and the JSON lines of `compare` in docs/changes.md, made anew from their tables.
+changes-docs: $(VENV)/.check
+	$(BIN)/python -m mcpproxy.report.change_page docs/changes.md
 
 # The page of the clients in docs/clients.md, made anew from the catalogue.
 clients-docs: $(VENV)/.check

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from analysis.conversation.call import Call, MessageContext, context_of
 from analysis.conversation.call_table import MAX_OPEN_REQUESTS
-from analysis.conversation.message import Request
+from analysis.conversation.message import Message, Request
 from analysis.filter.facts import Facts, facts_of, facts_of_batch, facts_of_call
 from analysis.filter.parser import Filter, parse
 from analysis.reading import Reading, Step
+from analysis.rules.finding import Finding
 from captures.frame import Frame
 
 _Key = tuple[int, int | None]
 """The number of a message's first frame, and its position in its batch; -1 for the batch as a whole."""
+OUTCOME_KEYS: Final = frozenset({"has:answer", "has:error", "has:failure", "has:waiting"})
+"""The keys of `Filter.keys` about the outcome of a request, which is known only after its message."""
+_MAX_FACTS: Final = 10_000
+_MAX_FACTS_BYTES: Final = 8 << 20
 
 
 def filter_with_outcomes(only: Filter, reading: Reading) -> Filter:
@@ -114,3 +121,37 @@ class _Selection:
 def _call_if_known(call: Call | None) -> Call | None:
     """Returns a call if the capture can show how it ends, else None."""
     return None if call is None or call.is_forgotten or not call.request.id.is_answerable else call
+
+
+class FindingSelection:
+    """Selects findings by applying a filter to the last messages, of which it keeps a bounded number."""
+
+    def __init__(self, only: Filter) -> None:
+        self._only = only
+        self._facts: OrderedDict[tuple[int, int | None], Facts] = OrderedDict()
+        self._bytes = 0
+
+    def on_message(self, context: MessageContext) -> None:
+        """Process the next message."""
+        self._keep_facts(context.message, facts_of(context))
+        while len(self._facts) > 1 and (len(self._facts) > _MAX_FACTS or self._bytes > _MAX_FACTS_BYTES):
+            _, oldest_facts = self._facts.popitem(last=False)
+            self._bytes -= oldest_facts.size or 0
+
+    def note_outcomes(self, calls: Iterable[Call], *, is_open: bool = False) -> None:
+        """Record how requests without a response ended; with `is_open`, a response may still come."""
+        for call in calls:
+            if call.session is not None:
+                self._keep_facts(call.request, facts_of_call(call, is_open=is_open))
+
+    def selects(self, finding: Finding) -> bool:
+        """Whether the filter selects a finding."""
+        own_facts = Facts(session=finding.session, frames=(finding.frame, finding.frame))
+        facts = self._facts.get((finding.frame, finding.item), own_facts)
+        return self._only.matches(facts.add(rules=(finding.rule,), level=str(finding.level)))
+
+    def _keep_facts(self, message: Message, facts: Facts) -> None:
+        key, size = (message.seq, message.index), facts.size or 0
+        previous_facts = self._facts.get(key)
+        self._bytes += size - (0 if previous_facts is None else previous_facts.size or 0)
+        self._facts[key] = self._only.compute_facts(facts)

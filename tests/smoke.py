@@ -56,6 +56,7 @@ JOBS: Final = (
     Job(("tui", "--demo"), "demo", ends="on q"),
     Job(("check", "demo"), "framing/stdout-not-json", 1),
     Job(("rule", "id/null"), "id/null"),
+    Job(("compare", "demo", "demo"), "othing changed"),
     Job(("stats", "demo"), "1 capture"),
     Job(("report", "demo", "-o", "report.html"), "report.html: 1 capture"),
     Job(("share", "demo", "-o", "shared.mcpcap"), "shared.mcpcap: "),

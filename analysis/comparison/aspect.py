@@ -5,6 +5,7 @@ selects, when it is over or at the end of its capture, and `on_message` and `on_
 overrides the hooks that it needs; the others cost nothing. Memory must be bounded, whatever the traffic.
 """
 
+from collections.abc import Collection
 from typing import Any, ClassVar
 
 from analysis.comparison.change import AspectResult
@@ -59,3 +60,10 @@ class Aspect:
     def compare(self, old: Any, new: Any, options: CompareOptions) -> AspectResult:
         """Compare the records of both sides."""
         raise NotImplementedError
+
+    def recognisable(self, record: Any) -> Collection[str]:  # noqa: ARG002
+        """Returns what a side has that two unrelated servers do not share: calls of tools, items of lists.
+
+        If the sides share none of it, over all aspects, they have nothing in common, and their comparison has failed.
+        """
+        return ()

@@ -171,6 +171,12 @@ class SideSummary(NamedTuple):
     """Wall-clock time of the first capture, in nanoseconds since 1970."""
     warnings: tuple[str, ...] = ()
     """What the user must know of the side: damage, records lost, still being recorded. Complete sentences."""
+    has_failed: bool = False
+    """Whether a part could not be examined, because a capture is damaged or a rule crashed: the exit code is 2."""
+    only: str = ""
+    """The filter with which the side was observed, which must be the same for both."""
+    ignored_pointers: tuple[str, ...] = ()
+    """The pointers with which the side was observed."""
 
 
 class Comparison(NamedTuple):

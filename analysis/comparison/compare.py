@@ -1,6 +1,10 @@
 """Compares two sides, aspect by aspect."""
 
-from analysis.comparison.change import Comparison
+from collections.abc import Iterator, Sequence
+
+from analysis.comparison.aspect import Aspect
+from analysis.comparison.aspects import ASPECTS
+from analysis.comparison.change import AspectResult, Comparison, Gap
 from analysis.comparison.options import CompareOptions
 from analysis.comparison.side import Side
 
@@ -16,4 +20,55 @@ def compare(old: Side, new: Side, options: CompareOptions) -> Comparison:
     Returns:
         The changes, worst first, and what could not be compared. If `gaps` has failures, it must not be read as clean.
     """
-    raise NotImplementedError
+    results = [_result(aspect, old, new, options) for aspect in ASPECTS]
+    ranked = sorted(
+        ((number, change) for number, result in enumerate(results) for change in result.changes),
+        key=lambda item: (-item[1].severity, item[0], item[1].subject, item[1].pointer, item[1].kind.id),
+    )
+    return Comparison(
+        old.summary,
+        new.summary,
+        tuple(change for _, change in ranked),
+        (*_common_gaps(old, new, results), *(gap for result in results for gap in result.gaps)),
+        tuple(count for result in results for count in result.compared),
+        tuple(ignored for result in results for ignored in result.ignored),
+        tuple(row for result in results for row in result.latencies),
+        tuple(row for result in results for row in result.sizes),
+    )
+
+
+def _result(aspect: Aspect, old: Side, new: Side, options: CompareOptions) -> AspectResult:
+    if aspect.name in old.records and aspect.name in new.records:
+        return aspect.compare(old.records[aspect.name], new.records[aspect.name], options)
+    lacking = [word for word, side in (("old", old), ("new", new)) if aspect.name not in side.records]
+    sides = "either side" if len(lacking) == 2 else f"the {lacking[0]} side"
+    if aspect.name == "findings":  # they are left out on request
+        gap = Gap(
+            aspect.name, f"the rules were not checked on {sides}", is_failure=False, needed_by=frozenset({"finding"})
+        )
+    else:
+        gap = Gap(aspect.name, f"another version of mcpproxy saved {sides}, without it", is_failure=True)
+    return AspectResult(gaps=(gap,))
+
+
+def _common_gaps(old: Side, new: Side, results: Sequence[AspectResult]) -> Iterator[Gap]:
+    """Yields a failure if a side is not whole, or if the sides have nothing in common that could have been compared."""
+    for word, side in (("old", old), ("new", new)):
+        if side.summary.has_failed:
+            yield Gap(f"all of the {word} side", "a capture is damaged, or a rule crashed on it", is_failure=True)
+    empty = [word for word, side in (("old", old), ("new", new)) if not side.summary.frames]
+    if empty:
+        sides = "both sides have" if len(empty) == 2 else f"the {empty[0]} side has"
+        yield Gap("everything", f"{sides} no message", is_failure=True)
+        return
+    counts = [count for result in results for _, *both_counts in result.compared for count in both_counts]
+    if not any(counts) and not any(gap.is_failure for result in results for gap in result.gaps):
+        yield Gap("everything", "neither side has anything to compare (that the filter selects)", is_failure=True)
+        return
+    common_aspects = [aspect for aspect in ASPECTS if aspect.name in old.records and aspect.name in new.records]
+    old_items, new_items = (
+        {item for aspect in common_aspects for item in aspect.recognisable(side.records[aspect.name])}
+        for side in (old, new)
+    )
+    if (old_items or new_items) and old_items.isdisjoint(new_items):
+        yield Gap("everything", "the sides have no call and no item of a list in common", is_failure=True)

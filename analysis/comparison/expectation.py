@@ -1,23 +1,123 @@
-"""Expectations: a side in a file, which `compare --save` writes and `OLD` may name."""
+"""Expectations: a side in a file, which `compare --save` writes and `OLD` may name.
 
+The file consists of lines of JSON: the version of the format, the summary of the side, the record of each aspect, and
+a checksum of the lines before it. It holds nothing that depends on the machine or the moment, so that saving the same
+capture again gives the same bytes, and a difference can be reviewed.
+"""
+
+import json
+import os
+import stat
+from hashlib import blake2b
 from pathlib import Path
+from typing import Any, Final
 
+from analysis.comparison.change import Place
+from analysis.comparison.encoding import decode_side, encode_side, with_places
 from analysis.comparison.side import Side
+from captures.errors import CannotCreate, CaptureError, NewerFormat
+from captures.new_file import new_file
+
+FORMAT: Final = 1
+"""The version of the format of expectations."""
+MAX_EXPECTATION_BYTES: Final = 64 << 20
+"""The maximum size of an expectation."""
+_BEGIN: Final = b'{"mcpproxy_expectation":'
+_END: Final = b'{"blake2b":'
+_SAVED_PLACE: Final = Place("", 0, -1)
+
+
+def check_new(path: Path) -> None:
+    """Refuse to save an expectation as an existing file, before anything is read.
+
+    Raises:
+        CannotCreate: the file exists.
+    """
+    if os.path.lexists(path):
+        raise CannotCreate(
+            f"{path} exists, and an expectation never replaces a file; choose another name, or delete it"
+        )
 
 
 def save(side: Side, path: Path) -> None:
-    """Write a side to a new file.
+    """Write a side to a new file, which only its owner can read.
 
     Raises:
         CannotCreate: the file exists, or cannot be written.
     """
-    raise NotImplementedError
+    check_new(path)
+    summary = side.summary._replace(name=Path(side.summary.name).name)
+    records = {name: with_places(record, lambda _: _SAVED_PLACE) for name, record in sorted(side.records.items())}
+    lines = [_BEGIN + b"%d}" % FORMAT, *encode_side(Side(summary, records))]
+    lines.append(_END + b'"%s"}' % _checksum(lines).encode())
+    content = b"".join(line + b"\n" for line in lines)
+    if len(content) > MAX_EXPECTATION_BYTES:
+        raise CannotCreate(
+            f"cannot write {path}: it would be larger than {MAX_EXPECTATION_BYTES >> 20} MiB; use --filter"
+        )
+    with new_file(path, advice=", and an expectation never replaces a file") as file:
+        file.write_bytes(content)
 
 
 def load(name: str, path: Path) -> Side | None:
     """Returns the side in a file, or None if the file is no expectation.
 
+    Args:
+        name: the expectation as the user named it.
+        path: the file.
+
     Raises:
         CaptureError: it cannot be read, is damaged, or a later version wrote it.
     """
-    raise NotImplementedError
+    content = _content(path)
+    if content is None:
+        return None
+    lines = content.splitlines()
+    version = _member(lines[0], "mcpproxy_expectation")
+    if type(version) is int and version > FORMAT:
+        raise NewerFormat(f"cannot read {path}: a later version of mcpproxy wrote it; update mcpproxy")
+    if len(lines) < 2 or not lines[-1].startswith(_END):
+        raise CaptureError(f"cannot read {path}: its end is missing; save it again, or restore it")
+    if version != FORMAT or _member(lines[-1], "blake2b") != _checksum(lines[:-1]):
+        raise CaptureError(f"cannot read {path}: it is damaged, or was edited; save it again, or restore it")
+    try:
+        side = decode_side(lines[1:-1])
+    except ValueError as error:
+        raise CaptureError(
+            f"cannot read {path}: this version of mcpproxy does not understand it; save it again"
+        ) from error
+    place = Place(name, 0, -1)
+    records = {aspect: with_places(record, lambda _: place) for aspect, record in side.records.items()}
+    return Side(side.summary._replace(name=name, captures=0), records)
+
+
+def _content(path: Path) -> bytes | None:
+    """Returns the content of a file that begins as an expectation does, or None if it does not."""
+    try:
+        # Without O_NONBLOCK, opening a FIFO would wait for a writer.
+        with open(path, "rb", opener=lambda file, flags: os.open(file, flags | os.O_NONBLOCK)) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return None
+            begin = file.read(len(_BEGIN))
+            if begin != _BEGIN:
+                return None
+            content = begin + file.read(MAX_EXPECTATION_BYTES)
+    except IsADirectoryError:
+        return None
+    except OSError as error:
+        raise CaptureError(f"cannot read {path}: {error.strerror}") from error
+    if len(content) > MAX_EXPECTATION_BYTES:
+        raise CaptureError(f"cannot read {path}: an expectation has at most {MAX_EXPECTATION_BYTES >> 20} MiB")
+    return content
+
+
+def _member(line: bytes, name: str) -> Any:
+    try:
+        return json.loads(line)[name]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def _checksum(lines: list[bytes]) -> str:
+    """Returns a checksum of lines that does not depend on how they end: git may change that."""
+    return blake2b(b"\n".join(lines), digest_size=16).hexdigest()

@@ -1,6 +1,5 @@
 """The group `completion`: suggestions for the arguments of prompts and templates."""
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -11,12 +10,9 @@ from analysis.rules.error.codes import params_of
 from analysis.rules.finding import Finding
 from analysis.rules.support.eras import member, shortened
 from analysis.rules.support.listings import prompts_of, resources_of, templates_of
+from analysis.rules.support.uri_templates import template_variables
 
 _LISTS: Final = {"prompts/list": prompts_of, "resources/list": resources_of, "resources/templates/list": templates_of}
-_MAX_TEMPLATE_CHARS: Final = 10_000
-"""The most characters of a template that are checked."""
-_find_expressions: Final = re.compile(r"\{([^{}]{0,1000})\}").findall
-_find_names: Final = re.compile(r"[A-Za-z0-9_.%]+").findall
 
 
 class Counts(Rule):
@@ -117,13 +113,8 @@ class UnknownReference(Rule):
                 text = "the reference is neither a listed resource nor a template"
                 yield self.finding(context, text, pointer="/params/ref/uri")
                 return
-            if (
-                templates_of(context.session).entry(uri, request, context.session) is not None
-                and len(uri) <= _MAX_TEMPLATE_CHARS
-            ):
-                arguments = {
-                    argument_name for expression in _find_expressions(uri) for argument_name in _find_names(expression)
-                }
+            if templates_of(context.session).entry(uri, request, context.session) is not None:
+                arguments = template_variables(uri)
         if arguments is not None and isinstance(argument, str) and argument not in arguments:
             text = f"the reference has no argument {shortened(argument)!r}"
             yield self.finding(context, text, pointer="/params/argument/name")

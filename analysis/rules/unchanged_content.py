@@ -79,11 +79,12 @@ def result_digest(context: MessageContext) -> bytes | None:
     """Returns a digest of a response's result as written, or None if it cannot be determined."""
     if context.digest is None:
         message = context.message
-        context.digest = (isinstance(message, Response) and _digest(message)) or b""
+        context.digest = (isinstance(message, Response) and digest_of(message)) or b""
     return context.digest or None
 
 
-def _digest(message: Response) -> bytes | None:
+def digest_of(message: Response) -> bytes | None:
+    """Returns a digest of a response's result as written, or None if it cannot be determined."""
     if len(message.frames) != 1 or message.index is not None:
         return None
     raw = message.frames[0].raw

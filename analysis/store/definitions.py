@@ -28,7 +28,12 @@ class Definition(NamedTuple):
     @property
     def tokens_estimate(self) -> int:
         """The estimated tokens that a model reads for it."""
-        return (self.size + TOKEN_BYTES // 2) // TOKEN_BYTES
+        return tokens_estimate(self.size)
+
+
+def tokens_estimate(size: int) -> int:
+    """Returns the estimated tokens that a model reads for a definition of that many bytes."""
+    return (size + TOKEN_BYTES // 2) // TOKEN_BYTES
 
 
 def definitions_in(result: object) -> Iterator[Definition]:

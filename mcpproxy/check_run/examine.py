@@ -5,7 +5,6 @@ findings back. No other rules run. Memory is bounded by the records of the captu
 state.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -13,13 +12,12 @@ from typing import Final, NamedTuple
 from analysis.checking.baseline import Baseline, fingerprint
 from analysis.checking.checker import RuleSelection
 from analysis.checking.profile import Costs
-from analysis.conversation.call import Call, MessageContext
 from analysis.conversation.fold import Fold
-from analysis.conversation.message import Message
-from analysis.filter import Facts, Filter, facts_of, facts_of_call
+from analysis.filter import Filter
 from analysis.reading import End, Reading, Step
 from analysis.rules.discovery import rules_for
 from analysis.rules.finding import Finding
+from analysis.selection import FindingSelection
 from captures.damage import Damage
 from captures.file import is_live
 from captures.frame import Frame
@@ -32,8 +30,6 @@ from mcpproxy.check_run.result import CheckOutcome, CheckProgress, Event, Locate
 
 PROGRESS_INTERVAL_ITEMS: Final = 4096
 """The number of items of a capture between two progress events, which take about a fifth of a second."""
-_MAX_FACTS: Final = 10_000
-_MAX_FACTS_BYTES: Final = 8 << 20
 
 
 def select_all(_rule: str) -> bool:
@@ -109,7 +105,7 @@ class CaptureCheck:
         self._has_findings = False
         self._options = options
         self._locations = RecordLocations(capture.path)
-        self._message_filter = None if options.only is None else _MessageFilter(options.only)
+        self._message_filter = None if options.only is None else FindingSelection(options.only)
         on_message = None if self._message_filter is None else self._message_filter.on_message
         is_cause = self._is_cause if options.counts_consequences else lambda _: False
         self.reading = Reading(capture, RuleSelection(rules_for(options.picks), on_message, options.costs, is_cause))
@@ -251,37 +247,3 @@ class CaptureCheck:
 
 def _fingerprint(finding: Finding) -> str:
     return fingerprint(finding.rule, finding.method, finding.pointer, finding.message)
-
-
-class _MessageFilter:
-    """Selects findings by applying a filter to the last messages."""
-
-    def __init__(self, only: Filter) -> None:
-        self._only = only
-        self._facts: OrderedDict[tuple[int, int | None], Facts] = OrderedDict()
-        self._bytes = 0
-
-    def on_message(self, context: MessageContext) -> None:
-        """Process the next message."""
-        self._keep_facts(context.message, facts_of(context))
-        while len(self._facts) > 1 and (len(self._facts) > _MAX_FACTS or self._bytes > _MAX_FACTS_BYTES):
-            _, oldest_facts = self._facts.popitem(last=False)
-            self._bytes -= oldest_facts.size or 0
-
-    def note_outcomes(self, calls: Iterable[Call], *, is_open: bool = False) -> None:
-        """Record how requests without a response ended; with `is_open`, a response may still come."""
-        for call in calls:
-            if call.session is not None:
-                self._keep_facts(call.request, facts_of_call(call, is_open=is_open))
-
-    def selects(self, finding: Finding) -> bool:
-        """Whether the filter selects a finding."""
-        own_facts = Facts(session=finding.session, frames=(finding.frame, finding.frame))
-        facts = self._facts.get((finding.frame, finding.item), own_facts)
-        return self._only.matches(facts.add(rules=(finding.rule,), level=str(finding.level)))
-
-    def _keep_facts(self, message: Message, facts: Facts) -> None:
-        key, size = (message.seq, message.index), facts.size or 0
-        previous_facts = self._facts.get(key)
-        self._bytes += size - (0 if previous_facts is None else previous_facts.size or 0)
-        self._facts[key] = self._only.compute_facts(facts)

@@ -21,6 +21,7 @@ COMMANDS = {
     "tui": "show sessions in the terminal, live and recorded",
     "check": "report violations of the protocol's rules",
     "rule": "list the rules, or explain a rule",
+    "compare": "report what changed between two captures, and what it breaks",
     "stats": "summarise latency, errors, ids, lifecycle and costs",
     "report": "write a self-contained HTML report of captures",
     "share": "write a copy of a capture without its secrets",

@@ -125,7 +125,9 @@ class Parser(argparse.ArgumentParser):
     def parse_intermixed(self, args: list[str]) -> argparse.Namespace:
         """Parse arguments in which options and operands of several kinds may be mixed."""
         set_up_stdout("text")
-        return self.parse_intermixed_args(args)
+        options = self.parse_intermixed_args(args)
+        set_up_stdout(getattr(options, "format", "text"))
+        return options
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Reject a word that is not one of the choices, and suggest the nearest ones."""

@@ -1,8 +1,9 @@
-"""Reads the accepted findings of a baseline file, and replaces the file with the findings of a run.
+"""Reads the accepted findings or changes of a baseline file, and replaces the file with those of a run.
 
-The file has a line for each distinct finding, without anything that changes from run to run, such as times and record
-numbers. Captures are named relative to the folder of the baseline. A finding that occurs again keeps its message and
-capture, and the order depends on neither, so a diff shows only new and removed entries.
+The file has a line for each distinct finding of `check` or change of `compare`, without anything that varies from run
+to run, such as times and record numbers. Captures are named relative to the folder of the baseline. An entry that
+occurs again keeps its message and capture, and the order depends on neither, so a diff shows only new and removed
+entries.
 """
 
 import json
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from analysis.checking.baseline import MAX_FINGERPRINTS, Baseline, BaselineError, findings_by_fingerprint
+from analysis.comparison.change import Change
 from captures.errors import CaptureError
 from mcpproxy.check_run.result import STDIN, LocatedFinding
 from mcpproxy.importers.source import read_lines
@@ -30,38 +32,66 @@ def read_baseline(name: str) -> Baseline:
 
 
 class NewBaseline:
-    """A baseline that is being updated: the entries of the file, and the findings of this run that replace them."""
+    """A baseline that is being updated: the entries of the file, and the entries of this run that replace them."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, narrowing_options: str) -> None:
         """Read the file `name`, which need not exist yet.
+
+        Args:
+            name: the file.
+            narrowing_options: the options of the command with which fewer entries result, for an error.
 
         Raises:
             CaptureError: it exists and cannot be read, or is not a baseline.
         """
         self._name = name
+        self._narrowing_options = narrowing_options
         self._folder = os.path.dirname(os.path.abspath(name))
         self._old_entries = _read_entries(name) if os.path.lexists(name) else {}
         self._new_entries: dict[str, dict[str, Any]] = {}
 
     @property
-    def accepted_findings(self) -> Baseline:
+    def accepted(self) -> Baseline:
         """The baseline that the file contains now."""
         return Baseline(self._old_entries)
 
-    def accept(self, located: LocatedFinding) -> None:
+    def accept_finding(self, located: LocatedFinding) -> None:
         """Accept a finding in later runs.
 
         Raises:
             CaptureError: there are too many distinct findings.
         """
-        if located.fingerprint in self._new_entries:
-            return
+        if located.fingerprint not in self._new_entries:
+            self._add(located.fingerprint, self._finding_entry(located))
+
+    def accept_change(self, change: Change) -> None:
+        """Accept a change in later runs.
+
+        Raises:
+            CaptureError: there are too many distinct changes.
+        """
+        fingerprint = change.fingerprint
+        if fingerprint not in self._new_entries:
+            entry = {
+                "rule": change.kind.id,
+                "level": str(change.severity),
+                "method": change.subject,
+                "pointer": change.pointer,
+                "message": change.message,
+            }
+            self._add(fingerprint, entry)
+
+    def _add(self, fingerprint: str, entry: dict[str, Any]) -> None:
         if len(self._new_entries) == MAX_FINGERPRINTS:
             raise CaptureError(
-                f"cannot write the baseline {self._name}: there are more than {MAX_FINGERPRINTS:,} findings; "
-                "use --rule, --ignore or --filter to select fewer"
+                f"cannot write the baseline {self._name}: it would have more than {MAX_FINGERPRINTS:,} entries; "
+                f"use {self._narrowing_options} to select fewer"
             )
-        self._new_entries[located.fingerprint] = self._entry(located, self._old_entries.get(located.fingerprint, {}))
+        old_entry = self._old_entries.get(fingerprint, {})
+        # The user may have pasted a line of `check --format json`, whose capture has the name used in that run.
+        if "t_ns" not in old_entry:
+            entry |= {member: old_entry[member] for member in entry.keys() & old_entry.keys() & {"message", "capture"}}
+        self._new_entries[fingerprint] = entry
 
     def write(self) -> str:
         """Replace the file atomically; returns a summary of the changes.
@@ -80,19 +110,16 @@ class NewBaseline:
         count = count_text(len(rows), "entry", "entries")
         return f"{count} in the baseline {self._name}: {len(added):,} new, {len(removed):,} gone"
 
-    def _entry(self, located: LocatedFinding, old: dict[str, Any]) -> dict[str, Any]:
+    def _finding_entry(self, located: LocatedFinding) -> dict[str, Any]:
         finding = located.finding
-        capture = str(STDIN) if located.capture == STDIN else os.path.relpath(located.capture, self._folder)
-        # The user may have pasted an entry from `check --format json`, whose capture has the name used in that run.
-        is_baseline_entry = "t_ns" not in old and isinstance(old.get("capture"), str)
         return {
             "rule": finding.rule,
             "level": str(finding.level),
             "blames": finding.blames,
             "method": finding.method or None,
             "pointer": finding.pointer,
-            "message": old["message"] if is_baseline_entry else finding.message,
-            "capture": old["capture"] if is_baseline_entry else capture,
+            "message": finding.message,
+            "capture": str(STDIN) if located.capture == STDIN else os.path.relpath(located.capture, self._folder),
         }
 
 

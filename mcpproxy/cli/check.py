@@ -110,11 +110,15 @@ def run(arguments: list[str]) -> int:
         return _check_traces(options)
     if options.update_baseline and options.baseline is None:
         return fail("--update-baseline needs --baseline F, the file to write; see mcpproxy check --help")
-    new_baseline = NewBaseline(options.baseline) if options.update_baseline else None
+    new_baseline = (
+        NewBaseline(options.baseline, narrowing_options="--rule, --ignore or --filter")
+        if options.update_baseline
+        else None
+    )
     try:
         check_options = CheckOptions(
             lambda rule: _is_picked(rule, options),
-            new_baseline.accepted_findings
+            new_baseline.accepted
             if new_baseline
             else read_baseline(options.baseline)
             if options.baseline
@@ -346,7 +350,7 @@ class _CheckRun:
             located = event._replace(capture=self._display_name)
             self._totals.count_finding(located)
             if self._new_baseline is not None:
-                self._new_baseline.accept(located)
+                self._new_baseline.accept_finding(located)
             self._write(self._report.report(located))
 
     def _on_outcome(self, outcome: CheckOutcome) -> None:

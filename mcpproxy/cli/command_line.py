@@ -9,6 +9,7 @@ import re
 from importlib import import_module
 from typing import Final, Literal, NamedTuple
 
+from analysis.comparison.kinds.table import KINDS
 from analysis.rules.discovery import rules
 from mcpproxy.cli import COMMANDS, module_of
 from mcpproxy.clients.catalogue import CLIENTS
@@ -20,10 +21,11 @@ followed by the name of a server, or nothing.
 """
 
 Values = Literal[
-    "none", "words", "captures", "servers", "paths", "folders", "files", "rules", "verdicts", "views", "text"
+    "none", "words", "captures", "servers", "paths", "folders", "files", "rules", "verdicts", "kinds", "views", "text"
 ]
 """The value of an option: none, one of a few words, a capture, the name of a server, a path for a new capture, a
-folder, a file, a rule or a pattern of rules, a verdict of `doctor`, an SQL view or table, or any text.
+folder, a file, a rule or a pattern of rules, a verdict of `doctor`, a kind of change, an SQL view or table, or any
+text.
 """
 
 _VALUES_OF_METAVAR: Final[dict[str, Values]] = {
@@ -35,6 +37,7 @@ _VALUES_OF_METAVAR: Final[dict[str, Values]] = {
     "F": "files",
     "G": "rules",
     "VERDICT": "verdicts",
+    "KIND": "kinds",
     "VIEW": "views",
 }
 _OPTION_ROW: Final = re.compile(
@@ -85,6 +88,11 @@ def verdict_ids() -> list[str]:
     return [verdict.id for verdict in VERDICTS]
 
 
+def kind_ids() -> list[str]:
+    """Return the ids of all kinds of changes that `compare` reports."""
+    return list(KINDS)
+
+
 def grammars() -> list[Grammar]:
     """Return the grammar of every command, in the order of `mcpproxy --help`."""
     return [
@@ -114,7 +122,7 @@ def _operands(metavar: str | tuple[str, ...] | None, words: list[str]) -> Operan
 
 
 def _option(action: argparse.Action) -> Option:
-    words = tuple(map(str, action.choices or ()))
+    words = tuple(map(str, getattr(action, "words", None) or action.choices or ()))
     has_value = action.nargs != 0 and not words
     metavar = str(action.metavar or action.dest.upper()) if has_value else ""
     return Option(tuple(action.option_strings), action.help or "", metavar, words)

@@ -19,7 +19,7 @@ from typing import Final
 from analysis.store.reference import relation_names
 from mcpproxy.cli import COMMANDS
 from mcpproxy.cli.arguments import Parser
-from mcpproxy.cli.command_line import Grammar, Option, grammars, rule_patterns, verdict_ids
+from mcpproxy.cli.command_line import Grammar, Option, grammars, kind_ids, rule_patterns, verdict_ids
 from mcpproxy.cli.diagnostics import Exit
 
 HELP: Final = Grammar("help", "explain a command", (), "words", tuple(COMMANDS))
@@ -92,6 +92,10 @@ _mcpproxy_views() {
 
 _mcpproxy_verdicts() {
     _mcpproxy_words "$1" -W @VERDICTS@
+}
+
+_mcpproxy_kinds() {
+    _mcpproxy_words "$1" -W @KINDS@
 }
 
 # The names of programs, each once, in however many directories of the PATH it is.
@@ -194,6 +198,7 @@ def bash_script(commands: list[Grammar]) -> str:
         RULES=[shlex.quote(" ".join(rule_patterns()))],
         VIEWS=[shlex.quote(" ".join(relation_names()))],
         VERDICTS=[shlex.quote(" ".join(verdict_ids()))],
+        KINDS=[shlex.quote(" ".join(kind_ids()))],
     )
 
 
@@ -245,6 +250,11 @@ _mcpproxy_views() {
 _mcpproxy_verdicts() {
     local -a verdicts=(@VERDICTS@)
     compadd "$@" -a verdicts
+}
+
+_mcpproxy_kinds() {
+    local -a kinds=(@KINDS@)
+    compadd "$@" -a kinds
 }
 
 _mcpproxy() {
@@ -301,6 +311,7 @@ def zsh_script(commands: list[Grammar]) -> str:
         RULES=[shlex.join(rule_patterns())],
         VIEWS=[shlex.join(relation_names())],
         VERDICTS=[shlex.join(verdict_ids())],
+        KINDS=[shlex.join(kind_ids())],
     )
 
 
@@ -374,6 +385,10 @@ function __mcpproxy_verdicts
     string join \n @VERDICTS@
 end
 
+function __mcpproxy_kinds
+    string join \n @KINDS@
+end
+
 # Whether so many words stand between the command and the cursor that are neither options nor the verdict of --explain.
 function __mcpproxy_operands
     set -l count 0
@@ -433,6 +448,7 @@ def fish_script(commands: list[Grammar]) -> str:
         RULES=[shlex.join(rule_patterns())],
         VIEWS=[shlex.join(relation_names())],
         VERDICTS=[shlex.join(verdict_ids())],
+        KINDS=[shlex.join(kind_ids())],
     )
 
 
@@ -447,6 +463,7 @@ def _fish_option(option: Option) -> str:
         "rules": " -x -a '(__mcpproxy_rules)'",
         "views": " -x -a '(__mcpproxy_views)'",
         "verdicts": " -x -a '(__mcpproxy_verdicts)'",
+        "kinds": " -x -a '(__mcpproxy_kinds)'",
         "folders": f" -x -a {_FISH_FOLDERS}",
         "files": " -r -F",
         "text": " -x",

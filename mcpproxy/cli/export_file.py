@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import IO, Final
 
 from captures.errors import CaptureError
+from captures.new_file import new_file
 from mcpproxy.cli.diagnostics import Exit, Progress, say
 from mcpproxy.cli.message_filter import filter_for_capture
 from mcpproxy.cli.outputs import written_line
 from mcpproxy.exporters.source import ExportSource
 from mcpproxy.sanitise import sanitise
-from mcpproxy.sql.new_file import new_file
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.units import size
 
@@ -197,7 +197,8 @@ def _write_perfetto(captures: ExportInput, options: argparse.Namespace, file: IO
 
 
 def _write_markdown(captures: ExportInput, options: argparse.Namespace, file: IO[bytes]) -> str:
-    from mcpproxy.exporters.markdown import MAX_ISSUE_CHARS, MarkdownExport, collect_facts
+    from mcpproxy.exporters.markdown import MarkdownExport, collect_facts
+    from mcpproxy.wording.markdown import MAX_ISSUE_CHARS
 
     characters, has_selected = 0, False
     for source in captures.sources():

@@ -6,12 +6,10 @@ from typing import Final
 
 from analysis.filter import FINDING_KEYS, Filter, FilterError, parse
 from analysis.reading import Reading
-from analysis.selection import filter_with_outcomes
+from analysis.selection import OUTCOME_KEYS, filter_with_outcomes
 
 _UNSUPPORTED_KEYS: Final = FINDING_KEYS | {"has:mark"}
 """Keys about findings, and about the marks of `tui`."""
-_OUTCOME_KEYS: Final = frozenset({"has:answer", "has:error", "has:failure", "has:waiting"})
-"""Keys about the outcome of a request."""
 
 
 def parse_message_filter(text: str, command: str, refused_keys: Mapping[str, str]) -> Filter:
@@ -45,6 +43,6 @@ def filter_for_capture(path: Path, selection: Filter | None) -> Filter | None:
     Raises:
         CaptureError: the capture cannot be read.
     """
-    if selection is None or _OUTCOME_KEYS.isdisjoint(selection.keys):
+    if selection is None or OUTCOME_KEYS.isdisjoint(selection.keys):
         return selection
     return filter_with_outcomes(selection, Reading(path))

@@ -28,9 +28,11 @@ ADVICE_FOR_WORD: Final = {
     **dict.fromkeys(("convert", "har", "otlp"), _CONVERT),
     **dict.fromkeys(("redact", "anonymize", "anonymise", "sanitize", "sanitise", "secrets"), _HIDE),
     **dict.fromkeys(("debug", "diagnose", "ping", "servers"), _SERVER),
-    "diff": "to see only what is new since an accepted run: mcpproxy check --baseline F; to compare captures in SQL: "
-    "mcpproxy query",
-    "compare": "to compare captures in SQL: mcpproxy query; to see only what is new: mcpproxy check --baseline F",
+    **dict.fromkeys(
+        ("diff", "breaking", "changes", "drift"),
+        "to see what changed between two captures: mcpproxy compare; to see only findings that are new: mcpproxy check "
+        "--baseline F",
+    ),
     **dict.fromkeys(
         ("replay", "resend", "curl"),
         "to print a command that sends a message again: mcpproxy show --frame N --as shell, or --as curl",

@@ -21,6 +21,7 @@ from analysis.store.reference import Relation, relation_names
 from analysis.store.sandbox.parent import DEFAULT_MEMORY_BYTES, DEFAULT_TIMEOUT_S, Limits
 from analysis.store.sandbox.protocol import Column, QueryError, Value
 from captures.errors import CaptureError, NotACapture
+from captures.new_file import new_file
 from mcpproxy.cli.arguments import SHORT_FORM, Parser, add_json, add_memory
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.outputs import check_file_output
@@ -28,7 +29,6 @@ from mcpproxy.cli.selection import add_scope, scope_of, select_captures
 from mcpproxy.cli.shell import run_shell
 from mcpproxy.report.output import safe_for_stdout, set_up_stdout, width_of_stdout
 from mcpproxy.sanitise import sanitise
-from mcpproxy.sql.new_file import new_file
 from mcpproxy.sql.session import SqlSession, column_rows, relation_of, relation_rows, report_error
 from mcpproxy.sql.sql_results import csv_lines, json_lines, markdown_lines, names_of, reference_lines, table_lines
 from mcpproxy.wording.spans import Style

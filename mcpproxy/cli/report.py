@@ -13,12 +13,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from captures.new_file import new_file
 from mcpproxy.cli.arguments import Parser, add_memory
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.outputs import check_file_output, written_line
 from mcpproxy.cli.redacted_copies import command_inputs
 from mcpproxy.cli.selection import add_captures
-from mcpproxy.sql.new_file import new_file
 from mcpproxy.wording.counts import count_text
 
 if TYPE_CHECKING:

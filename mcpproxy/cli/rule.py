@@ -23,7 +23,7 @@ from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.evidence import MAX_SHOWN_FINDINGS, RuleEvidence, gather_evidence
 from mcpproxy.report import findings_json
 from mcpproxy.report.findings import TextReporter
-from mcpproxy.report.output import json_line
+from mcpproxy.report.output import json_line, page_width
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.rule_pages import (
     MARKS,
@@ -160,7 +160,7 @@ def _print_pages(names: list[str], options: argparse.Namespace, *, is_first: boo
         else:
             style = Style.for_choice(options.color, sys.stdout, os.environ)
             sys.stdout.write("" if is_first else "\n")
-            sys.stdout.write("".join(f"{line}\n" for line in page_lines(rule, style, _width())))
+            sys.stdout.write("".join(f"{line}\n" for line in page_lines(rule, style, page_width())))
             findings = list(evidence[name].lines()) if name in evidence else []
             sys.stdout.write("".join(f"{line}\n" for line in (["", *findings] if findings else [])))
             is_first = False
@@ -175,7 +175,7 @@ def _gather_evidence(rule_ids: list[str], options: argparse.Namespace) -> tuple[
         return TextReporter(
             Style.for_choice(options.color, sys.stdout, os.environ),
             notes=True,
-            width=_width(),
+            width=page_width(),
             encoding=encoding,
             most=MAX_SHOWN_FINDINGS,
             paged=True,
@@ -190,10 +190,6 @@ def _findings_as_json(evidence: RuleEvidence) -> dict[str, Any]:
         "found": evidence.count,
         "findings": [findings_json.finding_row(finding) for finding in evidence.first_findings],
     }
-
-
-def _width() -> int:
-    return min(100, max(40, shutil.get_terminal_size().columns))
 
 
 def unknown_rule_error(name: str) -> str:

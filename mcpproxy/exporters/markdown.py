@@ -1,14 +1,10 @@
 """Exports a conversation as Markdown for an issue report: versions, findings, and all messages with folded bodies.
 
-Issue trackers turn text into links, mentions, references, images and HTML, and the text of a capture is untrusted. So
-none of it is written where Markdown is parsed: it is either in a fence that is longer than any run of backticks in it,
-or escaped in the `<code>` element of an HTML block. Such a block ends at an empty line, which sanitised text never
-contains, and trackers do not process the text of `code` and `pre`. So no text can escape its element or take effect.
+The text of a capture is untrusted, so all of it is in fences and HTML elements of `mcpproxy/wording/markdown.py`.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from html import escape
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -27,17 +23,15 @@ from mcpproxy.wording.bodies import message_lines
 from mcpproxy.wording.cells import UNLIMITED_WIDTH
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.logins import LoginSummary
+from mcpproxy.wording.markdown import fenced_block, html_code, html_row
 from mcpproxy.wording.names import peer_text, revisions_text
 from mcpproxy.wording.units import duration, local_time, size
 
-MAX_ISSUE_CHARS: Final = 65_536
-"""The maximum number of characters that GitHub accepts in an issue or a comment."""
 MAX_BODY_CHARS: Final = 8_192
 """The maximum number of characters of a body that are exported; `mcpproxy show --frame` prints the whole body."""
 MAX_LISTED_FINDINGS: Final = 100
 """The maximum number of different findings that are listed; the others are only counted."""
 
-_BACKTICKS: Final = re.compile("`+")
 _WIDE_GAP: Final = re.compile(" {3,}")
 
 
@@ -164,7 +158,7 @@ class MarkdownExport:
         ]
         if fold.wall_ns is not None:
             rows.insert(1, ("opened", _opening_time(fold.wall_ns)))
-        table = "".join(_html_row([html_code(text)], name) for name, text in rows)
+        table = "".join(html_row([html_code(text)], name) for name, text in rows)
         yield f"## MCP conversation\n\n<table>\n{table}</table>\n\n"
 
     def _findings_block(self) -> Iterator[str]:
@@ -176,31 +170,13 @@ class MarkdownExport:
         yield f"<table>\n<tr>{''.join(f'<th>{head}</th>' for head in headings)}</tr>\n"
         for finding, (frame, times) in findings.items():
             cells = (str(finding.level), finding.rule, finding.side, f"{frame}", f"{times:,}", finding.problem)
-            yield _html_row([html_code(cell) for cell in cells])
+            yield html_row([html_code(cell) for cell in cells])
         yield "</table>\n\n"
         unlisted_count = self._facts.finding_count - sum(times for _, times in findings.values())
         if unlisted_count:
             yield f"And {unlisted_count:,} more; `mcpproxy check --notes` lists all.\n\n"
         if any(finding.level >= Level.WARNING for finding in findings):
             yield "`mcpproxy rule NAME` explains a rule.\n\n"
-
-
-def html_code(text: str) -> str:
-    """Return sanitised text, which contains no line breaks, as an HTML element."""
-    return f"<code>{escape(text)}</code>"
-
-
-def fenced_block(lines: Iterable[str], kind: str) -> str:
-    """Return lines in a code fence that none of them can close."""
-    text = "".join(f"{line}\n" for line in lines)
-    longest_run = max((len(run) for run in _BACKTICKS.findall(text)), default=0)
-    fence = "`" * max(3, longest_run + 1)
-    return f"{fence}{kind}\n{text}{fence}\n"
-
-
-def _html_row(cells: Iterable[str], heading: str = "") -> str:
-    heading_cell = f"<th>{heading}</th>" if heading else ""
-    return f"<tr>{heading_cell}{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>\n"
 
 
 def _truncate_lines(lines: Iterable[str], frame: int, total_bytes: int) -> Iterator[str]:

@@ -45,23 +45,23 @@ class GithubReporter(Reporter):
         values = {"title": finding.rule, "file": relative_path(located.file)}
         if located.place is not None:
             values["line"] = str(located.place.line)
-        properties = ",".join(f"{name}={_escaped_value(text)}" for name, text in values.items())
+        properties = ",".join(f"{name}={escaped_value(text)}" for name, text in values.items())
         text = f"{finding.blames}, {located.record_text}: {sanitise(located.text)}"
-        yield f"::{_COMMANDS[finding.level]} {properties}::{_escaped_data(text)}\n"
+        yield f"::{_COMMANDS[finding.level]} {properties}::{escaped_data(text)}\n"
 
     def finish(self, ended: CheckOutcome) -> Iterable[str]:
         """Yields a warning for each kind of forgotten data, which no finding covers."""
         for kind in ended.forgotten:
             yield (
                 "::warning "
-                f"title=forgotten,file={_escaped_value(relative_path(ended.capture))}::{_escaped_data(kind.text)}\n"
+                f"title=forgotten,file={escaped_value(relative_path(ended.capture))}::{escaped_data(kind.text)}\n"
             )
 
     def unreadable(self, capture: Path, why: str) -> Iterable[str]:
         """Yields an error annotation, because people look there for the reason why a step failed."""
         yield (
             "::error title=cannot be "
-            f"checked,file={_escaped_value(relative_path(capture))}::{_escaped_data(sanitise(why, None))}\n"
+            f"checked,file={escaped_value(relative_path(capture))}::{escaped_data(sanitise(why, None))}\n"
         )
 
     def close(self, totals: Totals) -> Iterable[str]:
@@ -89,9 +89,11 @@ def relative_path(path: Path) -> str:
     return str(path)
 
 
-def _escaped_data(text: str) -> str:
+def escaped_data(text: str) -> str:
+    """Returns sanitised text as the message of a workflow command."""
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
-def _escaped_value(text: str) -> str:
-    return _escaped_data(sanitise(text, None)).replace(":", "%3A").replace(",", "%2C")
+def escaped_value(text: str) -> str:
+    """Returns a text as the value of a property of a workflow command."""
+    return escaped_data(sanitise(text, None)).replace(":", "%3A").replace(",", "%2C")

@@ -23,7 +23,7 @@ CLEAN_CASE: Final = "no findings"
 """The name of the case of a capture in which no case fails."""
 UNREADABLE_CASE: Final = "can be read"
 """The name of the failing case of a capture that cannot be read."""
-_CASE_END: Final = "    </testcase>"
+CASE_END: Final = "    </testcase>"
 _KINDS: Final = ("tests", "failures", "errors")
 
 
@@ -88,7 +88,7 @@ class JunitReporter(Reporter):
         if ended.nothing_reason or not (failures or ended.faults):
             cases += self._clean(suite, ended, sums)
         self._sums.update(sums)
-        head = f'  <testsuite name={_attribute(suite)} {_count_attributes(sums)} skipped="{sums["skipped"]}">'
+        head = f'  <testsuite name={xml_attribute(suite)} {count_attributes(sums)} skipped="{sums["skipped"]}">'
         forgotten = escape("\n".join(kind.text for kind in ended.forgotten))
         system_error = [f"    <system-err>{forgotten}</system-err>"] if forgotten else []
         self._suites += [head, *cases, *system_error, "  </testsuite>"]
@@ -99,10 +99,10 @@ class JunitReporter(Reporter):
         suite, sums = str(capture), Counter(tests=1, failures=0, errors=1)
         self._sums.update(sums)
         self._suites += [
-            f'  <testsuite name={_attribute(suite)} {_count_attributes(sums)} skipped="0">',
-            _case_start(suite, UNREADABLE_CASE) + ">",
-            f'      <error message={_attribute(why)} type="unreadable"/>',
-            _CASE_END,
+            f'  <testsuite name={xml_attribute(suite)} {count_attributes(sums)} skipped="0">',
+            case_start(suite, UNREADABLE_CASE) + ">",
+            f'      <error message={xml_attribute(why)} type="unreadable"/>',
+            CASE_END,
             "  </testsuite>",
         ]
         return ()
@@ -110,7 +110,7 @@ class JunitReporter(Reporter):
     def close(self, totals: Totals) -> Iterable[str]:  # noqa: ARG002
         """Yields the document."""
         yield '<?xml version="1.0" encoding="UTF-8"?>\n'
-        yield f'<testsuites name="mcpproxy check" {_count_attributes(self._sums)}>\n'
+        yield f'<testsuites name="mcpproxy check" {count_attributes(self._sums)}>\n'
         yield "".join(f"{line}\n" for line in self._suites)
         yield "</testsuites>\n"
 
@@ -118,32 +118,34 @@ class JunitReporter(Reporter):
     def _clean(suite: str, ended: CheckOutcome, sums: Counter[str]) -> Iterator[str]:
         """Yields the case of a capture in which nothing fails; it passes only if the capture is whole and not empty."""
         sums["tests"] += 1
-        yield _case_start(suite, CLEAN_CASE) + ">"
+        yield case_start(suite, CLEAN_CASE) + ">"
         if ended.is_damaged:
             sums["errors"] += 1
             yield '      <error message="the capture is damaged" type="damage"/>'
         elif ended.nothing_reason:
             sums["skipped"] += 1
             yield f"      <skipped>{escape(ended.nothing_reason)}</skipped>"
-        yield _CASE_END
+        yield CASE_END
 
     def _case(self, suite: str, rule: str, fault: str | None) -> Iterator[str]:
         case = self._cases.get(rule, _RuleCase())
-        yield _case_start(suite, rule) + ">"
+        yield case_start(suite, rule) + ">"
         if fault is not None:
-            yield f'      <error message={_attribute(f"the rule crashed: {fault}")} type="fault"/>'
+            yield f'      <error message={xml_attribute(f"the rule crashed: {fault}")} type="fault"/>'
         elif case.failing_findings:
             first_finding = case.failing_findings[0]
-            attributes = f"message={_attribute(first_finding.text)} type={_attribute(str(first_finding.finding.level))}"
+            level = str(first_finding.finding.level)
+            attributes = f"message={xml_attribute(first_finding.text)} type={xml_attribute(level)}"
             yield f"      <failure {attributes}>{case.text(failing=True)}</failure>"
         if case.other_findings:
             yield f"      <system-out>{case.text(failing=False)}</system-out>"
-        yield _CASE_END
+        yield CASE_END
 
 
-def _case_start(suite: str, name: str) -> str:
+def case_start(suite: str, name: str) -> str:
+    """Returns the beginning of the element of a case; `>` or attributes follow."""
     # Viewers identify a case by class and name, so the same rule in two captures must differ.
-    return f"    <testcase classname={_attribute(suite)} name={_attribute(name)}"
+    return f"    <testcase classname={xml_attribute(suite)} name={xml_attribute(name)}"
 
 
 def _line(located: LocatedFinding) -> str:
@@ -155,9 +157,11 @@ def _line(located: LocatedFinding) -> str:
     return f"{location}: {sanitise(located.text)}"
 
 
-def _count_attributes(sums: Counter[str]) -> str:
+def count_attributes(sums: Counter[str]) -> str:
+    """Returns the attributes with the numbers of cases, failures and errors."""
     return " ".join(f'{kind}="{sums[kind]}"' for kind in _KINDS)
 
 
-def _attribute(text: str) -> str:
+def xml_attribute(text: str) -> str:
+    """Returns a text, sanitised and cut, as the quoted value of an attribute."""
     return quoteattr(sanitise(text))

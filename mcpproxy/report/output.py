@@ -45,6 +45,11 @@ _INVISIBLE_CHARS: Final = re.compile(
 )
 
 
+def page_width() -> int:
+    """Returns how many cells a line of an explanation may take, on a terminal or not."""
+    return min(100, max(40, shutil.get_terminal_size().columns))
+
+
 def width_of_stdout(max_width: int = UNLIMITED_WIDTH) -> int:
     """Returns how many cells a line may take.
 

@@ -8,7 +8,7 @@ meaning in SARIF's messages; in untrusted text they are escaped, so the text can
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -25,6 +25,8 @@ from mcpproxy.wording.rule_pages import page, summary_of
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 """The schema that a document declares; mcpproxy never fetches it."""
 
+DOCUMENT_START: Final = f'{{"$schema":"{SCHEMA}","version":"2.1.0","runs":[{{"results":[\n'
+"""The beginning of a document; results with commas between them follow, and then `document_end`."""
 _LINK_CHARS: Final = re.compile(r"[\\\[\]]")
 
 
@@ -47,14 +49,14 @@ class SarifReporter(Reporter):
 
     def report(self, located: LocatedFinding) -> Iterable[str]:
         """Write a result; findings in the baseline are marked as suppressed."""
-        yield self._opening() if not self._result_count else ",\n"
+        yield DOCUMENT_START if not self._result_count else ",\n"
         self._result_count += 1
-        yield _json(self._result(located))
+        yield sarif_json(self._result(located))
 
     def finish(self, ended: CheckOutcome) -> Iterable[str]:
         """Write nothing yet: the end of the document reports failed rules and what was forgotten."""
         self._add_failures(*(f"{rule} failed on {ended.capture}: {fault}" for rule, fault in ended.faults.items()))
-        self._notes += [_notification("warning", f"{ended.capture}: {kind.text}") for kind in ended.forgotten]
+        self._notes += [notification("warning", f"{ended.capture}: {kind.text}") for kind in ended.forgotten]
         return ()
 
     def unreadable(self, capture: Path, why: str) -> Iterable[str]:  # noqa: ARG002 - the reason names it
@@ -65,18 +67,13 @@ class SarifReporter(Reporter):
     def close(self, totals: Totals) -> Iterable[str]:  # noqa: ARG002
         """Yields the rest of the document, or the whole document if there are no findings."""
         if not self._result_count:
-            yield self._opening()
+            yield DOCUMENT_START
         rules = [_descriptor(self._rules[rule]) for rule in self._rule_indexes]
-        tool = {"driver": {"name": "mcpproxy", "version": __version__, "rules": rules}}
-        invocation = {"executionSuccessful": not self._has_failed, "toolExecutionNotifications": self._notes}
-        yield f'\n],"tool":{_json(tool)},"columnKind":"unicodeCodePoints","invocations":{_json([invocation])}}}]}}\n'
+        yield document_end(rules, self._notes, has_failed=self._has_failed)
 
     def _add_failures(self, *reasons: str) -> None:
         self._has_failed = self._has_failed or bool(reasons)
-        self._notes += [_notification("error", reason) for reason in reasons]
-
-    def _opening(self) -> str:
-        return f'{{"$schema":"{SCHEMA}","version":"2.1.0","runs":[{{"results":[\n'
+        self._notes += [notification("error", reason) for reason in reasons]
 
     def _result(self, located: LocatedFinding) -> dict[str, Any]:
         finding = located.finding
@@ -102,6 +99,20 @@ class SarifReporter(Reporter):
         return result
 
 
+def document_end(rules: Sequence[Mapping[str, Any]], notes: Sequence[Mapping[str, Any]], *, has_failed: bool) -> str:
+    """Returns the end of a document.
+
+    Args:
+        rules: the descriptors of the rules with results; each result has the index of its rule.
+        notes: notifications about the run.
+        has_failed: whether something could not be checked.
+    """
+    tool = {"driver": {"name": "mcpproxy", "version": __version__, "rules": rules}}
+    invocation = {"executionSuccessful": not has_failed, "toolExecutionNotifications": notes}
+    tail = f'"columnKind":"unicodeCodePoints","invocations":{sarif_json([invocation])}'
+    return f'\n],"tool":{sarif_json(tool)},{tail}}}]}}\n'
+
+
 def escaped_text(text: str) -> str:
     """Returns a text escaped for a SARIF message."""
     return _LINK_CHARS.sub(r"\\\g<0>", text).replace("{", "{{").replace("}", "}}")
@@ -116,7 +127,8 @@ def uri_of(path: Path) -> str:
     return quote(os.fsencode(uri_path), safe="/")
 
 
-def _notification(level: str, text: str) -> dict[str, Any]:
+def notification(level: str, text: str) -> dict[str, Any]:
+    """Returns a notification about the run; the text is escaped."""
     return {"level": level, "message": {"text": escaped_text(text)}}
 
 
@@ -137,7 +149,8 @@ def _location(located: LocatedFinding) -> dict[str, Any]:
     return {"physicalLocation": {"artifactLocation": file, "region": region}}
 
 
-def _json(value: Any) -> str:
+def sarif_json(value: Any) -> str:
+    """Returns a part of a document as JSON without a line end."""
     if isinstance(value, dict):
         return json_line(value).removesuffix("\n")
     return json_line({"": value}).removesuffix("\n").removeprefix('{"":').removesuffix("}")

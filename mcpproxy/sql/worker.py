@@ -28,8 +28,8 @@ from analysis.store.reference import relations
 from analysis.store.sandbox.parent import Limits
 from analysis.store.sandbox.protocol import QueryError
 from captures.listing import segments
+from captures.new_file import new_file
 from mcpproxy.sanitise import sanitise
-from mcpproxy.sql.new_file import new_file
 from mcpproxy.sql.session import SqlSession, error_lines
 from mcpproxy.sql.sql_results import cell_formatter, csv_lines, json_lines
 from mcpproxy.sql.statements import KEYWORDS

@@ -4,13 +4,43 @@ from typing import Final
 
 from analysis.comparison.kind import Kind, Severity
 
+_LIMITS: Final = (
+    "It is reported if chance does not explain it, if it is certainly more than 10 % and 0.5 ms, and if at most one "
+    "comparison in twenty of equal servers would report any. A recording knows its own times only: a machine that was "
+    "busier during one of the two looks the same as a slower server, so record both on the same quiet machine."
+)
+
 SLOWER: Final = Kind(
     "latency/slower",
     Severity.WORSE,
     "a call takes longer",
-    "The times of both sides differ by more than chance explains.",
+    f"Half of the calls take longer than half of them did before, so users wait, and clients may time out. {_LIMITS}",
     "tools/call search p50: 12 ms → 31 ms",
     "slower",
 )
+TAIL_SLOWER: Final = Kind(
+    "latency/tail-slower",
+    Severity.WORSE,
+    "the slowest calls take longer",
+    "One call in twenty takes longer than before, although the median did not change as certainly: something is slow "
+    f"now and then, such as a cache, a lock or a pause. {_LIMITS}",
+    "tools/call search p95: 40 ms → 900 ms",
+    "slower",
+)
+SLOWER_WITHIN_LIMIT: Final = Kind(
+    "latency/slower-within-limit",
+    Severity.WORSE,
+    "a call takes longer, but not certainly by more than --fail-on accepts",
+    "The call is slower, but the slowdown may be as small as the percentage of `--fail-on slower=`, so this change "
+    f"does not fail the comparison. {_LIMITS}",
+    "tools/call search p50: 12 ms → 14 ms, with --fail-on slower=20%",
+)
+FASTER: Final = Kind(
+    "latency/faster",
+    Severity.NOTE,
+    "a call takes less time",
+    f"This is good news, unless the call does less than before, or fails early. {_LIMITS}",
+    "tools/call search p50: 31 ms → 12 ms",
+)
 
-KINDS: Final = (SLOWER,)
+KINDS: Final = (SLOWER, TAIL_SLOWER, SLOWER_WITHIN_LIMIT, FASTER)

@@ -120,16 +120,11 @@ class AcknowledgementNotEmpty(_TaskResponseRule):
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
         result = context.body["result"]
-        extra_name = (
-            next((name for name in result if name not in _ACKNOWLEDGEMENT_MEMBERS), None)
-            if isinstance(result, dict)
-            else None
-        )
-        if extra_name is None:
+        extra_names = result.keys() - _ACKNOWLEDGEMENT_MEMBERS if isinstance(result, dict) else ()
+        if not extra_names:
             return ()
-        return [
-            self.finding(context, f"the response to {context.method} has {shortened(extra_name)!r}", pointer="/result")
-        ]
+        text = f"the response to {context.method} has {shortened(min(extra_names))!r}"
+        return [self.finding(context, text, pointer="/result")]
 
 
 class TerminalChanged(TerminalStatusChanged):

@@ -90,11 +90,20 @@ class ListPage(_Schemas):
         return self.find(self.items[index], index, member, rank)
 
 
-class _Walk:
+class ListWalk:
+    """The pages of one list so far, or all of them."""
+
+    __slots__ = ("entries", "is_whole", "others", "size")
+
     def __init__(self) -> None:
         self.entries: dict[str, ListedItem] = {}
+        """The items by name; of items with the same name, the first."""
+        self.others: list[tuple[Any, int]] = []
+        """The items without a name, and those whose name an earlier item has, each with the number of its message."""
         self.size = 0
+        """The bytes of its frames."""
         self.is_whole = True
+        """Whether it began with the first page, and is within the limits."""
 
 
 class Listing:
@@ -108,13 +117,13 @@ class Listing:
             name: the member that identifies an item.
         """
         self._member, self._name = member, name
-        self._open_walks: OrderedDict[Id, _Walk] = OrderedDict()
-        self._complete_walk: _Walk | None = None
+        self._open_walks: OrderedDict[Id, ListWalk] = OrderedDict()
+        self._complete_walk: ListWalk | None = None
         self._complete_seq, self._epoch = -1, 0
         self._requested_seq = self._changed_seq = -1
         self._last_order: tuple[list[str], int] | None = None
         self._last_page: tuple[Message, ListPage] | None = None
-        self._single_page: tuple[_Walk, ListPage, bytes | None] | None = None
+        self._single_page: tuple[ListWalk, ListPage, bytes | None] | None = None
 
     def record_page(self, context: MessageContext) -> ListPage:
         """Record a result of the list on the first call; returns the same page to all rules."""
@@ -129,6 +138,11 @@ class Listing:
         self._changed_seq = context.message.seq
         self._open_walks.clear()
         self._complete_walk = None
+
+    @property
+    def complete_walk(self) -> ListWalk | None:
+        """The complete list that is valid now; None if it is unknown."""
+        return self._complete_walk
 
     def entry(self, name: object, request: Request, session: Session) -> ListedItem | None:
         """Returns an item of the complete list that came before a request, or None if there is none."""
@@ -196,17 +210,17 @@ class Listing:
         is_overtaken = self._complete_walk is not None and request.seq < self._changed_seq < self._requested_seq
         return not is_overtaken and request.seq > session.lost_seq
 
-    def _walk_of(self, context: MessageContext, request: Request) -> _Walk:
+    def _walk_of(self, context: MessageContext, request: Request) -> ListWalk:
         cursor = _cursor(request)
         if cursor is None:
-            return _Walk()
+            return ListWalk()
         walk = self._open_walks.pop(id_of(cursor), None) if self._may_replace(request, context.session) else None
         if walk is None:
-            walk = _Walk()
+            walk = ListWalk()
             walk.is_whole = False
         return walk
 
-    def _complete(self, walk: _Walk, request: Request, context: MessageContext) -> int | None:
+    def _complete(self, walk: ListWalk, request: Request, context: MessageContext) -> int | None:
         previous_walk, order = self._complete_walk, list(walk.entries)
         is_same = previous_walk is not None and self._epoch == context.session.epoch and _is_same(previous_walk, walk)
         if not is_same:
@@ -224,30 +238,36 @@ def _cursor(request: Request) -> Any:
     return params.get("cursor") if isinstance(params, dict) else None
 
 
-def _add_items(walk: _Walk, items: list[Any], name: str, context: MessageContext) -> list[tuple[int, int]]:
+def _add_items(walk: ListWalk, items: list[Any], name: str, context: MessageContext) -> list[tuple[int, int]]:
     repeats: list[tuple[int, int]] = []
     walk.size += size_of(context.message.frames)
-    if walk.size > MAX_LIST_BYTES or len(walk.entries) + len(items) > MAX_LISTED_ITEMS:
+    if walk.size > MAX_LIST_BYTES or len(walk.entries) + len(walk.others) + len(items) > MAX_LISTED_ITEMS:
         walk.is_whole = False
         walk.entries.clear()
+        walk.others.clear()
     for index, item in enumerate(items[:MAX_LISTED_ITEMS]):
         key = item.get(name) if isinstance(item, dict) else None
         if not isinstance(key, str):
+            walk.others.append((item, context.message.seq))
             continue
         earlier_item = walk.entries.get(key)
         if earlier_item is not None:
             repeats.append((index, earlier_item.seq))
+            walk.others.append((item, context.message.seq))
         else:
             walk.entries[key] = ListedItem(item, context.message.seq)
     if not walk.is_whole and walk.size > MAX_LIST_BYTES:
         walk.entries.clear()
+        walk.others.clear()
     return repeats
 
 
-def _is_same(walk: _Walk, other: _Walk) -> bool:
+def _is_same(walk: ListWalk, other: ListWalk) -> bool:
     entries, other_entries = walk.entries, other.entries
-    return entries.keys() == other_entries.keys() and all(
-        _is_alike(listed_item.item, other_entries[name].item) for name, listed_item in entries.items()
+    return (
+        entries.keys() == other_entries.keys()
+        and _is_alike([item for item, _ in walk.others], [item for item, _ in other.others])
+        and all(_is_alike(listed_item.item, other_entries[name].item) for name, listed_item in entries.items())
     )
 
 

@@ -94,7 +94,7 @@ def test_a_word_of_another_tool_leads_to_the_command_that_serves() -> None:
         ("start", "mcpproxy install"),
         ("inspect", "mcpproxy tui"),
         ("log", "mcpproxy show"),
-        ("diff", "mcpproxy check --baseline"),
+        ("diff", "mcpproxy compare"),
         ("replay", "mcpproxy show"),
         ("rm", "mcpproxy prune"),
     ):
@@ -146,6 +146,7 @@ FORKED = [
     ["info", "demo.mcpcap"],
     ["check", "demo.mcpcap"],
     ["rule", "id/null"],
+    ["compare", "demo.mcpcap", "demo.mcpcap"],
     ["cache", "clear"],
     ["verify", "demo.mcpcap"],
     ["repair", "demo.mcpcap", "-o", "copy.mcpcap"],

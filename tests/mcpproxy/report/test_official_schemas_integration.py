@@ -16,10 +16,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis.comparison.change import Comparison
 from mcpproxy.check_run.result import LocatedFinding
+from mcpproxy.report.comparison import write_comparison
 from mcpproxy.report.junit import JunitReporter
 from mcpproxy.report.sarif import SarifReporter
 from tests.mcpproxy.cli.typed import mcpproxy
+from tests.mcpproxy.report.comparisons import FAILED, HARD, ORDINARY
 from tests.mcpproxy.report.findings import anything, twisted, written
 from tests.mcpproxy.report.test_findings_formats import ASKED
 from tests.npm import DEADLINE_S, installed
@@ -60,16 +63,28 @@ def test_sarif_fits_the_official_schema(multitool: Path, founds: list[LocatedFin
     sarif_validator(multitool).validate(json.loads(written(SarifReporter(ASKED), founds)))
 
 
+@pytest.mark.parametrize("comparison", [ORDINARY, HARD, FAILED], ids=["ordinary", "hard", "failed"])
+def test_a_comparison_fits_the_official_schemas(multitool: Path, junit_schema: Path, comparison: Comparison) -> None:
+    sarif_validator(multitool).validate(json.loads("".join(write_comparison(comparison, "sarif"))))
+    junit_reader(junit_schema).validate("".join(write_comparison(comparison, "junit")))
+
+
 @pytest.mark.costly("it is the official validator that takes the time")
 def test_the_official_validator_has_nothing_to_say_against_our_sarif(multitool: Path, tmp_path: Path) -> None:
+    capture = twisted(tmp_path / "twisted.mcpcap", 3)
+    validate(multitool, mcpproxy("check", "--format", "sarif", capture).stdout, tmp_path / "check.sarif")
+    document = "".join(write_comparison(ORDINARY, "sarif")).encode()
+    validate(multitool, document, tmp_path / "compare.sarif")
+
+
+def validate(multitool: Path, document: bytes, path: Path) -> None:
+    """Have the official validator read a document, and fail on all that it reports."""
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):
         pytest.skip(f"the validator is not made for {sys.platform} on {platform.machine()}")
     program = multitool / "Sarif.Multitool"
-    capture = twisted(tmp_path / "twisted.mcpcap", 3)
-    made = tmp_path / "made.sarif"
-    made.write_bytes(mcpproxy("check", "--format", "sarif", capture).stdout)
+    path.write_bytes(document)
     program.chmod(0o700)
-    done = subprocess.run([str(program), "validate", str(made)], capture_output=True, text=True, timeout=DEADLINE_S)
+    done = subprocess.run([str(program), "validate", str(path)], capture_output=True, text=True, timeout=DEADLINE_S)
     if "ICU" in done.stderr + done.stdout:
         pytest.skip("the validator wants a library that is not here")
     assert "Analysis completed successfully" in done.stdout, done.stdout + done.stderr

@@ -1,0 +1,98 @@
+"""Sides as lines of JSON: how they travel between processes, and what an expectation consists of.
+
+The encoding is ASCII, because texts of peers may hold lone surrogates, which no UTF-8 encoder accepts. Members are
+sorted, so equal sides give equal lines.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import msgspec
+
+from analysis.comparison.aspects import ASPECTS
+from analysis.comparison.change import Place, SideSummary
+from analysis.comparison.kind import AspectName
+from analysis.comparison.side import Side
+from analysis.conversation.message import Number
+
+_RECURSION_LIMIT: Final = 10_000
+"""Parsed values are nested at most some thousand levels deep, because the parsers refuse more."""
+_TO_JSON: Final = json.JSONEncoder(separators=(",", ":"), sort_keys=True, check_circular=False).encode
+
+
+def encode_side(side: Side) -> Iterator[bytes]:
+    """Yields the lines of a side, without line ends: first its summary, then the record of each aspect."""
+    with _deep_values():
+        yield _line("summary", side.summary)
+    for aspect, record in side.records.items():
+        with _deep_values():
+            yield _line(aspect, record)
+
+
+def decode_side(lines: Iterable[bytes]) -> Side:
+    """Returns the side in the lines that `encode_side` yielded; aspects that this version does not know are left out.
+
+    Raises:
+        ValueError: the lines are not those of a side.
+    """
+    types: dict[str, type] = {aspect.name: aspect.record for aspect in ASPECTS}
+    records: dict[AspectName, Any] = {}
+    summary: SideSummary | None = None
+    with _deep_values():
+        try:
+            for line in lines:
+                name, value = json.loads(line.decode("ascii"))
+                if name == "summary":
+                    summary = msgspec.convert(value, SideSummary, str_keys=True)
+                elif name in types:
+                    records[name] = msgspec.convert(value, types[name], str_keys=True)
+        except (TypeError, RecursionError, msgspec.ValidationError) as error:
+            raise ValueError(str(error)) from error
+    if summary is None:
+        raise ValueError("a side without a summary")
+    return Side(summary, records)
+
+
+def with_places(value: Any, change: Callable[[Place], Place]) -> Any:
+    """Returns a copy of a record with `change` applied to all its places."""
+    with _deep_values():
+        return _with_places(value, change)
+
+
+def _with_places(value: Any, change: Callable[[Place], Place]) -> Any:
+    if isinstance(value, Place):
+        return change(value)
+    if isinstance(value, msgspec.Struct):
+        names = type(value).__struct_fields__
+        return type(value)(**{name: _with_places(getattr(value, name), change) for name in names})
+    if isinstance(value, dict):
+        return {name: _with_places(member, change) for name, member in value.items()}
+    if isinstance(value, tuple):
+        members = [_with_places(member, change) for member in value]
+        return type(value)(*members) if hasattr(value, "_fields") else tuple(members)
+    return [_with_places(member, change) for member in value] if isinstance(value, list) else value
+
+
+def _line(name: str, value: Any) -> bytes:
+    return _TO_JSON([name, msgspec.to_builtins(value, str_keys=True, order="sorted", enc_hook=_plain)]).encode()
+
+
+def _plain(value: Any) -> float:
+    """Returns a number that keeps its JSON token as a plain one."""
+    if isinstance(value, Number):
+        return float(value)
+    raise NotImplementedError
+
+
+@contextmanager
+def _deep_values() -> Iterator[None]:
+    """Permit deeper recursion inside a `with` block, for values of peers that a record contains."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, _RECURSION_LIMIT))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)

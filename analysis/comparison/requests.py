@@ -1,0 +1,64 @@
+"""RequestKey: recognises the same request on both sides of a comparison, although its id and its time differ."""
+
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from analysis.comparison.canonical import json_digest
+from analysis.conversation.call import Call
+from analysis.conversation.message import Side
+
+MAX_NAME_CHARS: Final = 200
+"""The most characters of a method or name in a key; the digest covers all of them."""
+_HANDLES: Final = ("_meta", "requestState")
+"""Members of the params that a sender or receiver chooses anew each time."""
+
+
+class RequestKey(NamedTuple):
+    """What is equal in equal requests: JSON can hold it, and all of it is bounded."""
+
+    sender: Side
+    method: str
+    """Untrusted text, truncated."""
+    name: str
+    """The tool, prompt or URI that the request names, truncated; empty if it names none. Untrusted text."""
+    digest: str
+    """A digest of the method and the params, in hexadecimal."""
+
+    @property
+    def subject(self) -> str:
+        """Method and name, as `Change.subject`. Untrusted text, truncated."""
+        return subject_of(self.method, self.name)
+
+
+@lru_cache(maxsize=1)  # several aspects need the key of a call, one after another
+def request_key(call: Call) -> RequestKey:
+    """Returns the key of a call's request.
+
+    Equal are requests of the same side with the same method and equal params. The id, `_meta`, the state that a retry
+    sends back, and the order of members do not count; absent params equal empty ones.
+    """
+    request = call.request
+    return RequestKey(request.sender, bounded(request.method), bounded(call.name or ""), arguments_digest(call))
+
+
+def arguments_digest(call: Call) -> str:
+    """Returns a digest of the method and the params of a call's request, in hexadecimal."""
+    body = call.request.body
+    params = body.get("params")
+    if isinstance(params, dict):
+        if "_meta" in params or "requestState" in params:
+            params = {name: value for name, value in params.items() if name not in _HANDLES}
+    elif params is None:
+        params = {}
+    return json_digest([call.request.method, params])
+
+
+def subject_of(method: str, name: str) -> str:
+    """Returns method and name as the subject of a change. Untrusted text."""
+    return f"{method} {name}" if name else method
+
+
+def bounded(text: str, limit: int = MAX_NAME_CHARS) -> str:
+    """Returns a peer's text, truncated, with lone surrogates escaped so that any encoder accepts it."""
+    text = text if len(text) <= limit else f"{text[: limit - 1]}…"
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()

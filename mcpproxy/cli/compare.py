@@ -1,0 +1,141 @@
+"""Report what changed between two captures, and whether it breaks clients that rely on the old one.
+
+Compares tools, resources, prompts and their schemas, capabilities, findings, outcomes, results, the order of calls and
+latencies. A change is breaking if something that worked before no longer works.
+
+Exit code: 1 if a change is as bad as --fail-on says (default: breaking), 2 if something could not be compared.
+"""
+
+import argparse
+from functools import partial
+
+from analysis.checking.baseline import Baseline
+from analysis.comparison.change import Comparison
+from analysis.comparison.compare import compare
+from analysis.comparison.observe_sides import SideSource
+from analysis.comparison.options import CompareOptions
+from analysis.filter import FilterError
+from mcpproxy.cli.arguments import Parser, report_filter_error
+from mcpproxy.cli.baseline_file import NewBaseline, read_baseline
+from mcpproxy.cli.compare_each import list_drift
+from mcpproxy.cli.compare_explain import explain
+from mcpproxy.cli.compare_learn import learn_places
+from mcpproxy.cli.compare_operands import (
+    compared_sides,
+    observe_options_of,
+    options_for_both,
+    read_sides,
+)
+from mcpproxy.cli.compare_options import combination_error, compare_parser, mode_of
+from mcpproxy.cli.compare_output import write_result
+from mcpproxy.cli.compare_save import save_expectation
+from mcpproxy.cli.compare_warnings import say_failures, say_warnings
+from mcpproxy.cli.diagnostics import Exit, Progress, fail, say
+from mcpproxy.cli.outputs import check_file_output
+from mcpproxy.report.comparison import FORMATS, write_comparison
+from mcpproxy.wording.changes import verdict_text
+
+
+def parser() -> Parser:
+    """Return the argument parser of `compare`."""
+    return compare_parser(__doc__, [name for name in FORMATS if name not in ("text", "json")])
+
+
+def run(arguments: list[str]) -> int:
+    """Compare two sides, or do what an option says; returns the exit code."""
+    own_parser = parser()
+    options = own_parser.parse_intermixed(arguments)
+    problem = combination_error(options, own_parser)
+    if problem is not None:
+        return fail(problem)
+    mode = mode_of(options)
+    if mode == "explain":
+        return explain(options)
+    if mode == "each":
+        return list_drift(options)
+    try:
+        if mode == "save":
+            return save_expectation(options)
+        if mode == "learn":
+            return learn_places(options)
+        return _ComparisonRun(options).run()
+    except FilterError as error:
+        report_filter_error(error)
+        return int(Exit.USAGE)
+
+
+class _ComparisonRun:
+    """A comparison of two sides."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        """Read the baseline, if any.
+
+        Raises:
+            CaptureError: it cannot be read.
+        """
+        self._options = options
+        self._new_baseline = (
+            NewBaseline(options.baseline, narrowing_options="--filter or --ignore") if options.update_baseline else None
+        )
+        """The baseline to write, with --update-baseline."""
+        self._accepted = (
+            self._new_baseline.accepted
+            if self._new_baseline
+            else read_baseline(options.baseline)
+            if options.baseline
+            else Baseline()
+        )
+
+    def run(self) -> int:
+        """Compare, write the result and report what is not in it; returns the exit code.
+
+        Raises:
+            CaptureError: a side cannot be read, or the output cannot be written.
+            FilterError: the filter is invalid.
+        """
+        options, comparison = self._options, self._accept(self._compare())
+        write_result(options, partial(write_comparison, comparison, options.format), verdict_text(comparison))
+        if options.output is not None or options.format != "text":
+            for side in (comparison.old, comparison.new):
+                say_warnings(side)
+        failures = [gap for gap in comparison.gaps if gap.is_failure]
+        say_failures(failures)
+        if failures:
+            if self._new_baseline is not None:
+                say(f"the baseline {options.baseline} was not changed: something could not be compared")
+            return int(Exit.USAGE)
+        if self._new_baseline is not None:
+            say(self._new_baseline.write())
+            return int(Exit.FINE)
+        return int(Exit.FINDINGS if options.fail_on.has_failed(comparison) else Exit.FINE)
+
+    def _accept(self, comparison: Comparison) -> Comparison:
+        """Returns a comparison without accepted changes, in which everything that `--fail-on` needs is a failure."""
+        if self._new_baseline is not None:
+            for change in comparison.changes:
+                self._new_baseline.accept_change(change)
+        changes = tuple(change for change in comparison.changes if change.fingerprint not in self._accepted)
+        gaps = tuple(
+            gap._replace(is_failure=True) if self._options.fail_on.is_needed(gap) else gap for gap in comparison.gaps
+        )
+        return comparison._replace(changes=changes, gaps=gaps, accepted=len(comparison.changes) - len(changes))
+
+    def _compare(self) -> Comparison:
+        options = self._options
+        progress, given_options = Progress(), observe_options_of(options)
+        with compared_sides(options.side) as (old, new):
+            if options.output is not None:
+                paths = [path for side in (old, new) if isinstance(side, SideSource) for _, path in side.captures]
+                check_file_output(options.output, paths, force=options.force)
+            observe_options = options_for_both(old, given_options)
+            compare_options = CompareOptions(
+                options.fail_on.words if options.fail_on.is_given else frozenset(),
+                options.fail_on.slower_percent,
+                observe_options.ignored_pointers,
+            )
+            old_side, new_side = read_sides(old, new, observe_options, progress)
+            progress.show("comparing")
+            try:
+                return compare(old_side, new_side, compare_options)
+            finally:
+                progress.clear()

@@ -1,0 +1,45 @@
+"""Writes a comparison in each format that `mcpproxy compare` offers, except HTML."""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from analysis.comparison.change import Comparison
+from mcpproxy.report.comparison_github import comparison_commands
+from mcpproxy.report.comparison_json import comparison_rows
+from mcpproxy.report.comparison_junit import comparison_document
+from mcpproxy.report.comparison_markdown import comparison_markdown
+from mcpproxy.report.comparison_sarif import comparison_sarif
+from mcpproxy.report.comparison_text import comparison_lines
+from mcpproxy.wording.spans import Style
+
+WIDTH: Final = 80
+"""The width of a line of text, in cells, if nothing else is known."""
+
+_WRITERS: Final[dict[str, Callable[[Comparison], Iterable[str]]]] = {
+    "json": comparison_rows,
+    "markdown": comparison_markdown,
+    "junit": comparison_document,
+    "sarif": comparison_sarif,
+    "github": comparison_commands,
+}
+FORMATS: Final = ("text", *_WRITERS)
+"""The names of the formats."""
+
+
+def write_comparison(
+    comparison: Comparison, format_name: str, style: Style | None = None, width: int = WIDTH
+) -> Iterable[str]:
+    """Write a comparison.
+
+    Args:
+        comparison: the comparison. A gap that makes it fail has `is_failure`, also if only `--fail-on` needs it.
+        format_name: one of `FORMATS`.
+        style: the colours of the text.
+        width: the width of a line of the text, in cells; `UNLIMITED_WIDTH` if it is not for a terminal.
+
+    Returns:
+        The output in pieces, with line ends.
+    """
+    if format_name == "text":
+        return (f"{line}\n" for line in comparison_lines(comparison, style or Style(), width))
+    return _WRITERS[format_name](comparison)

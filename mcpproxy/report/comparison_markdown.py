@@ -1,0 +1,158 @@
+"""A comparison as Markdown for a comment on a pull request: the verdict, the changes as tables, and folded details.
+
+Everything from a capture is in the elements of `mcpproxy/wording/markdown.py`, which no text can leave. The whole fits
+into one comment: what does not is counted.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, TypeVar
+
+from analysis.comparison.change import Change, Comparison, Gap
+from analysis.comparison.kind import Severity
+from mcpproxy.report.comparison_tables import latency_rows, latency_summary, size_rows
+from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.changes import (
+    MAX_MESSAGE_CHARS,
+    MAX_NAME_CHARS,
+    compared_text,
+    failures_of,
+    gap_text,
+    ignored_text,
+    message_text,
+    places_text,
+    proof_text,
+    quotes_values,
+    side_facts,
+    subject_text,
+    value_texts,
+    verdict_text,
+)
+from mcpproxy.wording.counts import count_text
+from mcpproxy.wording.markdown import fenced_block, html_code, html_row
+
+MAX_VALUE_CHARS: Final = 200
+"""The most characters of a value."""
+_PARTS_CHARS: Final = {
+    "changes": 20_000,
+    "values": 12_000,
+    "notes": 8_000,
+    "gaps": 8_000,
+    "ignored": 4_000,
+    "tables": 4_000,
+}
+"""The most characters of each part; together with the heading, they fit into a comment (`markdown.MAX_ISSUE_CHARS`)."""
+_MAX_WARNINGS: Final = 5
+_Item = TypeVar("_Item")
+
+
+def comparison_markdown(comparison: Comparison) -> Iterator[str]:
+    """Yields the Markdown of a comparison."""
+    verdict = sanitise(verdict_text(comparison), MAX_MESSAGE_CHARS)
+    yield f"## MCP comparison\n\n<div>{html_code(verdict[0].upper() + verdict[1:])}</div>\n\n"
+    yield from _sides(comparison)
+    changes = [change for change in comparison.changes if change.severity > Severity.NOTE]
+    notes = [change for change in comparison.changes if change.severity is Severity.NOTE]
+    failures = failures_of(comparison)
+    others = [gap for gap in comparison.gaps if not gap.is_failure]
+    if failures:
+        yield f"### Could not be compared\n\n<table>\n{_rows(failures, _gap_row, 'gaps')}</table>\n\n"
+    yield from _change_part(changes, comparison)
+    yield from _value_part(changes)
+    yield from _folded(count_text(len(notes), "note"), notes, _note_row, "notes")
+    for heads, *table in (latency_rows(comparison.latencies), size_rows(comparison.sizes)):
+        if table:
+            yield f"<table>\n<tr>{''.join(f'<th>{head}</th>' for head in heads)}</tr>\n"
+            yield f"{_rows(table, _code_row, 'tables')}</table>\n\n"
+    yield from (f"<div>{html_code(line)}</div>\n\n" for line in latency_summary(comparison.latencies))
+    yield from _folded("ignored values", comparison.ignored, lambda row: _code_row([ignored_text(row)]), "ignored")
+    yield from _folded("not compared", others, _gap_row, "gaps")
+    if changes:
+        yield "`mcpproxy compare --explain KIND` explains a kind.\n"
+
+
+def _sides(comparison: Comparison) -> Iterator[str]:
+    sides = (("old", comparison.old), ("new", comparison.new))
+    yield "<table>\n"
+    for label, side in sides:
+        yield html_row([html_code(sanitise(side.name, MAX_NAME_CHARS)), html_code(", ".join(side_facts(side)))], label)
+    compared = compared_text(comparison)
+    if compared:
+        yield html_row([html_code(sanitise(compared, MAX_MESSAGE_CHARS)), ""], "compared")
+    for label, side in sides:
+        for warning in side.warnings[:_MAX_WARNINGS]:
+            yield html_row([html_code(sanitise(warning, MAX_NAME_CHARS)), ""], f"{label}: warning")
+    yield "</table>\n\n"
+
+
+def _change_part(changes: Sequence[Change], comparison: Comparison) -> Iterator[str]:
+    if not changes:
+        return
+    yield "### Changes\n\n<table>\n"
+    yield "<tr><th>severity</th><th>kind</th><th>subject</th><th>change</th><th>records</th></tr>\n"
+    yield _rows(changes, lambda change: _change_row(change, comparison), "changes")
+    yield "</table>\n\n"
+
+
+def _change_row(change: Change, comparison: Comparison) -> str:
+    message = sanitise(message_text(change), MAX_MESSAGE_CHARS)
+    places = sanitise(places_text(change, comparison), MAX_NAME_CHARS)
+    texts = (change.kind.id, subject_text(change), message, places)
+    severity = f"<b>{change.severity}</b>" if change.severity is Severity.BREAKING else str(change.severity)
+    return html_row([severity, *(html_code(text) if text else "" for text in texts)])
+
+
+def _value_part(changes: Sequence[Change]) -> Iterator[str]:
+    """Yields the values of the changes, folded."""
+    texts, hidden = _within(changes, _values, "values")
+    lines = [text for text in texts if text] + (["…"] if hidden else [])
+    if lines:
+        yield f"<details><summary>values and proofs</summary>\n\n{fenced_block(lines, 'text')}\n</details>\n\n"
+
+
+def _values(change: Change) -> str:
+    """Returns the values of a change in lines below its name; empty if it has none."""
+    before, after = (None, None) if quotes_values(change) else value_texts(change, MAX_VALUE_CHARS)
+    lines = [f"  {label} {text}" for label, text in (("was", before), ("now", after)) if text is not None]
+    proof = proof_text(change, MAX_VALUE_CHARS)
+    lines += [f"  {proof}"] if proof else []
+    return "\n".join((f"{change.kind.id}, {subject_text(change)}", *lines)) if lines else ""
+
+
+def _note_row(note: Change) -> str:
+    before, after = (None, None) if quotes_values(note) else value_texts(note, MAX_VALUE_CHARS // 4)
+    values = f"; was {before}, now {after}" if before is not None and after is not None else ""
+    return _code_row((note.kind.id, subject_text(note), f"{message_text(note)}{values}"))
+
+
+def _gap_row(gap: Gap) -> str:
+    return _code_row([gap_text(gap)])
+
+
+def _code_row(texts: Iterable[str]) -> str:
+    return html_row(map(html_code, texts))
+
+
+def _folded(title: str, items: Sequence[_Item], write: Callable[[_Item], str], part: str) -> Iterator[str]:
+    """Yields a table that is folded; nothing without items."""
+    if items:
+        rows = _rows(items, write, part)
+        yield f"<details><summary>{title}</summary>\n\n<table>\n{rows}</table>\n\n</details>\n\n"
+
+
+def _within(items: Sequence[_Item], write: Callable[[_Item], str], part: str) -> tuple[list[str], int]:
+    """Returns the first items, written, as many as fit into a part, and how many others there are."""
+    left = _PARTS_CHARS[part]
+    pieces: list[str] = []
+    for item in items:
+        piece = write(item)
+        left -= len(piece)
+        if left < 0:
+            break
+        pieces.append(piece)
+    return pieces, len(items) - len(pieces)
+
+
+def _rows(items: Sequence[_Item], write: Callable[[_Item], str], part: str) -> str:
+    """Returns the rows of a table that fit into a part, and one that counts the others."""
+    rows, hidden = _within(items, write, part)
+    return "".join((*rows, html_row([f"and {hidden:,} more; --format json lists all"]) if hidden else ""))

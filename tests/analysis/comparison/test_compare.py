@@ -1,0 +1,132 @@
+"""The core: which observers see what, in which order changes come, and when a comparison has failed."""
+
+from pathlib import Path
+
+import pytest
+
+from analysis.comparison.change import Comparison
+from analysis.comparison.compare import compare
+from analysis.comparison.observe import observe
+from analysis.comparison.options import CompareOptions, ObserveOptions
+from analysis.comparison.side import Side
+from captures.errors import CaptureError
+from tests.analysis.comparison.sides import Fill, compared, kinds, observed, written
+from tests.analysis.store.capture_writer import OPENED, CaptureWriter
+from tests.rows import row
+
+
+def _call(tool: str, text: str = "") -> Fill:
+    def fill(capture: CaptureWriter) -> None:
+        capture.call(100, 1, tool, q="x")
+        if text:
+            capture.fail(110, 1, text)
+        else:
+            capture.answer(110, 1, content=[])
+
+    return fill
+
+
+def _nothing(_capture: CaptureWriter) -> None:
+    return
+
+
+def _list(capture: CaptureWriter) -> None:
+    capture.ask(100, 1, "tools/list")
+    capture.answer(110, 1, tools=[])
+
+
+def failures(comparison: Comparison) -> list[str]:
+    """Returns why a comparison has failed."""
+    return [gap.reason for gap in comparison.gaps if gap.is_failure]
+
+
+def test_sides_with_nothing_in_common_are_a_failed_comparison(tmp_path: Path) -> None:
+    nothing = ["the sides have no call and no item of a list in common"]
+    for old, new, only, expected in (
+        (_call("search"), _call("fetch"), "", nothing),
+        (_call("search"), _nothing, "", nothing),
+        (_call("search"), _call("search", "no"), "", []),
+        (_nothing, _nothing, "", []),
+        (
+            _call("search"),
+            _call("search"),
+            "method:prompts/get",
+            ["neither side has anything to compare (that the filter selects)"],
+        ),
+    ):
+        with row(only, expected):
+            assert failures(compared(tmp_path, old, new, only)) == expected
+
+
+def test_a_side_without_messages_is_a_failed_comparison(tmp_path: Path) -> None:
+    empty = observed(CaptureWriter(tmp_path / "empty.mcpcap", "weather").close())
+    full = observed(written(tmp_path, "full", _call("search")))
+    for old, new, expected in (
+        (empty, full, "the old side has no message"),
+        (full, empty, "the new side has no message"),
+        (empty, empty, "both sides have no message"),
+    ):
+        assert failures(compare(old, new, CompareOptions())) == [expected]
+
+
+def test_what_a_side_lacks_is_not_compared(tmp_path: Path) -> None:
+    side = observed(written(tmp_path, "a", _call("search")))
+    unchecked = observed(written(tmp_path, "b", _call("search")), with_findings=False)
+    (gap,) = compare(side, unchecked, CompareOptions()).gaps
+    assert (gap.what, gap.is_failure, gap.needed_by) == ("findings", False, frozenset({"finding"}))
+    lacking = Side(side.summary, {"findings": side.records["findings"]})
+    assert failures(compare(lacking, side, CompareOptions())) == [
+        "another version of mcpproxy saved the old side, without it"
+    ]
+
+
+def test_the_worst_changes_come_first(tmp_path: Path) -> None:
+    def old(capture: CaptureWriter) -> None:
+        capture.call(100, 1, "b", q="x")
+        capture.answer(110, 1, content=[])
+        capture.call(120, 2, "a", q="x")
+        capture.answer(130, 2, content=[])
+        capture.call(140, 3, "c", q="x")
+        capture.fail(150, 3, "no")
+
+    def new(capture: CaptureWriter) -> None:
+        capture.call(100, 1, "b", q="x")
+        capture.fail(110, 1, "no")
+        capture.call(120, 2, "a", q="x")
+        capture.fail(130, 2, "no")
+        capture.call(140, 3, "c", q="x")
+        capture.answer(150, 3, content=[])
+        capture.answer(160, 9, content=[])
+
+    comparison = compared(tmp_path, old, new, with_findings=True)
+    changes = [change for change in comparison.changes if change.subject != "tool/failed"]
+    assert [(change.kind.id, change.subject) for change in changes] == [
+        ("finding/new", "id/unknown-response"),
+        ("outcome/now-fails", "tools/call a"),
+        ("outcome/now-fails", "tools/call b"),
+        ("outcome/now-works", "tools/call c"),
+    ]
+
+
+def test_several_captures_are_one_side(tmp_path: Path) -> None:
+    paths = [written(tmp_path, name, _call("search", text)) for name, text in (("a", ""), ("b", "no"))]
+    side = observe("both", [(path.name, path) for path in paths], ObserveOptions())
+    assert (side.summary.captures, side.summary.sessions, side.summary.frames) == (2, 2, 10)
+    assert (side.summary.server, side.summary.client) == ("weather 1.0", "c 1")
+    assert side.summary.revisions == ("2025-06-18",)
+    assert side.summary.begun_ns == OPENED
+    assert kinds(compare(observed(paths[0]), side, CompareOptions()))[0] == "outcome/sometimes-fails"
+
+
+def test_a_summary_says_what_a_capture_lacks(tmp_path: Path) -> None:
+    writer = CaptureWriter(tmp_path / "a.mcpcap", "weather")
+    writer.handshake()
+    writer.record(100, "gap", first=4, last=9, from_ns=1, to_ns=2, lost={}, reason="ENOSPC")
+    warnings = observed(writer.close()).summary.warnings
+    assert [text for text in warnings if text.startswith("Records are lost (")]
+
+
+def test_a_capture_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    missing = tmp_path / "missing.mcpcap"
+    with pytest.raises(CaptureError):
+        observed(missing)

@@ -1,0 +1,211 @@
+"""The text of a comparison: goldens, widths, hostile text, and verdicts that cannot be misread.
+
+After an intended change, regenerate the goldens and review the diff:
+
+    REGENERATE=1 .venv/bin/pytest tests/mcpproxy/report/test_comparison_text.py
+"""
+
+import os
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from unicodedata import normalize
+
+import pyte
+import pytest
+
+from analysis.comparison.change import Change, Comparison, Gap
+from analysis.conversation.message import Number
+from mcpproxy import __version__
+from mcpproxy.report.comparison import FORMATS, write_comparison
+from mcpproxy.report.comparison_text import MAX_SHOWN_NOTES, MAX_SHOWN_PER_KIND
+from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.cells import UNLIMITED_WIDTH, cells
+from mcpproxy.wording.changes import value_texts, verdict_text
+from mcpproxy.wording.json_text import MAX_DEPTH, compact_json
+from mcpproxy.wording.spans import Style
+from tests.mcpproxy.report.comparisons import (
+    ARGUMENT_REQUIRED,
+    DEEP,
+    FAILED,
+    HARD,
+    NEW,
+    NOTHING,
+    OLD,
+    ORDINARY,
+    VALUE_CHANGED,
+)
+
+GOLDEN = Path(__file__).parent / "golden"
+COLOURS = re.compile(r"\x1b\[[\d;]*m")
+
+
+@pytest.fixture(autouse=True)
+def _utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+def text_of(comparison: Comparison, width: int = 80, *, colour: bool = False, format_name: str = "text") -> str:
+    return "".join(write_comparison(comparison, format_name, Style(colour=colour), width))
+
+
+def assert_golden(name: str, text: str) -> None:
+    path = GOLDEN / name
+    if os.environ.get("REGENERATE"):
+        path.write_text(text, "utf-8")
+    assert text == path.read_text("utf-8")
+
+
+# ---- goldens
+
+
+@pytest.mark.parametrize(("name", "comparison"), [("ordinary", ORDINARY), ("hard", HARD), ("failed", FAILED)])
+def test_each_format_is_like_its_golden(name: str, comparison: Comparison) -> None:
+    if name == "hard":  # what repeats in it is in the other tests
+        comparison = comparison._replace(
+            changes=comparison.changes[:10], gaps=comparison.gaps[:2], latencies=comparison.latencies[:2]
+        )
+    for format_name in FORMATS:
+        text = text_of(comparison, format_name=format_name)
+        if format_name == "sarif":
+            text = text.replace(f'"version":"{__version__}"', '"version":"VERSION"')
+        assert_golden(f"comparison-{name}.{format_name}", text)
+
+
+def test_the_text_is_like_its_goldens() -> None:
+    assert_golden("comparison-ordinary.120.text", text_of(ORDINARY, 120))
+    coloured = text_of(ORDINARY, colour=True)
+    assert_golden("comparison-ordinary.colour.text", coloured)
+    assert COLOURS.sub("", coloured) == text_of(ORDINARY)
+    assert_golden("comparison-nothing.text", text_of(NOTHING))
+
+
+# ---- widths, and what could act on a terminal
+
+
+def test_no_line_is_wider_than_the_terminal() -> None:
+    for comparison in (ORDINARY, HARD, NOTHING, FAILED):
+        for width in (40, 41, 57, 79, 80, 120, 200):
+            for line in text_of(comparison, width).splitlines():
+                assert cells(line) <= width, (width, line)
+                assert line == line.rstrip()
+
+
+def test_a_terminal_shows_the_text_and_does_nothing_else() -> None:
+    for comparison in (ORDINARY, HARD):
+        text = text_of(comparison, 100)
+        lines = text.split("\n")
+        screen = pyte.Screen(100, len(lines))
+        pyte.Stream(screen).feed(text.replace("\n", "\r\n"))
+        shown = [normalize("NFC", line.rstrip()) for line in screen.display]
+        assert shown == [normalize("NFC", line) for line in lines]
+        assert (screen.title, screen.icon_name) == ("", "")
+        assert {char.fg for row in screen.buffer.values() for char in row.values()} == {"default"}
+        assert sanitise(text.replace("\n", ""), None) == text.replace("\n", "")
+
+
+def test_an_output_without_a_width_is_not_padded() -> None:
+    assert max(map(len, text_of(ORDINARY, UNLIMITED_WIDTH).splitlines())) < 150
+
+
+# ---- the verdict
+
+
+def test_a_failed_comparison_never_reads_as_a_clean_one() -> None:
+    failure = Gap("tools", "the list is cut in the middle", is_failure=True)
+    for comparison in (FAILED, NOTHING._replace(gaps=(failure,)), ORDINARY._replace(gaps=(failure,))):
+        text = text_of(comparison)
+        assert text.startswith("Could not be compared: tools, because the")
+        assert "othing changed" not in text
+    unexamined = NOTHING._replace(new=NEW._replace(has_failed=True))
+    assert verdict_text(unexamined) == (
+        "could not be compared: all of the new side, because a part of it could not be examined"
+    )
+    for format_name, sign in (("junit", 'errors="1"'), ("sarif", '"executionSuccessful":false'), ("github", "::error")):
+        assert sign in text_of(unexamined, format_name=format_name)
+    assert verdict_text(NOTHING._replace(gaps=(failure, failure, failure))) == (
+        "could not be compared: tools, because the list is cut in the middle; and 2 other things"
+    )
+    assert verdict_text(NOTHING._replace(compared=())) == "nothing to compare"
+
+
+def test_the_verdict_counts_changes_and_what_was_compared() -> None:
+    assert verdict_text(ORDINARY) == "2 breaking, 2 worse, 2 may break, 2 notes; 2 accepted changes"
+    assert verdict_text(NOTHING) == "nothing changed in 14 tools, 120 calls"
+    assert verdict_text(NOTHING._replace(accepted=1)) == (
+        "nothing else changed in 14 tools, 120 calls; 1 accepted change"
+    )
+    one_note = NOTHING._replace(changes=ORDINARY.changes[-1:])
+    assert verdict_text(one_note) == "1 note"
+
+
+# ---- bounds
+
+
+def test_of_very_many_changes_the_first_are_shown_and_the_others_are_counted() -> None:
+    broken = [Change(ARGUMENT_REQUIRED, f"tool {number}", "it is required now") for number in range(50_000)]
+    notes = [Change(VALUE_CHANGED, f"tool {number}", "it changed") for number in range(50_000)]
+    text = text_of(NOTHING._replace(changes=(*broken, *notes)))
+    assert text.count("arguments/newly-required") == MAX_SHOWN_PER_KIND + 1
+    assert f"and {50_000 - MAX_SHOWN_PER_KIND:,} more of arguments/newly-required\n" in text
+    assert text.count("  · tool ") == MAX_SHOWN_NOTES
+    assert f"  and {50_000 - MAX_SHOWN_NOTES:,} more notes\n" in text
+
+
+def test_a_value_is_written_only_as_far_as_it_is_shown() -> None:
+    assert compact_json({"a": [1, None, True, "é\n", {}, [], (2,)], "b": -1.5}, 100) == (
+        '{"a":[1,null,true,"é\\n",{},[],[2]],"b":-1.5}',
+        True,
+    )
+    assert compact_json(Number("1.0e999"), 100) == ("1.0e999", True)
+    assert compact_json([1, 2, 3], 5) == ("[1,2…", False)
+    text, is_whole = compact_json(DEEP, 1_000)
+    assert (text, is_whole) == ("[" * MAX_DEPTH + "…", False)
+    assert compact_json(10**6_000, 50).is_whole is False
+    assert len(compact_json({"a" * 10_000_000: "b" * 10_000_000}, 50).text) == 50
+
+
+def test_long_values_are_shown_from_their_first_difference_on() -> None:
+    start = "a" * 500
+    change = Change(VALUE_CHANGED, "tool", "it changed", "", f"{start} old {start}", f"{start} new {start}")
+    before, after = value_texts(change, 60)
+    assert before == f"…{'a' * 15} old {'a' * 38}…"
+    assert after == f"…{'a' * 15} new {'a' * 38}…"
+    assert value_texts(change._replace(after=1), 20) == (f'"{"a" * 18}…', "1")
+    # null is a value, and its absence is none.
+    assert value_texts(change._replace(before=None, after=1), 20) == ("null", "1")
+    assert value_texts(Change(VALUE_CHANGED, "tool", "it changed"), 20) == (None, None)
+
+
+def test_values_that_the_sentence_quotes_are_not_repeated() -> None:
+    change = Change(VALUE_CHANGED, "server", "the version is 2.0.0 now, and was 1.0.0", "", "1.0.0", "2.0.0")
+    assert "  · server: the version is 2.0.0 now, and was 1.0.0\n" in text_of(NOTHING._replace(changes=(change,)))
+    assert "; was 1, now 2\n" in text_of(NOTHING._replace(changes=(change._replace(before=1, after=2),)))
+
+
+def test_things_that_were_not_compared_for_one_reason_share_a_line() -> None:
+    gaps = [Gap(name, "neither side lists them", is_failure=False) for name in ("tools", "prompts", "resources")]
+    assert "  · tools, prompts, resources: neither side lists them\n" in text_of(NOTHING._replace(gaps=tuple(gaps)))
+
+
+def test_a_long_text_ends_with_its_verdict() -> None:
+    assert text_of(ORDINARY).endswith("\n\n2 breaking, 2 worse, 2 may break, 2 notes; 2 accepted changes\n")
+    assert text_of(NOTHING).count("Nothing changed") == 1
+
+
+def test_a_change_without_the_value_that_would_prove_it_says_why() -> None:
+    for format_name in ("text", "markdown", "junit", "sarif", "github"):
+        assert "not proved: the schema took too long" in text_of(ORDINARY, format_name=format_name)
+    assert '"unproved":"the schema took too long"' in text_of(ORDINARY, format_name="json")
+
+
+def test_the_capture_of_a_record_is_named_only_if_the_side_has_several() -> None:
+    several = ORDINARY._replace(new=NEW._replace(captures=3))
+    assert "frame 4 → frame 6 of new.mcpcap\n" in text_of(several)
+    expectation = ORDINARY._replace(old=OLD._replace(captures=0))
+    assert "expectation" in text_of(expectation)
