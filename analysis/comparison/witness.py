@@ -22,7 +22,7 @@ MAX_TRIES: Final = 60
 MAX_WITNESS_BYTES: Final = 2_000
 """The size in bytes of the largest witness, as JSON."""
 MAX_JUDGED_BYTES: Final = 16 << 20
-"""The bytes of schemas that are sent to the validator for all differences of two schemas: large schemas get fewer tries."""
+"""The bytes of schemas that are sent to the validator to compare two of them; large schemas get fewer tries."""
 MAX_TRIES_PER_COMPARISON: Final = 50_000
 """The most values that are tried in a whole comparison."""
 

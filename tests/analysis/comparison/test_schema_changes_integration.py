@@ -11,7 +11,7 @@ import pytest
 
 from analysis.comparison.change import ABSENT, MAX_QUOTED_CHARS
 from analysis.comparison.kind import Severity
-from analysis.comparison.schema_changes import schema_changes
+from analysis.comparison.schema_changes import SchemaRole, schema_changes
 from analysis.comparison.witness import MAX_WITNESS_BYTES, NO_TIME, TryBudget
 from tests.analysis.comparison.schema_pairs import REAL_TOOLS
 
@@ -57,6 +57,7 @@ def member(name: str, **members: Any) -> Mutation:
 
 
 NEW_ALTERNATIVE: Final = [{"$ref": "#/$defs/file"}, {"$ref": "#/$defs/url"}, {"type": "object", "required": ["id"]}]
+ROLES: Final[tuple[SchemaRole, ...]] = ("arguments", "result")
 B, M, N, U = Severity.BREAKING, Severity.MAY_BREAK, Severity.NOTE, Severity.UNKNOWN
 MUTATIONS: Final[list[tuple[Mutation, str, Severity, str, Severity]]] = [
     # the mutation; kind and severity for arguments; for results
@@ -126,19 +127,17 @@ def test_each_mutation_is_exactly_one_change_of_its_kind() -> None:
     assert len(MUTATIONS) >= 30
     for mutation, arguments_kind, arguments_severity, result_kind, result_severity in MUTATIONS:
         new = mutated(SEARCH, mutation)
-        for role, expected in (
-            ("arguments", (arguments_kind, arguments_severity)),
-            ("result", (result_kind, result_severity)),
-        ):
-            found = schema_changes(SEARCH, new, role, "tool search", "/inputSchema")  # type: ignore[arg-type]
-            assert [(change.kind.id, change.severity) for change in found] == [expected], found
+        expected = {"arguments": (arguments_kind, arguments_severity), "result": (result_kind, result_severity)}
+        for role in ROLES:
+            found = schema_changes(SEARCH, new, role, "tool search", "/inputSchema")
+            assert [(change.kind.id, change.severity) for change in found] == [expected[role]], found
 
 
 def test_all_that_is_breaking_has_a_small_witness() -> None:
     for mutation, *_ in MUTATIONS:
         new = mutated(SEARCH, mutation)
-        for role in ("arguments", "result"):
-            for change in schema_changes(SEARCH, new, role, "tool search"):  # type: ignore[arg-type]
+        for role in ROLES:
+            for change in schema_changes(SEARCH, new, role, "tool search"):
                 witness = change.witness
                 assert (witness is not None) is (change.severity is Severity.BREAKING), change
                 if witness is None:
@@ -171,8 +170,8 @@ def test_real_schemas_in_another_order_are_no_change() -> None:
     schemas = [schema for tool in json.loads(REAL_TOOLS.read_text("utf-8")).values() for schema in tool.values()]
     assert len(schemas) > 50
     for schema in [*schemas, SEARCH]:
-        for role in ("arguments", "result"):
-            assert schema_changes(schema, permuted(schema, random), role, "tool t") == []  # type: ignore[arg-type]
+        for role in ROLES:
+            assert schema_changes(schema, permuted(schema, random), role, "tool t") == []
 
 
 def test_a_result_that_loses_its_schema_breaks() -> None:
@@ -202,8 +201,8 @@ def test_without_tries_nothing_is_breaking() -> None:
 
 def test_patterns_that_cannot_be_decided_are_unknown() -> None:
     old, new = ({"properties": {"a": {"type": "string", "pattern": f"^(?={letter})"}}} for letter in "ab")
-    for role in ("arguments", "result"):
-        [change] = schema_changes(old, new, role, "tool t")  # type: ignore[arg-type]
+    for role in ROLES:
+        [change] = schema_changes(old, new, role, "tool t")
         assert change.kind.id == "schema/undecided"
 
 
@@ -264,9 +263,9 @@ def test_hostile_schemas_are_judged_in_time() -> None:
     for old_maker, new_maker in HOSTILE:
         old, new = old_maker(), new_maker()
         for before, after in ((old, new), (new, old)):
-            for role in ("arguments", "result"):
+            for role in ROLES:
                 begun = time.process_time()
-                found = schema_changes(before, after, role, "tool t", "/inputSchema")  # type: ignore[arg-type]
+                found = schema_changes(before, after, role, "tool t", "/inputSchema")
                 assert time.process_time() - begun < 20, "ten times what it may take"
                 assert found, "it is not clean"
                 assert all(len(change.message) <= MAX_QUOTED_CHARS for change in found)
