@@ -111,7 +111,7 @@ def errors(names: Sequence[str], times: int) -> Iterator[dict[str, Any]]:
                 count = max(20, min(COMPARISONS * times, VALUES * times // (2 * calls * length)))
                 random = Random(f"{name} {calls} {length}")
                 wrong = sum(
-                    bool(_compared(SERIES[name], random, calls, length, 1e150, 50.0).changes) for _ in range(count)
+                    bool(_compared(SERIES[name], random, calls, length, 1e150, 15.0).changes) for _ in range(count)
                 )
                 yield {
                     "series": name,
