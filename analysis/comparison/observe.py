@@ -1,7 +1,7 @@
 """Observes a side: reads each of its captures once, and passes calls, messages and findings to all observers."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -19,17 +19,26 @@ from analysis.rules.finding import Finding
 from analysis.selection import OUTCOME_KEYS, FindingSelection, filter_with_outcomes, matches
 from captures.frame import Frame
 
+PROGRESS_INTERVAL_FRAMES: Final = 4096
+"""The number of frames of a capture between two reports of progress."""
 _UNSUPPORTED_KEYS: Final = FINDING_KEYS | {"has:mark"}
 _INDEX: Final = re.compile(r"/[0-9]+(?=/|$)")
 
 
-def observe(name: str, captures: Sequence[tuple[str, Path]], options: ObserveOptions) -> Side:
+def observe(
+    name: str,
+    captures: Sequence[tuple[str, Path]],
+    options: ObserveOptions,
+    on_progress: Callable[[int], None] | None = None,
+) -> Side:
     """Observe a side.
 
     Args:
         name: the side as the user named it.
         captures: the name (for `Place.capture`) and path of each capture, oldest first.
         options: what to observe.
+        on_progress: called with the number of frames of the current capture so far, a few times a second; None if it
+            is of no interest.
 
     Raises:
         CaptureError: a capture cannot be read: the comparison has failed.
@@ -41,7 +50,7 @@ def observe(name: str, captures: Sequence[tuple[str, Path]], options: ObserveOpt
     summary = SummaryBuilder(name, len(captures))
     with rare_collections():
         for capture_name, path in captures:
-            _observe_capture(capture_name, path, only, observers, options, summary)
+            _observe_capture(capture_name, path, only, observers, options, summary, on_progress)
         records = {aspect.name: observer.observed() for aspect, observer in zip(aspects, observers, strict=True)}
     own_summary = summary.summary()._replace(only=options.only, ignored_pointers=options.ignored_pointers)
     return Side(own_summary, records)
@@ -70,6 +79,7 @@ def _observe_capture(
     observers: Sequence[Observer],
     options: ObserveOptions,
     summary: SummaryBuilder,
+    on_progress: Callable[[int], None] | None,
 ) -> None:
     hooks = _Hooks(observers, only)
     selection = None if only is None else FindingSelection(only)
@@ -86,6 +96,8 @@ def _observe_capture(
     frames = 0
     for step in _steps(reading, selection):
         frames += type(step.item) is Frame
+        if on_progress is not None and not frames % PROGRESS_INTERVAL_FRAMES and type(step.item) is Frame:
+            on_progress(frames)
         hooks.on_step(step)
         for finding in step.findings:
             if selection is None or selection.selects(finding):

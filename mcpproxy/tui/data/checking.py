@@ -114,7 +114,7 @@ class CaptureChecker:
     # ---- in the thread that receives the worker's output
 
     def _on_worker_end(self, worker: PythonChild, status: int, fault: Exception | None) -> None:
-        reason = _exit_reason(status) if fault is None else f"its output is invalid ({type(fault).__name__})"
+        reason = exit_reason(status) if fault is None else f"its output is invalid ({type(fault).__name__})"
         with self._lock:
             unfinished_jobs = {number: job for number, job in self._jobs.items() if job.worker is worker}
             for number in unfinished_jobs:
@@ -189,7 +189,8 @@ def _valid_finding(finding: Finding) -> Finding:
     return finding._replace(level=Level(finding.level), related=tuple(map(as_number, finding.related)))
 
 
-def _exit_reason(status: int) -> str:
+def exit_reason(status: int) -> str:
+    """Returns how a process has ended: by a signal or with a status."""
     if status < 0:
         with suppress(ValueError):
             return signal.Signals(-status).name

@@ -21,6 +21,7 @@ from mcpproxy.tui.data.step_thread import StepThread
 from mcpproxy.tui.messages import CaptureUnreadable, Checked, ListChanged, OpenRequested
 from mcpproxy.tui.safe_text import SafeText, notify
 from mcpproxy.tui.screen_entries import bind_screens
+from mcpproxy.tui.screens.comparison_choice import ComparisonChoice
 from mcpproxy.tui.screens.deletion import Deletion
 from mcpproxy.tui.screens.list_screen import TO_FILTER, TO_SORT, ListScreen
 from mcpproxy.tui.widgets.clickable_line import ClickableLine
@@ -51,6 +52,7 @@ COUNT_INTERVAL_S: Final = 0.3
 MAX_COUNTABLE_FRAMES: Final = 20_000
 """The maximum number of frames of a capture whose findings are counted although it is not selected."""
 _UNKNOWN: Final = (Span("…", "dim"),)
+_MARK: Final = (Span("◆ ", "accent"),)
 
 
 class SessionRows(MemoryRows[ListedCapture]):
@@ -64,6 +66,8 @@ class SessionRows(MemoryRows[ListedCapture]):
             findings: returns the findings of a capture that is being checked or was checked.
         """
         super().__init__()
+        self.marked_path: Path | None = None
+        """The capture that is marked for a comparison."""
         self._capture_list = capture_list
         self._findings = findings
         self.traffic_width = len("abandoned")
@@ -80,7 +84,7 @@ class SessionRows(MemoryRows[ListedCapture]):
         role: Role = "bad" if state_sign(capture) in "✝▲" else "accent" if capture.is_live else "plain"
         cells: dict[str, Sequence[Span]] = {
             "mark": (Span(state_sign(capture), role),),
-            "server": (Span(capture.server, "plain"),),
+            "server": (*_MARK[: capture.path == self.marked_path], Span(capture.server, "plain")),
             "capture": (Span(short_name(capture.path), "dim"),),
         }
         if not capture.is_readable:
@@ -213,6 +217,7 @@ class SessionsScreen(ListScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         TO_FILTER,
         TO_SORT,
+        Binding("equals_sign", "compare", "compare", id="compare"),
         Binding("d", "delete", "delete", show=False, id="delete"),
         Binding("escape", "back", "all", show=False, id="back"),
     ]
@@ -231,6 +236,7 @@ class SessionsScreen(ListScreen):
         self.capture_list = capture_list
         self.box = WordBox("words in server, client, revision, …", of="sessions", id="filter")
         self._deletion = Deletion(self, self.update_rows)
+        self._comparison_choice = ComparisonChoice(self)
         self._empty_text = nothing
         self._rows = SessionRows(capture_list, self._findings)
         self._known_captures: Sequence[ListedCapture] = ()
@@ -337,6 +343,7 @@ class SessionsScreen(ListScreen):
     def update_rows(self) -> None:
         """Show the captures that match the words."""
         words = self.box.words.lower().split()
+        self._rows.marked_path = self._comparison_choice.marked
         has_looked, self._known_captures = self.capture_list.has_searched, self.capture_list.captures
         captures = [
             capture
@@ -386,6 +393,8 @@ class SessionsScreen(ListScreen):
         spans = [
             Span(f"  {live_count} live · {len(self._known_captures) - live_count:,} recorded"),
         ]
+        if self._comparison_choice.marked is not None:
+            spans = [Span("  ◆ = on another compares both, = again: with the one before", "accent")]
         if self.box.words:
             spans.append(Span(f"  filter: {self.box.words} ({len(self._rows):,})", "accent"))
         if self.order != self.SORTS[0]:
@@ -408,8 +417,20 @@ class SessionsScreen(ListScreen):
         self.box.edit()
 
     def clear_filter(self) -> bool:
-        """Show all rows again; returns False if they all are shown already."""
+        """Remove the mark for a comparison, or else show all rows again; returns False if there was neither."""
+        if self._comparison_choice.clear():
+            self.update_rows()
+            return True
         return self.box.clear_words()
+
+    def action_compare(self) -> None:
+        """Mark the capture at the cursor, or compare it with the marked one."""
+        capture = self.selected
+        if capture is None:
+            notify(self.app, "nothing is selected")
+            return
+        self._comparison_choice.choose(capture, self.capture_list.captures)
+        self.update_rows()
 
     def action_delete(self) -> None:
         """Delete the capture at the cursor, after confirmation."""

@@ -203,6 +203,22 @@ def logins(folder: Path) -> list[Path]:
     return [two_logins(folder)]
 
 
+def versions(folder: Path) -> list[Path]:
+    """Two recordings of a server, the newest first: in the second, a call fails and a log line is on stdout."""
+    paths: list[Path] = []
+    for number, stamp in enumerate(("20261117T110640Z-0001", "20261118T110640Z-0002")):
+        talk = Talk("library", wall_ns=START_NS + (number - 1) * 86_400_000_000_000)
+        talk.begin("Cursor", "2.1", 40, ("2025-06-18", "2025-11-25")[number])
+        if number:
+            talk.stray("Loaded 3 plugins", 60)
+        for call in range(24):
+            talk.call("search", 100 + 60 * call, 5 + call % 7 + 20 * number)
+        talk.call("read_file", 1600, 9, "Access denied - path outside allowed directories" if number else "")
+        talk.end()
+        paths.insert(0, talk.write(folder, stamp))
+    return paths
+
+
 def mixed_sessions(folder: Path) -> list[Path]:
     """Sessions that ended normally, with an error, without an end record, and with lost records."""
     paths = siblings(folder, 60)
@@ -288,6 +304,26 @@ async def definition(stage: Stage) -> None:
     await stage.settled()
 
 
+async def marked(stage: Stage) -> None:
+    """Mark a session for a comparison."""
+    await listed(stage)
+    await stage.press("g", "=")
+    await stage.settled()
+
+
+def comparison(*keys: str) -> Act:
+    """Compare the first capture with the one before, and press some keys."""
+
+    async def act(stage: Stage) -> None:
+        await listed(stage)
+        await stage.press("g", "=", "=")
+        await stage.see("worse", "tools/call read_file")
+        await stage.press(*keys)
+        await stage.settled()
+
+    return act
+
+
 async def live(stage: Stage) -> None:
     """Follow a session that is being recorded."""
     await stage.listed()
@@ -296,6 +332,11 @@ async def live(stage: Stage) -> None:
     await stage.until(lambda: stage.traffic.reading.interpreted_count == len(stage.traffic.reading.index))
     await stage.until(lambda: stage.traffic.reading.findings.checked_count == len(stage.traffic.reading.index))
     await stage.settled()
+
+
+SIZES: Final = ((80, 24), (140, 40))
+WIDE_SIZES: Final = ((80, 24), (160, 50))
+"""The sizes of a picture with values next to each other."""
 
 
 @dataclass(frozen=True)
@@ -307,6 +348,8 @@ class Scene:
     is_live: bool = False
     picture: tuple[str, int, int] | None = None
     """A picture of the README: its name, columns and rows."""
+    sizes: tuple[tuple[int, int], ...] = SIZES
+    """The sizes in which the tests draw it: columns and rows."""
 
 
 SCENES: Final[dict[str, Scene]] = {
@@ -341,8 +384,10 @@ SCENES: Final[dict[str, Scene]] = {
     "tools-definition": Scene(busy, definition),
     "traffic-logins": Scene(logins, then("right", see="registration")),
     "detail-login": Scene(logins, then("G", *["up"] * 8, "enter", see="login 2: failed")),
+    "sessions-marked": Scene(versions, marked),
+    "comparison": Scene(versions, comparison("down"), sizes=WIDE_SIZES),
+    "comparison-kind": Scene(versions, comparison("r")),
 }
-SIZES: Final = ((80, 24), (140, 40))
 
 
 def shared() -> dict[str, list[str]]:

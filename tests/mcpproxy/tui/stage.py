@@ -30,6 +30,7 @@ from captures.verdict import Direction
 from mcpproxy.clients.overview import RoutedServer
 from mcpproxy.tui.app import TuiApp
 from mcpproxy.tui.data.step_thread import StepThread
+from mcpproxy.tui.screens.comparison import ComparisonScreen
 from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
 from tests.captures.samples import frame, header, lines
@@ -323,6 +324,9 @@ class Stage:
         sql = app.sql
         if sql.is_busy or (sql._process is not None and sql._process.is_alive and not sql.relations):
             busy.append("the worker of SQL has not answered")
+        screen = app.screen
+        if isinstance(screen, ComparisonScreen) and screen.comparing.is_busy:
+            busy.append("the process that compares has not answered")
         if app.animator._animations or app.animator._scheduled:
             busy.append("something moves")
         busy += [f"{worker} runs" for worker in app.workers if not worker.is_finished]

@@ -1,4 +1,4 @@
-"""Every screen looks as in its approved picture: at 80x24 and at 140x40, empty, huge, torn, gapped and live.
+"""Every screen looks as in its approved picture: at 80x24 and at 140x40 or 160x50, empty, huge, torn, gapped and live.
 
 `pytest --snapshot-update` takes new pictures; look at each of them before you commit it.
 """
@@ -16,7 +16,7 @@ import pytest
 from pytest_textual_snapshot import SVGImageExtension
 from syrupy.assertion import SnapshotAssertion
 
-from tests.mcpproxy.tui.scenes import SCENES, SIZES, app_of, freeze, shared
+from tests.mcpproxy.tui.scenes import SCENES, app_of, freeze, shared
 from tests.mcpproxy.tui.stage import on_stage
 
 SVGImageExtension.file_extension = "svg"  # the plugin sets it by a name that syrupy no longer reads
@@ -69,4 +69,5 @@ def test_it_looks_as_it_did(first: str, tmp_path: Path, snapshot: SnapshotAssert
 
 def sizes_of(name: str) -> tuple[tuple[int, int], ...]:
     """Every other scene begins large, so that first drawings and resized ones are tested in both sizes."""
-    return SIZES if list(SCENES).index(name) % 2 else SIZES[::-1]
+    sizes = SCENES[name].sizes
+    return sizes if list(SCENES).index(name) % 2 else sizes[::-1]

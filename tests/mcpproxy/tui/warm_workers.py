@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 ROOT: Final = Path(__file__).parents[3]
-WORKERS: Final = ("mcpproxy.tui.data.worker", "mcpproxy.sql.worker")
+WORKERS: Final = ("mcpproxy.tui.data.worker", "mcpproxy.tui.data.comparison_worker", "mcpproxy.sql.worker")
 PROGRAM: Final = ("mcpproxy.__main__", "mcpproxy.cli.tui", "mcpproxy.tui.app", "mcpproxy.tui.shutdown")
 """The modules to load for the program; the first has its `main()`."""
 _NUMBER: Final = struct.Struct("!i")

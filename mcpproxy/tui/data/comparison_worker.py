@@ -1,0 +1,86 @@
+"""Worker: the process that compares two captures for a screen, and ends with it.
+
+It reads each capture once, up to its present end, at low priority. It then keeps what it has observed, to compare again
+with the sides swapped, and the changes, to send their values when they are shown.
+"""
+
+import os
+import queue
+import resource
+import signal
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from analysis.child_process import Parent, as_json, from_json
+from analysis.comparison.change import Change
+from analysis.comparison.compare import compare
+from analysis.comparison.observe import observe
+from analysis.comparison.options import CompareOptions, ObserveOptions
+from analysis.comparison.side import Side
+from captures.errors import CaptureError
+from mcpproxy.tui.data.comparison_messages import comparison_messages, detail_message
+from mcpproxy.wording.counts import count_text
+
+NICENESS: Final = 5
+MAX_REASON_CHARS: Final = 1000
+"""The most characters of the reason for a failure."""
+
+
+class Comparer:
+    """Compares two captures for a parent."""
+
+    def __init__(self, parent: Parent) -> None:
+        """Start without captures."""
+        self._parent = parent
+        self._sides: list[Side] = []
+        self._changes: Sequence[Change] = ()
+
+    def handle(self, request: dict[str, Any]) -> None:
+        """Do what the parent requests: read two captures and compare them, swap them, or send a detail."""
+        if "captures" in request:
+            for word, (name, path) in zip(("old", "new"), request["captures"], strict=True):
+                self._sides.append(self._observed(word, name, Path(os.fsdecode(bytes.fromhex(path)))))
+            self._compare()
+        elif "swap" in request:
+            self._sides.reverse()
+            self._compare()
+        elif 0 <= request["detail"] < len(self._changes):
+            self._parent.send(detail_message(request["detail"], self._changes[request["detail"]]))
+
+    def _observed(self, word: str, name: str, path: Path) -> Side:
+        def report(frames: int) -> None:
+            self._parent.send(as_json({"stage": f"reading the {word} side: {count_text(frames, 'frame')}"}))
+
+        report(0)
+        return observe(name, [(name, path)], ObserveOptions(), report)
+
+    def _compare(self) -> None:
+        self._parent.send(as_json({"stage": "comparing"}))
+        old, new = self._sides
+        comparison = compare(old, new, CompareOptions())
+        self._changes = comparison.changes
+        for message in comparison_messages(comparison):
+            self._parent.send_later(message)
+        self._parent.flush()
+
+
+def main() -> None:
+    """Compare two captures on request until stdin ends."""
+    with suppress(OSError):
+        os.nice(NICENESS)
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would contain traffic
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = Parent()
+    requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    parent.listen(requests.put)  # so that this process ends with the screen even while it reads
+    comparer = Comparer(parent)
+    while True:
+        try:
+            comparer.handle(from_json(requests.get()))
+        except CaptureError as error:
+            parent.send(as_json({"failed": str(error)}))
+        except Exception as error:  # noqa: BLE001 - the screen shows why there is no result
+            parent.send(as_json({"failed": f"{type(error).__name__}: {error}"[:MAX_REASON_CHARS]}))

@@ -1,0 +1,139 @@
+"""The screen of a comparison in parts: messages between the processes, rows, and the values next to each other."""
+
+from pathlib import Path
+
+import pytest
+
+from analysis.child_process import from_json
+from analysis.comparison.change import Comparison
+from mcpproxy.sanitise import sanitise
+from mcpproxy.tui.data.capture_list import ListedCapture
+from mcpproxy.tui.data.comparing import MAX_MESSAGE_BYTES, change_of
+from mcpproxy.tui.data.comparison_messages import (
+    MAX_CHANGES,
+    MAX_DETAIL_CHARS,
+    MAX_OTHER_ROWS,
+    Totals,
+    comparison_messages,
+    detail_message,
+    read_change,
+    read_detail,
+    read_head,
+)
+from mcpproxy.tui.details.change_view import change_lines, kind_lines
+from mcpproxy.tui.rows.comparison_rows import VIEWS, ChangeItem, ComparisonRows, count_of, item_text, items_of
+from mcpproxy.tui.screens.comparison_choice import previous_capture
+from mcpproxy.wording.cells import cells
+from tests.mcpproxy.report.comparisons import DEEP, FAILED, HARD, NOTHING, ORDINARY
+from tests.mcpproxy.tui.stage import captured
+
+
+def received(comparison: Comparison) -> tuple[Comparison, Totals]:
+    """What the screen gets of a comparison."""
+    head, *changes, end = comparison_messages(comparison)
+    assert all(len(message) < MAX_MESSAGE_BYTES for message in (head, *changes))
+    assert from_json(end) == {"done": True}
+    shown, totals = read_head(from_json(head))
+    return shown._replace(changes=tuple(change_of(read_change(from_json(message))) for message in changes)), totals
+
+
+def test_a_comparison_arrives_as_it_was_but_for_its_values() -> None:
+    for comparison in (ORDINARY, NOTHING, FAILED):
+        shown, totals = received(comparison)
+        assert shown._replace(changes=()) == comparison._replace(changes=())
+        assert [change.fingerprint for change in shown.changes] == [change.fingerprint for change in comparison.changes]
+        assert [change.severity for change in shown.changes] == [change.severity for change in comparison.changes]
+        assert totals.changes == len(comparison.changes)
+
+
+def test_failures_come_first_and_all_lists_are_bounded_and_counted() -> None:
+    many = ORDINARY._replace(
+        changes=ORDINARY.changes[:1] * 100_000,
+        gaps=(*ORDINARY.gaps * 3_000, *FAILED.gaps),
+        latencies=ORDINARY.latencies * 1_000,
+    )
+    shown, totals = received(many)
+    assert (len(shown.changes), len(shown.gaps), len(shown.latencies)) == (MAX_CHANGES, MAX_OTHER_ROWS, MAX_OTHER_ROWS)
+    assert shown.gaps[0].is_failure
+    assert count_of(shown, totals, "changes") == "10,000 of 100,000"
+    assert count_of(shown, totals, "sizes") == "2"
+
+
+@pytest.mark.parametrize("comparison", [ORDINARY, HARD], ids=["ordinary", "hard"])
+def test_every_row_and_detail_can_be_drawn_whatever_the_sides_contain(comparison: Comparison) -> None:
+    shown, _ = received(comparison)
+    for view in VIEWS:
+        rows = ComparisonRows(items_of(shown, view, ""))
+        for number, item in enumerate(rows.items):
+            assert rows.line(number).cells
+            if not isinstance(item, ChangeItem):
+                assert sanitise(item_text(item), None) == item_text(item)
+    for number, (change, original) in enumerate(zip(shown.changes, comparison.changes, strict=True)):
+        message = detail_message(number, original)
+        assert len(message) < MAX_MESSAGE_BYTES
+        detail = read_detail(from_json(message))
+        assert sum(len(line.old or "") + len(line.new or "") for line in detail.lines) <= MAX_DETAIL_CHARS
+        for width in (20, 77):
+            for line in change_lines(change, shown, detail, width):
+                text = "".join(span.text for span in line)
+                assert sanitise(text, None) == text
+                assert cells(text) <= width, text
+        assert change_lines(change, shown, None, 77)
+        assert kind_lines(change.kind, 77)
+
+
+def test_values_are_next_to_each_other_and_what_differs_is_marked() -> None:
+    required = next(change for change in ORDINARY.changes if change.witness is not None)
+    detail = read_detail(from_json(detail_message(1, required)))
+    lines = ["".join(span.text for span in line).rstrip() for line in change_lines(required, ORDINARY, detail, 43)]
+    assert lines[lines.index("was  frame 4         │ now  frame 6") :][:5] == [
+        "was  frame 4         │ now  frame 6",
+        "[                    │ [",
+        '  "query"            │   "query"',
+        '                     +   "limit"',
+        "]                    │ ]",
+    ]
+    assert '  {"query":"a"}' in lines
+    assert any(line.startswith("witness  valid before, not now") for line in lines)
+    outcome = next(change for change in ORDINARY.changes if isinstance(change.after, dict))
+    detail = read_detail(from_json(detail_message(2, outcome)))
+    spans = [span for line in change_lines(outcome, ORDINARY, detail, 77) for span in line]
+    assert [span.text for span in spans if span.role == "accent" and span.text == "error"] == ["error"]
+    assert [span.text for span in spans if span.role == "bad" and span.text == "result"] == ["result"]
+    assert [span.text for span in spans if span.text in (" ≠ ", " + ")] == [" ≠ ", " + "]
+
+
+def test_words_select_rows_by_all_that_they_show() -> None:
+    shown, _ = received(ORDINARY)
+    for words, count in (("breaking", 2), ("outcome/ result", 1), ("FETCH breaking", 1), ("nothing of this", 0)):
+        assert len(items_of(shown, "changes", words)) == count, words
+    assert len(items_of(shown, "latency", "cannot tell")) == 1
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"comparison": [], "totals": [0, 0, 0, 0]},
+        {"comparison": None},
+        {},
+        {"change": ["no/such-kind", "", "", "", None, None, None, 1, None]},
+        {"change": {"kind_id": 5}},
+        {"detail": [1, [[0, 5, None, True, 0]], True, ""]},
+        {"detail": DEEP[:0]},
+    ],
+)
+def test_an_invalid_message_is_refused(message: dict[str, object]) -> None:
+    read = read_change if "change" in message else read_detail if "detail" in message else read_head
+    with pytest.raises((LookupError, TypeError, ValueError)):
+        read(message)
+
+
+def test_the_capture_before_is_of_the_same_server(tmp_path: Path) -> None:
+    stamps = ("20261121T101501Z-0000", "20261121T101502Z-0000", "20261121T101503Z-0000")
+    captures = [ListedCapture(captured(tmp_path, calls=1, stamp=stamp)) for stamp in stamps]
+    captures += [ListedCapture(captured(tmp_path, "other", calls=1, stamp="20261121T101500Z-0000"))]
+    assert previous_capture(captures[2], captures) is captures[1]
+    assert previous_capture(captures[1], captures) is captures[0]
+    assert previous_capture(captures[0], captures) is None
+    captures[1].is_readable = False
+    assert previous_capture(captures[2], captures) is captures[0]
