@@ -14,6 +14,7 @@ from analysis.comparison.prompt_arguments import argument_changes
 from analysis.comparison.requests import bounded
 from analysis.comparison.schema_changes import SchemaRole, schema_changes
 from analysis.comparison.tool_claims import annotation_changes, execution_changes
+from analysis.comparison.witness import TryBudget
 
 MAX_META_MEMBERS: Final = 20
 """The most changed members of `_meta` that have a change of their own; further ones share the last."""
@@ -40,10 +41,12 @@ _IDENTITIES: Final[dict[ListName, str]] = {
 
 
 class SchemaDialects(NamedTuple):
-    """Whether the revision of each side does not specify a default dialect of schemas."""
+    """Whether the revision of each side does not specify a default dialect of schemas, and what judging may cost."""
 
     old_predates: bool
     new_predates: bool
+    budget: TryBudget | None = None
+    """How many values may be tried as witnesses for all schemas together; None for the default for each."""
 
 
 NEW_DIALECTS: Final = SchemaDialects(old_predates=False, new_predates=False)
@@ -119,6 +122,7 @@ def _schema_changes(before: Any, after: Any, subject: str, member: str, dialects
         f"/{member}",
         old_predates_dialects=dialects.old_predates,
         new_predates_dialects=dialects.new_predates,
+        budget=dialects.budget,
     )
 
 

@@ -25,6 +25,7 @@ from analysis.comparison.options import CompareOptions, ObserveOptions
 from analysis.comparison.renames import renamings
 from analysis.comparison.requests import bounded
 from analysis.comparison.servers import MAX_SERVERS, pair_servers
+from analysis.comparison.witness import TryBudget
 from analysis.rules.support.uri_templates import template_variables
 from analysis.store.definitions import tokens_estimate
 
@@ -112,7 +113,7 @@ def list_changes(row: DefinitionList, old: ListRecord, new: ListRecord, suffix: 
         new: the list on the new side.
         suffix: the end of subjects, which names the server if there are several.
     """
-    dialects = SchemaDialects(old.predates_dialects, new.predates_dialects)
+    dialects = SchemaDialects(old.predates_dialects, new.predates_dialects, TryBudget())
     old_by_name, new_by_name = _by_name(old.definitions), _by_name(new.definitions)
     removed = [definitions[0] for name, definitions in old_by_name.items() if name not in new_by_name]
     added = [definitions[0] for name, definitions in new_by_name.items() if name not in old_by_name]
