@@ -194,7 +194,7 @@ def test_what_the_walk_does_not_foresee_is_found_by_a_witness() -> None:
         ("arguments/narrowed", Severity.BREAKING),
     ]
     # The same text means something else in another dialect.
-    found = schema_changes(*map(tuple_in, ("draft/2020-12", "draft-07")), "result", "tool t")
+    found = schema_changes(tuple_in("draft/2020-12"), tuple_in("draft-07"), "result", "tool t")
     assert [change.kind.id for change in found] == ["schema/annotation-changed", "result/widened"]
     assert found[1].witness is not None
 
