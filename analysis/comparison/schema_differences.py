@@ -131,10 +131,10 @@ class _Walk:
                 old_left.discard(at)
                 new_left.discard(other_at)
         if old_left:
-            text = f"accepts {len(old_left)} of {len(old)} alternatives no longer"
+            text = f"no longer accepts {len(old_left)} of {len(old)} alternatives"
             found.append(Difference("alternatives-narrowed", Direction.NARROWED, path, text, schemas=schemas))
         if new_left:
-            text = f"accepts {len(new_left)} of {len(new)} alternatives that are new"
+            text = f"accepts {_count(len(new_left))} now"
             found.append(Difference("alternatives-widened", Direction.WIDENED, path, text, schemas=schemas))
         return found
 
@@ -262,6 +262,10 @@ class _Walk:
             for difference in self._schemas(branch, other, path)
         ]
         return not any(map(narrows, found)) and not any(map(widens, found))
+
+
+def _count(alternatives: int) -> str:
+    return "a new alternative" if alternatives == 1 else f"{alternatives} new alternatives"
 
 
 def _cost(found: list[Difference]) -> tuple[int, int]:

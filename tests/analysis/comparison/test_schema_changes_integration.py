@@ -185,12 +185,34 @@ def test_a_result_that_loses_its_schema_breaks() -> None:
 
 
 def test_what_the_walk_does_not_foresee_is_found_by_a_witness() -> None:
-    # The new schema is written as if it were wider, and the rule of the first alternative hides in a reference.
-    old = {"oneOf": [{"type": "integer"}, {"type": "string"}]}
-    new = {"oneOf": [{"type": "integer"}, {"type": "string"}, {"type": "integer", "minimum": 0}]}
+    # The new member looks optional, but its name had a schema before, by a pattern.
+    old: dict[str, Any] = {"type": "object", "patternProperties": {"^a": {"type": "string"}}}
+    new = {**old, "properties": {"a": {"type": "integer"}}}
     found = schema_changes(old, new, "arguments", "tool t")
-    assert Severity.BREAKING in [change.severity for change in found]
-    assert all(change.witness is not None for change in found if change.severity is Severity.BREAKING)
+    assert [(change.kind.id, change.severity) for change in found] == [
+        ("arguments/added", Severity.NOTE),
+        ("arguments/narrowed", Severity.BREAKING),
+    ]
+    # The same text means something else in another dialect.
+    found = schema_changes(tuple_in("draft/2020-12"), tuple_in("draft-07"), "result", "tool t")
+    assert [change.kind.id for change in found] == ["schema/annotation-changed", "result/widened"]
+    assert found[1].witness is not None
+
+
+def tuple_in(dialect: str) -> Any:
+    return {"$schema": f"http://json-schema.org/{dialect}/schema", "prefixItems": [{"type": "string"}]}
+
+
+def test_texts_that_match_patterns_are_found() -> None:
+    old = {
+        "type": "object",
+        "properties": {"id": {"type": "string", "pattern": "^project_[0-9]{4}$"}},
+        "required": ["id"],
+    }
+    [change] = schema_changes(old, {**old, "required": ["id", "name"]}, "arguments", "tool t")
+    assert change.severity is Severity.BREAKING
+    assert change.witness is not None
+    assert change.witness.value == {"id": "project_0000"}
 
 
 def test_without_tries_nothing_is_breaking() -> None:
