@@ -16,7 +16,7 @@ from typing import Any, Final
 from analysis.child_process import Parent, as_json, from_json
 from analysis.comparison.change import Change
 from analysis.comparison.compare import compare
-from analysis.comparison.observe import observe
+from analysis.comparison.observe_sides import SideSource, observe_sides
 from analysis.comparison.options import CompareOptions, ObserveOptions
 from analysis.comparison.side import Side
 from captures.errors import CaptureError
@@ -40,8 +40,10 @@ class Comparer:
     def handle(self, request: dict[str, Any]) -> None:
         """Do what the parent requests: read two captures and compare them, swap them, or send a detail."""
         if "captures" in request:
-            for word, (name, path) in zip(("old", "new"), request["captures"], strict=True):
-                self._sides.append(self._observed(word, name, Path(os.fsdecode(bytes.fromhex(path)))))
+            old, new = (
+                SideSource(name, [(name, Path(os.fsdecode(bytes.fromhex(path))))]) for name, path in request["captures"]
+            )
+            self._sides = [*observe_sides(old, new, ObserveOptions(), self._report_frames)]
             self._compare()
         elif "swap" in request:
             self._sides.reverse()
@@ -49,12 +51,8 @@ class Comparer:
         elif 0 <= request["detail"] < len(self._changes):
             self._parent.send(detail_message(request["detail"], self._changes[request["detail"]]))
 
-    def _observed(self, word: str, name: str, path: Path) -> Side:
-        def report(frames: int) -> None:
-            self._parent.send(as_json({"stage": f"reading the {word} side: {count_text(frames, 'frame')}"}))
-
-        report(0)
-        return observe(name, [(name, path)], ObserveOptions(), report)
+    def _report_frames(self, frames: int) -> None:
+        self._parent.send(as_json({"stage": f"reading: {count_text(frames, 'frame')}"}))
 
     def _compare(self) -> None:
         self._parent.send(as_json({"stage": "comparing"}))

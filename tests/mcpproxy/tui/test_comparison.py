@@ -20,7 +20,7 @@ from mcpproxy.tui.data.comparison_messages import (
     read_detail,
     read_head,
 )
-from mcpproxy.tui.details.change_view import change_lines, kind_lines
+from mcpproxy.tui.details.change_view import change_lines
 from mcpproxy.tui.rows.comparison_rows import VIEWS, ChangeItem, ComparisonRows, count_of, item_text, items_of
 from mcpproxy.tui.screens.comparison_choice import previous_capture
 from mcpproxy.wording.cells import cells
@@ -79,7 +79,6 @@ def test_every_row_and_detail_can_be_drawn_whatever_the_sides_contain(comparison
                 assert sanitise(text, None) == text
                 assert cells(text) <= width, text
         assert change_lines(change, shown, None, 77)
-        assert kind_lines(change.kind, 77)
 
 
 def test_values_are_next_to_each_other_and_what_differs_is_marked() -> None:
@@ -116,7 +115,7 @@ def test_words_select_rows_by_all_that_they_show() -> None:
         {"comparison": [], "totals": [0, 0, 0, 0]},
         {"comparison": None},
         {},
-        {"change": ["no/such-kind", "", "", "", None, None, None, 1, None]},
+        {"change": ["no/such-kind", "", "", "", None, None, None, 1, "", None]},
         {"change": {"kind_id": 5}},
         {"detail": [1, [[0, 5, None, True, 0]], True, ""]},
         {"detail": DEEP[:0]},
