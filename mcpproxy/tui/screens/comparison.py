@@ -45,7 +45,7 @@ DETAIL_MARGIN: Final = 3
 EMPTY_TEXTS: Final[dict[ComparisonView, str]] = {
     "not compared": "everything that the captures contain was compared",
     "latency": "no call has latencies",
-    "sizes": "neither side has a list of definitions",
+    "sizes": "no list of definitions is on both sides",
     "ignored": "no value was passed over",
 }
 """What an empty list says."""
