@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from analysis.child_process import Parent, as_json, from_json
-from analysis.comparison.change import Change
+from analysis.comparison.change import ABSENT, Change
 from analysis.comparison.compare import compare
 from analysis.comparison.observe_sides import SideSource, observe_sides
 from analysis.comparison.options import CompareOptions, ObserveOptions
 from analysis.comparison.side import Side
 from captures.errors import CaptureError
+from mcpproxy.tui.data.changed_definitions import changed_definitions
 from mcpproxy.tui.data.comparison_messages import comparison_messages, detail_message
 from mcpproxy.wording.counts import count_text
 
@@ -49,7 +50,11 @@ class Comparer:
             self._sides.reverse()
             self._compare()
         elif 0 <= request["detail"] < len(self._changes):
-            self._parent.send(detail_message(request["detail"], self._changes[request["detail"]]))
+            change = self._changes[request["detail"]]
+            if change.before is ABSENT and change.after is ABSENT:
+                before, after = changed_definitions(change, *self._sides)
+                change = change._replace(before=before, after=after)
+            self._parent.send(detail_message(request["detail"], change))
 
     def _report_frames(self, frames: int) -> None:
         self._parent.send(as_json({"stage": f"reading: {count_text(frames, 'frame')}"}))
