@@ -24,12 +24,12 @@ from analysis.comparison.members import members_of
 from analysis.comparison.options import CompareOptions, ObserveOptions
 from analysis.comparison.renames import renamings
 from analysis.comparison.requests import bounded
-from analysis.comparison.servers import pair_servers
+from analysis.comparison.servers import MAX_SERVERS, pair_servers
 from analysis.rules.support.uri_templates import template_variables
 from analysis.store.definitions import tokens_estimate
 
 NEED_LISTS: Final[frozenset[FailOn]] = frozenset({"breaking", "may-break"})
-"""The words of `--fail-on` that cannot be judged without lists."""
+"""The words of `--fail-on` that cannot be judged without any list."""
 
 
 _SIDES: Final = ("old", "new")
@@ -76,10 +76,14 @@ class DefinitionsAspect(Aspect):
         ]
         totals = _Totals()
         for pair in servers.pairs:
+            old_lists, new_lists = old.servers[pair.old], new.servers[pair.new]
+            # A client that lists only tools does not depend on prompts. But without any list, nothing is known.
+            is_any_listed = any(listed.state == "complete" for listed in (*old_lists.values(), *new_lists.values()))
+            needed_by = frozenset[FailOn]() if is_any_listed else NEED_LISTS
             for row in LISTS:
-                old_list, new_list = old.servers[pair.old][row.name], new.servers[pair.new][row.name]
+                old_list, new_list = old_lists[row.name], new_lists[row.name]
                 label = f"{row.name}{servers.suffix(pair)}"
-                gap = _gap(row, label, old_list, new_list)
+                gap = _gap(label, old_list, new_list, needed_by)
                 if gap is not None:
                     gaps.append(gap)
                 elif "complete" in (old_list.state, new_list.state):
@@ -235,7 +239,7 @@ def _placed(
 # ---- what was not compared
 
 
-def _gap(row: DefinitionList, label: str, old: ListRecord, new: ListRecord) -> Gap | None:
+def _gap(label: str, old: ListRecord, new: ListRecord, needed_by: frozenset[FailOn]) -> Gap | None:
     """Returns why two lists cannot be compared, or None if they can."""
     states = (old.state, new.state)
     cut_sides = [side for side, state in zip(_SIDES, states, strict=True) if state == "cut"]
@@ -250,8 +254,6 @@ def _gap(row: DefinitionList, label: str, old: ListRecord, new: ListRecord) -> G
         listed, other = _SIDES if old.state == "complete" else _SIDES[::-1]
         verb = "got no answer when it asked for them" if "unanswered" in states else "does not"
         return Gap(label, f"the {listed} side lists them and the {other} side {verb}", is_failure=True)
-    # Clients that list resources often leave the templates out, so nothing depends on these alone.
-    needed_by = NEED_LISTS if row.name != "resource templates" else frozenset[FailOn]()
     return Gap(label, "neither side lists them", is_failure=False, needed_by=needed_by)
 
 
@@ -262,11 +264,11 @@ def _side_gaps(label: str, listed: ListRecord, side: str) -> list[Gap]:
         reason = f"the newest list of the {side} side is incomplete, so an earlier one was compared"
         gaps.append(Gap(f"newest {label}", reason, is_failure=False))
     if listed.unnamed:
-        reason = f"{listed.unnamed:,} items of the {side} side are not objects with a name"
+        reason = f"items of the {side} side that are not objects with a name: {listed.unnamed:,}"
         gaps.append(Gap(f"items of {label}", reason, is_failure=False))
     repeated = len(listed.definitions) - len({definition.name for definition in listed.definitions})
     if repeated:
-        reason = f"{repeated:,} items of the {side} side repeat the name of another: equal ones were compared first"
+        reason = f"items of the {side} side that repeat a name: {repeated:,}; they were compared where they fit"
         gaps.append(Gap(f"repeated items of {label}", reason, is_failure=False))
     return gaps
 
@@ -281,4 +283,8 @@ def _unpaired_gaps(keys: list[str], record: DefinitionsRecord, side: str) -> Ite
 def _uncompared_gaps(old: DefinitionsRecord, new: DefinitionsRecord) -> Iterator[Gap]:
     count = old.uncompared + new.uncompared
     if count:
-        yield Gap("definitions of further servers", f"{count:,} captures are of too many servers", is_failure=True)
+        yield Gap(
+            "definitions of further servers",
+            f"captures beyond the first {MAX_SERVERS:,} servers: {count:,}",
+            is_failure=True,
+        )

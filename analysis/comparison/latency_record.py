@@ -1,7 +1,7 @@
 """What a side has of the latencies of its calls: a sample for each kind of call, and how it is collected."""
 
 from array import array
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
@@ -21,6 +21,8 @@ MAX_FIRST_CALLS: Final = 100_000
 """The most first calls of a session that are told apart from later ones."""
 _MAX_NS: Final = (1 << 62) - 1
 _CAPTURE_BITS: Final = 40
+_SessionKind: TypeAlias = tuple[int, Side, str, str]
+"""The number of a session, and who sends which method with which name."""
 
 
 class LatencyKey(NamedTuple):
@@ -114,7 +116,8 @@ class LatencyObserver(Observer):
     def __init__(self) -> None:
         """Begin without captures."""
         self._samples: dict[LatencyKey, tuple[LatencySample, Place]] = {}
-        self._first_calls: set[tuple[int, LatencyKey]] = set()
+        self._first_calls: set[_SessionKind] = set()
+        self._samples_of_later_calls: dict[_SessionKind, LatencySample] = {}
         self._capture, self._number = "", -1
         self._inexact_count = self._omitted_count = 0
 
@@ -122,6 +125,7 @@ class LatencyObserver(Observer):
         """Begin a capture."""
         self._capture, self._number = capture, self._number + 1
         self._first_calls.clear()
+        self._samples_of_later_calls.clear()
 
     def on_call(self, call: Call) -> None:
         """Keep the latency of a call, if it counts."""
@@ -130,16 +134,12 @@ class LatencyObserver(Observer):
             return
         request = call.request
         session = 0 if call.session is None else call.session.number
-        key = LatencyKey(request.sender, bounded(request.method), bounded(call.name or ""), is_first=False)
-        if self._is_first((session, key)):
-            key = key._replace(is_first=True)
-        kept = self._samples.get(key)
-        if kept is None:
-            if len(self._samples) >= MAX_KINDS:
-                self._omitted_count += 1
-                return
-            kept = self._samples[key] = LatencySample(), Place(self._capture, session, request.seq)
-        kept[0].add((self._number << _CAPTURE_BITS) + call.number, min(_MAX_NS, call.latency_ns or 0))
+        kind = session, request.sender, bounded(request.method), bounded(call.name or "")
+        sample = self._samples_of_later_calls.get(kind)
+        if sample is None:
+            sample = self._sample(call, LatencyKey(*kind[1:], is_first=self._is_first(kind)), kind)
+        if sample is not None:
+            sample.add((self._number << _CAPTURE_BITS) + call.number, min(_MAX_NS, call.latency_ns or 0))
 
     def observed(self) -> LatencyRecord:
         """Returns the latencies."""
@@ -148,8 +148,20 @@ class LatencyObserver(Observer):
         ]
         return LatencyRecord(calls, self._inexact_count, self._omitted_count)
 
-    def _is_first(self, key: tuple[int, LatencyKey]) -> bool:
-        if key in self._first_calls or len(self._first_calls) >= MAX_FIRST_CALLS:
+    def _sample(self, call: Call, key: LatencyKey, kind: _SessionKind) -> LatencySample | None:
+        """Returns the sample to which a call belongs, created if it is new, or None if there are too many."""
+        kept = self._samples.get(key)
+        if kept is None:
+            if len(self._samples) >= MAX_KINDS:
+                self._omitted_count += 1
+                return None
+            kept = self._samples[key] = LatencySample(), Place(self._capture, kind[0], call.request.seq)
+        if not key.is_first and len(self._samples_of_later_calls) < MAX_FIRST_CALLS:
+            self._samples_of_later_calls[kind] = kept[0]
+        return kept[0]
+
+    def _is_first(self, kind: _SessionKind) -> bool:
+        if kind in self._first_calls or len(self._first_calls) >= MAX_FIRST_CALLS:
             return False
-        self._first_calls.add(key)
+        self._first_calls.add(kind)
         return True

@@ -1,6 +1,6 @@
-"""Folds the text blocks of a tool result that only repeat its structured content, as the protocol recommends.
+"""Folds the content of a tool result that only repeats its structured content, as the protocol recommends.
 
-Each change of the structured content would otherwise be reported twice, and ignored twice by the user.
+Each change of the structured content would otherwise be reported twice, and have to be ignored twice.
 """
 
 from typing import Any, Final
@@ -12,68 +12,75 @@ from analysis.comparison.varying_text import placeholder
 STRUCTURED: Final = "structuredContent"
 CONTENT: Final = "content"
 TEXT: Final = "text"
-_SDK_WRAPPER: Final = "result"
-"""The only member of the structured content that SDKs make of a result that is not an object."""
 
 
 def fold(result: Any) -> Any:
     """Returns a normalised result in which a placeholder stands for each text that repeats structured content."""
-    if not _has_both(result):
+    if not _has_both(result) or isinstance(result[CONTENT], str):
         return result
-    mirrored = {key: placeholder(place) for key, (place, _) in _mirrored(result[STRUCTURED]).items()}
-    return result | {CONTENT: [_folded(block, mirrored) for block in result[CONTENT]]}
+    structured, content = result[STRUCTURED], result[CONTENT]
+    if len(structured) == 1:
+        ((name, wrapped),) = structured.items()
+        if isinstance(wrapped, list) and canonical_json(wrapped) == canonical_json(content):
+            return result | {CONTENT: placeholder(f"{STRUCTURED}/{name}")}
+    marks = {canonical_json(text): placeholder(place) for place, text in reversed(_texts(structured))}
+    return result | {CONTENT: [_folded(block, marks) for block in content]}
 
 
 def unfold(result: Any) -> Any:
     """Returns a folded result with its texts."""
     if not _has_both(result):
         return result
-    texts = {placeholder(place): value for place, value in _mirrored(result[STRUCTURED]).values()}
-    return result | {CONTENT: [_unfolded(block, texts) for block in result[CONTENT]]}
+    structured, content = result[STRUCTURED], result[CONTENT]
+    if isinstance(content, str):
+        wrapped = next(iter(structured.values()), None)
+        return result | {CONTENT: wrapped if isinstance(wrapped, list) else []}
+    texts = {placeholder(place): text for place, text in _texts(structured)}
+    return result | {CONTENT: [_unfolded(block, texts) for block in content]}
 
 
-def has_structured_content(result: Any) -> bool:
-    """Whether a result has structured content."""
-    return isinstance(result, dict) and STRUCTURED in result
+def fold_of(result: Any) -> tuple[bool, bool]:
+    """Returns whether a result has structured content, and whether a placeholder stands for its content.
+
+    Results for which this differs are compared unfolded.
+    """
+    if not isinstance(result, dict):
+        return False, False
+    return STRUCTURED in result, isinstance(result.get(CONTENT), str)
 
 
 def _has_both(result: Any) -> bool:
     return (
-        isinstance(result, dict) and isinstance(result.get(STRUCTURED), dict) and isinstance(result.get(CONTENT), list)
+        isinstance(result, dict)
+        and isinstance(result.get(STRUCTURED), dict)
+        and isinstance(result.get(CONTENT), list | str)
     )
 
 
-def _mirrored(structured: dict[str, Any]) -> dict[bytes, tuple[str, Any]]:
-    """Returns the values that a text may repeat, with their places, by their canonical JSON."""
+def _texts(structured: dict[str, Any]) -> list[tuple[str, Any]]:
+    """Returns the texts that repeat structured content, each with the place of what it repeats."""
     values: list[tuple[str, Any]] = [(STRUCTURED, structured)]
-    if len(structured) == 1 and _SDK_WRAPPER in structured:
-        wrapped = structured[_SDK_WRAPPER]
-        place = f"{STRUCTURED}/{_SDK_WRAPPER}"
-        values.append((place, wrapped))
+    if len(structured) == 1:
+        # SDKs put a result that is not an object into one member, and each element of a list into a block.
+        ((name, wrapped),) = structured.items()
+        values.append((f"{STRUCTURED}/{name}", wrapped))
         if isinstance(wrapped, list):
-            values += [(f"{place}/{index}", element) for index, element in enumerate(wrapped)]
-    return {canonical_json(value): (place, value) for place, value in reversed(values)}
+            values += [(f"{STRUCTURED}/{name}/{index}", element) for index, element in enumerate(wrapped)]
+    return [(place, _text_of(value)) for place, value in values]
 
 
-def _folded(block: Any, mirrored: dict[bytes, str]) -> Any:
-    if not isinstance(block, dict) or TEXT not in block:
-        return block
-    text = block[TEXT]
-    if isinstance(text, dict) and is_json_in_text(text):
-        mark = mirrored.get(canonical_json(text[JSON_IN_TEXT]))
-    elif isinstance(text, str):
-        # SDKs write a number or a boolean as JSON, and a string as it is.
-        mark = mirrored.get(canonical_json(text)) or mirrored.get(text.encode("utf-8", "surrogatepass"))
-    else:
-        mark = None
+def _text_of(value: Any) -> Any:
+    """Returns the normalised text that repeats a normalised value: a string as it is, all else as JSON."""
+    if isinstance(value, dict | list):
+        return value if isinstance(value, dict) and is_json_in_text(value) else {JSON_IN_TEXT: value}
+    return value if isinstance(value, str) else canonical_json(value).decode()
+
+
+def _folded(block: Any, marks: dict[bytes, str]) -> Any:
+    mark = marks.get(canonical_json(block[TEXT])) if isinstance(block, dict) and TEXT in block else None
     return block if mark is None else block | {TEXT: mark}
 
 
 def _unfolded(block: Any, texts: dict[str, Any]) -> Any:
     text = block.get(TEXT) if isinstance(block, dict) else None
-    if not isinstance(text, str) or text not in texts:
-        return block
-    value = texts[text]
-    if isinstance(value, dict | list):
-        return block | {TEXT: {JSON_IN_TEXT: value}}
-    return block | {TEXT: value if isinstance(value, str) else canonical_json(value).decode()}
+    return block | {TEXT: texts[text]} if isinstance(text, str) and text in texts else block

@@ -21,9 +21,8 @@ JSON_IN_TEXT: Final = "@json"
 MAX_DEPTH: Final = 64
 """What is nested deeper is compared by its digest, without normalising it."""
 
-_TEXT: Final = "text"
 _BLOBS: Final = frozenset({"data", "blob"})
-_JSON_STARTS: Final = ("{", "[")
+_JSON_STARTS: Final = frozenset("{[")
 _MAX_NAMES: Final = 10_000
 _TYPES: Final = {str: "string", bool: "boolean", type(None): "null", dict: "object", list: "array"}
 _PLACEHOLDER_TYPES: Final = ("number", "boolean", "null", "object", "array")
@@ -113,7 +112,7 @@ class _Walk:
             if isinstance(value, str | int | float) and not isinstance(value, bool) and is_passed_over(rule, value):
                 return self._passed_over(rule, value)
         if isinstance(value, str):
-            if name == _TEXT and value.lstrip()[:1] in _JSON_STARTS and value:
+            if value[:1] in _JSON_STARTS or (value[:1].isspace() and value.lstrip()[:1] in _JSON_STARTS):
                 return self._json_text(value, depth)
             if name in _BLOBS and " " not in value[:200]:
                 return value
@@ -123,11 +122,9 @@ class _Walk:
     def _json_text(self, text: str, depth: int) -> Any:
         if len(text) <= MAX_TEXT_CHARS:
             try:
-                parsed = orjson.loads(text)
+                return {JSON_IN_TEXT: self.normalised(orjson.loads(text), depth + 1)}
             except ValueError:
                 pass
-            else:
-                return {JSON_IN_TEXT: self.normalised(parsed, depth + 1)}
         return normalised_text(text, self._note_text)
 
     def _meta(self, value: Any, depth: int) -> Any:

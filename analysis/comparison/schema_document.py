@@ -108,7 +108,7 @@ class Document:
         return merged([part for branch in branches for part in self.parts(branch)])
 
     def _exactly_one(self, branches: list[Any]) -> tuple[Part, ...]:
-        """Returns the alternatives of `oneOf`: those of `anyOf`, with a rule for the types for which they may overlap."""
+        """Returns the alternatives of `oneOf`: those of `anyOf`, with a rule for the types in which they may overlap."""
         branch_parts = [self.parts(branch) for branch in branches]
         found: list[Part] = []
         for name in TYPES:

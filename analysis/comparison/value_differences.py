@@ -9,7 +9,7 @@ from analysis.comparison.change import ABSENT
 from analysis.comparison.ignored_places import ANY_STEP
 from analysis.comparison.kind import Kind
 from analysis.comparison.kinds import values as kinds
-from analysis.comparison.mirrored_text import CONTENT, STRUCTURED, TEXT, has_structured_content, unfold
+from analysis.comparison.mirrored_text import CONTENT, STRUCTURED, TEXT, fold_of, unfold
 from analysis.comparison.normaliser import is_json_in_text, json_type
 
 
@@ -38,7 +38,7 @@ def differences(old: Any, new: Any) -> Iterator[Difference]:
 
     They are folded (`mirrored_text.py`).
     """
-    if has_structured_content(old) != has_structured_content(new):
+    if fold_of(old) != fold_of(new):
         old, new = unfold(old), unfold(new)
     yield from _differences(old, new, ())
 

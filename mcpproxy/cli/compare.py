@@ -7,44 +7,33 @@ Exit code: 1 if a change is as bad as --fail-on says (default: breaking), 2 if s
 """
 
 import argparse
-import os
-import sys
-from collections.abc import Iterable
-from pathlib import Path
-from typing import Final
+from functools import partial
 
 from analysis.checking.baseline import Baseline
-from analysis.comparison.change import Comparison, Gap
+from analysis.comparison.change import Comparison
 from analysis.comparison.compare import compare
 from analysis.comparison.observe_sides import SideSource
 from analysis.comparison.options import CompareOptions
 from analysis.filter import FilterError
-from captures.new_file import new_file
 from mcpproxy.cli.arguments import Parser, report_filter_error
 from mcpproxy.cli.baseline_file import NewBaseline, read_baseline
+from mcpproxy.cli.compare_each import list_drift
 from mcpproxy.cli.compare_explain import explain
+from mcpproxy.cli.compare_learn import learn_places
 from mcpproxy.cli.compare_operands import (
     compared_sides,
     observe_options_of,
     options_for_both,
     read_sides,
-    say_warnings,
 )
 from mcpproxy.cli.compare_options import combination_error, compare_parser, mode_of
+from mcpproxy.cli.compare_output import write_result
 from mcpproxy.cli.compare_save import save_expectation
+from mcpproxy.cli.compare_warnings import say_failures, say_warnings
 from mcpproxy.cli.diagnostics import Exit, Progress, fail, say
-from mcpproxy.cli.limited_reports import LimitedReports
 from mcpproxy.cli.outputs import check_file_output
 from mcpproxy.report.comparison import FORMATS, write_comparison
-from mcpproxy.report.output import width_of_stdout
-from mcpproxy.sanitise import sanitise
-from mcpproxy.wording.cells import UNLIMITED_WIDTH
 from mcpproxy.wording.changes import verdict_text
-from mcpproxy.wording.spans import Style
-from mcpproxy.wording.units import size
-
-_MAX_COLUMNS: Final = 120
-"""The maximum width of the text output, in columns; longer lines are hard to read."""
 
 
 def parser() -> Parser:
@@ -62,8 +51,14 @@ def run(arguments: list[str]) -> int:
     mode = mode_of(options)
     if mode == "explain":
         return explain(options)
+    if mode == "each":
+        return list_drift(options)
     try:
-        return save_expectation(options) if mode == "save" else _ComparisonRun(options).run()
+        if mode == "save":
+            return save_expectation(options)
+        if mode == "learn":
+            return learn_places(options)
+        return _ComparisonRun(options).run()
     except FilterError as error:
         report_filter_error(error)
         return int(Exit.USAGE)
@@ -99,12 +94,12 @@ class _ComparisonRun:
             FilterError: the filter is invalid.
         """
         options, comparison = self._options, self._accept(self._compare())
-        self._write(comparison)
+        write_result(options, partial(write_comparison, comparison, options.format), verdict_text(comparison))
         if options.output is not None or options.format != "text":
             for side in (comparison.old, comparison.new):
                 say_warnings(side)
         failures = [gap for gap in comparison.gaps if gap.is_failure]
-        _say_failures(failures)
+        say_failures(failures)
         if failures:
             if self._new_baseline is not None:
                 say(f"the baseline {options.baseline} was not changed: something could not be compared")
@@ -144,31 +139,3 @@ class _ComparisonRun:
                 return compare(old_side, new_side, compare_options)
             finally:
                 progress.clear()
-
-    def _write(self, comparison: Comparison) -> None:
-        options = self._options
-        if options.output is None:
-            style = Style.for_choice(options.color, sys.stdout, os.environ)
-            _write_pieces(write_comparison(comparison, options.format, style, width_of_stdout(_MAX_COLUMNS)))
-            return
-        target = Path(options.output)
-        with new_file(target, replace=options.force, advice="; --force replaces it") as path:
-            with path.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
-                file.writelines(write_comparison(comparison, options.format, Style(), UNLIMITED_WIDTH))
-            size_bytes = path.stat().st_size
-        sys.stdout.write(f"{sanitise(str(target))}: {verdict_text(comparison)}, {size(size_bytes)}\n")
-
-
-def _write_pieces(pieces: Iterable[str]) -> None:
-    for piece in pieces:
-        sys.stdout.write(piece)
-    sys.stdout.flush()
-
-
-def _say_failures(failures: list[Gap]) -> None:
-    """Report what made the comparison fail; many failures are only counted."""
-    reports = LimitedReports(lambda text: say(text))
-    for gap in failures:
-        reports.report_or_count(f"not compared: {sanitise(gap.what)}: {gap.reason}")
-    if reports.unreported_count:
-        say(f"not compared: {reports.unreported_count:,} more")

@@ -7,7 +7,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from analysis.comparison import expectation
-from analysis.comparison.change import SideSummary
 from analysis.comparison.observe import observe
 from analysis.comparison.observe_sides import SideSource, observe_sides
 from analysis.comparison.options import ObserveOptions
@@ -154,9 +153,3 @@ def read_side(source: SideSource, options: ObserveOptions, progress: Progress) -
         return observe(*source, options)
     finally:
         progress.clear()
-
-
-def say_warnings(side: SideSummary) -> None:
-    """Report on stderr what the user must know of a side."""
-    for warning in side.warnings:
-        say(f"{sanitise(side.name)}: {sanitise(warning)}")

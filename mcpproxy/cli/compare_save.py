@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 from analysis.comparison.expectation import check_new, save
-from mcpproxy.cli.compare_operands import observe_options_of, one_side, read_side, say_warnings
+from mcpproxy.cli.compare_operands import observe_options_of, one_side, read_side
+from mcpproxy.cli.compare_warnings import say_warnings
 from mcpproxy.cli.diagnostics import Exit, Progress
 from mcpproxy.cli.outputs import written_line
 from mcpproxy.sanitise import sanitise

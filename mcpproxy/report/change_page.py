@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from analysis.comparison.kind import Kind
+from mcpproxy.report.comparison_drift import DRIFT_MEMBERS
 from mcpproxy.report.comparison_json import MEMBERS, PARTS
 from mcpproxy.wording.change_kinds import SEVERITY_MEANINGS, fail_on_words, kinds_by_group, page_of
 
@@ -29,6 +30,11 @@ _JSON: Final = """\
 `--format json` prints an object on each line. The member `type` says what it is. Lines of the type `change` can be
 pasted into an accept file.
 """
+_EACH: Final = """\
+## JSON lines of `--each`
+
+`compare --each SERVER --format json` prints a line of the type `drift` for each change of a tool, the oldest first.
+"""
 
 
 def page() -> str:
@@ -46,6 +52,9 @@ def page() -> str:
         lines += _member_lines(f"A line of the type `{type_name}`", members)
     for part, members in PARTS.items():
         lines += _member_lines(f"The members of a `{part}`", members)
+    lines.append(_EACH)
+    for type_name, members in DRIFT_MEMBERS.items():
+        lines += _member_lines(f"A line of the type `{type_name}`", members)
     return "\n".join(lines).rstrip("\n") + "\n"
 
 

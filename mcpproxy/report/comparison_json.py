@@ -106,7 +106,7 @@ def comparison_rows(comparison: Comparison) -> Iterator[str]:
     """Yields the lines of a comparison, each with its line end."""
     yield json_line({"type": "comparison", "old": _side(comparison.old), "new": _side(comparison.new)})
     for change in comparison.changes:
-        yield json_line(change_row(change))
+        yield json_line({"type": "change", **change_row(change)})
     for gap in comparison.gaps:
         yield json_line(_gap_row(gap))
     for ignored in comparison.ignored:
@@ -121,7 +121,6 @@ def comparison_rows(comparison: Comparison) -> Iterator[str]:
 def change_row(change: Change) -> dict[str, Any]:
     """Returns the members of a change. Untrusted text is unchanged."""
     return {
-        "type": "change",
         "rule": change.kind.id,
         "level": str(change.severity),
         "method": change.subject,
@@ -163,9 +162,13 @@ def _summary(comparison: Comparison) -> dict[str, Any]:
 def _side(side: SideSummary) -> dict[str, Any]:
     members = side._asdict()
     begun_ns = members.pop("begun_ns")
-    is_date = begun_ns is not None and 0 <= begun_ns < _LATEST_NS
     filter_text = members.pop("only")
-    return members | {"begun": utc(begun_ns) if is_date else None, "filter": filter_text or None}
+    return members | {"begun": utc_or_none(begun_ns), "filter": filter_text or None}
+
+
+def utc_or_none(wall_ns: int | None) -> str | None:
+    """Returns a time in UTC, or None if it is unknown or not a date."""
+    return utc(wall_ns) if wall_ns is not None and 0 <= wall_ns < _LATEST_NS else None
 
 
 def _place(place: Place | None) -> dict[str, Any] | None:

@@ -52,7 +52,7 @@ _CAN_RESERVE: Final = hasattr(os, "sched_setaffinity")
 HANDSHAKE: Final = ("initialize", "notifications/initialized")
 
 
-def repeated(path: Path, count: int, place: Path, *, is_settled: bool = False) -> int:
+def repeated(path: Path, count: int, place: Path, *, is_settled: bool = False, capture: str = "0" * 32) -> int:
     """Write a capture of at least `count` frames; returns how many there are.
 
     Args:
@@ -60,12 +60,13 @@ def repeated(path: Path, count: int, place: Path, *, is_settled: bool = False) -
         count: how many frames to write.
         place: the file to write.
         is_settled: leave out requests without a response, which would stay open forever.
+        capture: the id of the capture to write.
     """
     frames = [item for item in assembled_items(Capture(path)) if isinstance(item, Frame)]
     if is_settled:
         frames = _settled(frames)
     opening, body = _parted([frame for frame in frames if frame.verdict.kind not in ("invalid", "batch", "unjudged")])
-    with _Out(place) as out:
+    with _Out(place, capture) as out:
         for frame in opening:
             out.frame(frame, frame.raw)
         turn = 0
@@ -79,10 +80,10 @@ def repeated(path: Path, count: int, place: Path, *, is_settled: bool = False) -
 class _Out:
     """A capture being written, in segments as a recorder makes them."""
 
-    def __init__(self, place: Path) -> None:
+    def __init__(self, place: Path, capture: str) -> None:
         for old in segments(place):
             old.unlink(missing_ok=True)
-        self._place = place
+        self._place, self._capture = place, capture
         self._seq = self._segment = self.frames = 0
         self._file = self._begun()
 
@@ -105,7 +106,7 @@ class _Out:
     def _begun(self) -> BinaryIO:
         self._segment += 1
         self._file = open(segment_path(self._place, self._segment), "wb")  # noqa: SIM115 - closed with the next
-        head = {"format": 1, "capture": "0" * 32, "segment": self._segment}
+        head = {"format": 1, "capture": self._capture, "segment": self._segment}
         self._add("header", members(**head, transport="stdio", observed_start=True))
         return self._file
 

@@ -5,8 +5,10 @@
 - Errors: both sides have times of the same kind. A comparison errs if it reports any change. The times vary so much
   that the smallest change that `compare` reports does not matter; with real times, it errs less.
 - Power: the times of the new side are longer; how many calls are found to be slower.
+- Recordings: each side consists of several recordings, and the usual time differs between recordings as much as
+  between calls; how often equal servers are called different. One recording cannot know of such a difference.
 - Alternatives: how often two methods that were rejected call one call of equal servers slower or faster.
-- Cost: how long the comparison of many calls takes.
+- Cost: how much processor time the comparison of many calls takes.
 - `--servers DIR`: the same work of real servers is recorded again and again in DIR, which takes minutes, and each
   recording is compared with the next one of the same server. What is in DIR is not recorded again.
 
@@ -143,6 +145,26 @@ def powers(times: int) -> Iterator[dict[str, Any]]:
                     }
 
 
+def recordings(times: int) -> Iterator[dict[str, Any]]:
+    """Yields how often sides of several recordings seem to differ, if the usual time differs between recordings."""
+    for count in (1, 2, 5, 10):
+        random, comparisons = Random(count), 100 * times
+        draw, length = _several_recordings(count), 30 * count
+        wrong = sum(bool(_compared(draw, random, 1, length, 1e150, 15.0).changes) for _ in range(comparisons))
+        yield {"recordings": count, "length": length, "comparisons": comparisons, "wrong": wrong / comparisons}
+
+
+def _several_recordings(count: int) -> Draw:
+    def draw(length: int, random: Random) -> list[float]:
+        series: list[float] = []
+        for _ in range(count):
+            usual = random.gauss(0, 1)
+            series += [random.gauss(usual, 1) for _ in range(length // count)]
+        return series
+
+    return draw
+
+
 def alternatives(times: int) -> Iterator[dict[str, Any]]:
     """Yields how often methods that were rejected err: values taken as independent, and a moving-block bootstrap."""
     for correlation in (0.0, 0.5, 0.9):
@@ -201,13 +223,13 @@ def _resampled_median(values: Sequence[int], block: int, random: Random) -> int:
 
 
 def costs() -> Iterator[dict[str, Any]]:
-    """Yields how long comparisons take."""
+    """Yields how much processor time comparisons take."""
     for calls, length in ((50, 2_000), (1, 100_000), (1_000, 30)):
         random = Random(calls)
         old, new = (_record(SERIES["correlation 0.5"], random, calls, length, 1e8, SPREAD) for _ in range(2))
-        began = time.perf_counter()
+        began = time.process_time()
         _ASPECT.compare(old, new, CompareOptions())
-        yield {"calls": calls, "length": length, "seconds": time.perf_counter() - began}
+        yield {"calls": calls, "length": length, "seconds": time.process_time() - began}
 
 
 def equal_servers(folder: Path) -> Iterator[dict[str, Any]]:
@@ -287,7 +309,12 @@ def main(argv: list[str]) -> int:
     if options.servers is not None:
         parts = {"equal servers": equal_servers(options.servers)}
     elif not options.series:
-        parts |= {"power": powers(times), "alternatives": alternatives(times), "cost": costs()}
+        parts |= {
+            "power": powers(times),
+            "recordings": recordings(times),
+            "alternatives": alternatives(times),
+            "cost": costs(),
+        }
     for part, figures in parts.items():
         for figure in figures:
             line = {"part": part, **figure}

@@ -293,6 +293,8 @@ def test_a_list_that_one_side_does_not_ask_for_is_a_failure() -> None:
     (gap, *_) = compared(ASPECT, unasked, unasked).gaps
     assert (gap.what, gap.reason, gap.is_failure) == ("tools", "neither side lists them", False)
     assert gap.needed_by == {"breaking", "may-break"}
+    (gap, *_) = compared(ASPECT, listed, listed).gaps
+    assert (gap.what, gap.needed_by) == ("prompts", frozenset())
 
 
 def test_a_list_that_is_cut_is_a_failure() -> None:

@@ -249,12 +249,18 @@ def test_text_that_repeats_the_structured_content_is_not_reported_twice(tmp_path
         text = value if isinstance(value, str) else json.dumps(value)
         return {"content": [{"type": "text", "text": text}], S: structured}
 
+    def repeated(size: int) -> dict[str, Any]:
+        blocks = [{"type": "resource_link", "uri": "x:y", "name": "z", "size": size}]
+        return {"content": blocks, S: {"content": blocks}}
+
     pairs = (
         (result({"n": 1}, n=1), result({"n": 2}, n=2), f"{AT}/n"),
         (result(1, result=1), result(2, result=2), f"{AT}/result"),
         (result("a", result="a"), result("b", result="b"), f"{AT}/result"),
         (result(True, result=True), result(False, result=False), f"{AT}/result"),
         (result({"n": 1}, result=[{"n": 1}]), result({"n": 2}, result=[{"n": 2}]), f"{AT}/result/*/n"),
+        (result([1], content="[1]"), result([2], content="[2]"), f"{AT}/content/@json/*"),
+        (repeated(1), repeated(2), f"{AT}/content/*/size"),
     )
     for old, new, pointer in pairs:
         assert _kinds(_changes(tmp_path, _capture(old), _capture(new))) == [("value/changed", pointer)]

@@ -16,9 +16,10 @@ from mcp import Client, MCPError
 
 from tests.analysis.store.capture_writer import CaptureWriter
 from tests.harness import DEADLINE_S, ROOT, wait_until
+from tests.mcpproxy.cli.test_follow_integration import Growing
 from tests.mcpproxy.cli.typed import mcpproxy, python
 from tests.mcpproxy.test_sdk_integration import recorded
-from tests.test_docs_integration import plain
+from tests.mcpproxy.tui.stage import conversation
 
 DEMO: Final = ROOT / "tests/corpus/captures/demo.mcpcap"
 CORPUS: Final = DEMO.parent
@@ -135,8 +136,13 @@ def test_the_example_of_the_page_is_what_the_command_prints(library: Library, tm
     shutil.copy(library.old, tmp_path / "old.mcpcap")
     shutil.copy(library.new, tmp_path / "new.mcpcap")
     done = mcpproxy("compare", "old.mcpcap", "new.mcpcap", stdin=b"", cwd=tmp_path, COLUMNS="100")
-    printed = {plain(line) for line in [*done.stdout.decode().splitlines(), f"exit code {done.returncode}"]}
-    assert [line for line in block.splitlines() if line != "…" and plain(line) not in printed] == []
+    printed = {numberless(line) for line in [*done.stdout.decode().splitlines(), f"exit code {done.returncode}"]}
+    assert [line for line in block.splitlines() if line != "…" and numberless(line) not in printed] == []
+
+
+def numberless(line: str) -> str:
+    """A line without numbers and times, which differ from run to run."""
+    return " ".join(re.sub(r"[0-9][0-9,.:-]*", "N", line).split())
 
 
 # ---- sides
@@ -244,6 +250,29 @@ def test_a_comparison_that_failed_is_2_and_says_why(tmp_path: Path) -> None:
         assert (code, stdout, stderr.count("\n")) == (2, "", 1), unreadable
 
 
+def test_a_damaged_capture_is_compared_as_far_as_it_is_whole_and_is_2() -> None:
+    good = CORPUS / "good.mcpcap"
+    for damaged in (CORPUS / "flipped-bit.mcpcap", CORPUS / "header-lost.mcpcap"):
+        code, stdout, stderr = compare("--fail-on", "never", good, damaged)
+        assert code == 2
+        assert "othing changed" not in stdout
+        assert "It is damaged at offset" in stdout
+        assert "mcpproxy: not compared: all of the new side: a capture is damaged" in stderr
+        _, _, stderr = compare("--json", good, damaged)
+        assert f"mcpproxy: {damaged}: It is damaged at offset" in stderr
+
+
+def test_a_capture_that_is_being_recorded_is_compared_up_to_its_end(tmp_path: Path) -> None:
+    growing = Growing(tmp_path / "growing.mcpcap")
+    try:
+        growing.add(*conversation(4))
+        code, stdout, stderr = compare(growing.file.path, growing.file.path)
+    finally:
+        growing.end()
+    assert (code, stderr) == (0, "")
+    assert "It is still being recorded" in stdout
+
+
 def test_what_neither_side_has_fails_only_if_a_given_word_needs_it(tmp_path: Path) -> None:
     unlisted = listing(tmp_path / "unlisted.mcpcap")
     assert compare(unlisted, unlisted)[::2] == (0, "")
@@ -287,6 +316,33 @@ def test_places_to_ignore_are_checked_before_anything_is_read(library: Library, 
         assert (code, stdout, stderr.count("\n")) == (2, "", 1), words
         assert reason in stderr, stderr
         assert len(stderr) < 400
+
+
+def test_what_varies_by_itself_is_learnt_and_then_passed_over(library: Library, tmp_path: Path) -> None:
+    varies = tmp_path / "varies.txt"
+    code, stdout, stderr = compare("--learn", varies, library.old, library.again)
+    assert (code, stderr) == (0, "")
+    assert stdout.startswith(f"{varies}: 1 place, ")
+    assert varies.read_text().splitlines() == ["# mcpproxy ignore 1", "tools/call count /structuredContent/books"]
+    code, stdout, stderr = compare("--ignore-from", varies, "--fail-on", "value", library.old, library.again)
+    assert (code, stderr) == (0, "")
+    assert "tools/call count /structuredContent/books" in stdout
+    for place, code in (("/structuredContent/*", 0), ("tools/call lend /structuredContent/*", 1)):
+        assert compare("--ignore", place, "--fail-on", "value", library.old, library.again)[::2] == (code, ""), place
+    code, stdout, stderr = compare("--learn", varies, library.old, library.again)
+    assert (code, stdout, stderr) == (
+        73,
+        "",
+        f"mcpproxy: {varies} exists; delete it first, or choose another name\n",
+    )
+
+
+def test_nothing_is_learnt_from_recordings_that_have_nothing_in_common(tmp_path: Path) -> None:
+    read, other = listing(tmp_path / "read.mcpcap", "read"), listing(tmp_path / "other.mcpcap", "other", call="other")
+    code, stdout, stderr = compare("--learn", tmp_path / "varies.txt", read, other)
+    assert (code, stdout) == (2, "")
+    assert stderr.startswith("mcpproxy: not compared: ")
+    assert not (tmp_path / "varies.txt").exists()
 
 
 # ---- expectations
@@ -436,6 +492,54 @@ def test_ctrl_c_while_it_reads_is_130(library: Library, tmp_path: Path) -> None:
             process.kill()
             os.close(writes)
     assert (process.returncode, stderr, list(tmp_path.iterdir())) == (130, b"", [])
+
+
+# ---- drift over time, and pages
+
+
+def test_each_capture_of_a_server_is_compared_with_the_one_before(library: Library, tmp_path: Path) -> None:
+    code, stdout, stderr = compare("--each", "library", MCPPROXY_CAPTURES=str(library.root))
+    assert (code, stderr) == (0, f"mcpproxy: reading 3 captures of library in {library.root}/library\n")
+    assert "breaking" in stdout.splitlines()[0]
+    assert "version 1.0.0 → 2.0.0" in stdout
+    for name in ("lend", "renew", "rate", "search"):
+        assert f"  {name}  " in stdout, name
+    assert compare("--each", library.root, "--json")[1].count("\n") == 5
+    for words, expected in (("breaking", 1), ("may-break", 1), ("never", 0)):
+        assert compare("--each", library.root, "--fail-on", words)[0] == expected, words
+    target = tmp_path / "drift.txt"
+    code, written, _ = compare("--each", library.root, "-o", target)
+    assert (code, target.read_text().splitlines()[0]) == (0, stdout.splitlines()[0])
+    assert written.startswith(f"{target}: ")
+
+
+def test_a_history_with_an_unreadable_capture_is_2(library: Library, tmp_path: Path) -> None:
+    for path in (library.old, CORPUS / "newer-format.mcpcap"):
+        shutil.copy(path, tmp_path)
+    code, stdout, stderr = compare("--each", tmp_path)
+    assert code == 2
+    assert "incomplete" in stdout.splitlines()[0].lower()
+    assert "newer-format.mcpcap" in stderr
+
+
+def test_a_history_without_lists_fails_only_if_a_given_word_needs_it(tmp_path: Path) -> None:
+    listing(tmp_path / "unlisted.mcpcap")
+    assert compare("--each", tmp_path)[0] == 0
+    code, _, stderr = compare("--each", tmp_path, "--fail-on", "breaking")
+    assert code == 2
+    assert "mcpproxy: not compared: nothing to compare: no tools were listed" in stderr
+
+
+def test_what_has_no_history_is_one_line(library: Library) -> None:
+    for words, reason in (
+        ((library.old,), "--each needs a server or a folder with captures"),
+        (("-",), "--each needs a server or a folder with captures"),
+        (("nowhere",), "there is no capture, folder or server called nowhere"),
+        ((library.root, "--format", "sarif"), "--each prints text or json"),
+    ):
+        code, stdout, stderr = compare("--each", *words)
+        assert (code, stdout, stderr.count("\n")) == (2, "", 1), words
+        assert reason in stderr
 
 
 def test_kinds_are_explained_and_listed() -> None:

@@ -5,11 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from analysis.comparison.change import Comparison
+from analysis.comparison.drift import drift
 from mcpproxy.report.comparison import FORMATS, write_comparison
+from mcpproxy.report.comparison_drift import write_drift
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.markdown import MAX_ISSUE_CHARS
 from tests.analysis.comparison.sides import compared
-from tests.analysis.store.capture_writer import CaptureWriter
+from tests.analysis.store.capture_writer import DAY, OPENED, CaptureWriter
 from tests.mcpproxy.exporters.test_markdown_integration import OURS, Rendered
 from tests.mcpproxy.report.comparisons import HOSTILE
 from tests.mcpproxy.report.test_findings_formats import checked, run_in
@@ -61,6 +63,22 @@ def test_outputs_of_hostile_captures_are_harmless(tmp_path: Path) -> None:
     assert set(page.elements) <= OURS | {"b"}
     assert "owned" not in "".join(page.outside)
     assert len(outputs["markdown"]) <= MAX_ISSUE_CHARS
+
+
+def test_the_drift_of_hostile_captures_is_told_and_harmless(tmp_path: Path) -> None:
+    paths = []
+    for number in range(3):
+        writer = CaptureWriter(tmp_path / f"{number}.mcpcap", "weather", number, OPENED + number * DAY)
+        writer.handshake(version=f"1.{number}")
+        fill(writer, number)
+        paths.append(writer.close())
+    history = drift(paths)
+    assert {row.version for row in history.rows} == {"1.1", "1.2"}
+    text = "".join(write_drift(history, "text"))
+    assert sanitise(text.replace("\n", ""), None) == text.replace("\n", "")
+    assert "version 1.0 → 1.1" in text
+    rows = [json.loads(line) for line in "".join(write_drift(history, "json")).splitlines()]
+    assert [row["type"] for row in rows] == ["drift"] * len(history.rows) + ["summary"]
 
 
 def test_a_hostile_capture_compared_with_itself_is_clean_in_every_format(tmp_path: Path) -> None:

@@ -1,0 +1,214 @@
+"""The drift of a server's definitions, as text for people and as JSON lines: when what changed, and who received it."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from analysis.comparison.drift import Drift, DriftRow
+from analysis.comparison.kind import Severity
+from analysis.store.definition_history import Sightings
+from mcpproxy.report.comparison_json import change_row, utc_or_none
+from mcpproxy.report.output import json_line
+from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.cells import fit
+from mcpproxy.wording.change_kinds import ROLES
+from mcpproxy.wording.changes import (
+    MAX_MESSAGE_CHARS,
+    MAX_NAME_CHARS,
+    counts_text,
+    message_text,
+    severity_counts,
+    time_text,
+)
+from mcpproxy.wording.counts import count_text
+from mcpproxy.wording.spans import Role, Span, Style, fit_spans
+from mcpproxy.wording.wrapping import wrapped
+
+FORMATS: Final = ("text", "json")
+"""The names of the formats."""
+MAX_SHOWN_ROWS: Final = 50
+"""The most changes that the text shows; of more, it shows the newest."""
+MAX_SHOWN_CHANGES: Final = 5
+"""The most differences of one definition that the text shows."""
+_MAX_SHOWN_REFUSALS: Final = 5
+_MAX_CLIENTS: Final = 3
+_MIN_WIDTH: Final = 40
+_MAX_SERVER_CHARS: Final = 30
+
+DRIFT_MEMBERS: Final[Mapping[str, Mapping[str, str]]] = {
+    "drift": {
+        "time": "when the new definition was listed, or when the session began that shows that a tool came or went, in "
+        "UTC; null if unknown",
+        "server": "the name under which the server was recorded",
+        "tool": "the name of the tool, the old one if it was renamed; untrusted",
+        "version_before": "the version that the server gave itself with the old definition; untrusted",
+        "version": "the version with the new definition",
+        "before": "who received the old definition: `total` is the number of sessions, `first` the first of them, each "
+        "with `capture`, `session`, `client` and `time`",
+        "after": "who received the new definition",
+        "changes": "the changes, the worst first, with the members of a line of the type `change` without its type",
+        "is_judged": "whether the change was judged; false if there are too many different ones",
+    },
+    "refused": {"capture": "a capture that could not be read, so that the history lacks it", "reason": "why"},
+    "summary": {
+        "verdict": "the first line of the text output",
+        "captures": "how many captures were read",
+        "sessions": "how many sessions they have",
+        "definitions": "how many different definitions of tools they have",
+        "counts": "how many changes there are of each severity; severities without changes are left out",
+        "is_truncated": "whether there are more changes than the output has",
+        "unjudged": "how many definitions changed without being judged",
+        "notices": "captures that are copies of others, in sentences",
+    },
+}
+"""The members of each type of line of `compare --each`, in their order, with their meanings."""
+
+
+def write_drift(drift: Drift, format_name: str, style: Style | None = None, width: int = 80) -> Iterable[str]:
+    """Write a drift.
+
+    Args:
+        drift: the drift.
+        format_name: one of `FORMATS`.
+        style: the colours of the text.
+        width: the width of a line of the text, in cells.
+
+    Returns:
+        The output in pieces, with line ends.
+    """
+    if format_name == "json":
+        return _json_rows(drift)
+    return (f"{line}\n" for line in _text_lines(drift, style or Style(), max(_MIN_WIDTH, width)))
+
+
+def drift_verdict(drift: Drift) -> str:
+    """Returns the result in one line, sanitised; it never sounds clean if captures are missing."""
+    counts = counts_text(severity_counts(change for row in drift.rows for change in row.changes))
+    parts = [
+        count_text(drift.definitions, "definition"),
+        count_text(drift.sessions, "session"),
+        count_text(drift.captures, "capture"),
+    ]
+    if drift.refused:
+        missing = count_text(len(drift.refused), "capture")
+        return f"incomplete, because {missing} could not be read: {counts or 'no changes in the others'}"
+    rest = "; only the first ones are listed" if drift.is_truncated else ""
+    if counts:
+        unjudged = f"; {drift.unjudged:,} not judged" if drift.unjudged else ""
+        return f"{counts} in {count_text(len(drift.rows), 'changed definition')}{unjudged}{rest}"
+    if drift.unjudged:
+        return f"{count_text(drift.unjudged, 'changed definition')}, not judged{rest}"
+    return f"nothing changed in {', '.join(parts)}" if drift.definitions else "nothing to compare: no tools were listed"
+
+
+def _text_lines(drift: Drift, style: Style, width: int) -> Iterator[str]:
+    verdict = drift_verdict(drift)
+    worst = max((change.severity for row in drift.rows for change in row.changes), default=Severity.NOTE)
+    role: Role = "bad" if drift.refused else ROLES[worst]
+    for line in wrapped(verdict[0].upper() + verdict[1:], width):
+        yield style.paint([Span(line, role)])
+    for path, reason in drift.refused[:_MAX_SHOWN_REFUSALS]:
+        text = f"▲ {sanitise(str(path), MAX_NAME_CHARS)}: {sanitise(reason, MAX_MESSAGE_CHARS)}"
+        yield from (style.paint([Span(f"  {line}", "warm")]) for line in wrapped(text, width - 2))
+    if len(drift.refused) > _MAX_SHOWN_REFUSALS:
+        yield f"  and {len(drift.refused) - _MAX_SHOWN_REFUSALS:,} more captures"
+    for notice in drift.notices:
+        yield from (style.paint([Span(f"  {line}", "dim")]) for line in wrapped(sanitise(notice), width - 2))
+    has_servers = len({row.server for row in drift.rows}) > 1
+    hidden = len(drift.rows) - MAX_SHOWN_ROWS
+    if hidden > 0:
+        yield ""
+        yield style.paint(
+            [Span(fit(f"{hidden:,} earlier changes are not shown; --format json lists all", width), "dim")]
+        )
+    for row in drift.rows[-MAX_SHOWN_ROWS:]:
+        yield ""
+        yield from _row_lines(row, style, width, names_server=has_servers)
+
+
+def _row_lines(row: DriftRow, style: Style, width: int, *, names_server: bool) -> Iterator[str]:
+    server = f"{sanitise(row.server or 'unnamed server', _MAX_SERVER_CHARS)}  " if names_server else ""
+    head = f"{time_text(row.time_ns) or 'at an unknown time'}  {server}"
+    tool = sanitise(row.tool or "(no name)", MAX_NAME_CHARS)
+    versions = _versions_text(row)
+    spans, _ = fit_spans([Span(head, "dim"), Span(tool, "accent"), Span(f"  {versions}" if versions else "")], width)
+    yield style.paint(spans).rstrip()
+    for change in row.changes[:MAX_SHOWN_CHANGES]:
+        lines = list(wrapped(f"{change.kind.id}: {message_text(change)}", width - 13))
+        yield style.paint([Span(f"  {change.severity!s:<9}  ", ROLES[change.severity]), Span(lines[0])])
+        yield from (f"{'':<13}{line}" for line in lines[1:])
+    if len(row.changes) > MAX_SHOWN_CHANGES:
+        yield f"  and {len(row.changes) - MAX_SHOWN_CHANGES:,} more"
+    if not row.is_judged:
+        yield "  not judged: too many different changes"
+    elif not row.changes:
+        yield "  only its form changed"
+    for label, sightings in (("before", row.before), ("after", row.after)):
+        if sightings.total:
+            for number, line in enumerate(wrapped(_sightings_text(sightings), width - 13)):
+                yield style.paint([Span(f"  {'' if number else label:<9}  {line}", "dim")])
+
+
+def _versions_text(row: DriftRow) -> str:
+    """Returns the versions of the server: `1.0 → 1.1`, or one of them if they are the same."""
+    before, after = (sanitise(version or "", 40) for version in (row.version_before, row.version))
+    if before == after or not before or not after:
+        return f"version {after or before}" if after or before else ""
+    return f"version {before} → {after}"
+
+
+def _sightings_text(sightings: Sightings) -> str:
+    """Returns who received a definition: `3 sessions (inspector 0.17.0), first in day1.mcpcap`."""
+    clients = list(dict.fromkeys(sanitise(sighting.client or "unnamed client", 60) for sighting in sightings.first))
+    more = ", …" if len(clients) > _MAX_CLIENTS or sightings.total > len(sightings.first) else ""
+    names = f" ({', '.join(clients[:_MAX_CLIENTS])}{more})" if clients else ""
+    path = sanitise(sightings.first[0].path, MAX_NAME_CHARS) if sightings.first else ""
+    return f"{count_text(sightings.total, 'session')}{names}{f', first in {path}' if path else ''}"
+
+
+def _json_rows(drift: Drift) -> Iterator[str]:
+    for row in drift.rows:
+        yield json_line(
+            {
+                "type": "drift",
+                "time": utc_or_none(row.time_ns),
+                "server": row.server,
+                "tool": row.tool,
+                "version_before": row.version_before,
+                "version": row.version,
+                "before": _sightings(row.before),
+                "after": _sightings(row.after),
+                "changes": [change_row(change) for change in row.changes],
+                "is_judged": row.is_judged,
+            }
+        )
+    for path, reason in drift.refused:
+        yield json_line({"type": "refused", "capture": str(path), "reason": reason})
+    counts = severity_counts(change for row in drift.rows for change in row.changes)
+    yield json_line(
+        {
+            "type": "summary",
+            "verdict": drift_verdict(drift),
+            "captures": drift.captures,
+            "sessions": drift.sessions,
+            "definitions": drift.definitions,
+            "counts": {str(severity): count for severity, count in counts.items()},
+            "is_truncated": drift.is_truncated,
+            "unjudged": drift.unjudged,
+            "notices": list(drift.notices),
+        }
+    )
+
+
+def _sightings(sightings: Sightings) -> dict[str, Any]:
+    return {
+        "total": sightings.total,
+        "first": [
+            {
+                "capture": sighting.path,
+                "session": sighting.session,
+                "client": sighting.client,
+                "time": utc_or_none(sighting.time_ns),
+            }
+            for sighting in sightings.first
+        ],
+    }

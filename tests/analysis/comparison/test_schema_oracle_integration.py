@@ -1,0 +1,117 @@
+"""Changes of schemas, compared with an oracle: `jsonsubschema` decides whether one schema contains another.
+
+Nothing bad for arguments means that the new schema accepts all that the old one accepts; for results, the reverse. Where
+the two disagree, one of `REASONS` must apply. A test below shows an example of each.
+"""
+
+import json
+from typing import Any, Final
+
+import jsonschema_rs
+import pytest
+from hypothesis import given
+from jsonsubschema import is_subschema
+
+from analysis.comparison.change import Change
+from analysis.comparison.kind import Severity
+from analysis.comparison.schema_changes import SchemaRole, schema_changes
+from analysis.comparison.schema_document import Document
+from analysis.comparison.witness import NOT_FOUND
+from tests.analysis.comparison.schema_pairs import pairs, places, real_pairs
+from tests.examples import examples
+
+REASONS: Final = {
+    "the oracle is wrong": "a witness that jsonschema-rs judges without our help shows it",
+    "a new name": "the old schema is open and does not name the member, so that nobody is expected to send it",
+    "a removed name": "the schema stays open, so that the same is valid; but the member is ignored now",
+    "nothing fits": "a schema in the accepting one accepts nothing; the oracle does not notice",
+    "no proof": "the new schema contains the old one, but only for a reason that is not examined: patterns, an `anyOf` "
+    "as a whole, an `oneOf` whose schemas overlap, negations. Without a witness it is at most `may break`",
+}
+"""Why a change may be judged in another way than the oracle does."""
+EXAMPLES: Final[dict[str, tuple[Any, Any]]] = {
+    "the oracle is wrong": ({"type": "boolean"}, {"const": True}),
+    "a new name": ({"type": "object"}, {"type": "object", "properties": {"limit": {"type": "integer"}}}),
+    "a removed name": ({"type": "object", "properties": {"limit": {"type": "integer"}}}, {"type": "object"}),
+    "nothing fits": (
+        {"type": "object", "minProperties": 1, "additionalProperties": False},
+        {"type": "object", "required": ["a"]},
+    ),
+    "no proof": ({"type": "string", "pattern": "^a$"}, {"type": "string", "pattern": "^a"}),
+}
+"""A pair of arguments for each reason."""
+NO_PROOF: Final = ("pattern", "anyOf", "oneOf", "not", "allOf")
+
+
+def is_contained(inner: Any, outer: Any) -> bool | None:
+    """The oracle's verdict, or None if it has none."""
+    try:
+        return bool(is_subschema(inner, outer))
+    except Exception:  # noqa: BLE001 - it does not support everything, and fails in many ways
+        return None
+
+
+def reason(old: Any, new: Any, role: SchemaRole) -> str | None:
+    """Compare a pair, and return why the verdicts differ; None if they agree, or if the oracle has none."""
+    accepting, refusing = (old, new) if role == "arguments" else (new, old)
+    contained = is_contained(accepting, refusing)
+    if contained is None:
+        return None
+    changes = schema_changes(old, new, role, "tool t")
+    bad = [change for change in changes if change.severity not in (Severity.NOTE, Severity.WORSE)]
+    if contained is not bool(bad):
+        return None
+    if contained:
+        return reason_for_too_much(accepting, refusing, bad)
+    if is_contained(closed(accepting), refusing):
+        return "a new name"
+    if any(not Document(accepting).parts(place) for place in places(accepting)):
+        return "nothing fits"
+    pytest.fail(f"{role}: nothing is found between {json.dumps(old)} and {json.dumps(new)}")
+
+
+def reason_for_too_much(accepting: Any, refusing: Any, bad: list[Change]) -> str:
+    proofs = [change.witness.value for change in bad if change.witness is not None]
+    if any(jsonschema_rs.is_valid(accepting, it) and not jsonschema_rs.is_valid(refusing, it) for it in proofs):
+        return "the oracle is wrong"
+    assert proofs == []
+    unproved = [change for change in bad if not change.kind.id.endswith("/removed")]
+    if not unproved:
+        return "a removed name"
+    if all(change.unproved == NOT_FOUND for change in unproved):
+        if any(keyword in json.dumps([accepting, refusing]) for keyword in NO_PROOF):
+            return "no proof"
+        if any(not Document(accepting).parts(place) for place in places(accepting)):
+            return "nothing fits"
+    pytest.fail(f"{[change.message for change in bad]} between {json.dumps(accepting)} and {json.dumps(refusing)}")
+
+
+def closed(schema: Any) -> Any:
+    """The schema without members that it does not name."""
+    copy = json.loads(json.dumps(schema))
+    for place in [*places(copy)]:
+        if place.get("type", "object") == "object" and "additionalProperties" not in place:
+            place["additionalProperties"] = False
+    return copy
+
+
+@examples(40)
+@given(pairs())
+def test_changes_of_random_schemas_are_judged_as_the_oracle_does(pair: tuple[Any, Any]) -> None:
+    old, new = pair
+    reason(old, new, "arguments")
+    reason(new, old, "result")
+
+
+@examples(20)
+@given(real_pairs())
+def test_changes_of_real_tools_are_judged_as_the_oracle_does(pair: tuple[Any, Any]) -> None:
+    old, new = pair
+    reason(old, new, "arguments")
+    reason(new, old, "result")
+
+
+def test_each_reason_for_a_disagreement_has_an_example() -> None:
+    assert {name: reason(old, new, "arguments") for name, (old, new) in EXAMPLES.items()} == {
+        name: name for name in REASONS
+    }
