@@ -41,6 +41,17 @@ MAX_SLOWEST_CALLS: Final = 10
 MAX_FIRST_ROWS: Final = 8
 """The maximum number of rows of findings, of slow calls and of abandoned calls on the first screen."""
 
+MAX_CHANGES: Final = 10_000
+"""The maximum number of changes of a comparison that are listed; the worst come first."""
+MAX_COMPARED_CHARS: Final = 4 << 20
+"""The maximum number of characters of a value that are counted before it is laid out next to the other side's."""
+MAX_DIFFERENCE_LINES: Final = 1_000
+"""The maximum number of lines of the values of a change."""
+MAX_WITNESS_CHARS: Final = 4_000
+MAX_GAPS: Final = 500
+MAX_IGNORED: Final = 500
+"""The maximum number of rules that passed over values."""
+
 
 def largest_cut(sizes: Iterable[tuple[int, int]], budget: int) -> int:
     """Returns the largest limit for the size of an item at which all items fit together; smaller items stay whole.

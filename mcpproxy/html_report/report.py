@@ -15,7 +15,7 @@ from mcpproxy.html_report import limits
 from mcpproxy.html_report.blocks import Payloads, packed, plain
 from mcpproxy.html_report.logins import ReportLogins
 from mcpproxy.html_report.overview import overview
-from mcpproxy.html_report.page import pieces
+from mcpproxy.html_report.page import REPORT, pieces
 from mcpproxy.html_report.proof import ReportFindings
 from mcpproxy.html_report.traffic import CaptureTraffic, Traffic
 from mcpproxy.html_report.turns import ReportTurns
@@ -92,9 +92,8 @@ class HtmlReport:
             packed("data-stderr", self._stderr),
             packed("data-turns", self._turns.as_object()),
         )
-        yield from pieces(
-            self.title, plain("data-overview", overview_members), (*other_blocks, *self._payloads.elements())
-        )
+        first_block = plain("data-overview", overview_members)
+        yield from pieces(REPORT, self.title, first_block, (*other_blocks, *self._payloads.elements()))
 
     def _nothing_to_check(self) -> str:
         """Why the absence of findings proves nothing; empty if it proves something, or if there are findings."""

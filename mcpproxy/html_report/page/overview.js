@@ -82,16 +82,6 @@ function facts(capture) {
   ].filter(Boolean);
 }
 
-/** A figure; if only a part of what it counts is bad, the words below it say so in red. */
-function figure({ name, value, more, is_bad: isBad, is_more_bad: isMoreBad }) {
-  return el(
-    "div",
-    { class: isBad ? "figure bad" : "figure" },
-    el("dt", {}, name),
-    el("dd", {}, el("span", { class: "value" }, value), more ? el("span", { class: isMoreBad ? "more bad" : "more" }, more) : null),
-  );
-}
-
 function firstFindings({ findings, levels, nothing }) {
   const counts = ["error", "warning", "note"]
     .filter((level) => levels[level])
@@ -133,10 +123,6 @@ function firstFindings({ findings, levels, nothing }) {
 
 function withoutFindings(nothing) {
   return nothing ? `Nothing to check: ${nothing}.` : "No findings: no rule that applies was broken.";
-}
-
-function badge(level) {
-  return el("span", { class: `badge ${level}` }, level);
 }
 
 function calls(title, rows, more = 0) {
@@ -211,20 +197,4 @@ function errors(overview) {
     callRow(overview, { ...row, more: text ? `${kind}: ${text}` : kind }, `×${times.toLocaleString("en")}`),
   );
   return calls("Errors", rows, overview.more_errors);
-}
-
-function leftOut({ left_out: lines }) {
-  if (!lines.length) return [];
-  return [
-    el(
-      "div",
-      { class: "notice" },
-      el("h2", {}, "What this report leaves out"),
-      el(
-        "ul",
-        {},
-        lines.map((line) => el("li", {}, line)),
-      ),
-    ),
-  ];
 }

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from analysis.store.open import use_sources
 from analysis.store.report_rows import report_rows
 from mcpproxy.html_report import limits
-from mcpproxy.html_report.page import SCRIPTS, SOURCE_FOLDER
+from mcpproxy.html_report.page import COMPARISON, REPORT, SOURCE_FOLDER
 from mcpproxy.html_report.report import HtmlReport
 from tests.analysis.store.capture_writer import CaptureWriter
 from tests.harness import ROOT
@@ -56,8 +56,9 @@ def test_policy_allows_our_script_and_our_style_and_nothing_else(tmp_path: Path)
 
 
 def test_scripts_are_those_of_the_folder_and_never_make_markup() -> None:
-    assert sorted(path.name for path in SOURCE_FOLDER.glob("*.js")) == sorted(SCRIPTS)
-    text = "".join((SOURCE_FOLDER / name).read_text("utf-8") for name in SCRIPTS)
+    names = {*REPORT.scripts, *COMPARISON.scripts}
+    assert {path.name for path in SOURCE_FOLDER.glob("*.js")} == names
+    text = "".join((SOURCE_FOLDER / name).read_text("utf-8") for name in names)
     markup = r"innerHTML|outerHTML|insertAdjacent|document\.write|DOMParser|srcdoc|\.cssText|setAttribute\(.style"
     others = r"\beval\b|new Function|fetch\(|XMLHttp|WebSocket|import\(|localStorage"
     assert re.findall(f"{markup}|{others}", text) == []
