@@ -7,6 +7,7 @@ Exit code: 1 if a change is as bad as --fail-on says (default: breaking), 2 if s
 """
 
 import argparse
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from analysis.checking.baseline import Baseline
@@ -25,19 +26,21 @@ from mcpproxy.cli.compare_operands import (
     options_for_both,
     read_sides,
 )
-from mcpproxy.cli.compare_options import combination_error, compare_parser, mode_of
+from mcpproxy.cli.compare_options import DEFAULT_PAGE, HTML, combination_error, compare_parser, mode_of
 from mcpproxy.cli.compare_output import write_result
 from mcpproxy.cli.compare_save import save_expectation
 from mcpproxy.cli.compare_warnings import say_failures, say_warnings
 from mcpproxy.cli.diagnostics import Exit, Progress, fail, say
 from mcpproxy.cli.outputs import check_file_output
+from mcpproxy.html_report.comparison import ComparisonPage
 from mcpproxy.report.comparison import FORMATS, write_comparison
 from mcpproxy.wording.changes import verdict_text
+from mcpproxy.wording.spans import Style
 
 
 def parser() -> Parser:
     """Return the argument parser of `compare`."""
-    return compare_parser(__doc__, [name for name in FORMATS if name not in ("text", "json")])
+    return compare_parser(__doc__, [*(name for name in FORMATS if name not in ("text", "json")), HTML])
 
 
 def run(arguments: list[str]) -> int:
@@ -48,6 +51,8 @@ def run(arguments: list[str]) -> int:
     if problem is not None:
         return fail(problem)
     mode = mode_of(options)
+    if mode == "compare" and options.format == HTML and options.output is None:
+        options.output = DEFAULT_PAGE
     if mode == "explain":
         return explain(options)
     if mode == "each":
@@ -96,7 +101,7 @@ class _ComparisonRun:
             FilterError: the filter is invalid.
         """
         options, comparison = self._options, self._accept(self._compare())
-        write_result(options, partial(write_comparison, comparison, options.format), verdict_text(comparison))
+        write_result(options, self._pieces(comparison), verdict_text(comparison))
         if options.output is not None or options.format != "text":
             for side in (comparison.old, comparison.new):
                 say_warnings(side)
@@ -110,6 +115,11 @@ class _ComparisonRun:
             say(self._new_baseline.write())
             return int(Exit.FINE)
         return int(Exit.FINDINGS if options.fail_on.has_failed(comparison) else Exit.FINE)
+
+    def _pieces(self, comparison: Comparison) -> Callable[[Style, int], Iterable[str]]:
+        if self._options.format != HTML:
+            return partial(write_comparison, comparison, self._options.format)
+        return lambda _style, _width: ComparisonPage(comparison).pieces()
 
     def _accept(self, comparison: Comparison) -> Comparison:
         """Returns a comparison without accepted changes, in which everything that `--fail-on` needs is a failure."""

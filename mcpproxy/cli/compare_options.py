@@ -13,6 +13,10 @@ from mcpproxy.wording.nearest import hint
 Mode: TypeAlias = Literal["compare", "save", "learn", "each", "explain"]
 """What the command does: compare two sides, or what the option of that name says."""
 
+HTML: Final = "html"
+"""The format that is a page for a browser, and always goes to a file."""
+DEFAULT_PAGE: Final = "comparison.html"
+"""The file of that format if `-o` names none."""
 _NEVER: Final = "never"
 _SLOWER: Final[FailOn] = "slower"
 _PERCENTAGE: Final = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,6})?)%?", re.ASCII)
@@ -154,7 +158,12 @@ def compare_parser(description: str | None, formats: Sequence[str]) -> Parser:
         metavar="KIND",
         help="print what a kind of change means, or list all kinds, and exit",
     )
-    parser.add_argument("-o", "--output", metavar="F", help="write the result to this file instead of stdout")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="F",
+        help=f"write the result to this file instead of stdout; --format html writes {DEFAULT_PAGE} if none is given",
+    )
     parser.add_argument("--force", action="store_true", help="replace an existing file of -o")
     add_color(parser)
     add_format(parser, *formats)
@@ -188,7 +197,7 @@ def combination_error(options: argparse.Namespace, parser: argparse.ArgumentPars
         return f"--{mode} cannot be combined with sides to compare; see mcpproxy compare --help"
     if options.update_baseline and options.baseline is None:
         return "--update-baseline needs --baseline F, the file to write; see mcpproxy compare --help"
-    if options.force and options.output is None:
+    if options.force and options.output is None and options.format != HTML:
         return "--force needs -o F, the file to replace; see mcpproxy compare --help"
     if options.no_findings and "finding" in options.fail_on.words:
         return "--no-findings cannot be combined with --fail-on finding, which needs them"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from captures.new_file import new_file
+from mcpproxy.cli.compare_options import HTML
 from mcpproxy.report.output import width_of_stdout
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.cells import UNLIMITED_WIDTH
@@ -40,5 +41,6 @@ def write_result(options: argparse.Namespace, pieces: Callable[[Style, int], Ite
         with path.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
             file.writelines(pieces(Style(), UNLIMITED_WIDTH))
         size_bytes = path.stat().st_size
-    sys.stdout.write(f"{sanitise(str(target))}: {verdict}, {size(size_bytes)}\n")
+    hint = "; open it in a browser" if options.format == HTML else ""
+    sys.stdout.write(f"{sanitise(str(target))}: {verdict}, {size(size_bytes)}{hint}\n")
     sys.stdout.flush()
