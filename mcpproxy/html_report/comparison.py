@@ -14,7 +14,7 @@ from mcpproxy.html_report import limits
 from mcpproxy.html_report.blocks import Payloads, packed, plain
 from mcpproxy.html_report.page import COMPARISON, pieces
 from mcpproxy.sanitise import sanitise
-from mcpproxy.wording.aligned_json import aligned_lines
+from mcpproxy.wording.aligned_json import AlignedLine, aligned_lines
 from mcpproxy.wording.change_kinds import ROLES, kind_row
 from mcpproxy.wording.changes import (
     MAX_MESSAGE_CHARS,
@@ -30,6 +30,7 @@ from mcpproxy.wording.changes import (
     side_facts,
     subject_text,
     value_text,
+    value_texts,
     verdict_text,
 )
 from mcpproxy.wording.counts import count_text
@@ -72,10 +73,12 @@ class ComparisonPage:
         changes = self._kept("change", comparison.changes, limits.MAX_CHANGES)
         rows = self._change_rows(changes)
         verdict, failures = verdict_text(comparison), failures_of(comparison)
+        gaps = [*failures, *(gap for gap in comparison.gaps if not gap.is_failure)]
         overview_members = {
             "verdict": verdict[:1].upper() + verdict[1:],
             "tone": self._tone(),
-            "failures": [gap_text(gap) for gap in self._kept("failure", failures, limits.MAX_GAPS)],
+            "failures": [gap_text(gap) for gap in failures[: limits.MAX_FIRST_ROWS]],
+            "more_failures": max(0, len(failures) - limits.MAX_FIRST_ROWS),
             "sides": [_side(comparison.old), _side(comparison.new)],
             "compared": compared_text(comparison),
             "figures": _figures(comparison),
@@ -87,9 +90,9 @@ class ComparisonPage:
             "sizes": [_size_row(row) for row in comparison.sizes],
             "ignored": [
                 (sanitise(row.rule, MAX_NAME_CHARS), f"{row.values:,}", f"{row.differed:,}")
-                for row in self._kept("rule that ignores values", comparison.ignored, limits.MAX_IGNORED)
+                for row in self._kept("ignoring rule", comparison.ignored, limits.MAX_IGNORED)
             ],
-            "gaps": [_gap(gap) for gap in self._kept("gap", _ranked_gaps(comparison.gaps), limits.MAX_GAPS)],
+            "gaps": [_gap(gap) for gap in self._kept("gap", gaps, limits.MAX_GAPS)],
             "made": utc(time.time_ns())[:19].replace("T", " ") + " UTC",
             "version": __version__,
             # After everything that notes omissions.
@@ -147,14 +150,14 @@ class ComparisonPage:
 
     def _latencies(self) -> list[dict[str, Any]]:
         rows = sorted(self._comparison.latencies, key=lambda row: _VERDICTS.index(row.verdict))
-        return [_latency(row) for row in self._kept("call with latencies", rows, limits.MAX_LATENCIES)]
+        return [_latency(row) for row in self._kept("timed call", rows, limits.MAX_LATENCIES)]
 
 
 class _Differences:
     """The values of both sides, line by line; all of them together are bounded."""
 
     def __init__(self) -> None:
-        self._remaining_chars = limits.MAX_PAYLOAD_BYTES
+        self._remaining_chars = limits.MAX_COMPARED_CHARS
         self._omitted_count = 0
         self._cut_count = 0
 
@@ -166,29 +169,33 @@ class _Differences:
             replaces; `is_cut`: whether there are more; `is_omitted`: whether there is no room for them.
         """
         values = [value for value in (change.before, change.after) if value is not ABSENT]
-        if self._remaining_chars > 0:
-            # The texts bound the time that it takes to align the values.
-            sizes = [len(compact_json(value, limits.MAX_COMPARED_CHARS).text) for value in values]
-            self._remaining_chars -= sum(sizes)
-        if not values or self._remaining_chars <= 0:
-            self._omitted_count += bool(values)
-            return {"lines": [], "is_cut": False, "is_omitted": bool(values)}
+        if values and self._remaining_chars <= 0:
+            self._omitted_count += 1
+            return {"lines": [], "is_cut": False, "is_omitted": True}
+        lines, is_whole = self._lines(change, values) if values else ([], True)
+        self._cut_count += not is_whole
+        return {"lines": list(map(tuple, lines)), "is_cut": not is_whole, "is_omitted": False}
+
+    def _lines(self, change: Change, values: Sequence[Any]) -> tuple[list[AlignedLine], bool]:
+        """Returns the lines of both values, and whether these are all."""
+        texts = [compact_json(value, limits.MAX_COMPARED_CHARS_PER_VALUE) for value in values]
+        self._remaining_chars -= sum(len(text) for text, _ in texts)
+        if not all(text.is_whole for text in texts):  # what is too large or too deep could take long
+            before, after = value_texts(change, limits.MAX_CUT_VALUE_CHARS)
+            return [AlignedLine(0, before, after, is_equal=False)], False
         lines, is_whole = aligned_lines(change.before, change.after, limits.MAX_DIFFERENCE_LINES)
-        kept_lines, characters = list[tuple[object, ...]](), 0
-        for line in lines:
+        characters = 0
+        for number, line in enumerate(lines):
             characters += len(line.old or "") + len(line.new or "")
             if characters > limits.MAX_BYTES_PER_PAYLOAD:
-                is_whole = False
-                break
-            kept_lines.append(tuple(line))
-        self._cut_count += not is_whole
-        return {"lines": kept_lines, "is_cut": not is_whole, "is_omitted": False}
+                return lines[:number], False
+        return lines, is_whole
 
     def omissions(self) -> Iterator[str]:
         """Yields what is left out."""
         if self._cut_count:
             count = count_text(self._cut_count, "change")
-            yield f"Of {count}, the values have only their first lines; `mcpproxy show` prints all of them."
+            yield f"The values of {count} are cut; `mcpproxy show` prints all of them."
         if self._omitted_count:
             yield (
                 f"The values of {count_text(self._omitted_count, 'change')} are left out, because the page would be "
@@ -228,10 +235,11 @@ def _figures(comparison: Comparison) -> list[dict[str, Any]]:
         for severity in SEVERITIES
     ]
     failure_count = len(failures_of(comparison))
+    gap_count = failure_count + sum(not gap.is_failure for gap in comparison.gaps)
     figures.append(
         {
             "name": "not compared",
-            "value": f"{max(len(comparison.gaps), failure_count):,}",
+            "value": f"{gap_count:,}",
             "more": count_text(failure_count, "failure") if failure_count else "",
             "is_bad": failure_count > 0,
             "is_more_bad": True,
@@ -250,10 +258,6 @@ def _place(place: Place | None, side: SideSummary) -> str:
     frame = place_text(place, side._replace(captures=1))
     session = f"session {place.session}" if place.session else ""
     return " · ".join(filter(None, (frame, session, capture)))
-
-
-def _ranked_gaps(gaps: Sequence[Gap]) -> list[Gap]:
-    return sorted(gaps, key=lambda gap: not gap.is_failure)
 
 
 def _gap(gap: Gap) -> dict[str, Any]:

@@ -43,8 +43,12 @@ MAX_FIRST_ROWS: Final = 8
 
 MAX_CHANGES: Final = 10_000
 """The maximum number of changes of a comparison that are listed; the worst come first."""
-MAX_COMPARED_CHARS: Final = 4 << 20
-"""The maximum number of characters of a value that are counted before it is laid out next to the other side's."""
+MAX_COMPARED_CHARS: Final = 8 << 20
+"""The maximum number of characters of the values of all changes that are laid out line by line: what is hostile takes
+a second for two million."""
+MAX_COMPARED_CHARS_PER_VALUE: Final = 1 << 20
+MAX_CUT_VALUE_CHARS: Final = 2_000
+"""The maximum length of what is shown of a larger value."""
 MAX_DIFFERENCE_LINES: Final = 1_000
 """The maximum number of lines of the values of a change."""
 MAX_WITNESS_CHARS: Final = 4_000

@@ -19,14 +19,19 @@ function drawComparisonOverview(overview) {
   );
 }
 
-function failureNotice({ failures }) {
+function failureNotice({ failures, more_failures: more }) {
   if (!failures.length) return [];
   return [
     el(
       "div",
       { class: "notice failure" },
       el("h2", {}, "This comparison failed: it must not be read as one without changes"),
-      el("ul", {}, failures.map((text) => el("li", {}, text))),
+      el(
+        "ul",
+        {},
+        failures.map((text) => el("li", {}, text)),
+        more ? el("li", {}, el("a", { href: "#not-compared" }, `and ${more.toLocaleString("en")} more`)) : null,
+      ),
     ),
   ];
 }

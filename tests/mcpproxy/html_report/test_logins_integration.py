@@ -13,7 +13,8 @@ from mcpproxy.html_report.blocks import Payloads
 from mcpproxy.html_report.traffic import CaptureTraffic, Traffic
 from tests.mcpproxy.cli.typed import mcpproxy
 from tests.mcpproxy.html_report.browser import Opened, opened
-from tests.mcpproxy.html_report.test_page_integration import count_of, faults
+from tests.mcpproxy.html_report.faults import faults
+from tests.mcpproxy.html_report.test_page_integration import count_of
 from tests.mcpproxy.login_captures import METADATA, SERVER_METADATA, LoginCapture
 
 if TYPE_CHECKING:

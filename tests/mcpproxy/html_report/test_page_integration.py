@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from tests.harness import ROOT
 from tests.mcpproxy.cli.typed import mcpproxy
 from tests.mcpproxy.html_report.browser import Opened, opened
 from tests.mcpproxy.html_report.conversations import busy, hostile
+from tests.mcpproxy.html_report.faults import faults
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -232,13 +232,6 @@ def test_page_shows_every_kind_of_capture(started: Browser, place: Path, names: 
 
 
 # ---- accessibility, and print
-
-
-def faults(report: Opened) -> list[str]:
-    """Returns what axe-core finds: the rule, its title, and the element."""
-    report.run(files("axe_playwright_python").joinpath("axe.min.js").read_text("utf-8") + ";0")
-    answer = orjson.loads(report.run("axe.run().then((found) => JSON.stringify(found.violations))"))
-    return [f"{one['id']}: {one['help']}: {node['html'][:200]}" for one in answer for node in one["nodes"]]
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 
 from tests.mcpproxy.cli.typed import mcpproxy
 from tests.mcpproxy.html_report.browser import opened
+from tests.mcpproxy.html_report.faults import faults
 from tests.mcpproxy.html_report.parts import Parts
-from tests.mcpproxy.html_report.test_page_integration import faults
 from tests.mcpproxy.turn_captures import LATER_TURN, THREAD, TRACE, TURN, write_turns
 
 if TYPE_CHECKING:
