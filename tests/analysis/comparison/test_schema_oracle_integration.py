@@ -57,7 +57,7 @@ def is_contained(inner: Any, outer: Any) -> bool | None:
     signal.setitimer(signal.ITIMER_VIRTUAL, MAX_ORACLE_S)
     try:
         return bool(is_subschema(inner, outer))
-    except (Exception, OutOfTime):  # it does not support everything, and fails in many ways
+    except (Exception, OutOfTime):  # noqa: BLE001 - it does not support everything, and fails in many ways
         return None
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
