@@ -144,12 +144,15 @@ class _Hooks:
     def on_step(self, step: Step) -> None:
         """Pass on the messages of a step, and the calls that are over."""
         if self._message_hooks:
+            message_filter = self._message_filter
             for context in step.messages:
-                if self._message_filter is None or self._message_filter.matches(facts_of(context)):
+                if message_filter is None or message_filter.matches(facts_of(context)):
                     for on_message in self._message_hooks:
                         on_message(context)
         for call in step.changed:
-            if (call.is_over or step.end is not None) and (self._only is None or matches(self._only, call)):
+            if call.final_outcome is None and step.end is None and not call.is_over:
+                continue
+            if self._only is None or matches(self._only, call):
                 for on_call in self._call_hooks:
                     on_call(call)
 

@@ -60,5 +60,9 @@ def subject_of(method: str, name: str) -> str:
 
 def bounded(text: str, limit: int = MAX_NAME_CHARS) -> str:
     """Returns a peer's text, truncated, with lone surrogates escaped so that any encoder accepts it."""
-    text = text if len(text) <= limit else f"{text[: limit - 1]}…"
-    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+    if len(text) <= limit:
+        if text.isascii():  # the usual case
+            return text
+    else:
+        text = f"{text[: limit - 1]}…"
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from analysis.comparison.canonical import canonical_json, json_digest
+from analysis.comparison.canonical import canonical_json, digest_of_json, json_digest
 from analysis.comparison.change import ABSENT, AspectResult, Change, Gap, Ignored
 from analysis.comparison.ignored_places import IgnoredPlace, pass_over
 from analysis.comparison.kind import FailOn
@@ -37,7 +37,7 @@ MAX_EXAMPLE_BYTES: Final = 4_000
 """A larger value is not shown as an example of a change, but described."""
 
 TOO_LARGE: Final = "a result changed that is too large to show where"
-TOO_MANY: Final = "results changed that are too many to show where"
+TOO_MANY: Final = "further results changed, which were not compared in detail"
 
 _NEEDED_BY: Final[frozenset[FailOn]] = frozenset({"value"})
 _IGNORED_RESULT: Final = (json_digest("ignored"), None)
@@ -72,6 +72,11 @@ class ComparedSide:
         self._places = places
         self._loaded: dict[tuple[int, str, str], LoadedResult] = {}
 
+    @property
+    def has_places(self) -> bool:
+        """Whether the user ignores anything."""
+        return bool(self._places)
+
     def result(self, row: RequestAnswers, index: int) -> LoadedResult:
         """Returns a result of a request."""
         stored = self.record.results[index]
@@ -87,7 +92,8 @@ class ComparedSide:
                 loaded = LoadedResult(stored.digest, None)
             else:
                 value, passed = pass_over(parsed(stored.text), places)
-                loaded = LoadedResult(json_digest(value), canonical_json(value).decode(), tuple(passed))
+                json_text = canonical_json(value)
+                loaded = LoadedResult(digest_of_json(json_text), json_text.decode(), tuple(passed))
             self._loaded[key] = loaded
         return loaded
 
@@ -120,6 +126,8 @@ def different_pairs(
 ) -> Iterator[AnswerPair]:
     """Yields the answers of a request that differ, in pairs."""
     old_runs, new_runs = _runs(sides[0], old_row), _runs(sides[1], new_row)
+    if [digest for digest, *_ in old_runs] == [digest for digest, *_ in new_runs]:
+        return  # the usual case
     old_counts, new_counts = _counts(old_runs), _counts(new_runs)
     if old_counts.keys() == new_counts.keys():
         return
@@ -265,6 +273,8 @@ class _Collector:
     def count_ignored(self, old_row: RequestAnswers, new_row: RequestAnswers) -> None:
         """Count what was passed over in the answers of a request, on both sides."""
         rows = old_row, new_row
+        if not any(self._has_passed(side, row) for side, row in zip(self._sides, rows, strict=True)):
+            return
         for side, row in zip(self._sides, rows, strict=True):
             for answer in row.answers:
                 for rule, values in self._passed(side, row, answer):
@@ -277,6 +287,10 @@ class _Collector:
         """Returns how much was passed over, most first."""
         counts = [Ignored(rule, values, differed) for rule, (values, differed) in self._ignored.items()]
         return tuple(sorted(counts, key=lambda count: (-count.values, count.rule)))
+
+    def _has_passed(self, side: ComparedSide, row: RequestAnswers) -> bool:
+        results = side.record.results
+        return side.has_places or any(results[answer.result].passed for answer in row.answers)
 
     def _passed(self, side: ComparedSide, row: RequestAnswers, answer: Answer) -> Iterator[tuple[str, int]]:
         for rule, values in side.record.results[answer.result].passed:

@@ -19,12 +19,14 @@ CAPTURES: Final = Path(__file__).parents[2] / "corpus" / "captures"
 UNREADABLE: Final = {"empty", "newer-format", "not-a-capture"}
 WITHOUT_CALLS: Final = {"wrong-types"}
 """Their frames are no messages and break no rule, so there is nothing to compare."""
+ABOUT_ORDER: Final = {"order-changed", "life-of-a-skill"}
+"""In one, the order of tools is what it is about; the other has results with a list of the same name as a free one."""
 
 
-def _assert_equal(old: Side, new: Side, *, has_failed: bool) -> None:
+def _assert_equal(old: Side, new: Side, failures: list[str]) -> None:
     comparison = compare(old, new, CompareOptions())
     assert comparison.changes == ()
-    assert [gap.what for gap in comparison.gaps if gap.is_failure] == ["everything"] * has_failed
+    assert [gap.what for gap in comparison.gaps if gap.is_failure] == failures
     assert [name for name, *counts in comparison.compared if counts[0] != counts[1]] == []
 
 
@@ -39,14 +41,15 @@ def test_a_capture_equals_itself_in_any_order_and_its_own_expectation(tmp_path: 
                 continue
             assert path.stem not in UNREADABLE
             readable += 1
-            has_failed = path.stem in WITHOUT_CALLS
-            _assert_equal(side, observed(path), has_failed=has_failed)
+            failures = ["all of the old side", "all of the new side"] if side.summary.has_failed else []
+            failures += ["everything"] if path.stem in WITHOUT_CALLS else []
+            _assert_equal(side, observed(path), failures)
             permuted_frames += write_permuted(path, tmp_path, len(path.stem))
-            _assert_equal(side, observed(tmp_path / path.name), has_failed=has_failed)
+            _assert_equal(side, observed(tmp_path / path.name), failures)
             save(side, tmp_path / path.stem)
             loaded = load(path.stem, tmp_path / path.stem)
             assert loaded is not None
-            _assert_equal(loaded, side, has_failed=has_failed)
+            _assert_equal(loaded, side, failures)
     assert readable >= 25
     assert permuted_frames >= 100
 
@@ -66,10 +69,9 @@ def _conversations_with_changes(folder: Path, every: int) -> list[str]:
 
 
 def test_a_conversation_in_another_order_is_the_same_conversation(tmp_path: Path) -> None:
-    assert _conversations_with_changes(tmp_path, 50) == []
+    assert {*_conversations_with_changes(tmp_path, 50)} <= ABOUT_ORDER
 
 
 @pytest.mark.soak
 def test_every_conversation_in_another_order_is_the_same_conversation(tmp_path: Path) -> None:
-    # In this one, the order of tools is what it is about.
-    assert _conversations_with_changes(tmp_path, 1) == ["order-changed"]
+    assert {*_conversations_with_changes(tmp_path, 1)} == ABOUT_ORDER

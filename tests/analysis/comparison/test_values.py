@@ -185,7 +185,7 @@ OTHER_CHANGES: tuple[tuple[str, Edit, str, str], ...] = (
     ("a longer list", _set(S, "items", 3, to=0), "value/list-longer", f"{AT}/items"),
     ("another kind of block", _set("content", 2, "type", to="audio"), "value/block-kind-changed", "/content/*"),
     ("another image", _set("content", 2, "data", to="iVBORw0KGgp="), "value/changed", "/content/*/data"),
-    ("no structured content", _drop(S), "value/structured-content-lost", AT),
+    ("no structured content", _drop(S), "value/structured-lost", AT),
     ("a scalar for an object", _set(S, to=[]), "value/type-changed", AT),
 )  # fmt: skip
 
@@ -210,6 +210,14 @@ def test_each_planted_change_is_found_and_nothing_else(tmp_path: Path) -> None:
 def test_a_reordered_list_is_one_change(tmp_path: Path) -> None:
     old, new = {S: {"names": ["a", "b", "c"]}}, {S: {"names": ["b", "a", "c"]}}
     assert _kinds(_changes(tmp_path, _capture(old), _capture(new))) == [("value/list-reordered", f"{AT}/names")]
+
+
+def test_a_list_whose_order_means_nothing_may_be_reordered(tmp_path: Path) -> None:
+    old, new = ({"requested": {"required": names, "enum": names}} for names in (["a", "b"], ["b", "a"]))
+    assert _changes(tmp_path, _capture(old), _capture(new)) == ()
+    assert _kinds(_changes(tmp_path, _capture({S: old}), _capture({S: new}))) == [
+        ("value/list-reordered", f"{AT}/requested/{name}") for name in ("enum", "required")
+    ]
 
 
 def test_the_same_place_in_many_elements_and_calls_is_one_change_with_an_example(tmp_path: Path) -> None:
@@ -266,7 +274,7 @@ def test_text_that_repeats_the_structured_content_is_not_reported_twice(tmp_path
         assert _kinds(_changes(tmp_path, _capture(old), _capture(new))) == [("value/changed", pointer)]
         assert _changes(tmp_path, _capture(old), _capture(new), (pointer,)) == ()
         lost = {"content": old["content"]}
-        assert _kinds(_changes(tmp_path, _capture(old), _capture(lost))) == [("value/structured-content-lost", AT)]
+        assert _kinds(_changes(tmp_path, _capture(old), _capture(lost))) == [("value/structured-lost", AT)]
 
 
 def test_a_page_with_the_cursor_of_its_request_is_reported(tmp_path: Path) -> None:
