@@ -5,7 +5,8 @@ Where the two disagree, one of `REASONS` must apply. A test below shows an examp
 """
 
 import json
-from typing import Any, Final
+import signal
+from typing import Any, Final, NoReturn
 
 import jsonschema_rs
 import pytest
@@ -42,15 +43,29 @@ EXAMPLES: Final[dict[str, tuple[Any, Any]]] = {
     "no proof": ({"type": "string", "pattern": "^a$"}, {"type": "string", "pattern": "^a"}),
 }
 """A pair of arguments for each reason."""
+MAX_ORACLE_S: Final = 5.0
 NO_PROOF: Final = ("pattern", "anyOf", "oneOf", "not", "allOf")
 
 
+class OutOfTime(BaseException):
+    """Raised when the oracle has had its time. It catches all that is an `Exception`."""
+
+
 def is_contained(inner: Any, outer: Any) -> bool | None:
-    """The oracle's verdict, or None if it has none."""
+    """The oracle's verdict, or None if it has none in a few seconds of the processor: some take it hours."""
+    before = signal.signal(signal.SIGVTALRM, _give_up)
+    signal.setitimer(signal.ITIMER_VIRTUAL, MAX_ORACLE_S)
     try:
         return bool(is_subschema(inner, outer))
-    except Exception:  # noqa: BLE001 - it does not support everything, and fails in many ways
+    except (Exception, OutOfTime):  # noqa: BLE001 - it does not support everything, and fails in many ways
         return None
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+def _give_up(*_: object) -> NoReturn:
+    raise OutOfTime
 
 
 def reason(old: Any, new: Any, role: SchemaRole) -> str | None:
