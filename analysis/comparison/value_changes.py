@@ -27,6 +27,8 @@ MAX_DETAILED_PAIRS: Final = 2_000
 """The most different pairs of results of one call that are compared member by member."""
 MAX_DETAILED_CHARS: Final = 64 << 20
 """The most characters of results that are compared member by member, of all calls together."""
+MAX_DIFFERENCES: Final = 500_000
+"""The most differences that are looked at."""
 MAX_CHANGES: Final = 5_000
 """The most changes at different places; further ones count for the whole result."""
 CHECKSUM_BYTES: Final = 4
@@ -199,8 +201,13 @@ def pointer_of(steps: Sequence[str], max_step_chars: int | None = None) -> str:
     return "".join(f"/{encode_step(step, max_step_chars)}" for step in steps)
 
 
-_ShownDifference = tuple[Difference, str]
-"""A difference and its message."""
+class _PlaceDifference(NamedTuple):
+    """What differs at one place of two answers, perhaps in many elements of a list."""
+
+    example: Difference
+    """The first difference, without large values."""
+    message: str
+    times: int = 1
 
 
 class _Collector:
@@ -209,51 +216,63 @@ class _Collector:
     def __init__(self, sides: tuple[ComparedSide, ComparedSide]) -> None:
         self._sides = sides
         self._changes: dict[tuple[str, str, str, str], Change] = {}
-        self._known: dict[tuple[str, str, str], list[_ShownDifference] | str] = {}
+        self._known: dict[tuple[str, str, str], list[_PlaceDifference]] = {}
         self._pairs: Counter[str] = Counter()
         self._chars = 0
+        self._differences_left = MAX_DIFFERENCES
         self._ignored: dict[str, list[int]] = {}
 
     def add(self, pair: AnswerPair) -> None:
         """Add what is different in two answers."""
         subject = subject_of(pair.row.method, pair.row.name)
-        found = self._differences(subject, pair)
-        if isinstance(found, str):
-            self._add_change(subject, pair, Difference(kinds.VALUE_CHANGED, (), ABSENT, ABSENT), found)
-            return
-        for difference, message in found:
-            self._add_change(subject, pair, difference, message)
+        for difference in self._differences(subject, pair):
+            self._add_change(subject, pair, difference)
 
     def changes(self) -> tuple[Change, ...]:
         """Returns the changes."""
         return tuple(self._changes.values())
 
-    def _differences(self, subject: str, pair: AnswerPair) -> list[_ShownDifference] | str:
-        """Returns the differences of two answers, or why they cannot be shown."""
+    def _differences(self, subject: str, pair: AnswerPair) -> list[_PlaceDifference]:
+        """Returns the differences of two answers, or one that says why they cannot be shown."""
         old, new = (
             side.result(pair.row, answer.result) for side, answer in zip(self._sides, (pair.old, pair.new), strict=True)
         )
         if old.text is None or new.text is None:
-            return TOO_LARGE
+            return [_unshown(TOO_LARGE)]
         key = subject, old.digest, new.digest
         known = self._known.get(key)
         if known is None:
             self._pairs[subject] += 1
             self._chars += len(old.text) + len(new.text)
-            if self._pairs[subject] > MAX_DETAILED_PAIRS or self._chars > MAX_DETAILED_CHARS:
-                return TOO_MANY
-            known = [_shown(difference) for difference in differences(parsed(old.text), parsed(new.text))]
-            self._known[key] = known
+            is_too_much = self._pairs[subject] > MAX_DETAILED_PAIRS or self._chars > MAX_DETAILED_CHARS
+            if is_too_much or not self._differences_left:
+                return [_unshown(TOO_MANY)]
+            known = self._known[key] = self._by_place(differences(parsed(old.text), parsed(new.text)))
         return known
 
-    def _add_change(self, subject: str, pair: AnswerPair, difference: Difference, message: str) -> None:
+    def _by_place(self, found: Iterator[Difference]) -> list[_PlaceDifference]:
+        by_place: dict[tuple[str, tuple[str, ...]], _PlaceDifference] = {}
+        for difference in found:
+            if not self._differences_left:
+                return [*by_place.values(), _unshown(TOO_MANY)]
+            self._differences_left -= 1
+            key = difference.kind.id, difference.steps
+            known = by_place.get(key)
+            if known is None:
+                by_place[key] = _shown(difference)
+            else:
+                by_place[key] = known._replace(times=known.times + 1)
+        return list(by_place.values())
+
+    def _add_change(self, subject: str, pair: AnswerPair, found: _PlaceDifference) -> None:
+        difference, message, times = found.example, found.message, found.times * pair.times
         kind, pointer = difference.kind, pointer_of(difference.steps, MAX_STEP_CHARS)
         if len(self._changes) >= MAX_CHANGES or len(pointer) > MAX_POINTER_CHARS:
             pointer = ""
         key = kind.id, subject, pointer, message if not difference.steps else ""
         known = self._changes.get(key)
         if known is not None:
-            self._changes[key] = known._replace(times=known.times + pair.times)
+            self._changes[key] = known._replace(times=known.times + times)
             return
         old_place, new_place = self._sides[0].record.place(pair.old), self._sides[1].record.place(pair.new)
         self._changes[key] = Change(
@@ -265,7 +284,7 @@ class _Collector:
             difference.after,
             old_place,
             new_place,
-            times=pair.times,
+            times=times,
         )
 
     # ---- what was ignored
@@ -328,10 +347,15 @@ class _Collector:
         return checksums
 
 
-def _shown(difference: Difference) -> tuple[Difference, str]:
+def _unshown(reason: str) -> _PlaceDifference:
+    """Returns what stands for differences whose places are not known."""
+    return _PlaceDifference(Difference(kinds.VALUE_CHANGED, (), ABSENT, ABSENT), reason)
+
+
+def _shown(difference: Difference) -> _PlaceDifference:
     """Returns a difference without large values, and its message."""
     shortened = difference._replace(before=_example(difference.before), after=_example(difference.after))
-    return shortened, message_of(difference)
+    return _PlaceDifference(shortened, message_of(difference))
 
 
 def _example(value: Any) -> Any:
