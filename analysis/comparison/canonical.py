@@ -33,8 +33,13 @@ def canonical_json(value: Any) -> bytes:
 
 def json_digest(value: Any) -> str:
     """Returns a digest of a parsed JSON value, in hexadecimal: equal values have equal digests."""
+    return digest_of_json(canonical_json(value))
+
+
+def digest_of_json(text: bytes) -> str:
+    """Returns a digest of canonical JSON, in hexadecimal."""
     digest = _EMPTY_DIGEST.copy()  # faster than a new one with that size
-    digest.update(canonical_json(value))
+    digest.update(text)
     return digest.hexdigest()
 
 

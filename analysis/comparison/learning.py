@@ -1,5 +1,7 @@
 """Learns from two recordings of the same thing which values vary by themselves, beyond what the normaliser knows."""
 
+from collections import Counter
+from itertools import islice
 from typing import Final
 
 from analysis.comparison.ignored_places import ANY_STEP, IgnoredPlace, parse_place, place_line
@@ -9,9 +11,14 @@ from analysis.comparison.value_record import ValuesRecord
 
 MAX_ROUNDS: Final = 20
 """The most times that the recordings are compared. Each round ignores what the earlier ones left."""
+MAX_PAIRS_PER_ROUND: Final = 1_000
+"""The most different results of one call that are examined in a round."""
 MAX_LEARNT: Final = 10_000
-"""The most places; if there are more for a call, its whole result is ignored."""
-MAX_PLACES_PER_CALL: Final = 100
+"""The most places of all calls."""
+MAX_DIFFERENCES_PER_PAIR: Final = 10_000
+"""The most differences of two results that are examined in a round."""
+MAX_PLACES_PER_CALL: Final = 500
+"""The most places of a call; if there are more, its whole result is ignored."""
 
 _Call = tuple[str, str]
 """Method and name."""
@@ -34,9 +41,9 @@ def learn(old: ValuesRecord, new: ValuesRecord) -> list[str]:
         if not found:
             break
         for call, steps in found.items():
-            learnt[call] = _without_covered(learnt.get(call, set()) | steps)
-            if len(learnt[call]) > MAX_PLACES_PER_CALL:
-                learnt[call] = {()}
+            together = learnt.get(call, set()) | steps
+            is_few = len(together) <= MAX_PLACES_PER_CALL
+            learnt[call] = _without_covered(together) if is_few else {()}
     return [place.line for place in _places(learnt)][:MAX_LEARNT]
 
 
@@ -51,6 +58,7 @@ def _places(learnt: dict[_Call, set[_Steps]]) -> list[IgnoredPlace]:
 def _differing_places(old: ValuesRecord, new: ValuesRecord, places: list[IgnoredPlace]) -> dict[_Call, set[_Steps]]:
     sides = ComparedSide(old, places), ComparedSide(new, places)
     found: dict[_Call, set[_Steps]] = {}
+    pairs: Counter[_Call] = Counter()
     known: set[tuple[_Call, str, str]] = set()
     for old_row, new_row in common_rows(old, new):
         call = old_row.method, old_row.name
@@ -63,12 +71,15 @@ def _differing_places(old: ValuesRecord, new: ValuesRecord, places: list[Ignored
             if key in known:
                 continue
             known.add(key)
+            pairs[call] += 1
+            if pairs[call] > MAX_PAIRS_PER_ROUND:
+                continue
             steps = found.setdefault(call, set())
             if old_result.text is None or new_result.text is None:
                 steps.add(())
             else:
-                pairs = differences(parsed(old_result.text), parsed(new_result.text))
-                steps.update(difference.steps for difference in pairs)
+                differing = differences(parsed(old_result.text), parsed(new_result.text))
+                steps.update(difference.steps for difference in islice(differing, MAX_DIFFERENCES_PER_PAIR))
     return {call: steps for call, steps in found.items() if steps}
 
 

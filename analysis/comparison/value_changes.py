@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from analysis.comparison.canonical import canonical_json, json_digest
+from analysis.comparison.canonical import canonical_json, digest_of_json, json_digest
 from analysis.comparison.change import ABSENT, AspectResult, Change, Gap, Ignored
 from analysis.comparison.ignored_places import IgnoredPlace, pass_over
 from analysis.comparison.kind import FailOn
@@ -27,6 +27,8 @@ MAX_DETAILED_PAIRS: Final = 2_000
 """The most different pairs of results of one call that are compared member by member."""
 MAX_DETAILED_CHARS: Final = 64 << 20
 """The most characters of results that are compared member by member, of all calls together."""
+MAX_DIFFERENCES: Final = 500_000
+"""The most differences that are looked at."""
 MAX_CHANGES: Final = 5_000
 """The most changes at different places; further ones count for the whole result."""
 CHECKSUM_BYTES: Final = 4
@@ -37,7 +39,7 @@ MAX_EXAMPLE_BYTES: Final = 4_000
 """A larger value is not shown as an example of a change, but described."""
 
 TOO_LARGE: Final = "a result changed that is too large to show where"
-TOO_MANY: Final = "results changed that are too many to show where"
+TOO_MANY: Final = "further results changed, which were not compared in detail"
 
 _NEEDED_BY: Final[frozenset[FailOn]] = frozenset({"value"})
 _IGNORED_RESULT: Final = (json_digest("ignored"), None)
@@ -72,6 +74,11 @@ class ComparedSide:
         self._places = places
         self._loaded: dict[tuple[int, str, str], LoadedResult] = {}
 
+    @property
+    def has_places(self) -> bool:
+        """Whether the user ignores anything."""
+        return bool(self._places)
+
     def result(self, row: RequestAnswers, index: int) -> LoadedResult:
         """Returns a result of a request."""
         stored = self.record.results[index]
@@ -87,7 +94,8 @@ class ComparedSide:
                 loaded = LoadedResult(stored.digest, None)
             else:
                 value, passed = pass_over(parsed(stored.text), places)
-                loaded = LoadedResult(json_digest(value), canonical_json(value).decode(), tuple(passed))
+                json_text = canonical_json(value)
+                loaded = LoadedResult(digest_of_json(json_text), json_text.decode(), tuple(passed))
             self._loaded[key] = loaded
         return loaded
 
@@ -120,6 +128,8 @@ def different_pairs(
 ) -> Iterator[AnswerPair]:
     """Yields the answers of a request that differ, in pairs."""
     old_runs, new_runs = _runs(sides[0], old_row), _runs(sides[1], new_row)
+    if [digest for digest, *_ in old_runs] == [digest for digest, *_ in new_runs]:
+        return  # the usual case
     old_counts, new_counts = _counts(old_runs), _counts(new_runs)
     if old_counts.keys() == new_counts.keys():
         return
@@ -191,8 +201,13 @@ def pointer_of(steps: Sequence[str], max_step_chars: int | None = None) -> str:
     return "".join(f"/{encode_step(step, max_step_chars)}" for step in steps)
 
 
-_ShownDifference = tuple[Difference, str]
-"""A difference and its message."""
+class _PlaceDifference(NamedTuple):
+    """What differs at one place of two answers, perhaps in many elements of a list."""
+
+    example: Difference
+    """The first difference, without large values."""
+    message: str
+    times: int = 1
 
 
 class _Collector:
@@ -201,51 +216,63 @@ class _Collector:
     def __init__(self, sides: tuple[ComparedSide, ComparedSide]) -> None:
         self._sides = sides
         self._changes: dict[tuple[str, str, str, str], Change] = {}
-        self._known: dict[tuple[str, str, str], list[_ShownDifference] | str] = {}
+        self._known: dict[tuple[str, str, str], list[_PlaceDifference]] = {}
         self._pairs: Counter[str] = Counter()
         self._chars = 0
+        self._differences_left = MAX_DIFFERENCES
         self._ignored: dict[str, list[int]] = {}
 
     def add(self, pair: AnswerPair) -> None:
         """Add what is different in two answers."""
         subject = subject_of(pair.row.method, pair.row.name)
-        found = self._differences(subject, pair)
-        if isinstance(found, str):
-            self._add_change(subject, pair, Difference(kinds.VALUE_CHANGED, (), ABSENT, ABSENT), found)
-            return
-        for difference, message in found:
-            self._add_change(subject, pair, difference, message)
+        for difference in self._differences(subject, pair):
+            self._add_change(subject, pair, difference)
 
     def changes(self) -> tuple[Change, ...]:
         """Returns the changes."""
         return tuple(self._changes.values())
 
-    def _differences(self, subject: str, pair: AnswerPair) -> list[_ShownDifference] | str:
-        """Returns the differences of two answers, or why they cannot be shown."""
+    def _differences(self, subject: str, pair: AnswerPair) -> list[_PlaceDifference]:
+        """Returns the differences of two answers, or one that says why they cannot be shown."""
         old, new = (
             side.result(pair.row, answer.result) for side, answer in zip(self._sides, (pair.old, pair.new), strict=True)
         )
         if old.text is None or new.text is None:
-            return TOO_LARGE
+            return [_unshown(TOO_LARGE)]
         key = subject, old.digest, new.digest
         known = self._known.get(key)
         if known is None:
             self._pairs[subject] += 1
             self._chars += len(old.text) + len(new.text)
-            if self._pairs[subject] > MAX_DETAILED_PAIRS or self._chars > MAX_DETAILED_CHARS:
-                return TOO_MANY
-            known = [_shown(difference) for difference in differences(parsed(old.text), parsed(new.text))]
-            self._known[key] = known
+            is_too_much = self._pairs[subject] > MAX_DETAILED_PAIRS or self._chars > MAX_DETAILED_CHARS
+            if is_too_much or not self._differences_left:
+                return [_unshown(TOO_MANY)]
+            known = self._known[key] = self._by_place(differences(parsed(old.text), parsed(new.text)))
         return known
 
-    def _add_change(self, subject: str, pair: AnswerPair, difference: Difference, message: str) -> None:
+    def _by_place(self, found: Iterator[Difference]) -> list[_PlaceDifference]:
+        by_place: dict[tuple[str, tuple[str, ...]], _PlaceDifference] = {}
+        for difference in found:
+            if not self._differences_left:
+                return [*by_place.values(), _unshown(TOO_MANY)]
+            self._differences_left -= 1
+            key = difference.kind.id, difference.steps
+            known = by_place.get(key)
+            if known is None:
+                by_place[key] = _shown(difference)
+            else:
+                by_place[key] = known._replace(times=known.times + 1)
+        return list(by_place.values())
+
+    def _add_change(self, subject: str, pair: AnswerPair, found: _PlaceDifference) -> None:
+        difference, message, times = found.example, found.message, found.times * pair.times
         kind, pointer = difference.kind, pointer_of(difference.steps, MAX_STEP_CHARS)
         if len(self._changes) >= MAX_CHANGES or len(pointer) > MAX_POINTER_CHARS:
             pointer = ""
         key = kind.id, subject, pointer, message if not difference.steps else ""
         known = self._changes.get(key)
         if known is not None:
-            self._changes[key] = known._replace(times=known.times + pair.times)
+            self._changes[key] = known._replace(times=known.times + times)
             return
         old_place, new_place = self._sides[0].record.place(pair.old), self._sides[1].record.place(pair.new)
         self._changes[key] = Change(
@@ -257,7 +284,7 @@ class _Collector:
             difference.after,
             old_place,
             new_place,
-            times=pair.times,
+            times=times,
         )
 
     # ---- what was ignored
@@ -265,6 +292,8 @@ class _Collector:
     def count_ignored(self, old_row: RequestAnswers, new_row: RequestAnswers) -> None:
         """Count what was passed over in the answers of a request, on both sides."""
         rows = old_row, new_row
+        if not any(self._has_passed(side, row) for side, row in zip(self._sides, rows, strict=True)):
+            return
         for side, row in zip(self._sides, rows, strict=True):
             for answer in row.answers:
                 for rule, values in self._passed(side, row, answer):
@@ -277,6 +306,10 @@ class _Collector:
         """Returns how much was passed over, most first."""
         counts = [Ignored(rule, values, differed) for rule, (values, differed) in self._ignored.items()]
         return tuple(sorted(counts, key=lambda count: (-count.values, count.rule)))
+
+    def _has_passed(self, side: ComparedSide, row: RequestAnswers) -> bool:
+        results = side.record.results
+        return side.has_places or any(results[answer.result].passed for answer in row.answers)
 
     def _passed(self, side: ComparedSide, row: RequestAnswers, answer: Answer) -> Iterator[tuple[str, int]]:
         for rule, values in side.record.results[answer.result].passed:
@@ -314,10 +347,15 @@ class _Collector:
         return checksums
 
 
-def _shown(difference: Difference) -> tuple[Difference, str]:
+def _unshown(reason: str) -> _PlaceDifference:
+    """Returns what stands for differences whose places are not known."""
+    return _PlaceDifference(Difference(kinds.VALUE_CHANGED, (), ABSENT, ABSENT), reason)
+
+
+def _shown(difference: Difference) -> _PlaceDifference:
     """Returns a difference without large values, and its message."""
     shortened = difference._replace(before=_example(difference.before), after=_example(difference.after))
-    return shortened, message_of(difference)
+    return _PlaceDifference(shortened, message_of(difference))
 
 
 def _example(value: Any) -> Any:

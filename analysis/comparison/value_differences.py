@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from analysis.comparison.canonical import canonical_json
 from analysis.comparison.change import ABSENT
@@ -10,7 +10,10 @@ from analysis.comparison.ignored_places import ANY_STEP
 from analysis.comparison.kind import Kind
 from analysis.comparison.kinds import values as kinds
 from analysis.comparison.mirrored_text import CONTENT, STRUCTURED, TEXT, fold_of, unfold
-from analysis.comparison.normaliser import is_json_in_text, json_type
+from analysis.comparison.normaliser import JSON_IN_TEXT, is_json_in_text, json_type
+
+_UNORDERED: Final = frozenset({"tools", "prompts", "resources", "resourceTemplates", "required", "enum"})
+"""Lists of the protocol and of JSON Schema whose order means nothing."""
 
 
 class Difference(NamedTuple):
@@ -87,12 +90,18 @@ def _list_differences(old: list[Any], new: list[Any], steps: tuple[str, ...]) ->
         return
     old_rest, new_rest = _without_common(old, old_keys, new_keys), _without_common(new, new_keys, old_keys)
     if not old_rest and not new_rest:
-        yield Difference(kinds.LIST_REORDERED, steps, old, new)
+        if _has_order(steps):
+            yield Difference(kinds.LIST_REORDERED, steps, old, new)
         return
     if len(old) != len(new):
         yield Difference(kinds.LIST_SHORTER if len(new) < len(old) else kinds.LIST_LONGER, steps, old, new)
     for before, after in zip(old_rest, new_rest, strict=False):
         yield from _differences(before, after, (*steps, ANY_STEP))
+
+
+def _has_order(steps: tuple[str, ...]) -> bool:
+    """Whether the order of a list means something: always in what a tool itself defines."""
+    return not steps or steps[-1] not in _UNORDERED or STRUCTURED in steps or JSON_IN_TEXT in steps
 
 
 def _without_common(elements: list[Any], keys: list[bytes], other_keys: list[bytes]) -> list[Any]:

@@ -1,12 +1,13 @@
 """The aspect `values`: what the results of equal requests contain, apart from what varies by itself."""
 
 from collections.abc import Iterable
+from struct import pack
 from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
 
 from analysis.comparison.aspect import Aspect, Observer
-from analysis.comparison.canonical import canonical_json, json_digest
+from analysis.comparison.canonical import canonical_json, digest_of_json
 from analysis.comparison.change import AspectResult, Place
 from analysis.comparison.ignored_places import parse_place, pass_over
 from analysis.comparison.mirrored_text import fold
@@ -15,7 +16,7 @@ from analysis.comparison.options import CompareOptions, ObserveOptions
 from analysis.comparison.outcomes import label_of
 from analysis.comparison.requests import RequestKey, request_key
 from analysis.comparison.sample import Sample
-from analysis.comparison.value_changes import CHECKSUM_BYTES, compare_values
+from analysis.comparison.value_changes import compare_values
 from analysis.comparison.value_record import Answer, RepeatedCursor, RequestAnswers, StoredResult, ValuesRecord
 from analysis.comparison.varying_members import rule_of_member
 from analysis.conversation.call import Call
@@ -167,7 +168,7 @@ class ValuesObserver(Observer):
             by_rule.setdefault(self._rules.setdefault(rule, len(self._rules)), []).append(value_checksum)
         rules = sorted(by_rule)
         checksums = [each for rule in rules for each in by_rule[rule]][:MAX_CHECKSUMS]
-        varied = b"".join(each.to_bytes(CHECKSUM_BYTES, "big") for each in checksums)
+        varied = pack(f">{len(checksums)}I", *checksums)
         if self._checksum_bytes + len(varied) > MAX_CHECKSUM_BYTES:
             varied = b""
         self._checksum_bytes += len(varied)
@@ -175,7 +176,7 @@ class ValuesObserver(Observer):
 
     def _store(self, value: Any, counts: tuple[tuple[int, int], ...]) -> int:
         json_text = canonical_json(value)
-        digest = json_digest(value)
+        digest = digest_of_json(json_text)
         index = self._indexes.get((digest, counts))
         if index is None:
             index = self._indexes[digest, counts] = len(self._results)

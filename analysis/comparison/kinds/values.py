@@ -23,7 +23,7 @@ MEMBER_LOST: Final = Kind(
     "value",
 )
 STRUCTURED_CONTENT_LOST: Final = Kind(
-    "value/structured-content-lost",
+    "value/structured-lost",
     Severity.MAY_BREAK,
     "a tool result no longer has `structuredContent`",
     "Clients that read the structured result instead of the text get nothing. If the tool declares an output schema, "

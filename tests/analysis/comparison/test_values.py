@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from analysis.comparison import value_changes as changes_module
 from analysis.comparison import values as values_module
 from analysis.comparison.change import ABSENT, Change
 from analysis.comparison.ignored_places import parse_place
@@ -185,7 +186,7 @@ OTHER_CHANGES: tuple[tuple[str, Edit, str, str], ...] = (
     ("a longer list", _set(S, "items", 3, to=0), "value/list-longer", f"{AT}/items"),
     ("another kind of block", _set("content", 2, "type", to="audio"), "value/block-kind-changed", "/content/*"),
     ("another image", _set("content", 2, "data", to="iVBORw0KGgp="), "value/changed", "/content/*/data"),
-    ("no structured content", _drop(S), "value/structured-content-lost", AT),
+    ("no structured content", _drop(S), "value/structured-lost", AT),
     ("a scalar for an object", _set(S, to=[]), "value/type-changed", AT),
 )  # fmt: skip
 
@@ -210,6 +211,14 @@ def test_each_planted_change_is_found_and_nothing_else(tmp_path: Path) -> None:
 def test_a_reordered_list_is_one_change(tmp_path: Path) -> None:
     old, new = {S: {"names": ["a", "b", "c"]}}, {S: {"names": ["b", "a", "c"]}}
     assert _kinds(_changes(tmp_path, _capture(old), _capture(new))) == [("value/list-reordered", f"{AT}/names")]
+
+
+def test_a_list_whose_order_means_nothing_may_be_reordered(tmp_path: Path) -> None:
+    old, new = ({"requested": {"required": names, "enum": names}} for names in (["a", "b"], ["b", "a"]))
+    assert _changes(tmp_path, _capture(old), _capture(new)) == ()
+    assert _kinds(_changes(tmp_path, _capture({S: old}), _capture({S: new}))) == [
+        ("value/list-reordered", f"{AT}/requested/{name}") for name in ("enum", "required")
+    ]
 
 
 def test_the_same_place_in_many_elements_and_calls_is_one_change_with_an_example(tmp_path: Path) -> None:
@@ -266,7 +275,7 @@ def test_text_that_repeats_the_structured_content_is_not_reported_twice(tmp_path
         assert _kinds(_changes(tmp_path, _capture(old), _capture(new))) == [("value/changed", pointer)]
         assert _changes(tmp_path, _capture(old), _capture(new), (pointer,)) == ()
         lost = {"content": old["content"]}
-        assert _kinds(_changes(tmp_path, _capture(old), _capture(lost))) == [("value/structured-content-lost", AT)]
+        assert _kinds(_changes(tmp_path, _capture(old), _capture(lost))) == [("value/structured-lost", AT)]
 
 
 def test_a_page_with_the_cursor_of_its_request_is_reported(tmp_path: Path) -> None:
@@ -396,3 +405,32 @@ def test_hostile_results_never_raise(tmp_path: Path) -> None:
             changes = compare_values(*records, []).changes
             assert bool(changes) == (old != new), (old, new)
             assert compare_values(*records, [parse_place(line) for line in learn(*records)]).changes == ()
+
+
+def test_of_very_many_differences_the_first_are_shown_and_the_rest_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changes_module, "MAX_DETAILED_PAIRS", 2)
+    monkeypatch.setattr(changes_module, "MAX_DIFFERENCES", 3)
+
+    def fill(shift: int) -> Fill:
+        def write(capture: CaptureWriter) -> None:
+            for number in range(1, 6):
+                capture.call(100 + number, number, "search", n=number)
+                capture.answer(100.5 + number, number, **{S: {"n": [number + shift, 9, shift, -shift]}})
+
+        return write
+
+    records = _record(tmp_path, "old", fill(100)), _record(tmp_path, "new", fill(200))
+    found = [(each.pointer, each.times, each.message) for each in compare_values(*records, []).changes]
+    assert found == [
+        (f"{AT}/n/*", 3, "a value in a result changed"),
+        ("", 4, "further results changed, which were not compared in detail"),
+    ]
+    assert learn(*records) == [f"tools/call search {AT}/n/*"]
+
+
+def test_a_call_with_very_many_places_is_ignored_as_a_whole(tmp_path: Path) -> None:
+    old, new = ({S: {f"m{number}": value for number in range(2_000)}} for value in (1, 2))
+    records = _record(tmp_path, "old", _capture(old)), _record(tmp_path, "new", _capture(new))
+    assert learn(*records) == ['tools/call search ""']
