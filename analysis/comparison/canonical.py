@@ -17,6 +17,7 @@ from analysis.conversation.message import Number, number_text
 
 _MAY_BE_WHOLE: Final = re.compile(rb"[0-9](?:\.0|e)")
 """Occurs in JSON that contains a float without a fraction."""
+_EMPTY_DIGEST: Final = blake2b(digest_size=16)
 _MAX_WHOLE: Final = float(1 << 64)
 """From here on, whole numbers are compared as floats: frames that break no rule are parsed in this way."""
 
@@ -37,7 +38,9 @@ def json_digest(value: Any) -> str:
 
 def digest_of_json(text: bytes) -> str:
     """Returns a digest of canonical JSON, in hexadecimal."""
-    return blake2b(text, digest_size=16).hexdigest()
+    digest = _EMPTY_DIGEST.copy()  # faster than a new one with that size
+    digest.update(text)
+    return digest.hexdigest()
 
 
 def _pieces(value: Any) -> Sequence[bytes]:

@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from analysis.comparison.canonical import canonical_json
 from analysis.comparison.change import Change
-from analysis.comparison.definition_lists import ListName
+from analysis.comparison.definition_lists import LISTS, ListName
 from analysis.comparison.hidden_text import names_of, new_hidden_text, visible_text
 from analysis.comparison.kind import Kind
 from analysis.comparison.kinds import definitions as kinds
@@ -14,6 +14,7 @@ from analysis.comparison.prompt_arguments import argument_changes
 from analysis.comparison.requests import bounded
 from analysis.comparison.schema_changes import SchemaRole, schema_changes
 from analysis.comparison.tool_claims import annotation_changes, execution_changes
+from analysis.comparison.witness import TryBudget
 
 MAX_META_MEMBERS: Final = 20
 """The most changed members of `_meta` that have a change of their own; further ones share the last."""
@@ -31,27 +32,21 @@ _RESOURCE_KINDS: Final[dict[str, tuple[Kind, str]]] = {
 }
 SCHEMA_MEMBERS: Final[dict[str, SchemaRole]] = {"inputSchema": "arguments", "outputSchema": "result"}
 """The members of a tool that are schemas, with what they describe."""
-_IDENTITIES: Final[dict[ListName, str]] = {
-    "tools": "name",
-    "prompts": "name",
-    "resources": "uri",
-    "resource templates": "uriTemplate",
-}
+_IDENTITIES: Final = {row.name: row.identity for row in LISTS}
 
 
-class SchemaDialects(NamedTuple):
-    """Whether the revision of each side does not specify a default dialect of schemas."""
+class SchemaJudgement(NamedTuple):
+    """How the schemas of definitions are judged."""
 
-    old_predates: bool
-    new_predates: bool
-
-
-NEW_DIALECTS: Final = SchemaDialects(old_predates=False, new_predates=False)
-"""Both revisions specify one."""
+    budget: TryBudget
+    """How many values may still be tried as witnesses, in the whole comparison."""
+    old_predates_dialects: bool = False
+    """Whether the revision of the old side does not specify a default dialect of schemas."""
+    new_predates_dialects: bool = False
 
 
 def definition_changes(
-    list_name: ListName, subject: str, old: Any, new: Any, dialects: SchemaDialects = NEW_DIALECTS
+    list_name: ListName, subject: str, old: Any, new: Any, judgement: SchemaJudgement
 ) -> list[Change]:
     """Compare two definitions, except their names.
 
@@ -60,7 +55,7 @@ def definition_changes(
         subject: `Change.subject`, such as `tool search`.
         old: the definition on the old side, a JSON value.
         new: the definition on the new side.
-        dialects: how their schemas are to be read.
+        judgement: how their schemas are judged.
 
     Returns:
         The changes, without places.
@@ -70,7 +65,7 @@ def definition_changes(
         if name == _IDENTITIES[list_name]:
             continue
         if list_name == "tools" and name in SCHEMA_MEMBERS:
-            changes += _schema_changes(before, after, subject, name, dialects)
+            changes += _schema_changes(before, after, subject, name, judgement)
         elif list_name == "tools" and name == "annotations":
             changes += annotation_changes(subject, before, after)
         elif list_name == "tools" and name == "execution":
@@ -110,15 +105,16 @@ def differs_only_in_hidden_text(before: Any, after: Any) -> bool:
     return visible_text(before) == visible_text(after)
 
 
-def _schema_changes(before: Any, after: Any, subject: str, member: str, dialects: SchemaDialects) -> list[Change]:
+def _schema_changes(before: Any, after: Any, subject: str, member: str, judgement: SchemaJudgement) -> list[Change]:
     return schema_changes(
         before,
         after,
         SCHEMA_MEMBERS[member],
         subject,
         f"/{member}",
-        old_predates_dialects=dialects.old_predates,
-        new_predates_dialects=dialects.new_predates,
+        old_predates_dialects=judgement.old_predates_dialects,
+        new_predates_dialects=judgement.new_predates_dialects,
+        budget=judgement.budget,
     )
 
 

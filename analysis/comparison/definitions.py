@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from analysis.comparison.aspect import Aspect
 from analysis.comparison.canonical import json_digest
 from analysis.comparison.change import ABSENT, AspectResult, Change, Gap, SizeRow
-from analysis.comparison.definition_changes import SchemaDialects, definition_changes, hidden_text_changes
+from analysis.comparison.definition_changes import SchemaJudgement, definition_changes, hidden_text_changes
 from analysis.comparison.definition_lists import (
     LISTS,
     DefinitionList,
@@ -25,6 +25,7 @@ from analysis.comparison.options import CompareOptions, ObserveOptions
 from analysis.comparison.renames import renamings
 from analysis.comparison.requests import bounded
 from analysis.comparison.servers import MAX_SERVERS, pair_servers
+from analysis.comparison.witness import TryBudget
 from analysis.rules.support.uri_templates import template_variables
 from analysis.store.definitions import tokens_estimate
 
@@ -74,7 +75,7 @@ class DefinitionsAspect(Aspect):
             *_unpaired_gaps(servers.only_new, new, "new"),
             *_uncompared_gaps(old, new),
         ]
-        totals = _Totals()
+        totals, budget = _Totals(), TryBudget()
         for pair in servers.pairs:
             old_lists, new_lists = old.servers[pair.old], new.servers[pair.new]
             # A client that lists only tools does not depend on prompts. But without any list, nothing is known.
@@ -87,7 +88,7 @@ class DefinitionsAspect(Aspect):
                 if gap is not None:
                     gaps.append(gap)
                 elif "complete" in (old_list.state, new_list.state):
-                    changes += list_changes(row, old_list, new_list, servers.suffix(pair))
+                    changes += list_changes(row, old_list, new_list, budget, servers.suffix(pair))
                     gaps += _side_gaps(label, old_list, "old") + _side_gaps(label, new_list, "new")
                     totals.add(row.name, old_list, new_list)
         return AspectResult(tuple(changes), tuple(gaps), totals.compared, sizes=totals.sizes)
@@ -103,16 +104,19 @@ class DefinitionsAspect(Aspect):
         }
 
 
-def list_changes(row: DefinitionList, old: ListRecord, new: ListRecord, suffix: str = "") -> Iterator[Change]:
+def list_changes(
+    row: DefinitionList, old: ListRecord, new: ListRecord, budget: TryBudget, suffix: str = ""
+) -> Iterator[Change]:
     """Yields the changes between two lists. Their order does not count.
 
     Args:
         row: which list it is.
         old: the list on the old side.
         new: the list on the new side.
+        budget: how many values may still be tried as witnesses, in the whole comparison.
         suffix: the end of subjects, which names the server if there are several.
     """
-    dialects = SchemaDialects(old.predates_dialects, new.predates_dialects)
+    judgement = SchemaJudgement(budget, old.predates_dialects, new.predates_dialects)
     old_by_name, new_by_name = _by_name(old.definitions), _by_name(new.definitions)
     removed = [definitions[0] for name, definitions in old_by_name.items() if name not in new_by_name]
     added = [definitions[0] for name, definitions in new_by_name.items() if name not in old_by_name]
@@ -127,7 +131,7 @@ def list_changes(row: DefinitionList, old: ListRecord, new: ListRecord, suffix: 
             message += _variables_clause(before.name, after.name)
         change = Change(list_kinds.renamed, subject, message, before=before.name, after=after.name)
         values = old_values[pair.old], new_values[pair.new]
-        changes = [change, *definition_changes(row.name, subject, *values, dialects)]
+        changes = [change, *definition_changes(row.name, subject, *values, judgement)]
         yield from _placed(changes, before, after)
     renamed_old, renamed_new = {pair.old for pair in pairs}, {pair.new for pair in pairs}
     for index, definition in enumerate(removed):
@@ -142,7 +146,7 @@ def list_changes(row: DefinitionList, old: ListRecord, new: ListRecord, suffix: 
     for name, definitions in old_by_name.items():
         for before, after in _different(definitions, new_by_name.get(name, [])):
             subject = f"{row.item} {bounded(name)}{suffix}"
-            changes = definition_changes(row.name, subject, parsed(before), parsed(after), dialects)
+            changes = definition_changes(row.name, subject, parsed(before), parsed(after), judgement)
             yield from _placed(changes, before, after)
 
 

@@ -13,12 +13,13 @@ from typing import Any, Final, NamedTuple
 
 from analysis.comparison.canonical import canonical_json
 from analysis.comparison.change import Change, Place
-from analysis.comparison.definition_changes import SCHEMA_MEMBERS, SchemaDialects, definition_changes
+from analysis.comparison.definition_changes import SCHEMA_MEMBERS, SchemaJudgement, definition_changes
 from analysis.comparison.definition_lists import LISTS, ListedDefinition, ListRecord
 from analysis.comparison.definitions import list_changes
 from analysis.comparison.kinds.definitions import TOOL_RENAMED
 from analysis.comparison.members import is_same
 from analysis.comparison.requests import bounded
+from analysis.comparison.witness import TryBudget
 from analysis.protocol.features import SCHEMA_DIALECT
 from analysis.protocol.revisions import rank_of
 from analysis.store.definition_history import (
@@ -131,7 +132,7 @@ class _Judge:
     ) -> None:
         self._history = history
         self._judged: dict[tuple[Any, ...], list[Change]] = {}
-        self._effort = 0
+        self._effort, self._budget = 0, TryBudget()
         listed = [each for changed in changed_tools for each in (changed.before, changed.after)]
         listed += [
             each for changed in changed_lists for tools in (changed.gone, changed.come) for each in tools.values()
@@ -158,7 +159,7 @@ class _Judge:
             hashes = [tool.hash for tools in (changed.gone, changed.come) for tool in tools.values()]
             definitions = self._history.definitions(hashes)
             lists = _list_record(changed.gone, definitions), _list_record(changed.come, definitions)
-            self._judged[key] = _worst_first(list_changes(_TOOLS, *lists))
+            self._judged[key] = _worst_first(list_changes(_TOOLS, *lists, self._budget))
         judged = self._judged.get(key)
         changes: defaultdict[str, list[Change]] = defaultdict(list)
         for change in judged or ():
@@ -184,8 +185,8 @@ class _Judge:
             old, new = json.loads(definitions[before.hash]), json.loads(definitions[after.hash])
             has_same_schemas = all(is_same(old.get(name), new.get(name)) for name in SCHEMA_MEMBERS)
             self._effort += 1 if has_same_schemas else SCHEMA_EFFORT
-            dialects = SchemaDialects(_predates_dialects(before), _predates_dialects(after))
-            changes = definition_changes("tools", _subject(changed.name), old, new, dialects)
+            judgement = SchemaJudgement(self._budget, _predates_dialects(before), _predates_dialects(after))
+            changes = definition_changes("tools", _subject(changed.name), old, new, judgement)
             self._judged[_pair_identity(changed)] = _worst_first(changes)
 
     def _row(

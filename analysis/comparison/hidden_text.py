@@ -16,7 +16,7 @@ from analysis.protocol.json_pointer import encode_step
 MAX_NAMED_CHARACTERS: Final = 5
 """The most different characters that `names_of` names."""
 MAX_SPELT_CHARS: Final = 60
-"""The most characters of what tag characters spell that `names_of` quotes."""
+"""The most characters of an encoded text that `names_of` quotes."""
 
 _SELECTORS: Final = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
 _MONGOLIAN_SELECTORS: Final = "\u180b-\u180d\u180f"
@@ -102,16 +102,37 @@ def new_hidden_text(old: Any, new: Any) -> list[HiddenText]:
 
 
 def names_of(characters: str) -> str:
-    """Returns the code points of hidden characters, with their names, and what tag characters among them spell."""
+    """Returns the code points of hidden characters, with their names, and the text that some of them encode."""
+    tags = "".join(character for character in characters if "\U000e0020" <= character <= "\U000e007e")
+    selectors = "".join(character for character in characters if _is_selector(character))
+    words: list[str] = []
+    for encoded, name, spelt in (
+        (tags, "tag characters", "".join(chr(ord(character) - 0xE0000) for character in tags)),
+        (selectors, "variation selectors", _spelt_by_selectors(selectors)),
+    ):
+        if len(encoded) > 1 and spelt:
+            span = f"U+{ord(min(encoded)):04X} to U+{ord(max(encoded)):04X}"
+            quoted = spelt if len(spelt) <= MAX_SPELT_CHARS else f"{spelt[: MAX_SPELT_CHARS - 1]}…"
+            words.append(f"{len(encoded):,} {name} ({span}), which spell {quoted!r}")
+            characters = characters.translate(dict.fromkeys(map(ord, encoded)))
     different = list(dict.fromkeys(characters))
-    named = [_name(character) for character in different[:MAX_NAMED_CHARACTERS]]
-    if len(different) > len(named):
-        named.append(f"{len(different) - len(named)} more")
-    spelt = "".join(chr(ord(character) - 0xE0000) for character in characters if 0xE0020 <= ord(character) < 0xE007F)
-    if not spelt:
-        return ", ".join(named)
-    spelt = spelt if len(spelt) <= MAX_SPELT_CHARS else f"{spelt[: MAX_SPELT_CHARS - 1]}…"
-    return f"{', '.join(named)}; the tag characters spell {spelt!r}"
+    words += [_name(character) for character in different[:MAX_NAMED_CHARACTERS]]
+    if len(different) > MAX_NAMED_CHARACTERS:
+        words.append(f"{len(different) - MAX_NAMED_CHARACTERS} more")
+    return ", ".join(words)
+
+
+def _spelt_by_selectors(selectors: str) -> str:
+    """Returns the text whose bytes variation selectors encode, one each, or an empty text if it is none."""
+    first, second = ord("\ufe00"), ord("\U000e0100")
+    encoded = bytes(
+        ord(character) - first if ord(character) < second else ord(character) - second + 16 for character in selectors
+    )
+    try:
+        spelt = encoded.decode()
+    except UnicodeDecodeError:
+        return ""
+    return spelt if spelt.isprintable() else ""
 
 
 def _hidden_indices(text: str) -> list[int]:

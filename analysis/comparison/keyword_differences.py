@@ -143,7 +143,7 @@ def _limit_differences(
     else:
         direction = Direction.NARROWED if is_tighter(keyword, after, before) else Direction.WIDENED
     old_value, new_value = _limit_value(keyword, before), _limit_value(keyword, after)
-    text = f"has {keyword} {_limit_text(after)} instead of {_limit_text(before)}"
+    text = _limit_text(keyword, before, after)
     if direction is Direction.CHANGED:
         yield Difference("constraint-changed", direction, path, text, old_value, new_value, keyword, schemas)
     else:
@@ -164,8 +164,13 @@ def _limit_value(keyword: str, limit: tuple[float, bool] | None) -> Any:
     return True if keyword == "uniqueItems" else limit[0]
 
 
-def _limit_text(limit: tuple[float, bool] | None) -> str:
-    return "none" if limit is None else f"{quoted(limit[0])}{' (exclusive)' if limit[1] else ''}"
+def _limit_text(keyword: str, before: tuple[float, bool] | None, after: tuple[float, bool] | None) -> str:
+    if after is None:
+        return f"has no {keyword} any longer"
+    if keyword == "uniqueItems":
+        return f"has {keyword} now"
+    text = f"has {keyword} {quoted(after[0])}{' (exclusive)' if after[1] else ''}"
+    return f"{text} now" if before is None else f"{text} instead of {quoted(before[0])}"
 
 
 def constraint_difference(

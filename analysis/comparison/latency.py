@@ -134,8 +134,8 @@ def _gaps_of_pairs(pairs: Mapping[LatencyKey, LatencyPair], decision_count: int)
     if not unknown:
         return
     level = LEVEL / max(1, decision_count)
-    needed = f"the median needs about {needed_count(MEDIAN, level)} calls on each side, p95 {needed_count(TAIL, level)}"
-    reason = f"too few calls, or calls that take too different times: {needed}, without the first of each session"
+    needed = f"p50 needs at least {needed_count(MEDIAN, level)} on each side, p95 {needed_count(TAIL, level)}"
+    reason = f"too few calls for how much their times vary ({needed}, without the first of each session)"
     what = f"{len(unknown):,} of {len(counted):,} kinds of calls"
     yield Gap(f"latency of {_label(unknown[0].old.key) if len(counted) == 1 else what}", reason, False)
 

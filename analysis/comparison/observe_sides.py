@@ -6,7 +6,7 @@ the rules of each capture instead, as `check` does with a single one, would read
 A worker that dies costs only time: this process then observes its side, too.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -32,13 +32,16 @@ class SideSource(NamedTuple):
     """The name (for `Place.capture`) and path of each capture, oldest first."""
 
 
-def observe_sides(old: SideSource, new: SideSource, options: ObserveOptions) -> tuple[Side, Side]:
+def observe_sides(
+    old: SideSource, new: SideSource, options: ObserveOptions, on_progress: Callable[[int], None] | None = None
+) -> tuple[Side, Side]:
     """Observe both sides of a comparison; `observe` observes a single one.
 
     Args:
         old: where the old side comes from.
         new: where the new side comes from.
         options: what to observe.
+        on_progress: as for `observe`; for large sides, it is called for the new one only.
 
     Raises:
         CaptureError: a capture cannot be read: the comparison has failed.
@@ -47,10 +50,10 @@ def observe_sides(old: SideSource, new: SideSource, options: ObserveOptions) -> 
     parse_filter(options.only)
     if usable_processors() > 1 and min(_size(old), _size(new)) >= WORTH:
         with suppress(OSError), closing(ObserveWorker(*old, options)) as worker:
-            new_side = observe(*new, options)
+            new_side = observe(*new, options, on_progress)
             with suppress(ValueError):
                 return worker.side(), new_side
-    return observe(*old, options), observe(*new, options)
+    return observe(*old, options, on_progress), observe(*new, options, on_progress)
 
 
 def _size(source: SideSource) -> int:

@@ -10,7 +10,7 @@ from analysis.comparison.change import AspectResult, Place
 from analysis.comparison.options import CompareOptions, ObserveOptions
 from analysis.comparison.outcome_changes import compare_outcomes
 from analysis.comparison.outcome_record import CallRow, Ending, OutcomesRecord, RequestRow
-from analysis.comparison.requests import bounded, request_key, subject_of
+from analysis.comparison.requests import RequestKey, bounded, request_key, subject_of
 from analysis.comparison.sample import Sample
 from analysis.conversation.call import Call, Outcome
 from analysis.facts import code_of, text_of_error, texts_in
@@ -34,7 +34,8 @@ class _OutcomesObserver(Observer):
     def __init__(self) -> None:
         self._requests: Sample[RequestRow] = Sample(MAX_REQUESTS)
         self._calls: Sample[CallRow] = Sample(MAX_CALLS)
-        self._digests: dict[tuple[str, str, str], str] = {}
+        self._known_rows: dict[tuple[str, str, str], CallRow | None] = {}
+        """The rows of calls by sender, method and name, or None for those that the sample does not keep."""
         self._count = 0
         self._capture = ""
         self._reading: Reading | None = None
@@ -48,10 +49,7 @@ class _OutcomesObserver(Observer):
             return
         self._count += 1
         key = request_key(call)
-        row = self._calls.entry(
-            self._digest(key.sender, key.method, key.name),
-            lambda: CallRow(key.sender, intern(key.method), intern(key.name)),
-        )
+        row = self._call_row(key)
         if row is not None:
             row.outcomes[label] = row.outcomes.get(label, 0) + 1
         request_row = self._requests.entry(
@@ -77,14 +75,15 @@ class _OutcomesObserver(Observer):
             if text not in ending.texts:
                 ending.texts = (*ending.texts, text)
 
-    def _digest(self, sender: str, method: str, name: str) -> str:
-        key = sender, method, name
-        digest = self._digests.get(key)
-        if digest is None:
-            if len(self._digests) >= MAX_CALLS:
-                self._digests.clear()
-            digest = self._digests[key] = json_digest(key)
-        return digest
+    def _call_row(self, key: RequestKey) -> CallRow | None:
+        name = key[:3]
+        if name in self._known_rows:
+            return self._known_rows[name]
+        if len(self._known_rows) >= MAX_CALLS:
+            self._known_rows.clear()
+        row = self._calls.entry(json_digest(name), lambda: CallRow(key.sender, intern(key.method), intern(key.name)))
+        self._known_rows[name] = row
+        return row
 
 
 class OutcomesAspect(Aspect):

@@ -15,9 +15,9 @@ MIN_LIKENESS: Final = 0.7
 """How much of the words of two descriptions must be the same, from 0 to 1."""
 MIN_LIKENESS_ALONE: Final = 0.85
 """The same for definitions without arguments, which look alike but for their descriptions."""
-MAX_WORDS: Final = 500
+MAX_WORDS: Final = 200
 """The most words of a description that are compared."""
-MAX_COMPARED_PAIRS: Final = 20_000
+MAX_COMPARED_PAIRS: Final = 10_000
 """The most pairs whose descriptions are compared; further pairs are renames only if the descriptions are the same."""
 
 _find_words: Final = re.compile(r"\w+").findall
@@ -57,10 +57,12 @@ def renamings(list_name: ListName, removed: Sequence[Any], added: Sequence[Any])
         new_signatures = new_groups.get(shape, {})
         pairs = _equal_descriptions(old_signatures, new_signatures)
         found += pairs
-        old_left = {key: value for key, value in old_signatures.items() if all(pair.old != key for pair in pairs)}
-        new_left = {key: value for key, value in new_signatures.items() if all(pair.new != key for pair in pairs)}
-        compared += len(old_left) * len(new_left)
-        if old_left and new_left and compared <= MAX_COMPARED_PAIRS:
+        paired_old, paired_new = {pair.old for pair in pairs}, {pair.new for pair in pairs}
+        old_left = {index: each for index, each in old_signatures.items() if index not in paired_old}
+        new_left = {index: each for index, each in new_signatures.items() if index not in paired_new}
+        pair_count = len(old_left) * len(new_left)
+        if pair_count and compared + pair_count <= MAX_COMPARED_PAIRS:
+            compared += pair_count
             found += _alike_descriptions(old_left, new_left)
     return sorted(found)
 

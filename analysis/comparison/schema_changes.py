@@ -142,6 +142,11 @@ class _Side:
         validator = schema_of(self.schema, predates_dialects=predates_dialects)
         self.judged = JudgedSchema(_document(self.schema, name), validator)
 
+    def constraints(self) -> Any:
+        """Returns the schema without its annotations, and with its dialect, which says what the rest means."""
+        dialect = self.schema.get("$schema") if isinstance(self.schema, dict) else None
+        return [dialect, without_annotations(self.schema)]
+
     def check(self) -> None:
         """Check that the schema is valid.
 
@@ -164,9 +169,8 @@ class _SchemaComparison:
 
     def changes(self, old: _Side, new: _Side) -> list[Change]:
         found = differences(old.judged.document, new.judged.document)
-        if all(difference.direction is Direction.NEITHER for difference in found) and is_same_json(
-            without_annotations(old.schema), without_annotations(new.schema)
-        ):
+        has_only_annotations = all(difference.direction is Direction.NEITHER for difference in found)
+        if has_only_annotations and is_same_json(old.constraints(), new.constraints()):
             return [self._change(difference) for difference in found]
         old.check()
         new.check()

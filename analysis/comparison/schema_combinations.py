@@ -115,7 +115,7 @@ def simplified(part: Part) -> Part | None:
     if part.values is not None:
         values = part.values
         if part.type not in ("object", "array"):
-            filtered = part._replace(limits=limits)
+            filtered = part._replace(values=None, limits=limits)
             values = tuple(value for value in values if filtered.accepts_scalar(value))
             limits = {}
         part = part._replace(values=values, is_integer=False)
@@ -130,9 +130,22 @@ def simplified(part: Part) -> Part | None:
             (low, excludes_low), (high, excludes_high) = limits[lower], limits[upper]
             if low > high or (low == high and (excludes_low or excludes_high)):
                 return None
-    if part.type == "object" and _has_no_object(part):
-        return None
+    if part.type == "object":
+        if _has_no_object(part):
+            return None
+        limits = _object_limits(part)
     return part._replace(limits=limits)
+
+
+def _object_limits(part: Part) -> dict[str, tuple[float, bool]]:
+    """Returns the limits of the number of members without those that the other keywords imply."""
+    limits = dict(part.limits)
+    if limits.get("minProperties", (0, False))[0] <= len(part.required):
+        limits.pop("minProperties", None)
+    is_closed = part.additional is False and not part.pattern_properties
+    if is_closed and "maxProperties" in limits and limits["maxProperties"][0] >= len(part.properties):
+        del limits["maxProperties"]
+    return limits
 
 
 def _has_no_object(part: Part) -> bool:

@@ -19,7 +19,7 @@ from analysis.comparison.schema_difference import Difference, DifferenceName, Di
 from analysis.comparison.schema_document import Document
 from analysis.comparison.schema_part import Part, Rule, Undecidable, json_key
 
-MAX_STEPS: Final = 20_000
+MAX_STEPS: Final = 60_000
 """The most pairs of schemas that are compared for one pair of documents."""
 
 MAX_LEVELS: Final = 60
@@ -53,17 +53,22 @@ class _Walk:
         distinct = {(difference.name, difference.path, difference.text): difference for difference in found}
         return list(distinct.values())[:MAX_DIFFERENCES]
 
+    def _take_step(self) -> None:
+        self._steps += 1
+        if self._steps > MAX_STEPS:
+            raise Undecidable("it is too large, or has too many alternatives")
+
     def _schemas(self, old: Any, new: Any, path: Path) -> list[Difference]:
+        self._take_step()
         if self._are_same(old, new):
             return []
         key = id(self._old.named(old)), id(self._new.named(new))
         if key in self._under_way and isinstance(old, dict) and isinstance(new, dict):
             return []
-        self._steps += 1
         self._under_way.add(key)
         try:
-            if self._steps > MAX_STEPS or len(path) > MAX_LEVELS:
-                raise Undecidable("it is too large, or nested too deeply")
+            if len(path) > MAX_LEVELS:
+                raise Undecidable("it is nested too deeply")
             old_parts, new_parts = self._old.parts(old), self._new.parts(new)
             found = [
                 Difference(name, Direction.NEITHER, path, text, before, after)
@@ -131,18 +136,16 @@ class _Walk:
                 old_left.discard(at)
                 new_left.discard(other_at)
         if old_left:
-            text = f"accepts {len(old_left)} of {len(old)} alternatives no longer"
+            text = f"no longer accepts {len(old_left)} of {len(old)} alternatives"
             found.append(Difference("alternatives-narrowed", Direction.NARROWED, path, text, schemas=schemas))
         if new_left:
-            text = f"accepts {len(new_left)} of {len(new)} alternatives that are new"
+            text = f"accepts {_count(len(new_left))} now"
             found.append(Difference("alternatives-widened", Direction.WIDENED, path, text, schemas=schemas))
         return found
 
     def _part(self, old: Part, new: Part, path: Path, schemas: tuple[Any, Any]) -> list[Difference]:
         """Compare two alternatives for the same type."""
-        self._steps += 1
-        if self._steps > MAX_STEPS:
-            raise Undecidable("it is too large, or nested too deeply")
+        self._take_step()
         found = list(own_differences(old, new, path, schemas))
         found += self._rules(old, new, path, schemas)
         if old.type == "object" and not (old.values is not None and new.values is not None):
@@ -262,6 +265,10 @@ class _Walk:
             for difference in self._schemas(branch, other, path)
         ]
         return not any(map(narrows, found)) and not any(map(widens, found))
+
+
+def _count(alternatives: int) -> str:
+    return "a new alternative" if alternatives == 1 else f"{alternatives} new alternatives"
 
 
 def _cost(found: list[Difference]) -> tuple[int, int]:

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from analysis.comparison.schema_combinations import ANYTHING, MAX_ALTERNATIVES, intersection, merged, with_rule
 from analysis.comparison.schema_keywords import CONSTRAINTS, branches_of, own_parts
-from analysis.comparison.schema_part import TYPES, Part, Rule, Undecidable
+from analysis.comparison.schema_part import TYPES, Part, Rule, Undecidable, json_key
 from analysis.json_schema.dialects import dialect_of
 from analysis.protocol.json_pointer import decode_steps
 
@@ -108,14 +108,18 @@ class Document:
         return merged([part for branch in branches for part in self.parts(branch)])
 
     def _exactly_one(self, branches: list[Any]) -> tuple[Part, ...]:
-        """Returns the alternatives of `oneOf`: those of `anyOf`, with a rule for the types in which they may overlap."""
+        """Returns the alternatives of `oneOf`: those of `anyOf`, with a rule for types in which they may overlap."""
         branch_parts = [self.parts(branch) for branch in branches]
         found: list[Part] = []
         for name in TYPES:
             alike = [[part for part in parts if part.type == name] for parts in branch_parts]
             parts = merged([part for group in alike for part in group])
-            is_disjoint = _pairwise([group for group in alike if group], self._are_disjoint)
-            found += parts if is_disjoint else with_rule(parts, Rule("oneOf", branches))
+            groups = [group for group in alike if group]
+            found += (
+                parts
+                if _have_distinct_values(groups) or _pairwise(groups, self._are_disjoint)
+                else with_rule(parts, Rule("oneOf", branches))
+            )
         return tuple(found)
 
     def _without(self, parts: tuple[Part, ...], excluded: Any) -> tuple[Part, ...]:
@@ -155,8 +159,16 @@ class Document:
         return False
 
 
+def _have_distinct_values(groups: list[list[Part]]) -> bool:
+    """Whether all groups accept only listed values, and no value is in two of them."""
+    if any(part.values is None for group in groups for part in group):
+        return False
+    keys = [{json_key(value) for part in group for value in part.values or ()} for group in groups]
+    return sum(map(len, keys)) == len(set().union(*keys))
+
+
 def _pairwise(items: list[Any], check: Callable[[Any, Any], bool]) -> bool:
     pairs: Iterable[tuple[Any, Any]] = (
         (item, other) for index, item in enumerate(items) for other in items[index + 1 :]
     )
-    return all(check(item, other) for item, other in pairs)
+    return len(items) <= MAX_ALTERNATIVES and all(check(item, other) for item, other in pairs)

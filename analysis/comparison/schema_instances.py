@@ -9,6 +9,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, Final
 
+from analysis.comparison.pattern_sample import sample_of
 from analysis.comparison.schema_combinations import intersection
 from analysis.comparison.schema_difference import Path, Step
 from analysis.comparison.schema_document import Document
@@ -210,7 +211,7 @@ class Instances:
                 _wrapped(whole, name, self.variants(schema, (), level + 1))
                 for name, schema in islice(part.properties.items(), MAX_MEMBERS)
             ]
-            yield from _turns(members)
+            yield from _turns([*members, *self._other_members(part, whole, level)])
             return
         for size in _sizes(alike, "Items"):
             try:
@@ -221,6 +222,15 @@ class Instances:
                 continue
         for value in self.variants(part.items, (), level + 1):
             yield [value]
+
+    def _other_members(self, part: Part, whole: dict[str, Any], level: int) -> Iterator[Iterator[Any]]:
+        """Yields objects with members whose schemas are given, but not their names."""
+        steps = [Step("patternProperties", pattern) for pattern in islice(part.pattern_properties, MAX_MEMBERS)]
+        if isinstance(part.additional, dict):
+            steps.append(Step("additionalProperties"))
+        for step in steps:
+            with suppress(NoInstance):
+                yield _wrapped(whole, _free_name(part, step), self.variants(_member_schema(part, step), (), level + 1))
 
     def _with_optional(self, part: Part, whole: dict[str, Any]) -> Iterator[Any]:
         """Yields an object with each optional member, and with all."""
@@ -282,20 +292,22 @@ def _smallest_text(part: Part) -> str:
         if size > MAX_TEXT_CHARS:
             raise NoInstance
         return "a" * size
-    common = [set(_matching_texts(pattern)) for pattern in part.patterns]
-    for text in _TEXTS:
-        if part.accepts_scalar(text) and all(text in texts for texts in common):
+    matching = [_matching_texts(pattern) for pattern in sorted(part.patterns)]
+    for text in matching[0]:
+        if part.accepts_scalar(text) and all(text in texts for texts in matching):
             return text
     raise NoInstance
 
 
 @lru_cache(256)
 def _matching_texts(pattern: str) -> tuple[str, ...]:
-    """Returns those texts that match, judged by the validator, because a pattern may be made to take forever."""
+    """Returns texts that match, judged by the validator, because a pattern may be made to take forever."""
     schema = schema_of({"type": "string", "pattern": pattern})
     if schema is None or schema.fits(_TEXTS[0]) is None:
         return ()
-    return tuple(text for text in _TEXTS if schema.fits(text) is True)
+    sample = sample_of(pattern)
+    texts = _TEXTS if sample is None or sample in _TEXTS else (sample, *_TEXTS)
+    return tuple(text for text in texts if schema.fits(text) is True)
 
 
 def _sizes(alike: list[Part], suffix: str) -> list[int]:

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from analysis.comparison.schema_combinations import MAX_ALTERNATIVES, simplified, tighter
+from analysis.comparison.schema_combinations import simplified, tighter
 from analysis.comparison.schema_part import TYPES, Part, Rule, Undecidable, json_key, json_type
 
 CONSTRAINTS: Final = frozenset(
@@ -85,6 +85,8 @@ def _of_type(values: list[Any], name: str) -> tuple[Any, ...]:
     return tuple(value for value in values if json_type(value) == name)
 
 
+MAX_BRANCHES: Final = 1_000
+"""The most schemas in one `allOf`, `anyOf` or `oneOf`; most of so many are constants."""
 _MAX_NUMBER: Final = 1e300
 
 _LIMITED_TYPES: Final = ("string", "number", "array", "object")
@@ -162,6 +164,6 @@ def _number(schema: dict[str, Any], keyword: str) -> float:
 def branches_of(schema: dict[str, Any], keyword: str) -> list[Any]:
     """Returns the schemas of `allOf`, `anyOf` or `oneOf`."""
     branches: list[Any] = _typed(schema, keyword, list) if keyword in schema else []
-    if len(branches) > MAX_ALTERNATIVES:
+    if len(branches) > MAX_BRANCHES:
         raise Undecidable("it has too many alternatives")
     return branches

@@ -77,6 +77,8 @@ class Part(NamedTuple):
 
 def json_key(value: Any) -> str:
     """Returns a text that is the same for values that are the same JSON: 1 and 1.0 are, true and 1 are not."""
+    if isinstance(value, str):
+        return json.dumps(value)
     text: str = json.dumps(with_integers(value), sort_keys=True)
     return text
 

@@ -21,6 +21,8 @@ MAX_TRIES: Final = 60
 """The most values that are tried for one difference."""
 MAX_WITNESS_BYTES: Final = 2_000
 """The size in bytes of the largest witness, as JSON."""
+MAX_JUDGED_BYTES: Final = 16 << 20
+"""The bytes of schemas that are sent to the validator to compare two of them; large schemas get fewer tries."""
 MAX_TRIES_PER_COMPARISON: Final = 50_000
 """The most values that are tried in a whole comparison."""
 
@@ -43,6 +45,11 @@ class JudgedSchema(NamedTuple):
     validator: Schema | None
     """None if it is too large."""
 
+    @property
+    def bytes(self) -> int:
+        """The size of the schema as JSON."""
+        return 0 if self.validator is None else len(self.validator.text)
+
     def fits(self, value: Any) -> bool | None:
         """Returns whether a value fits, or None if this cannot be decided."""
         return None if self.validator is None else self.validator.fits(value)
@@ -63,6 +70,7 @@ class WitnessSearch:
         self._accepting, self._refusing = accepting, refusing
         self._is_old = is_old
         self._budget = budget
+        self._bytes_left = MAX_JUDGED_BYTES
         self._instances = Instances(accepting.document)
 
     def for_difference(self, difference: Difference) -> Witness | str:
@@ -101,12 +109,13 @@ class WitnessSearch:
             text = json.dumps(value)
             if len(text) > MAX_WITNESS_BYTES or text in tried:
                 continue
-            if self._budget.left <= 0:
+            if self._budget.left <= 0 or self._bytes_left <= 0:
                 return NO_TIME
             if len(tried) >= MAX_TRIES:
                 break
             tried.add(text)
             self._budget.left -= 1
+            self._bytes_left -= self._accepting.bytes + self._refusing.bytes
             is_accepted = self._accepting.fits(value)
             is_refused = self._refusing.fits(value) if is_accepted else None
             if is_refused is False:

@@ -17,7 +17,6 @@ from analysis.comparison.options import CompareOptions
 from analysis.filter import FilterError
 from mcpproxy.cli.arguments import Parser, report_filter_error
 from mcpproxy.cli.baseline_file import NewBaseline, read_baseline
-from mcpproxy.cli.compare_each import list_drift
 from mcpproxy.cli.compare_explain import explain
 from mcpproxy.cli.compare_learn import learn_places
 from mcpproxy.cli.compare_operands import (
@@ -52,6 +51,9 @@ def run(arguments: list[str]) -> int:
     if mode == "explain":
         return explain(options)
     if mode == "each":
+        # Loading DuckDB takes a tenth of a second; comparisons should not wait for it.
+        from mcpproxy.cli.compare_each import list_drift
+
         return list_drift(options)
     try:
         if mode == "save":

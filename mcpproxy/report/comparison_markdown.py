@@ -63,7 +63,8 @@ def comparison_markdown(comparison: Comparison) -> Iterator[str]:
         if table:
             yield f"<table>\n<tr>{''.join(f'<th>{head}</th>' for head in heads)}</tr>\n"
             yield f"{_rows(table, _code_row, 'tables')}</table>\n\n"
-    yield from (f"<div>{html_code(line)}</div>\n\n" for line in latency_summary(comparison.latencies))
+    for line in latency_summary(comparison.latencies):
+        yield f"<div>{html_code(f'latency: {line}')}</div>\n\n"
     yield from _folded("ignored values", comparison.ignored, lambda row: _code_row([ignored_text(row)]), "ignored")
     yield from _folded("not compared", others, _gap_row, "gaps")
     if changes:

@@ -21,14 +21,14 @@ _ROLES: Final[dict[str, Role]] = {"slower": "warm", "faster": "accent"}
 
 
 def latency_lines(rows: Sequence[LatencyRow], style: Style, width: int) -> Iterator[str]:
-    """Yields the calls whose latency differs, and how many others there are; nothing without rows.
+    """Yields the calls whose latency differs, and how many others there are; nothing if there is nothing to tell.
 
     Args:
         rows: the latencies of all calls.
         style: the colours.
         width: the width of a line, in cells.
     """
-    if not rows:
+    if all(row.verdict not in (*_ROLES, "same") for row in rows):
         return
     heads, *table = latency_rows(rows)
     if table:
@@ -56,7 +56,7 @@ def latency_summary(rows: Sequence[LatencyRow]) -> Iterator[str]:
     if unclear:
         names = ", ".join(sanitise(row.name, _MAX_UNCLEAR_CHARS) for row in unclear[:_MAX_UNCLEAR])
         more = f", and {len(unclear) - _MAX_UNCLEAR:,} more" if len(unclear) > _MAX_UNCLEAR else ""
-        yield f"cannot tell, too few calls: {names}{more}"
+        yield f"cannot tell: {names}{more}"
 
 
 def _differing(rows: Sequence[LatencyRow]) -> list[LatencyRow]:

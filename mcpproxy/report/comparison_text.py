@@ -27,7 +27,7 @@ from mcpproxy.wording.changes import (
     verdict_text,
 )
 from mcpproxy.wording.counts import count_text
-from mcpproxy.wording.spans import Role, Span, Style
+from mcpproxy.wording.spans import Role, Span, Style, fit_spans
 from mcpproxy.wording.wrapping import wrapped
 
 MIN_WIDTH: Final = 40
@@ -39,6 +39,7 @@ MAX_SHOWN_NOTES: Final = 10
 """The most notes that are shown."""
 MAX_SHOWN_GAPS: Final = 10
 """The most things that were not compared, apart from failures, that are named."""
+_HINT: Final = "`mcpproxy compare --explain KIND` explains a kind, `mcpproxy show CAPTURE --frame N` shows a frame"
 MAX_VALUE_CELLS: Final = 300
 """The most cells of a value; more than fits in a line of a terminal, because output may be searched."""
 
@@ -61,6 +62,7 @@ def comparison_lines(comparison: Comparison, style: Style, width: int) -> Iterat
         *text.note_lines(),
         *(line for table in map(list, tables) if table for line in ("", *table)),
         *text.end_lines(),
+        *text.hint_lines(),
     ]
     yield from lines
     if len(lines) > SCREEN_LINES:
@@ -157,7 +159,7 @@ class _ComparisonText:
     def _with_places(self, head: list[Span], change: Change) -> str:
         """Returns a line with the frames at its end, if they fit."""
         places = places_text(change, self._comparison)
-        head_cells = sum(cells(span.text) for span in head)
+        head, head_cells = fit_spans(head, self.width)
         if not places:
             return self._style.paint(head)
         gap = 2 if self.width >= UNLIMITED_WIDTH else self.width - head_cells - cells(places)
@@ -205,6 +207,13 @@ class _ComparisonText:
             for reason, names in list(by_reason.items())[:MAX_SHOWN_GAPS]
         ]
         yield from self._gap_lines("not compared", texts, len(by_reason) - len(texts), "plain")
+
+    def hint_lines(self) -> Iterator[str]:
+        """Yields the commands that say more about the changes; nothing if there are none."""
+        if self._comparison.changes:
+            yield ""
+            for line in wrapped(_HINT, self.width):
+                yield self._style.paint([Span(line, "dim")])
 
     def failure_lines(self) -> Iterator[str]:
         """Yields what made the comparison fail, if it is more than the verdict names."""

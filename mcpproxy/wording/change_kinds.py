@@ -61,16 +61,26 @@ def page_lines(kind: Kind, style: Style, width: int) -> Iterator[str]:
         style: the colours.
         width: the width of a line, in cells.
     """
-    yield style.paint([Span(kind.id, "accent")])
-    yield ""
-    yield from wrapped(f"{kind.title[:1].upper()}{kind.title[1:]}.", width)
-    yield ""
-    yield style.paint([Span("Why it matters", "accent")])
-    yield from (f"  {line}" for line in wrapped(kind.why, width - 2))
-    yield ""
-    yield style.paint([Span("Example", "accent")])
-    yield from (f"  {line}" for part in kind.example.splitlines() for line in wrapped(part, width - 2))
-    yield ""
+    return map(style.paint, page_spans(kind, width))
+
+
+def page_spans(kind: Kind, width: int) -> Iterator[list[Span]]:
+    """Yields the page of a kind, in lines.
+
+    Args:
+        kind: the kind.
+        width: the width of a line, in cells.
+    """
+    yield [Span(kind.id, "accent")]
+    yield []
+    yield from ([Span(line)] for line in wrapped(f"{kind.title[:1].upper()}{kind.title[1:]}.", width))
+    yield []
+    yield [Span("Why it matters", "accent")]
+    yield from ([Span(f"  {line}")] for line in wrapped(kind.why, width - 2))
+    yield []
+    yield [Span("Example", "accent")]
+    yield from ([Span(f"  {line}")] for part in kind.example.splitlines() for line in wrapped(part, width - 2))
+    yield []
     words = ", ".join(fail_on_words(kind))
     facts = (
         ("severity", f"{kind.severity}: {SEVERITY_MEANINGS[kind.severity]}"),
@@ -78,7 +88,7 @@ def page_lines(kind: Kind, style: Style, width: int) -> Iterator[str]:
     )
     for name, text in facts:
         for number, line in enumerate(wrapped(text, width - _LABEL_CELLS)):
-            yield style.paint([Span(f"{'' if number else name:<{_LABEL_CELLS}}", "dim"), Span(line)])
+            yield [Span(f"{'' if number else name:<{_LABEL_CELLS}}", "dim"), Span(line)]
 
 
 def table_lines(style: Style, width: int) -> Iterator[str]:

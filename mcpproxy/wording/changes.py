@@ -80,8 +80,10 @@ def compared_text(comparison: Comparison) -> str:
 def _compared_texts(compared: Iterable[tuple[str, int, int]]) -> Iterator[str]:
     for what, old_count, new_count in compared:
         noun = sanitise(what, MAX_NAME_CHARS)
-        if old_count == new_count == 1 and noun.endswith("s") and not noun.endswith("ies"):
-            noun = noun[:-1]
+        if old_count == new_count == 1:
+            head, separator, rest = noun.partition(" of ")
+            singular = f"{head[:-3]}y" if head.endswith("ies") else head.removesuffix("s")
+            noun = singular + separator + rest
         if old_count != new_count:
             yield f"{old_count:,} → {new_count:,} {noun}"
         elif old_count:

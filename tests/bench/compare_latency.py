@@ -1,6 +1,6 @@
 """How often `compare` calls equal servers slower, and how often it finds a slower one: simulations and real servers.
 
-    python -m tests.bench.compare_latency [--long] [--series NAME]… [--servers DIR] [--json]
+    python -m tests.bench.compare_latency [--long] [--series NAME]… [--servers DIR [--across DIR]] [--json]
 
 - Errors: both sides have times of the same kind. A comparison errs if it reports any change. The times vary so much
   that the smallest change that `compare` reports does not matter; with real times, it errs less.
@@ -10,7 +10,8 @@
 - Alternatives: how often two methods that were rejected call one call of equal servers slower or faster.
 - Cost: how much processor time the comparison of many calls takes.
 - `--servers DIR`: the same work of real servers is recorded again and again in DIR, which takes minutes, and each
-  recording is compared with the next one of the same server. What is in DIR is not recorded again.
+  recording is compared with the next one of the same server. What is in DIR is not recorded again. With `--across`,
+  the recordings are compared with those of the same name in another folder, such as one of a busier hour.
 
 `--long` simulates five times as many comparisons. Informs, and never fails for a figure.
 """
@@ -111,7 +112,7 @@ def errors(names: Sequence[str], times: int) -> Iterator[dict[str, Any]]:
                 count = max(20, min(COMPARISONS * times, VALUES * times // (2 * calls * length)))
                 random = Random(f"{name} {calls} {length}")
                 wrong = sum(
-                    bool(_compared(SERIES[name], random, calls, length, 1e150, 50.0).changes) for _ in range(count)
+                    bool(_compared(SERIES[name], random, calls, length, 1e150, 15.0).changes) for _ in range(count)
                 )
                 yield {
                     "series": name,
@@ -254,6 +255,15 @@ def equal_servers(folder: Path) -> Iterator[dict[str, Any]]:
         }
 
 
+def across(folder: Path, other: Path) -> Iterator[dict[str, Any]]:
+    """Yields how many recordings of one folder differ from those with the same name in another one."""
+    paths = [path for path in sorted(folder.glob("*-*.mcpcap")) if (other / path.name).exists()]
+    for path in paths:
+        result = _ASPECT.compare(_observed(path), _observed(other / path.name), CompareOptions())
+        changes = [f"{change.subject}: {change.message}" for change in result.changes]
+        yield {"recording": path.stem, "comparisons": len(paths), "alarms": int(bool(changes)), "changes": changes}
+
+
 def _observed(path: Path) -> LatencyRecord:
     observer = _ASPECT.observer(ObserveOptions())
     reading = Reading(path)
@@ -302,12 +312,15 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--long", action="store_true", help="simulate five times as many comparisons")
     parser.add_argument("--series", choices=SERIES, action="append", help="only the errors with this kind of series")
     parser.add_argument("--servers", type=Path, metavar="DIR", help="only compare recordings of real servers in DIR")
+    parser.add_argument("--across", type=Path, metavar="DIR", help="only compare those recordings with others in DIR")
     parser.add_argument("--json", action="store_true", help="print JSON lines")
     options = parser.parse_args(argv)
     times = LONG if options.long else 1
     parts: dict[str, Iterator[dict[str, Any]]] = {"errors": errors(options.series or list(SERIES), times)}
     if options.servers is not None:
-        parts = {"equal servers": equal_servers(options.servers)}
+        is_across = options.across is not None
+        figures = across(options.servers, options.across) if is_across else equal_servers(options.servers)
+        parts = {"equal servers": figures}
     elif not options.series:
         parts |= {
             "power": powers(times),

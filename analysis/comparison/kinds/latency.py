@@ -5,9 +5,9 @@ from typing import Final
 from analysis.comparison.kind import Kind, Severity
 
 _LIMITS: Final = (
-    "It is reported if chance does not explain it, if it is certainly more than 10 % and 0.5 ms, and if at most one "
-    "comparison in twenty of equal servers would report any. A recording knows its own times only: a machine that was "
-    "busier during one of the two looks the same as a slower server, so record both on the same quiet machine."
+    "It is reported only if chance does not explain it, for all calls of the comparison together, and if it is "
+    "certainly more than 10 % and 0.5 ms. A recording has times, not their reasons: a machine that was busier during "
+    "one of the recordings looks like a slower server, so record both sides on the same quiet machine, more than once."
 )
 
 SLOWER: Final = Kind(

@@ -40,7 +40,7 @@ class ComparisonRun:
             notify: called from a thread when something has arrived.
         """
         self.old, self.new = old, new
-        self.stage = "starting"
+        self.stage = "reading both captures"
         """What the process is doing, in words."""
         self.comparison: Comparison | None = None
         """The result; None until it is complete. Its changes are without values, which are in the details."""
@@ -146,4 +146,5 @@ def change_of(message: ChangeMessage) -> Change:
         witness=None if message.witness_fits_old is None else Witness(None, message.witness_fits_old),
         lowered=message.lowered,
         times=message.times,
+        unproved=message.unproved,
     )

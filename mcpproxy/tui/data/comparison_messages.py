@@ -63,6 +63,7 @@ class ChangeMessage(NamedTuple):
     new: Place | None
     lowered: Severity | None
     times: int
+    unproved: str
     witness_fits_old: bool | None
     """As in `Witness`; None if there is no witness."""
 
@@ -96,6 +97,7 @@ def _change_message(change: Change) -> ChangeMessage:
         change.new,
         change.lowered,
         change.times,
+        change.unproved[:MAX_SENT_CHARS],
         None if change.witness is None else change.witness.fits_old,
     )
 

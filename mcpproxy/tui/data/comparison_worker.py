@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from analysis.child_process import Parent, as_json, from_json
-from analysis.comparison.change import Change
+from analysis.comparison.change import ABSENT, Change
 from analysis.comparison.compare import compare
-from analysis.comparison.observe import observe
+from analysis.comparison.observe_sides import SideSource, observe_sides
 from analysis.comparison.options import CompareOptions, ObserveOptions
 from analysis.comparison.side import Side
 from captures.errors import CaptureError
+from mcpproxy.tui.data.changed_definitions import changed_definitions
 from mcpproxy.tui.data.comparison_messages import comparison_messages, detail_message
 from mcpproxy.wording.counts import count_text
 
@@ -40,21 +41,23 @@ class Comparer:
     def handle(self, request: dict[str, Any]) -> None:
         """Do what the parent requests: read two captures and compare them, swap them, or send a detail."""
         if "captures" in request:
-            for word, (name, path) in zip(("old", "new"), request["captures"], strict=True):
-                self._sides.append(self._observed(word, name, Path(os.fsdecode(bytes.fromhex(path)))))
+            old, new = (
+                SideSource(name, [(name, Path(os.fsdecode(bytes.fromhex(path))))]) for name, path in request["captures"]
+            )
+            self._sides = [*observe_sides(old, new, ObserveOptions(), self._report_frames)]
             self._compare()
         elif "swap" in request:
             self._sides.reverse()
             self._compare()
         elif 0 <= request["detail"] < len(self._changes):
-            self._parent.send(detail_message(request["detail"], self._changes[request["detail"]]))
+            change = self._changes[request["detail"]]
+            if change.before is ABSENT and change.after is ABSENT:
+                before, after = changed_definitions(change, *self._sides)
+                change = change._replace(before=before, after=after)
+            self._parent.send(detail_message(request["detail"], change))
 
-    def _observed(self, word: str, name: str, path: Path) -> Side:
-        def report(frames: int) -> None:
-            self._parent.send(as_json({"stage": f"reading the {word} side: {count_text(frames, 'frame')}"}))
-
-        report(0)
-        return observe(name, [(name, path)], ObserveOptions(), report)
+    def _report_frames(self, frames: int) -> None:
+        self._parent.send(as_json({"stage": f"reading: {count_text(frames, 'frame')}"}))
 
     def _compare(self) -> None:
         self._parent.send(as_json({"stage": "comparing"}))

@@ -1,18 +1,18 @@
-"""Change view: a change in full, with the values of both sides next to each other; and the page of its kind."""
+"""Change view: a change in full, with the values of both sides next to each other."""
 
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import Final
 
 from analysis.comparison.change import Change, Comparison
-from analysis.comparison.kind import Kind
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.comparison_messages import ChangeDetail
-from mcpproxy.tui.rows.comparison_rows import ROLES, SIGNS
+from mcpproxy.tui.rows.comparison_rows import SIGNS
 from mcpproxy.tui.text.lines import wrap
 from mcpproxy.wording.aligned_json import AlignedLine, first_difference
 from mcpproxy.wording.cells import cells, fit
-from mcpproxy.wording.changes import message_text, place_text, subject_text
+from mcpproxy.wording.change_kinds import ROLES
+from mcpproxy.wording.changes import MAX_NAME_CHARS, message_text, place_text, subject_text
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.spans import Role, Span, fit_spans
 from mcpproxy.wording.wrapping import wrapped
@@ -48,7 +48,8 @@ def change_lines(
     sentence = f"{subject_text(change)}: {message_text(change)}"
     lines += [[Span(line)] for line in wrapped(sentence, width)]
     if change.lowered is not None:
-        text = f"{change.lowered}, not {change.kind.severity}: no value was found that proves it"
+        reason = f": {sanitise(change.unproved, MAX_NAME_CHARS)}" if change.unproved else ""
+        text = f"{change.lowered}, not {change.kind.severity}, because nothing proves it{reason}"
         lines += [[Span(line, "dim")] for line in wrapped(text, width)]
     lines.append([])
     lines += _value_lines(change, comparison, detail, width)
@@ -64,17 +65,6 @@ def change_lines(
         lines += [[Span(f"  {piece}")] for piece in wrap(text, max(MIN_SIDE_CELLS, width - INDENT))]
     lines += [[], *([Span(line, "dim")] for line in wrapped(change.kind.why, width))]
     return [fit_spans(line, width)[0] for line in lines]
-
-
-def kind_lines(kind: Kind, width: int) -> Lines:
-    """Returns the page of a kind of change."""
-    lines: Lines = [[Span(kind.id, "accent")], [], *([Span(line)] for line in wrapped(kind.title, width))]
-    for heading, text in (("Why it matters", kind.why), ("Example", kind.example)):
-        lines += [[], [Span(heading, "accent")]]
-        for paragraph in text.splitlines():
-            lines += [[Span(f"  {line}")] for line in wrapped(paragraph, width - 2)]
-    fail_on = f", --fail-on {kind.fail_on}" if kind.fail_on is not None else ""
-    return [*lines, [], [Span("severity    ", "dim"), Span(f"{kind.severity}{fail_on}")]]
 
 
 def _value_lines(change: Change, comparison: Comparison, detail: ChangeDetail | None, width: int) -> Lines:

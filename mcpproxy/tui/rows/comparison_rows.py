@@ -9,6 +9,7 @@ from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.comparison_messages import Totals
 from mcpproxy.tui.widgets.table import Column, MemoryRows, TableLine
 from mcpproxy.wording import units
+from mcpproxy.wording.change_kinds import ROLES
 from mcpproxy.wording.changes import gap_text, ignored_text, message_text, subject_text
 from mcpproxy.wording.spans import Role, Span
 from mcpproxy.wording.units import brief_duration
@@ -23,14 +24,7 @@ SIGNS: Final[dict[Severity, str]] = {
     Severity.UNKNOWN: "?",
     Severity.NOTE: "·",
 }
-ROLES: Final[dict[Severity, Role]] = {
-    Severity.BREAKING: "bad",
-    Severity.WORSE: "bad",
-    Severity.MAY_BREAK: "plain",
-    Severity.UNKNOWN: "plain",
-    Severity.NOTE: "dim",
-}
-"""How each severity is drawn."""
+_VERDICTS: Final = ("slower", "faster", "same")
 COLUMNS: Final[dict[ComparisonView, tuple[Column, ...]]] = {
     "changes": (
         Column("mark", "", 1),
@@ -46,9 +40,9 @@ COLUMNS: Final[dict[ComparisonView, tuple[Column, ...]]] = {
         Column("old_count", "old n", 6, is_right_aligned=True, drop=2),
         Column("new_count", "new n", 6, is_right_aligned=True, drop=2),
         Column("p50", "p50", 16, is_right_aligned=True),
-        Column("p50_change", "change", 14, is_right_aligned=True, drop=3),
+        Column("p50_change", "ratio", 11, is_right_aligned=True, drop=3),
         Column("p95", "p95", 16, is_right_aligned=True, drop=1),
-        Column("p95_change", "change", 14, is_right_aligned=True, drop=4),
+        Column("p95_change", "ratio", 11, is_right_aligned=True, drop=4),
     ),
     "sizes": (
         Column("list", "list", 18, stretch=1),
@@ -90,7 +84,7 @@ def items_of(comparison: Comparison, view: ComparisonView, words: str) -> Sequen
     lists: dict[ComparisonView, Sequence[Item]] = {
         "changes": [ChangeItem(number, change) for number, change in enumerate(comparison.changes)],
         "not compared": comparison.gaps,
-        "latency": comparison.latencies,
+        "latency": _ranked_latencies(comparison.latencies),
         "sizes": comparison.sizes,
         "ignored": comparison.ignored,
     }
@@ -125,6 +119,11 @@ def item_text(item: Item) -> str:
         (column.title, "".join(span.text for span in cells[column.name])) for column in columns if column.name in cells
     )
     return "  ".join((first[1], *(f"{title} {text}" for title, text in others)))
+
+
+def _ranked_latencies(rows: Sequence[LatencyRow]) -> list[LatencyRow]:
+    """Returns the calls: those that became slower first, and those whose samples are too small last."""
+    return sorted(rows, key=lambda row: _VERDICTS.index(row.verdict) if row.verdict in _VERDICTS else len(_VERDICTS))
 
 
 def _searchable_text(item: Item) -> str:
@@ -162,7 +161,7 @@ def _change_cells(change: Change) -> dict[str, Sequence[Span]]:
 
 
 def _latency_cells(row: LatencyRow) -> dict[str, Sequence[Span]]:
-    role: Role = "bad" if row.verdict == "slower" else "dim" if row.verdict == "cannot tell" else "plain"
+    role: Role = "warm" if row.verdict == "slower" else "dim" if row.verdict == "cannot tell" else "plain"
     return {
         "name": (Span(sanitise(row.name, 200)),),
         "verdict": (Span(sanitise(row.verdict, 20), role),),
@@ -180,11 +179,12 @@ def _durations(old_ns: int | None, new_ns: int | None) -> str:
 
 
 def _interval_text(interval: tuple[float, float] | None) -> str:
-    """Returns the interval of a ratio as percentages: `-4 to +31 %`."""
-    if interval is None:
-        return "–"
-    low, high = (f"{100 * (bound - 1):+.0f}" if bound < 1000 else ">99,900" for bound in interval)
-    return f"{low} to {high} %"
+    """Returns the interval of a ratio: `×0.96–1.31`."""
+    return "–" if interval is None else f"×{_ratio(interval[0])}–{_ratio(interval[1])}"
+
+
+def _ratio(value: float) -> str:
+    return f"{value:.2f}" if value < 10 else f"{value:,.0f}" if value < 100_000 else ">100,000"
 
 
 def _size_cells(row: SizeRow) -> dict[str, Sequence[Span]]:

@@ -1,8 +1,8 @@
 """Change kind: the page of a kind of change, as `mcpproxy compare --explain` prints it."""
 
 from analysis.comparison.kind import Kind
-from mcpproxy.tui.details.change_view import kind_lines
 from mcpproxy.tui.screens.page import PageScreen
+from mcpproxy.wording.change_kinds import page_spans
 from mcpproxy.wording.spans import Span
 
 
@@ -16,4 +16,4 @@ class ChangeKindScreen(PageScreen):
 
     def lines(self, width: int) -> list[list[Span]]:
         """Returns the page."""
-        return kind_lines(self.kind, width)
+        return [*page_spans(self.kind, width)]

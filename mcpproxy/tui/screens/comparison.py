@@ -8,7 +8,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from analysis.comparison.change import Place, SideSummary
-from analysis.comparison.kind import Severity
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.capture_list import short_name
 from mcpproxy.tui.data.comparing import ComparisonRun
@@ -34,7 +33,8 @@ from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.reader import Reader
 from mcpproxy.tui.widgets.table import Table
 from mcpproxy.tui.widgets.word_box import WordBox
-from mcpproxy.wording.changes import counts_text, gap_text, severity_counts, side_facts, verdict_text
+from mcpproxy.wording.change_kinds import ROLES
+from mcpproxy.wording.changes import counts_text, failures_of, gap_text, severity_counts, side_facts, verdict_text
 from mcpproxy.wording.spans import Role, Span, fit_spans
 from mcpproxy.wording.wrapping import wrapped
 
@@ -45,7 +45,7 @@ DETAIL_MARGIN: Final = 3
 EMPTY_TEXTS: Final[dict[ComparisonView, str]] = {
     "not compared": "everything that the captures contain was compared",
     "latency": "no call has latencies",
-    "sizes": "neither side has a list of definitions",
+    "sizes": "no list of definitions is on both sides",
     "ignored": "no value was passed over",
 }
 """What an empty list says."""
@@ -164,11 +164,10 @@ class ComparisonScreen(ListScreen):
             spans = [Span(f"  {comparing.stage} …", "dim")]
         else:
             counts = severity_counts(comparison.changes)
-            is_failed = any(gap.is_failure for gap in comparison.gaps)
-            role: Role = "bad" if max(counts, default=Severity.NOTE) >= Severity.WORSE else "plain"
+            is_failed = bool(failures_of(comparison))
             spans = [Span("  ✗ could not be compared", "bad")] if is_failed else []
-            spans += [Span(f"  {counts_text(counts)}", role)] if counts else []
-            spans += [Span("  nothing changed", "plain")] if not counts and not is_failed else []
+            spans += [Span(f"  {counts_text(counts)}", ROLES[max(counts)])] if counts else []
+            spans += [Span(f"  {verdict_text(comparison)}")] if not counts and not is_failed else []
             spans += [Span(f"  {comparison.accepted:,} accepted", "dim")] if comparison.accepted else []
         if self.box.words:
             spans.append(Span(f"  filter: {self.box.words} ({len(self._rows):,})", "accent"))
@@ -188,8 +187,7 @@ class ComparisonScreen(ListScreen):
             lines.append([Span(f"{word}  ", "dim"), Span(short_name(path), "accent"), Span(f"  {facts}", "dim")])
             problems += [f"▲ {word}: {sanitise(text, 300)}" for text in (side.warnings if side is not None else ())]
         if comparison is not None:
-            failures = [gap for gap in comparison.gaps if gap.is_failure]
-            problems = [*(f"✗ not compared: {gap_text(gap)}" for gap in failures), *problems]
+            problems = [*(f"✗ not compared: {gap_text(gap)}" for gap in failures_of(comparison)), *problems]
         lines += [[Span(text, "bad")] for text in problems[:MAX_WARNING_LINES]]
         if len(problems) > MAX_WARNING_LINES:
             lines.append([Span(f"… {len(problems) - MAX_WARNING_LINES:,} more", "bad")])
@@ -218,7 +216,7 @@ class ComparisonScreen(ListScreen):
             return ["nothing here contains all of these words; Esc shows all"]
         if self.view != "changes":
             return [EMPTY_TEXTS[self.view]]
-        is_failed = any(gap.is_failure for gap in comparison.gaps)
+        is_failed = bool(failures_of(comparison))
         return [*wrapped(verdict_text(comparison), width), *(["2: what was not compared"] if is_failed else [])]
 
     # ---- the detail

@@ -394,7 +394,7 @@ class SessionsScreen(ListScreen):
             Span(f"  {live_count} live · {len(self._known_captures) - live_count:,} recorded"),
         ]
         if self._comparison_choice.marked is not None:
-            spans = [Span("  ◆ = on another compares both, = again: with the one before", "accent")]
+            spans = [Span("  ◆ marked: = on another compares both, = again: with the one before", "accent")]
         if self.box.words:
             spans.append(Span(f"  filter: {self.box.words} ({len(self._rows):,})", "accent"))
         if self.order != self.SORTS[0]:

@@ -15,14 +15,15 @@ from mcpproxy.tui.safe_text import marked_strip, segments, strip
 from mcpproxy.tui.widgets.tree import Tree
 from mcpproxy.wording.spans import Role, Span
 
-ROLES: Final[tuple[Role, ...]] = ("plain", "accent", "dim", "bad")
+ROLES: Final[tuple[Role, ...]] = ("plain", "accent", "dim", "warm", "bad")
 
 
 class Pane(ScrollView, can_focus=True):
     """Lines to read, with a cursor if they fold."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "pane--plain", "pane--accent", "pane--dim", "pane--bad", "pane--cursor", "pane--found", "pane--match",
+        "pane--plain", "pane--accent", "pane--dim", "pane--warm", "pane--bad",
+        "pane--cursor", "pane--found", "pane--match",
     }  # fmt: skip
     DEFAULT_CSS = """
     Pane {
@@ -30,6 +31,7 @@ class Pane(ScrollView, can_focus=True):
         & .pane--plain { color: $foreground; }
         & .pane--accent { color: $accent; }
         & .pane--dim { color: $dim; }
+        & .pane--warm { color: $text-warning; }
         & .pane--bad { color: $text-error; text-style: bold; }
         & .pane--cursor { background: $primary-muted; text-style: bold; }
         & .pane--found { text-style: underline; color: $foreground; background: $primary-muted; }

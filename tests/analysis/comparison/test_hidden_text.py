@@ -100,9 +100,15 @@ def test_a_deep_or_long_value_is_searched() -> None:
     assert len(new_hidden_text({}, {"a": "a\u200b\ud800" * 100_000})[0].characters) == 100_000
 
 
-def test_hidden_characters_are_named_and_tags_spelt() -> None:
+def test_hidden_characters_are_named_and_what_they_encode_is_spelt() -> None:
     assert names_of("\u200b\u200b\u202e") == "U+200B ZERO WIDTH SPACE, U+202E RIGHT-TO-LEFT OVERRIDE"
     assert names_of("\x1b") == "U+001B"
-    spelt = names_of("".join(chr(0xE0000 + ord(character)) for character in "obey"))
-    assert spelt.endswith("the tag characters spell 'obey'")
+    tags = "".join(chr(0xE0000 + ord(character)) for character in "obey")
+    assert names_of(f"{tags}\u200b") == (
+        "4 tag characters (U+E0062 to U+E0079), which spell 'obey', U+200B ZERO WIDTH SPACE"
+    )
+    selectors = "".join(chr(0xE0100 + ord(character) - 16) for character in "obey")
+    assert names_of(selectors) == "4 variation selectors (U+E0152 to U+E0169), which spell 'obey'"
+    assert names_of("\ufe00\U000e01ef") == "U+FE00 VARIATION SELECTOR-1, U+E01EF VARIATION SELECTOR-256"
+    assert len(names_of(tags * 100_000)) < 200
     assert "3 more" in names_of("\u200b\u2060\u2061\u2062\u2063\u2064\u202a\u202b")

@@ -11,7 +11,9 @@ import pytest
 
 from analysis.comparison.change import AspectResult, Place
 from analysis.comparison.kind import FailOn
+from analysis.comparison.kinds.latency import KINDS
 from analysis.comparison.latency import LatencyAspect
+from analysis.comparison.latency_decision import MIN_DIFFERENCE_NS, MIN_RATIO
 from analysis.comparison.latency_record import (
     MAX_KINDS,
     MAX_TIMES,
@@ -80,6 +82,11 @@ def test_a_slower_and_a_faster_call() -> None:
     assert row.p95_interval is None
 
 
+def test_the_pages_of_the_kinds_name_the_limits() -> None:
+    limits = f"more than {round((MIN_RATIO - 1) * 100)} % and {MIN_DIFFERENCE_NS / MS} ms"
+    assert all(limits in kind.why for kind in KINDS)
+
+
 def test_a_change_is_the_same_when_it_is_found_again() -> None:
     prints = {
         compared(side(latencies("search", around(10))), side(latencies("search", around(30, seed=seed))))
@@ -136,7 +143,7 @@ def test_few_calls_are_a_gap_that_says_how_many_are_needed() -> None:
     assert verdicts(result) == {"tools/call search": "cannot tell"}
     (gap,) = result.gaps
     assert gap.what == "latency of tools/call search"
-    assert "the median needs about 8 calls on each side, p95 78" in gap.reason
+    assert "p50 needs at least 8 on each side, p95 78" in gap.reason
     assert not gap.is_failure
     assert gap.needed_by == frozenset()
 

@@ -1,4 +1,4 @@
-"""Changes of schemas: one mutation, one kind; witnesses prove what is breaking; hostile schemas are undecided, in time."""
+"""Changes of schemas: a mutation has one kind; witnesses prove what is breaking; hostile schemas are judged in time."""
 
 import json
 import time
@@ -57,6 +57,7 @@ def member(name: str, **members: Any) -> Mutation:
 
 
 NEW_ALTERNATIVE: Final = [{"$ref": "#/$defs/file"}, {"$ref": "#/$defs/url"}, {"type": "object", "required": ["id"]}]
+ROLES: Final[tuple[SchemaRole, ...]] = ("arguments", "result")
 B, M, N, U = Severity.BREAKING, Severity.MAY_BREAK, Severity.NOTE, Severity.UNKNOWN
 MUTATIONS: Final[list[tuple[Mutation, str, Severity, str, Severity]]] = [
     # the mutation; kind and severity for arguments; for results
@@ -126,19 +127,17 @@ def test_each_mutation_is_exactly_one_change_of_its_kind() -> None:
     assert len(MUTATIONS) >= 30
     for mutation, arguments_kind, arguments_severity, result_kind, result_severity in MUTATIONS:
         new = mutated(SEARCH, mutation)
-        for role, expected in (
-            ("arguments", (arguments_kind, arguments_severity)),
-            ("result", (result_kind, result_severity)),
-        ):
-            found = schema_changes(SEARCH, new, role, "tool search", "/inputSchema")  # type: ignore[arg-type]
-            assert [(change.kind.id, change.severity) for change in found] == [expected], found
+        expected = {"arguments": (arguments_kind, arguments_severity), "result": (result_kind, result_severity)}
+        for role in ROLES:
+            found = schema_changes(SEARCH, new, role, "tool search", "/inputSchema")
+            assert [(change.kind.id, change.severity) for change in found] == [expected[role]], found
 
 
 def test_all_that_is_breaking_has_a_small_witness() -> None:
     for mutation, *_ in MUTATIONS:
         new = mutated(SEARCH, mutation)
-        for role in ("arguments", "result"):
-            for change in schema_changes(SEARCH, new, role, "tool search"):  # type: ignore[arg-type]
+        for role in ROLES:
+            for change in schema_changes(SEARCH, new, role, "tool search"):
                 witness = change.witness
                 assert (witness is not None) is (change.severity is Severity.BREAKING), change
                 if witness is None:
@@ -171,8 +170,8 @@ def test_real_schemas_in_another_order_are_no_change() -> None:
     schemas = [schema for tool in json.loads(REAL_TOOLS.read_text("utf-8")).values() for schema in tool.values()]
     assert len(schemas) > 50
     for schema in [*schemas, SEARCH]:
-        for role in ("arguments", "result"):
-            assert schema_changes(schema, permuted(schema, random), role, "tool t") == []  # type: ignore[arg-type]
+        for role in ROLES:
+            assert schema_changes(schema, permuted(schema, random), role, "tool t") == []
 
 
 def test_a_result_that_loses_its_schema_breaks() -> None:
@@ -186,12 +185,34 @@ def test_a_result_that_loses_its_schema_breaks() -> None:
 
 
 def test_what_the_walk_does_not_foresee_is_found_by_a_witness() -> None:
-    # The new schema is written as if it were wider, and the rule of the first alternative hides in a reference.
-    old = {"oneOf": [{"type": "integer"}, {"type": "string"}]}
-    new = {"oneOf": [{"type": "integer"}, {"type": "string"}, {"type": "integer", "minimum": 0}]}
+    # The new member looks optional, but its name had a schema before, by a pattern.
+    old: dict[str, Any] = {"type": "object", "patternProperties": {"^a": {"type": "string"}}}
+    new = {**old, "properties": {"a": {"type": "integer"}}}
     found = schema_changes(old, new, "arguments", "tool t")
-    assert Severity.BREAKING in [change.severity for change in found]
-    assert all(change.witness is not None for change in found if change.severity is Severity.BREAKING)
+    assert [(change.kind.id, change.severity) for change in found] == [
+        ("arguments/added", Severity.NOTE),
+        ("arguments/narrowed", Severity.BREAKING),
+    ]
+    # The same text means something else in another dialect.
+    found = schema_changes(tuple_in("draft/2020-12"), tuple_in("draft-07"), "result", "tool t")
+    assert [change.kind.id for change in found] == ["schema/annotation-changed", "result/widened"]
+    assert found[1].witness is not None
+
+
+def tuple_in(dialect: str) -> Any:
+    return {"$schema": f"http://json-schema.org/{dialect}/schema", "prefixItems": [{"type": "string"}]}
+
+
+def test_texts_that_match_patterns_are_found() -> None:
+    old = {
+        "type": "object",
+        "properties": {"id": {"type": "string", "pattern": "^project_[0-9]{4}$"}},
+        "required": ["id"],
+    }
+    [change] = schema_changes(old, {**old, "required": ["id", "name"]}, "arguments", "tool t")
+    assert change.severity is Severity.BREAKING
+    assert change.witness is not None
+    assert change.witness.value == {"id": "project_0000"}
 
 
 def test_without_tries_nothing_is_breaking() -> None:
@@ -202,8 +223,8 @@ def test_without_tries_nothing_is_breaking() -> None:
 
 def test_patterns_that_cannot_be_decided_are_unknown() -> None:
     old, new = ({"properties": {"a": {"type": "string", "pattern": f"^(?={letter})"}}} for letter in "ab")
-    for role in ("arguments", "result"):
-        [change] = schema_changes(old, new, role, "tool t")  # type: ignore[arg-type]
+    for role in ROLES:
+        [change] = schema_changes(old, new, role, "tool t")
         assert change.kind.id == "schema/undecided"
 
 
@@ -224,7 +245,7 @@ def deep(levels: int, innermost: Any) -> Any:
 
 HOSTILE: Final[list[tuple[Callable[[], Any], Callable[[], Any]]]] = [
     (lambda: 42, lambda: "text"),
-    (lambda: None, lambda: []),
+    (lambda: None, list),
     (lambda: {"type": 5}, lambda: {"type": ["string", 5]}),
     (lambda: {"properties": []}, lambda: {"required": "a", "items": 3}),
     (lambda: {"required": [1, None, {}]}, lambda: {"required": ["a"]}),
@@ -246,6 +267,7 @@ HOSTILE: Final[list[tuple[Callable[[], Any], Callable[[], Any]]]] = [
     (lambda: {"type": "array", "minItems": 10**9, "items": {"type": "null"}}, lambda: {"type": "array", "maxItems": 1}),
     (lambda: {"pattern": "(a+)+$"}, lambda: {"pattern": "(a{1,1000}){1,1000}"}),
     (lambda: {"x" * 100_000: 1, "properties": {"y" * 100_000: {}}}, lambda: {"required": ["z" * 100_000]}),
+    (lambda: union("string"), lambda: union("null")),
     (lambda: deep(10_000, {}), lambda: deep(10_000, {"type": "null"})),
     (lambda: deep(240, {}), lambda: deep(240, {"type": "null"})),
     (
@@ -259,14 +281,24 @@ HOSTILE: Final[list[tuple[Callable[[], Any], Callable[[], Any]]]] = [
 ]
 
 
+def union(value_type: str) -> Any:
+    """A schema whose sixty alternatives have four hundred members each, of which one changes."""
+    members = {f"a{number}": {"type": "string", "maxLength": 5} for number in range(400)}
+    alternatives = [
+        {"type": "object", "required": [f"b{number}"], "properties": {**members, "z": {"type": value_type}}}
+        for number in range(60)
+    ]
+    return {"anyOf": alternatives}
+
+
 @pytest.mark.costly("schemas as large and as deep as they may be")
 def test_hostile_schemas_are_judged_in_time() -> None:
     for old_maker, new_maker in HOSTILE:
         old, new = old_maker(), new_maker()
         for before, after in ((old, new), (new, old)):
-            for role in ("arguments", "result"):
+            for role in ROLES:
                 begun = time.process_time()
-                found = schema_changes(before, after, role, "tool t", "/inputSchema")  # type: ignore[arg-type]
+                found = schema_changes(before, after, role, "tool t", "/inputSchema")
                 assert time.process_time() - begun < 20, "ten times what it may take"
                 assert found, "it is not clean"
                 assert all(len(change.message) <= MAX_QUOTED_CHARS for change in found)

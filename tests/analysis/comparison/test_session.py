@@ -73,6 +73,7 @@ def test_name_version_and_revision_are_compared() -> None:
 
 def test_capabilities_of_the_client_are_notes() -> None:
     old, new = conversation(client={"roots": {}, "sampling": {}}), conversation(client={"roots": {"listChanged": True}})
+    assert kinds_of(old, new) == ["session/client-capability-changed"] * 2
     assert [change.message for change in compared(ASPECT, old, new).changes] == [
         "the capability 'roots' of the client changed",
         "the capability 'sampling' of the client was removed",

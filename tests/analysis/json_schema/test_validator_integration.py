@@ -130,6 +130,20 @@ def test_a_value_that_fits_is_not_refused() -> None:
     assert refusal({"type": "integer"}, 1.0) is None
 
 
+def test_whether_a_value_fits_may_be_unknown() -> None:
+    schema = schema_of({"type": "integer", "multipleOf": 2})
+    assert schema is not None
+    assert [schema.fits(value) for value in (4, 3, "a", 2**70)] == [True, False, False, None]
+    unsupported_pattern = schema_of({"pattern": "^(?=a)"})
+    assert unsupported_pattern is not None
+    assert unsupported_pattern.fits("a") is None
+    # Draft 7 refuses a list of items where 2020-12 does not know such a list.
+    in_some_dialects = schema_of({"prefixItems": [{"type": "null"}]}, predates_dialects=True)
+    assert in_some_dialects is not None
+    assert in_some_dialects.fits([1]) is None
+    assert in_some_dialects.fits([None]) is True
+
+
 def test_dialects() -> None:
     tuples = {"items": [{"type": "string"}]}
     draft7 = "http://json-schema.org/draft-07/schema#"

@@ -216,6 +216,56 @@ def test_operands_that_are_not_two_sides_are_one_line_that_says_what_to_type(lib
         assert (stderr.count("\n"), "\x1b" in stderr, "\u202e" in stderr) == (1, False, False), operands
 
 
+HOSTILE_NAME: Final = "\x1b[31mred\n::error::\u202e<script>|`.mcpcap"
+
+
+def test_names_of_captures_cannot_act_on_a_terminal_or_a_page(library: Library, tmp_path: Path) -> None:
+    hostile = tmp_path / HOSTILE_NAME
+    shutil.copy(library.old, hostile)
+    for name in ("text", "json", "markdown", "junit", "sarif", "github"):
+        code, stdout, stderr = compare("--format", name, hostile, library.new)
+        assert (code, stderr) == (1, ""), name
+        assert not {"\x1b", "\u202e"} & {*stdout}, name
+        assert not any(line.startswith("::error::") for line in stdout.splitlines()), name
+        assert name not in ("markdown", "junit") or "<script>" not in stdout, name
+    saved, written = ("--save", hostile, library.old), ("-o", hostile, library.old, library.new)
+    for arguments in (saved, written):
+        code, stdout, stderr = compare(*arguments)
+        assert (code, stdout, stderr.count("\n"), "\x1b" in stderr) == (73, "", 1, False), arguments
+
+
+# ---- latencies
+
+
+def timed(path: Path, latency_ms: float, calls: int = 60) -> Path:
+    """A capture of calls that take about that long."""
+    writer = CaptureWriter(path, "files")
+    writer.handshake(name="files")
+    writer.ask(20, 1, "tools/list")
+    writer.answer(21, 1, tools=[{"name": "read", "inputSchema": {"type": "object"}}])
+    for number in range(calls):
+        begun_ms = 1_000 + number * 1_000
+        writer.call(begun_ms, 2 + number, "read", path="a")
+        writer.answer(begun_ms + latency_ms * (1 + number % 7 / 50), 2 + number, content=[])
+    return writer.close()
+
+
+def test_a_slower_call_fails_if_it_is_certainly_slower_by_that_much(tmp_path: Path) -> None:
+    fast, slow = timed(tmp_path / "fast.mcpcap", 10), timed(tmp_path / "slow.mcpcap", 20)
+    few = timed(tmp_path / "few.mcpcap", 40, calls=2)
+    for words, sides, code in (
+        ("slower", (fast, slow), 1),
+        ("slower=20%", (fast, slow), 1),
+        ("slower=500%", (fast, slow), 0),
+        ("slower", (slow, fast), 0),
+        ("slower", (fast, fast), 0),
+        ("outcome", (fast, slow), 0),
+        ("outcome", (fast, few), 0),
+    ):
+        assert compare("--fail-on", words, *sides)[0] == code, (words, sides)
+    assert compare("--fail-on", "slower", fast, few)[0] != 1
+
+
 # ---- what is not compared
 
 
@@ -426,6 +476,16 @@ def test_accepted_changes_are_counted_and_others_reported(library: Library, tmp_
     assert code == 1
     assert "tool/removed" in stdout
     assert "arguments/newly-required" not in stdout
+
+
+def test_the_changes_of_a_json_output_are_a_baseline(library: Library, tmp_path: Path) -> None:
+    accepted = tmp_path / "accepted.jsonl"
+    changes = [row for row in compared(library.old, library.new) if row["type"] == "change"]
+    accepted.write_text("".join(json.dumps(row) + "\n" for row in changes))
+    code, _, stderr = compare("--baseline", accepted, library.old, library.new, "--fail-on", "may-break,value")
+    assert (code, stderr) == (0, "")
+    _, _, stderr = compare("--baseline", accepted, "--update-baseline", library.old, library.new)
+    assert stderr.endswith(": 0 new, 0 gone\n")
 
 
 def test_a_baseline_is_left_alone_if_something_could_not_be_compared(tmp_path: Path) -> None:

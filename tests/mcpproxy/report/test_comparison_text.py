@@ -96,6 +96,12 @@ def test_no_line_is_wider_than_the_terminal() -> None:
                 assert line == line.rstrip()
 
 
+def test_the_longest_id_is_cut_to_the_width() -> None:
+    kind = ARGUMENT_REQUIRED._replace(id="tool/annotation-strengthened")
+    text = text_of(NOTHING._replace(changes=(Change(kind, "tool", "it changed"),)), 40)
+    assert "  breaking   tool/annotation-strengthen…\n" in text
+
+
 def test_a_terminal_shows_the_text_and_does_nothing_else() -> None:
     for comparison in (ORDINARY, HARD):
         text = text_of(comparison, 100)
@@ -140,6 +146,8 @@ def test_the_verdict_counts_changes_and_what_was_compared() -> None:
     assert verdict_text(NOTHING._replace(accepted=1)) == (
         "nothing else changed in 14 tools, 120 calls; 1 accepted change"
     )
+    one_of_each = NOTHING._replace(compared=(("results of equal requests", 1, 1), ("capabilities", 1, 1), ("x", 0, 0)))
+    assert verdict_text(one_of_each) == "nothing changed in 1 result of equal requests, 1 capability"
     one_note = NOTHING._replace(changes=ORDINARY.changes[-1:])
     assert verdict_text(one_note) == "1 note"
 
@@ -180,6 +188,15 @@ def test_long_values_are_shown_from_their_first_difference_on() -> None:
     # null is a value, and its absence is none.
     assert value_texts(change._replace(before=None, after=1), 20) == ("null", "1")
     assert value_texts(Change(VALUE_CHANGED, "tool", "it changed"), 20) == (None, None)
+
+
+def test_latencies_have_a_part_only_if_there_is_something_to_tell() -> None:
+    unclear = tuple(row for row in ORDINARY.latencies if row.verdict == "cannot tell")
+    assert "latency" not in text_of(NOTHING._replace(latencies=unclear))
+    same = (*unclear, *(row for row in ORDINARY.latencies if row.verdict == "same"))
+    assert "\nlatency\n  no difference proved: 1 of 2 calls\n  cannot tell: " in text_of(
+        NOTHING._replace(latencies=same)
+    )
 
 
 def test_values_that_the_sentence_quotes_are_not_repeated() -> None:

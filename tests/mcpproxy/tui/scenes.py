@@ -39,6 +39,16 @@ NOW_NS: Final = 1_795_000_600_000_000_000
 START_NS: Final = 1_795_000_000_000_000_000
 PARENTS: Final = [{"pid": 4000, "start": 700, "exe": "claude-desktop"}, {"pid": 1, "start": 1, "exe": "systemd"}]
 
+SCHEMA: Final[dict[str, Any]] = {"type": "object", "properties": {"path": {"type": "string"}}}
+STRICT_SCHEMA: Final = {
+    "type": "object",
+    "properties": {
+        "path": {"type": "string"},
+        "limit": {"type": "integer", "description": "the most lines to return"},
+    },
+    "required": ["limit"],
+}
+
 Make = Callable[[Path], list[Path]]
 Act = Callable[[Stage], Awaitable[None]]
 
@@ -59,8 +69,15 @@ class Talk:
         self.made.append(seal(len(self.made), int(at_ms * 1e6), rec, middle))
         self._at_ms = at_ms
 
-    def begin(self, client: str, version: str, ready_ms: float, revision: str = "2025-06-18") -> None:
-        """Write the header, the process, a handshake and the first list."""
+    def begin(
+        self,
+        client: str,
+        version: str,
+        ready_ms: float,
+        revision: str = "2025-06-18",
+        schema: dict[str, Any] = SCHEMA,
+    ) -> None:
+        """Write the header, the process, a handshake and the first list, whose tools all have this schema."""
         wall_ns = self.wall_ns + int(self.began_ms * 1e6)
         capture = f"{abs(hash_of(self.name)):032x}"[:32]
         more: dict[str, Any] = {
@@ -79,7 +96,6 @@ class Talk:
             "s2c", {"id": 0, "result": {**told, "serverInfo": {"name": self.name, "version": "0.6.2"}}}, ready_ms
         )
         self.frame("c2s", {"method": "notifications/initialized"}, ready_ms + 1)
-        schema = {"type": "object", "properties": {"path": {"type": "string"}}}
         tools = [
             {
                 "name": tool,
@@ -204,11 +220,11 @@ def logins(folder: Path) -> list[Path]:
 
 
 def versions(folder: Path) -> list[Path]:
-    """Two recordings of a server, the newest first: in the second, a call fails and a log line is on stdout."""
+    """Two recordings of a server, the newest first: the second needs another argument, and a call of it fails."""
     paths: list[Path] = []
     for number, stamp in enumerate(("20261117T110640Z-0001", "20261118T110640Z-0002")):
         talk = Talk("library", wall_ns=START_NS + (number - 1) * 86_400_000_000_000)
-        talk.begin("Cursor", "2.1", 40, ("2025-06-18", "2025-11-25")[number])
+        talk.begin("Cursor", "2.1", 40, ("2025-06-18", "2025-11-25")[number], (SCHEMA, STRICT_SCHEMA)[number])
         if number:
             talk.stray("Loaded 3 plugins", 60)
         for call in range(24):
@@ -317,7 +333,7 @@ def comparison(*keys: str) -> Act:
     async def act(stage: Stage) -> None:
         await listed(stage)
         await stage.press("g", "=", "=")
-        await stage.see("worse", "tools/call read_file")
+        await stage.see("breaking")
         await stage.press(*keys)
         await stage.settled()
 

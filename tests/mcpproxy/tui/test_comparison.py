@@ -5,9 +5,13 @@ from pathlib import Path
 import pytest
 
 from analysis.child_process import from_json
-from analysis.comparison.change import Comparison
+from analysis.comparison.change import ABSENT, Change, Comparison
+from analysis.comparison.kinds.schemas import ARGUMENT_REQUIRED
+from analysis.comparison.observe import observe
+from analysis.comparison.options import ObserveOptions
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.capture_list import ListedCapture
+from mcpproxy.tui.data.changed_definitions import changed_definitions
 from mcpproxy.tui.data.comparing import MAX_MESSAGE_BYTES, change_of
 from mcpproxy.tui.data.comparison_messages import (
     MAX_CHANGES,
@@ -20,11 +24,13 @@ from mcpproxy.tui.data.comparison_messages import (
     read_detail,
     read_head,
 )
-from mcpproxy.tui.details.change_view import change_lines, kind_lines
+from mcpproxy.tui.details.change_view import change_lines
 from mcpproxy.tui.rows.comparison_rows import VIEWS, ChangeItem, ComparisonRows, count_of, item_text, items_of
 from mcpproxy.tui.screens.comparison_choice import previous_capture
+from mcpproxy.wording.aligned_json import aligned_lines
 from mcpproxy.wording.cells import cells
 from tests.mcpproxy.report.comparisons import DEEP, FAILED, HARD, NOTHING, ORDINARY
+from tests.mcpproxy.tui.scenes import STRICT_SCHEMA, versions
 from tests.mcpproxy.tui.stage import captured
 
 
@@ -79,7 +85,6 @@ def test_every_row_and_detail_can_be_drawn_whatever_the_sides_contain(comparison
                 assert sanitise(text, None) == text
                 assert cells(text) <= width, text
         assert change_lines(change, shown, None, 77)
-        assert kind_lines(change.kind, 77)
 
 
 def test_values_are_next_to_each_other_and_what_differs_is_marked() -> None:
@@ -103,6 +108,23 @@ def test_values_are_next_to_each_other_and_what_differs_is_marked() -> None:
     assert [span.text for span in spans if span.text in (" ≠ ", " + ")] == [" ≠ ", " + "]
 
 
+def test_a_change_without_values_shows_the_definitions_that_it_is_about(tmp_path: Path) -> None:
+    new, old = (
+        observe(path.name, [(path.name, path)], ObserveOptions(with_findings=False)) for path in versions(tmp_path)
+    )
+    old_place, new_place = (
+        next(iter(side.records["definitions"].servers.values()))["tools"].definitions[0].place for side in (old, new)
+    )
+    required = Change(ARGUMENT_REQUIRED, "tool search", "", old=old_place, new=new_place)
+    before, after = changed_definitions(required, old, new)
+    assert before["name"] == after["name"] == "search"
+    assert after["inputSchema"] == STRICT_SCHEMA
+    lines, _ = aligned_lines(before, after, 100)
+    assert next(line.new for line in lines if line.old is None and line.new is not None) == '"limit": {'
+    assert changed_definitions(required._replace(subject="tool sea"), old, new) == (ABSENT, ABSENT)
+    assert changed_definitions(required._replace(old=None, new=None), old, new) == (ABSENT, ABSENT)
+
+
 def test_words_select_rows_by_all_that_they_show() -> None:
     shown, _ = received(ORDINARY)
     for words, count in (("breaking", 2), ("outcome/ result", 1), ("FETCH breaking", 1), ("nothing of this", 0)):
@@ -116,7 +138,7 @@ def test_words_select_rows_by_all_that_they_show() -> None:
         {"comparison": [], "totals": [0, 0, 0, 0]},
         {"comparison": None},
         {},
-        {"change": ["no/such-kind", "", "", "", None, None, None, 1, None]},
+        {"change": ["no/such-kind", "", "", "", None, None, None, 1, "", None]},
         {"change": {"kind_id": 5}},
         {"detail": [1, [[0, 5, None, True, 0]], True, ""]},
         {"detail": DEEP[:0]},
