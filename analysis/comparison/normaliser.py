@@ -14,7 +14,7 @@ import orjson
 
 from analysis.comparison.canonical import canonical_json, json_digest
 from analysis.comparison.varying_members import is_passed_over, rule_of_member
-from analysis.comparison.varying_text import MAX_TEXT_CHARS, Rule, normalised_text, placeholder
+from analysis.comparison.varying_text import MAX_TEXT_CHARS, TAG_IN_BASE64, Rule, normalised_text, placeholder
 
 JSON_IN_TEXT: Final = "@json"
 """The step of a pointer from a text to the JSON in it."""
@@ -114,7 +114,7 @@ class _Walk:
         if isinstance(value, str):
             if value[:1] in _JSON_STARTS or (value[:1].isspace() and value.lstrip()[:1] in _JSON_STARTS):
                 return self._json_text(value, depth)
-            if name in _BLOBS and " " not in value[:200]:
+            if name in _BLOBS and " " not in value[:200] and not value.startswith(TAG_IN_BASE64):
                 return value
             return normalised_text(value, self._note_text)
         return self.normalised(value, depth)

@@ -15,6 +15,8 @@ Rule: TypeAlias = Literal["id", "time", "duration", "path", "loopback port", "re
 
 MAX_TEXT_CHARS: Final = 1 << 20
 """Longer texts are compared as they are."""
+TAG_IN_BASE64: Final = "aG1hYz"
+"""How the base64 of a redaction tag begins, which stands for binary content in a redacted copy."""
 _MAX_ID_CHARS: Final = 128
 """A longer token is content, such as an image in base64, and not an id."""
 _MIN_MIXED_CHANGES: Final = 0.42
@@ -44,6 +46,7 @@ _VARYING: Final = re.compile(
     rf"""
     (?<![0-9A-Za-z])(?=[0-9A-Za-z(/\[])(?:
     (?P<tag>{PREFIX}[0-9a-f]{{16}}(?![0-9a-f])
+      |{TAG_IN_BASE64}[op][0-9A-Za-z+/]{{21}}(?![0-9A-Za-z+/=])
       |\b(?:user-[0-9a-f]{{8}}(?:@host-[0-9a-f]{{8}}\.invalid)?|host-[0-9a-f]{{8}}\.invalid)\b
       |(?<![\w.])2(?:4[0-9]|5[0-5])(?:\.[0-9]{{1,3}}){{3}}(?![\w.])
       |(?<![\w:])2001:db8(?::[0-9a-f]{{1,4}}){{6}}(?![\w:])
