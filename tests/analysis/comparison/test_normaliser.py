@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.comparison.canonical import canonical_json
-from analysis.comparison.normaliser import MAX_DEPTH, json_type, normalise
-from analysis.comparison.value_differences import differences
+from analysis.comparison.values.normaliser import MAX_DEPTH, json_type, normalise
+from analysis.comparison.values.value_differences import differences
 from mcpproxy.sharing.pseudonyms import PseudonymGenerator
 from tests.examples import examples
 

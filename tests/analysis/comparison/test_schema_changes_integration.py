@@ -11,8 +11,8 @@ import pytest
 
 from analysis.comparison.change import ABSENT, MAX_QUOTED_CHARS
 from analysis.comparison.kind import Severity
-from analysis.comparison.schema_changes import SchemaRole, schema_changes
-from analysis.comparison.witness import MAX_WITNESS_BYTES, NO_TIME, TryBudget
+from analysis.comparison.schemas.schema_changes import SchemaRole, schema_changes
+from analysis.comparison.schemas.witness import MAX_WITNESS_BYTES, NO_TIME, TryBudget
 from tests.analysis.comparison.schema_pairs import REAL_TOOLS
 
 Mutation = Callable[[Any], Any]

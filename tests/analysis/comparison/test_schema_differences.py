@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from analysis.comparison.schema_difference import Direction
-from analysis.comparison.schema_differences import MAX_DIFFERENCES, differences
-from analysis.comparison.schema_document import Document
+from analysis.comparison.schemas.schema_difference import Direction
+from analysis.comparison.schemas.schema_differences import MAX_DIFFERENCES, differences
+from analysis.comparison.schemas.schema_document import Document
 
 NODE = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}, "value": {"type": "integer"}}}
 CAT = {"type": "object", "properties": {"kind": {"const": "cat"}, "lives": {"type": "integer"}}, "required": ["kind"]}

@@ -15,9 +15,9 @@ from jsonsubschema import is_subschema
 
 from analysis.comparison.change import Change
 from analysis.comparison.kind import Severity
-from analysis.comparison.schema_changes import SchemaRole, schema_changes
-from analysis.comparison.schema_document import Document
-from analysis.comparison.witness import NOT_FOUND
+from analysis.comparison.schemas.schema_changes import SchemaRole, schema_changes
+from analysis.comparison.schemas.schema_document import Document
+from analysis.comparison.schemas.witness import NOT_FOUND
 from tests.analysis.comparison.schema_pairs import pairs, places, real_pairs
 from tests.examples import examples
 

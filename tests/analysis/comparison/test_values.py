@@ -9,16 +9,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from analysis.comparison import value_changes as changes_module
-from analysis.comparison import values as values_module
 from analysis.comparison.change import ABSENT, Change
-from analysis.comparison.ignored_places import parse_place
-from analysis.comparison.learning import learn
 from analysis.comparison.observe import observe
 from analysis.comparison.options import CompareOptions, ObserveOptions
-from analysis.comparison.value_changes import compare_values
-from analysis.comparison.value_record import ValuesRecord
-from analysis.comparison.values import ValuesAspect
+from analysis.comparison.values import value_changes as changes_module
+from analysis.comparison.values import values as values_module
+from analysis.comparison.values.ignored_places import parse_place
+from analysis.comparison.values.learning import learn
+from analysis.comparison.values.value_changes import compare_values
+from analysis.comparison.values.value_record import ValuesRecord
+from analysis.comparison.values.values import ValuesAspect
 from tests.analysis.comparison.sides import Fill, written
 from tests.analysis.store.capture_writer import CaptureWriter
 

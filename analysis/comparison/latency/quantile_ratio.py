@@ -11,7 +11,7 @@ from math import exp, floor, hypot, lgamma, log, log1p, sqrt
 from statistics import NormalDist
 from typing import Final
 
-from analysis.comparison.autocorrelation import MIN_COUNT, Autocorrelation, autocorrelation, with_bursts
+from analysis.comparison.latency.autocorrelation import MIN_COUNT, Autocorrelation, autocorrelation, with_bursts
 from analysis.conversation.durations import quantile
 
 SHORTEST_NS: Final = 1_000

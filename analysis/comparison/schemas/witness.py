@@ -11,10 +11,10 @@ from itertools import chain, islice
 from typing import Any, Final, NamedTuple
 
 from analysis.comparison.change import Witness
-from analysis.comparison.schema_difference import Difference
-from analysis.comparison.schema_document import Document
-from analysis.comparison.schema_instances import Instances
-from analysis.comparison.schema_part import Part, Undecidable
+from analysis.comparison.schemas.schema_difference import Difference
+from analysis.comparison.schemas.schema_document import Document
+from analysis.comparison.schemas.schema_instances import Instances
+from analysis.comparison.schemas.schema_part import Part, Undecidable
 from analysis.json_schema.validator import Schema
 
 MAX_TRIES: Final = 60

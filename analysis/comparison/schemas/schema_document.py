@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from analysis.comparison.schema_combinations import ANYTHING, MAX_ALTERNATIVES, intersection, merged, with_rule
-from analysis.comparison.schema_keywords import CONSTRAINTS, branches_of, own_parts
-from analysis.comparison.schema_part import TYPES, Part, Rule, Undecidable, json_key
+from analysis.comparison.schemas.schema_combinations import ANYTHING, MAX_ALTERNATIVES, intersection, merged, with_rule
+from analysis.comparison.schemas.schema_keywords import CONSTRAINTS, branches_of, own_parts
+from analysis.comparison.schemas.schema_part import TYPES, Part, Rule, Undecidable, json_key
 from analysis.json_schema.dialects import dialect_of
 from analysis.protocol.json_pointer import decode_steps
 

@@ -4,8 +4,15 @@ from collections.abc import Iterator
 from typing import Any, Final, Literal
 
 from analysis.comparison.change import ABSENT
-from analysis.comparison.schema_difference import MEMBER_TEXTS, Difference, DifferenceName, Direction, Path, Step
-from analysis.comparison.schema_part import Part, is_multiple, is_tighter, json_key
+from analysis.comparison.schemas.schema_difference import (
+    MEMBER_TEXTS,
+    Difference,
+    DifferenceName,
+    Direction,
+    Path,
+    Step,
+)
+from analysis.comparison.schemas.schema_part import Part, is_multiple, is_tighter, json_key
 
 
 def type_differences(

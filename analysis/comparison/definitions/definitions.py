@@ -8,8 +8,8 @@ from typing import Any, Final, NamedTuple
 from analysis.comparison.aspect import Aspect
 from analysis.comparison.canonical import json_digest
 from analysis.comparison.change import ABSENT, AspectResult, Change, Gap, SizeRow
-from analysis.comparison.definition_changes import SchemaJudgement, definition_changes, hidden_text_changes
-from analysis.comparison.definition_lists import (
+from analysis.comparison.definitions.definition_changes import SchemaJudgement, definition_changes, hidden_text_changes
+from analysis.comparison.definitions.definition_lists import (
     LISTS,
     DefinitionList,
     DefinitionsObserver,
@@ -18,14 +18,14 @@ from analysis.comparison.definition_lists import (
     ListName,
     ListRecord,
 )
+from analysis.comparison.definitions.renames import renamings
 from analysis.comparison.kind import FailOn, Kind
 from analysis.comparison.kinds import definitions as kinds
 from analysis.comparison.members import members_of
 from analysis.comparison.options import CompareOptions, ObserveOptions
-from analysis.comparison.renames import renamings
 from analysis.comparison.requests import bounded
+from analysis.comparison.schemas.witness import TryBudget
 from analysis.comparison.servers import MAX_SERVERS, pair_servers
-from analysis.comparison.witness import TryBudget
 from analysis.rules.support.uri_templates import template_variables
 from analysis.store.definitions import tokens_estimate
 

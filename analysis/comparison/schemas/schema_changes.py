@@ -13,12 +13,12 @@ from analysis.comparison.change import ABSENT, MAX_QUOTED_CHARS, Change, Witness
 from analysis.comparison.kind import Kind, Severity
 from analysis.comparison.kinds import schemas as kinds
 from analysis.comparison.same_json import is_same_json
-from analysis.comparison.schema_annotations import without_annotations
-from analysis.comparison.schema_difference import Difference, DifferenceName, Direction, Path, narrows, widens
-from analysis.comparison.schema_differences import differences
-from analysis.comparison.schema_document import Document
-from analysis.comparison.schema_part import Undecidable
-from analysis.comparison.witness import NOT_DECIDED, JudgedSchema, TryBudget, WitnessSearch
+from analysis.comparison.schemas.schema_annotations import without_annotations
+from analysis.comparison.schemas.schema_difference import Difference, DifferenceName, Direction, Path, narrows, widens
+from analysis.comparison.schemas.schema_differences import differences
+from analysis.comparison.schemas.schema_document import Document
+from analysis.comparison.schemas.schema_part import Undecidable
+from analysis.comparison.schemas.witness import NOT_DECIDED, JudgedSchema, TryBudget, WitnessSearch
 from analysis.json_schema.validator import schema_of
 
 SchemaRole: TypeAlias = Literal["arguments", "result"]

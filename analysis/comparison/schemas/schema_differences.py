@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from analysis.comparison.change import ABSENT
-from analysis.comparison.keyword_differences import (
+from analysis.comparison.schemas.keyword_differences import (
     all_values,
     constraint_difference,
     member_difference,
@@ -14,10 +14,18 @@ from analysis.comparison.keyword_differences import (
     type_differences,
     value_differences,
 )
-from analysis.comparison.schema_annotations import annotation_differences
-from analysis.comparison.schema_difference import Difference, DifferenceName, Direction, Path, Step, narrows, widens
-from analysis.comparison.schema_document import Document
-from analysis.comparison.schema_part import Part, Rule, Undecidable, json_key
+from analysis.comparison.schemas.schema_annotations import annotation_differences
+from analysis.comparison.schemas.schema_difference import (
+    Difference,
+    DifferenceName,
+    Direction,
+    Path,
+    Step,
+    narrows,
+    widens,
+)
+from analysis.comparison.schemas.schema_document import Document
+from analysis.comparison.schemas.schema_part import Part, Rule, Undecidable, json_key
 
 MAX_STEPS: Final = 60_000
 """The most pairs of schemas that are compared for one pair of documents."""

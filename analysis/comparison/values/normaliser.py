@@ -13,8 +13,8 @@ from zlib import crc32
 import orjson
 
 from analysis.comparison.canonical import canonical_json, json_digest
-from analysis.comparison.varying_members import is_passed_over, rule_of_member
-from analysis.comparison.varying_text import MAX_TEXT_CHARS, TAG_IN_BASE64, Rule, normalised_text, placeholder
+from analysis.comparison.values.varying_members import is_passed_over, rule_of_member
+from analysis.comparison.values.varying_text import MAX_TEXT_CHARS, TAG_IN_BASE64, Rule, normalised_text, placeholder
 
 JSON_IN_TEXT: Final = "@json"
 """The step of a pointer from a text to the JSON in it."""

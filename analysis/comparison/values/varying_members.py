@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from analysis.comparison.varying_text import Rule
+from analysis.comparison.values.varying_text import Rule
 
 META: Final = "_meta"
 """The member whose values, at any depth, are passed over; its names are not."""

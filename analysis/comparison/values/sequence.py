@@ -6,8 +6,8 @@ from analysis.comparison.aspect import Aspect, Observer
 from analysis.comparison.change import AspectResult
 from analysis.comparison.options import CompareOptions, ObserveOptions
 from analysis.comparison.requests import bounded
-from analysis.comparison.sequence_changes import compare_sequences
-from analysis.comparison.sequence_record import CallName, CallRun, SequenceRecord
+from analysis.comparison.values.sequence_changes import compare_sequences
+from analysis.comparison.values.sequence_record import CallName, CallRun, SequenceRecord
 from analysis.conversation.call import Call
 from analysis.protocol.extensions import ENDLESS_METHODS
 from analysis.reading import Reading

@@ -9,16 +9,16 @@ from msgspec import Struct
 from analysis.comparison.aspect import Aspect, Observer
 from analysis.comparison.canonical import canonical_json, digest_of_json
 from analysis.comparison.change import AspectResult, Place
-from analysis.comparison.ignored_places import parse_place, pass_over
-from analysis.comparison.mirrored_text import fold
-from analysis.comparison.normaliser import PassedValue, normalise
 from analysis.comparison.options import CompareOptions, ObserveOptions
 from analysis.comparison.outcomes import label_of
 from analysis.comparison.requests import RequestKey, request_key
 from analysis.comparison.sample import Sample
-from analysis.comparison.value_changes import compare_values
-from analysis.comparison.value_record import Answer, RepeatedCursor, RequestAnswers, StoredResult, ValuesRecord
-from analysis.comparison.varying_members import rule_of_member
+from analysis.comparison.values.ignored_places import parse_place, pass_over
+from analysis.comparison.values.mirrored_text import fold
+from analysis.comparison.values.normaliser import PassedValue, normalise
+from analysis.comparison.values.value_changes import compare_values
+from analysis.comparison.values.value_record import Answer, RepeatedCursor, RequestAnswers, StoredResult, ValuesRecord
+from analysis.comparison.values.varying_members import rule_of_member
 from analysis.conversation.call import Call
 from analysis.conversation.message import Response
 from analysis.protocol.methods import OPENING_METHODS

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from analysis.comparison.canonical import canonical_json
-from analysis.comparison.definition_lists import ListName
+from analysis.comparison.definitions.definition_lists import ListName
 
 MIN_LIKENESS: Final = 0.7
 """How much of the words of two descriptions must be the same, from 0 to 1."""

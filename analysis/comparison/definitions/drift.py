@@ -13,13 +13,13 @@ from typing import Any, Final, NamedTuple
 
 from analysis.comparison.canonical import canonical_json
 from analysis.comparison.change import Change, Place
-from analysis.comparison.definition_changes import SCHEMA_MEMBERS, SchemaJudgement, definition_changes
-from analysis.comparison.definition_lists import LISTS, ListedDefinition, ListRecord
-from analysis.comparison.definitions import list_changes
+from analysis.comparison.definitions.definition_changes import SCHEMA_MEMBERS, SchemaJudgement, definition_changes
+from analysis.comparison.definitions.definition_lists import LISTS, ListedDefinition, ListRecord
+from analysis.comparison.definitions.definitions import list_changes
 from analysis.comparison.kinds.definitions import TOOL_RENAMED
 from analysis.comparison.members import is_same
 from analysis.comparison.requests import bounded
-from analysis.comparison.witness import TryBudget
+from analysis.comparison.schemas.witness import TryBudget
 from analysis.protocol.features import SCHEMA_DIALECT
 from analysis.protocol.revisions import rank_of
 from analysis.store.definition_history import (

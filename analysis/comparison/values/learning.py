@@ -4,10 +4,10 @@ from collections import Counter
 from itertools import islice
 from typing import Final
 
-from analysis.comparison.ignored_places import ANY_STEP, IgnoredPlace, parse_place, place_line
-from analysis.comparison.value_changes import ComparedSide, common_rows, different_pairs, parsed, pointer_of
-from analysis.comparison.value_differences import differences
-from analysis.comparison.value_record import ValuesRecord
+from analysis.comparison.values.ignored_places import ANY_STEP, IgnoredPlace, parse_place, place_line
+from analysis.comparison.values.value_changes import ComparedSide, common_rows, different_pairs, parsed, pointer_of
+from analysis.comparison.values.value_differences import differences
+from analysis.comparison.values.value_record import ValuesRecord
 
 MAX_ROUNDS: Final = 20
 """The most times that the recordings are compared. Each round ignores what the earlier ones left."""

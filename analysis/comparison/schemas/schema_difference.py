@@ -4,7 +4,7 @@ from enum import Enum
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from analysis.comparison.change import ABSENT
-from analysis.comparison.schema_annotations import AnnotationName
+from analysis.comparison.schemas.schema_annotations import AnnotationName
 from analysis.protocol.json_pointer import encode_step
 
 

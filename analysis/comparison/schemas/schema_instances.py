@@ -9,11 +9,11 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, Final
 
-from analysis.comparison.pattern_sample import sample_of
-from analysis.comparison.schema_combinations import intersection
-from analysis.comparison.schema_difference import Path, Step
-from analysis.comparison.schema_document import Document
-from analysis.comparison.schema_part import Part, Undecidable, json_key
+from analysis.comparison.schemas.pattern_sample import sample_of
+from analysis.comparison.schemas.schema_combinations import intersection
+from analysis.comparison.schemas.schema_difference import Path, Step
+from analysis.comparison.schemas.schema_document import Document
+from analysis.comparison.schemas.schema_part import Part, Undecidable, json_key
 from analysis.json_schema.validator import schema_of
 
 MAX_LEVELS: Final = 8

@@ -5,16 +5,16 @@ from typing import Any, Final, NamedTuple
 
 from analysis.comparison.canonical import canonical_json
 from analysis.comparison.change import Change
-from analysis.comparison.definition_lists import LISTS, ListName
-from analysis.comparison.hidden_text import names_of, new_hidden_text, visible_text
+from analysis.comparison.definitions.definition_lists import LISTS, ListName
+from analysis.comparison.definitions.hidden_text import names_of, new_hidden_text, visible_text
+from analysis.comparison.definitions.prompt_arguments import argument_changes
+from analysis.comparison.definitions.tool_claims import annotation_changes, execution_changes
 from analysis.comparison.kind import Kind
 from analysis.comparison.kinds import definitions as kinds
 from analysis.comparison.members import changed_members, how_changed, is_object_or_absent, members_of, step_to
-from analysis.comparison.prompt_arguments import argument_changes
 from analysis.comparison.requests import bounded
-from analysis.comparison.schema_changes import SchemaRole, schema_changes
-from analysis.comparison.tool_claims import annotation_changes, execution_changes
-from analysis.comparison.witness import TryBudget
+from analysis.comparison.schemas.schema_changes import SchemaRole, schema_changes
+from analysis.comparison.schemas.witness import TryBudget
 
 MAX_META_MEMBERS: Final = 20
 """The most changed members of `_meta` that have a change of their own; further ones share the last."""

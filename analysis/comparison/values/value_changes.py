@@ -12,14 +12,14 @@ import orjson
 
 from analysis.comparison.canonical import canonical_json, digest_of_json, json_digest
 from analysis.comparison.change import ABSENT, AspectResult, Change, Gap, Ignored
-from analysis.comparison.ignored_places import IgnoredPlace, pass_over
 from analysis.comparison.kind import FailOn
 from analysis.comparison.kinds import values as kinds
-from analysis.comparison.normaliser import PassedValue
 from analysis.comparison.requests import subject_of
 from analysis.comparison.sample import common_ceiling
-from analysis.comparison.value_differences import Difference, differences, message_of
-from analysis.comparison.value_record import Answer, RequestAnswers, ValuesRecord
+from analysis.comparison.values.ignored_places import IgnoredPlace, pass_over
+from analysis.comparison.values.normaliser import PassedValue
+from analysis.comparison.values.value_differences import Difference, differences, message_of
+from analysis.comparison.values.value_record import Answer, RequestAnswers, ValuesRecord
 from analysis.conversation.message import parse_exactly
 from analysis.protocol.json_pointer import encode_step
 

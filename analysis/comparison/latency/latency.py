@@ -10,10 +10,10 @@ from analysis.comparison.aspect import Aspect
 from analysis.comparison.change import AspectResult, Change, Gap, LatencyRow
 from analysis.comparison.kind import AspectName, FailOn, Kind
 from analysis.comparison.kinds.latency import FASTER, SLOWER, SLOWER_WITHIN_LIMIT, TAIL_SLOWER
-from analysis.comparison.latency_decision import LEVEL, MEDIAN, TAIL, Decision, LatencyPair, Verdict, decide
-from analysis.comparison.latency_record import CallLatencies, LatencyKey, LatencyObserver, LatencyRecord
+from analysis.comparison.latency.latency_decision import LEVEL, MEDIAN, TAIL, Decision, LatencyPair, Verdict, decide
+from analysis.comparison.latency.latency_record import CallLatencies, LatencyKey, LatencyObserver, LatencyRecord
+from analysis.comparison.latency.quantile_ratio import needed_count, ratio
 from analysis.comparison.options import CompareOptions, ObserveOptions
-from analysis.comparison.quantile_ratio import needed_count, ratio
 from analysis.comparison.requests import subject_of
 from analysis.conversation.durations import quantile
 

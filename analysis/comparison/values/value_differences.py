@@ -6,11 +6,11 @@ from typing import Any, Final, NamedTuple
 
 from analysis.comparison.canonical import canonical_json
 from analysis.comparison.change import ABSENT
-from analysis.comparison.ignored_places import ANY_STEP
 from analysis.comparison.kind import Kind
 from analysis.comparison.kinds import values as kinds
-from analysis.comparison.mirrored_text import CONTENT, STRUCTURED, TEXT, fold_of, unfold
-from analysis.comparison.normaliser import JSON_IN_TEXT, is_json_in_text, json_type
+from analysis.comparison.values.ignored_places import ANY_STEP
+from analysis.comparison.values.mirrored_text import CONTENT, STRUCTURED, TEXT, fold_of, unfold
+from analysis.comparison.values.normaliser import JSON_IN_TEXT, is_json_in_text, json_type
 
 _UNORDERED: Final = frozenset({"tools", "prompts", "resources", "resourceTemplates", "required", "enum"})
 """Lists of the protocol and of JSON Schema whose order means nothing."""

@@ -6,8 +6,8 @@ Each change of the structured content would otherwise be reported twice, and hav
 from typing import Any, Final
 
 from analysis.comparison.canonical import canonical_json
-from analysis.comparison.normaliser import JSON_IN_TEXT, is_json_in_text
-from analysis.comparison.varying_text import placeholder
+from analysis.comparison.values.normaliser import JSON_IN_TEXT, is_json_in_text
+from analysis.comparison.values.varying_text import placeholder
 
 STRUCTURED: Final = "structuredContent"
 CONTENT: Final = "content"

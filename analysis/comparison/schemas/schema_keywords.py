@@ -2,8 +2,8 @@
 
 from typing import Any, Final
 
-from analysis.comparison.schema_combinations import simplified, tighter
-from analysis.comparison.schema_part import TYPES, Part, Rule, Undecidable, json_key, json_type
+from analysis.comparison.schemas.schema_combinations import simplified, tighter
+from analysis.comparison.schemas.schema_part import TYPES, Part, Rule, Undecidable, json_key, json_type
 
 CONSTRAINTS: Final = frozenset(
     {

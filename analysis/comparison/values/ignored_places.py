@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from analysis.comparison.normaliser import PassedValue, checksum
-from analysis.comparison.varying_text import placeholder
+from analysis.comparison.values.normaliser import PassedValue, checksum
+from analysis.comparison.values.varying_text import placeholder
 from analysis.protocol.json_pointer import decode_steps
 
 HEAD: Final = "# mcpproxy ignore 1"

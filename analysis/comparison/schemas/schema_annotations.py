@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from typing import Any, Final, Literal, TypeAlias
 
 from analysis.comparison.change import ABSENT
-from analysis.comparison.schema_document import Document
-from analysis.comparison.schema_keywords import CONSTRAINTS, DEFINITIONS
-from analysis.comparison.schema_part import Undecidable, json_key
+from analysis.comparison.schemas.schema_document import Document
+from analysis.comparison.schemas.schema_keywords import CONSTRAINTS, DEFINITIONS
+from analysis.comparison.schemas.schema_part import Undecidable, json_key
 
 AnnotationName: TypeAlias = Literal[
     "default-changed", "default-added", "description-changed", "format-changed", "annotation-changed"

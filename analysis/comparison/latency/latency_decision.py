@@ -7,8 +7,8 @@ from math import log
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from analysis.comparison.fisher import rejected_by_holm
-from analysis.comparison.latency_record import CallLatencies
-from analysis.comparison.quantile_ratio import LatencySeries, QuantileRatio, least_level, logarithm_of_change
+from analysis.comparison.latency.latency_record import CallLatencies
+from analysis.comparison.latency.quantile_ratio import LatencySeries, QuantileRatio, least_level, logarithm_of_change
 
 Verdict: TypeAlias = Literal["slower", "faster", "cannot tell", "same"]
 

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from analysis.comparison.alignment import MAX_STEPS, aligned
 from analysis.comparison.change import AspectResult, Change, Gap, Place
 from analysis.comparison.kind import Kind
 from analysis.comparison.kinds.sequence import (
@@ -15,7 +14,8 @@ from analysis.comparison.kinds.sequence import (
     CALL_NEW,
 )
 from analysis.comparison.requests import subject_of
-from analysis.comparison.sequence_record import CallName, CallRun, SequenceRecord
+from analysis.comparison.values.alignment import MAX_STEPS, aligned
+from analysis.comparison.values.sequence_record import CallName, CallRun, SequenceRecord
 
 _POLLS: Final = frozenset({"tasks/get", "tasks/result"})
 """Methods that clients repeat until something is ready: how often says how long it took, and nothing else."""

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from analysis.comparison.schema_part import TYPES, Part, Rule, Undecidable, is_multiple, is_tighter, json_key
+from analysis.comparison.schemas.schema_part import TYPES, Part, Rule, Undecidable, is_multiple, is_tighter, json_key
 
 MAX_ALTERNATIVES: Final = 64
 """The most alternatives of a schema, over all types."""
