@@ -2,7 +2,7 @@
 
 import re
 
-from analysis.comparison.pattern_sample import MAX_PATTERN_CHARS, MAX_SAMPLE_CHARS, sample_of
+from analysis.comparison.schemas.pattern_sample import MAX_PATTERN_CHARS, MAX_SAMPLE_CHARS, sample_of
 
 
 def test_samples_match() -> None:
