@@ -1,5 +1,6 @@
 """The HTML report: captures as one self-contained file, which any browser can show without a network.
 
-`report.Report` reads the captures, and its `pieces` are the text of the file. The page's own sources are in `page/`: a
-skeleton, a style sheet and plain scripts, which are copied into the file unchanged.
+`report.HtmlReport` reads the captures, and its `pieces` are the text of the file. `comparison.ComparisonPage` is the
+same for a comparison. The sources of both pages are in `page/`: a skeleton, style sheets and plain scripts, which are
+copied into the file unchanged.
 """

@@ -519,6 +519,22 @@ def test_the_result_goes_to_a_file(library: Library, tmp_path: Path) -> None:
     assert "it is the capture that is read" in stderr
 
 
+def test_a_page_always_goes_to_a_file(library: Library, tmp_path: Path) -> None:
+    def compare_to_page(*arguments: str | Path) -> tuple[int, str, str]:
+        done = mcpproxy("compare", "--format", "html", *arguments, cwd=tmp_path)
+        return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+    code, stdout, stderr = compare_to_page(library.old, library.new)
+    assert (code, stderr) == (1, "")
+    assert re.fullmatch(r"comparison\.html: 3 breaking, .*, [\d.]+ kB; open it in a browser\n", stdout)
+    assert (tmp_path / "comparison.html").read_text().startswith("<!doctype html>")
+    exists = (73, "", "mcpproxy: comparison.html exists; --force replaces it\n")
+    assert compare_to_page(library.old, library.new) == exists
+    assert compare_to_page("--force", library.old, library.new)[0] == 1
+    code, stdout, stderr = compare_to_page("--each", library.root)
+    assert (code, stdout, stderr) == (2, "", "mcpproxy: --each prints text or json; see mcpproxy compare --help\n")
+
+
 def test_every_format_writes_something_and_has_the_same_exit_code(library: Library) -> None:
     for name in ("text", "json", "markdown", "junit", "sarif", "github"):
         code, stdout, stderr = compare("--format", name, library.old, library.new)

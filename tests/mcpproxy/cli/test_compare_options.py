@@ -72,6 +72,7 @@ def test_options_of_one_purpose_go_together() -> None:
         ("old new --filter method:tools/* --fail-on breaking --ignore /a --ignore-from f --no-findings", "compare"),
         ("old --baseline f --update-baseline new --format json -o out --force --color never", "compare"),
         ("server --json", "compare"),
+        ("old new --format html --force", "compare"),
         ("--save f a b --filter name:x --ignore /a --no-findings", "save"),
         ("--learn f a b --ignore /a", "learn"),
         ("--each server --json --fail-on breaking,may-break", "each"),
