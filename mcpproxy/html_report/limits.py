@@ -51,7 +51,7 @@ MAX_CUT_VALUE_CHARS: Final = 2_000
 """The maximum length of what is shown of a larger value."""
 MAX_DIFFERENCE_LINES: Final = 1_000
 """The maximum number of lines of the values of a change."""
-MAX_WITNESS_CHARS: Final = 4_000
+MAX_WITNESS_CHARS: Final = 2_000
 MAX_GAPS: Final = 500
 MAX_IGNORED: Final = 500
 """The maximum number of rules that passed over values."""

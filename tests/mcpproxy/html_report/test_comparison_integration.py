@@ -154,6 +154,20 @@ def test_axe_finds_no_fault_and_nothing_is_too_wide(started: Browser, file: Path
         assert report.run("document.documentElement.scrollWidth") <= width
 
 
+def test_list_and_detail_are_whole_on_paper(report: Opened) -> None:
+    report.go("#change-9")
+    report.page.emulate_media(media="print")
+    report.run("window.dispatchEvent(new Event('beforeprint'))")
+    for part in (".changes-scroller", "aside.detail"):
+        hidden = f"document.querySelector('{part}').scrollHeight - document.querySelector('{part}').clientHeight"
+        assert report.run(hidden) <= 1, part
+    boxes = [report.page.locator(part).bounding_box() for part in (".changes-scroller", "aside.detail")]
+    assert boxes[0] is not None
+    assert boxes[1] is not None
+    assert boxes[1]["y"] > boxes[0]["y"] + boxes[0]["height"]
+    report.page.emulate_media(media="screen")
+
+
 @pytest.mark.costly("the detail of each of the changes is drawn")
 def test_texts_that_attack_the_page_are_shown_and_do_nothing(started: Browser, tmp_path: Path) -> None:
     file = page_of(tmp_path, ATTACKED)
