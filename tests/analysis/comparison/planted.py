@@ -1,8 +1,9 @@
 """Conversations of `tests/corpus/comparisons`, and edits that plant a change in them.
 
 A conversation is a file with a message on each line, as `{"label": …, "dir": …, "message": …}`. In the text of a
-content block, `$structuredContent` stands for the structured content as JSON, which servers repeat there. `t`
-is the time in milliseconds, also of all messages below it. Over HTTP, each request is an exchange; `stream` says that it is answered with a stream of events.
+content block, `$structuredContent` stands for the structured content as JSON, which servers repeat there. `t` is the
+time in milliseconds, also of all messages below it. Over HTTP, each request is an exchange; `stream` says that it is
+answered with a stream of events.
 
 An edit is one of these objects:
 
@@ -23,6 +24,8 @@ from mcpproxy.importers.case import Case
 from mcpproxy.importers.forms.trace import cases
 
 FOLDER: Final = Path(__file__).parents[2] / "corpus" / "comparisons"
+TRANSPORTS: Final = ("stdio", "http")
+"""Each is also the name of a conversation: one of 2025-11-25 on stdio, and one of 2026-07-28 over HTTP."""
 MIRROR: Final = "$structuredContent"
 Line = dict[str, Any]
 
