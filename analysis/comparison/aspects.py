@@ -3,13 +3,13 @@
 from typing import Final
 
 from analysis.comparison.aspect import Aspect
-from analysis.comparison.definitions import DefinitionsAspect
+from analysis.comparison.definitions.definitions import DefinitionsAspect
 from analysis.comparison.findings import FindingsAspect
-from analysis.comparison.latency import LatencyAspect
+from analysis.comparison.latency.latency import LatencyAspect
 from analysis.comparison.outcomes import OutcomesAspect
-from analysis.comparison.sequence import SequenceAspect
 from analysis.comparison.session import SessionAspect
-from analysis.comparison.values import ValuesAspect
+from analysis.comparison.values.sequence import SequenceAspect
+from analysis.comparison.values.values import ValuesAspect
 
 ASPECTS: Final[tuple[Aspect, ...]] = (
     DefinitionsAspect(),

@@ -7,8 +7,8 @@ from typing import Any
 from analysis.comparison.aspect import Aspect
 from analysis.comparison.capability_changes import capability_changes
 from analysis.comparison.change import ABSENT, AspectResult, Change, Gap, SizeRow
-from analysis.comparison.definition_changes import differs_only_in_hidden_text, hidden_text_changes
-from analysis.comparison.definitions import NEED_LISTS
+from analysis.comparison.definitions.definition_changes import differs_only_in_hidden_text, hidden_text_changes
+from analysis.comparison.definitions.definitions import NEED_LISTS
 from analysis.comparison.kinds import session as kinds
 from analysis.comparison.members import changed_members, how_changed, step_to
 from analysis.comparison.options import CompareOptions, ObserveOptions

@@ -3,7 +3,7 @@
 import argparse
 from functools import partial
 
-from analysis.comparison.drift import Drift, drift
+from analysis.comparison.definitions.drift import Drift, drift
 from analysis.store.stats import OutOfMemoryError
 from mcpproxy.cli.compare_options import FailOnChoice
 from mcpproxy.cli.compare_output import write_result

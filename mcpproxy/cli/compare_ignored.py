@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from analysis.comparison.ignored_places import IgnoreError, parse_place, read_places
+from analysis.comparison.values.ignored_places import IgnoreError, parse_place, read_places
 from captures.errors import CaptureError
 from mcpproxy.importers.source import read_lines
 from mcpproxy.sanitise import sanitise

@@ -9,9 +9,9 @@ from typing import Final
 
 from analysis.comparison.change import Gap
 from analysis.comparison.compare import compare
-from analysis.comparison.ignored_places import ignore_file
-from analysis.comparison.learning import learn
 from analysis.comparison.options import CompareOptions
+from analysis.comparison.values.ignored_places import ignore_file
+from analysis.comparison.values.learning import learn
 from captures.errors import CannotCreate
 from captures.new_file import new_file
 from mcpproxy.cli.compare_operands import compared_sides, observe_options_of, options_for_both, read_sides

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from analysis.comparison.drift import Drift, DriftRow
+from analysis.comparison.definitions.drift import Drift, DriftRow
 from analysis.comparison.kind import Severity
 from analysis.store.definition_history import Sightings
 from mcpproxy.report.comparison_json import change_row, utc_or_none

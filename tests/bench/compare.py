@@ -13,6 +13,7 @@ import argparse
 import asyncio
 import json
 import os
+import resource
 import shutil
 import statistics
 import subprocess
@@ -32,6 +33,10 @@ BUDGET: Final = 1.2
 """How much longer a comparison may take than what it is relative to."""
 BUDGET_MIB: Final = 300
 TOOLS: Final = 50
+QUERY: Final = ["query", "select 1"]
+CHECK: Final = ["check", "--json"]
+PAIRS: Final = (("compare", "query"), ("compare with findings", "check"))
+"""What is measured, and what it is relative to."""
 _COMPARE: Final = """
 import json, resource, sys
 from pathlib import Path
@@ -55,53 +60,65 @@ class Run(NamedTuple):
     """One run of a command."""
 
     wall_s: float
+    cpu_s: float
+    """The processor seconds of the command and its processes."""
     output: str
 
 
 def run(command: list[str], cache: Path) -> Run:
     """Run a command with an empty cache."""
     shutil.rmtree(cache, ignore_errors=True)
-    began = time.perf_counter()
+    began, used = time.perf_counter(), _used_s()
     done = subprocess.run(
         command, stdout=subprocess.PIPE, env={**_plain(), "XDG_CACHE_HOME": str(cache)}, text=True, check=False
     )
     if done.returncode > 1:
         raise RuntimeError(f"{command[:4]} ended with {done.returncode}")
-    return Run(time.perf_counter() - began, done.stdout)
+    return Run(time.perf_counter() - began, _used_s() - used, done.stdout)
 
 
-def compared(what: str, paths: list[Path], cache: Path) -> tuple[float, dict[str, Any]]:
-    """Compare two captures; returns the elapsed seconds and the figures of the process.
+def _used_s() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def compared(what: str, paths: list[Path], cache: Path) -> tuple[Run, dict[str, Any]]:
+    """Compare two captures; return the run and the figures of the process.
 
     Args:
         what: `findings` to check the rules, or anything else.
         paths: the captures.
         cache: a folder for caches.
     """
-    took, output = run([sys.executable, "-c", _COMPARE, what, *map(str, paths)], cache)
-    figures: dict[str, Any] = json.loads(output)
+    done = run([sys.executable, "-c", _COMPARE, what, *map(str, paths)], cache)
+    figures: dict[str, Any] = json.loads(done.output)
     if figures["changes"]:
         raise RuntimeError("two captures of the same conversation differ")
-    return took, figures
+    return done, figures
 
 
 def measured(paths: list[Path], rounds: int, cache: Path) -> dict[str, Any]:
     """Measure everything that is compared; returns seconds, ratios and memory."""
-    mcpproxy = [sys.executable, "-m", "mcpproxy"]
-    seconds: dict[str, list[float]] = {"compare": [], "query": [], "compare with findings": [], "check": []}
+    runs: dict[str, list[Run]] = {"compare": [], "query": [], "compare with findings": [], "check": []}
     mib = 0.0
     for _ in range(rounds):
-        for name, what in (("compare", ""), ("compare with findings", "findings")):
-            took, figures = compared(what, paths, cache)
-            seconds[name].append(took)
+        for name, what, command in (("compare", "", QUERY), ("compare with findings", "findings", CHECK)):
+            done, figures = compared(what, paths, cache)
+            runs[name].append(done)
             mib = max(mib, figures["mib"])
-            other, command = ("check", ["check", "--json"]) if what else ("query", ["query", "select 1"])
-            seconds[other].append(run([*mcpproxy, *command, *map(str, paths)], cache).wall_s)
-    ratios = {
-        other: statistics.median(one / two for one, two in zip(seconds[name], seconds[other], strict=True))
-        for name, other in (("compare", "query"), ("compare with findings", "check"))
+            runs[command[0]].append(run([sys.executable, "-m", "mcpproxy", *command, *map(str, paths)], cache))
+    return {
+        "seconds": {name: statistics.median(done.wall_s for done in each) for name, each in runs.items()},
+        "ratios": {other: _ratio(runs[name], runs[other], "wall_s") for name, other in PAIRS},
+        "cpu_ratios": {other: _ratio(runs[name], runs[other], "cpu_s") for name, other in PAIRS},
+        "mib": mib,
     }
-    return {"seconds": {name: statistics.median(each) for name, each in seconds.items()}, "ratios": ratios, "mib": mib}
+
+
+def _ratio(runs: list[Run], others: list[Run], figure: str) -> float:
+    """Returns the median of the ratios of a figure in each round."""
+    ratios: list[float] = [getattr(one, figure) / getattr(two, figure) for one, two in zip(runs, others, strict=True)]
+    return statistics.median(ratios)
 
 
 def write_distinct(path: Path, frames: int, capture: str) -> None:
@@ -136,14 +153,11 @@ def table(found: dict[str, Any], frames: int, distinct: dict[str, Any] | None) -
     """The figures as text."""
     seconds, ratios = found["seconds"], found["ratios"]
     lines = [f"two captures of {frames:,} frames each, {found['mib']:.0f} MiB"]
-    for name, other, command in (
-        ("compare", "query", 'query "select 1", cold'),
-        ("compare with findings", "check", "check"),
-    ):
+    for name, other in PAIRS:
         verdict = "met" if ratios[other] <= BUDGET else "MISSED"
         lines.append(
-            f"{name:<22} {seconds[name]:6.2f} s   {command:<22} {seconds[other]:6.2f} s   "
-            f"ratio {ratios[other]:.2f}, budget {BUDGET}: {verdict}"
+            f"{name:<22} {seconds[name]:6.2f} s   {other:<6} {seconds[other]:6.2f} s   ratio {ratios[other]:.2f} "
+            f"({found['cpu_ratios'][other]:.2f} of processor time), budget {BUDGET}: {verdict}"
         )
     if distinct is not None:
         verdict = "met" if distinct["mib"] <= BUDGET_MIB else "MISSED"
@@ -174,8 +188,8 @@ def main(argv: list[str]) -> int:
         if options.distinct:
             for number, path in enumerate(paths):
                 write_distinct(path, options.distinct, f"{number + 3:032x}")
-            took, figures = compared("", paths, place / "cache")
-            distinct = {"frames": options.distinct, "wall_s": took, "mib": figures["mib"]}
+            done, figures = compared("", paths, place / "cache")
+            distinct = {"frames": options.distinct, "wall_s": done.wall_s, "mib": figures["mib"]}
     machine = {"cores": os.cpu_count(), "load": os.getloadavg()[0]}
     everything = {"machine": machine, "frames": frames, **found, "distinct": distinct}
     print(json.dumps(everything, indent=1) if options.json else table(found, frames, distinct))

@@ -27,10 +27,10 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from analysis.comparison.autocorrelation import autocorrelation
 from analysis.comparison.change import AspectResult, Place
-from analysis.comparison.latency import LatencyAspect
-from analysis.comparison.latency_record import CallLatencies, LatencyKey, LatencyRecord, LatencySample
+from analysis.comparison.latency.autocorrelation import autocorrelation
+from analysis.comparison.latency.latency import LatencyAspect
+from analysis.comparison.latency.latency_record import CallLatencies, LatencyKey, LatencyRecord, LatencySample
 from analysis.comparison.options import CompareOptions, ObserveOptions
 from analysis.reading import Reading
 

@@ -3,13 +3,14 @@
 from typing import Final
 
 from analysis.comparison.kind import Kind, Severity
+from analysis.protocol.revisions import FIRST_MODERN_REVISION, LAST_HANDSHAKE_REVISION
 
 REVISION_CHANGED: Final = Kind(
     "session/revision-changed",
     Severity.MAY_BREAK,
     "another revision of the protocol was negotiated",
     "What may be sent and what must be answered differs between revisions, and a client may not know the new one.",
-    "2025-06-18 → 2025-11-25",
+    f"{LAST_HANDSHAKE_REVISION} → {FIRST_MODERN_REVISION}",
 )
 CAPABILITY_REMOVED: Final = Kind(
     "session/capability-removed",

@@ -3,8 +3,8 @@
 from typing import Any
 
 from analysis.comparison.change import ABSENT, Change, Place
-from analysis.comparison.definition_lists import LISTS, DefinitionsRecord
-from analysis.comparison.definitions import parsed
+from analysis.comparison.definitions.definition_lists import LISTS, DefinitionsRecord
+from analysis.comparison.definitions.definitions import parsed
 from analysis.comparison.requests import bounded
 from analysis.comparison.side import Side
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.comparison.alignment import aligned
+from analysis.comparison.values.alignment import aligned
 from tests.examples import examples
 
 SEQUENCES = st.lists(st.integers(0, 3), max_size=12)

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from analysis.comparison.change import Place
-from analysis.comparison.definitions import DefinitionsAspect
+from analysis.comparison.definitions.definitions import DefinitionsAspect
 from analysis.comparison.options import CompareOptions
 from tests.analysis.comparison.conversations import Conversation, compared, conversation, observed
 

@@ -3,7 +3,7 @@
 import copy
 from typing import Any
 
-from analysis.comparison.definitions import DefinitionsAspect
+from analysis.comparison.definitions.definitions import DefinitionsAspect
 from tests.analysis.comparison.conversations import compared, conversation
 
 ASPECT = DefinitionsAspect()

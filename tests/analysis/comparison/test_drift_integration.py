@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from analysis.comparison import drift as drift_module
 from analysis.comparison.change import Place
-from analysis.comparison.drift import Drift, drift
+from analysis.comparison.definitions import drift as drift_module
+from analysis.comparison.definitions.drift import Drift, drift
 from tests.analysis.store.capture_writer import DAY, MS, OPENED, CaptureWriter
 
 

@@ -1,6 +1,6 @@
 """Which invisible characters are hidden text, and which belong to an emoji or to a script."""
 
-from analysis.comparison.hidden_text import HiddenText, hidden_characters, names_of, new_hidden_text
+from analysis.comparison.definitions.hidden_text import HiddenText, hidden_characters, names_of, new_hidden_text
 
 HARMLESS = {
     "plain text": "Adds numbers.\n\tReturns the sum.\r\n",

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.comparison.ignored_places import (
+from analysis.comparison.values.ignored_places import (
     HEAD,
     MAX_LINE_CHARS,
     MAX_PLACES,
@@ -15,7 +15,7 @@ from analysis.comparison.ignored_places import (
     place_line,
     read_places,
 )
-from analysis.comparison.value_changes import pointer_of
+from analysis.comparison.values.value_changes import pointer_of
 from tests.examples import examples
 
 

@@ -12,9 +12,9 @@ import pytest
 from analysis.comparison.change import AspectResult, Place
 from analysis.comparison.kind import FailOn
 from analysis.comparison.kinds.latency import KINDS
-from analysis.comparison.latency import LatencyAspect
-from analysis.comparison.latency_decision import MIN_DIFFERENCE_NS, MIN_RATIO
-from analysis.comparison.latency_record import (
+from analysis.comparison.latency.latency import LatencyAspect
+from analysis.comparison.latency.latency_decision import MIN_DIFFERENCE_NS, MIN_RATIO
+from analysis.comparison.latency.latency_record import (
     MAX_KINDS,
     MAX_TIMES,
     CallLatencies,

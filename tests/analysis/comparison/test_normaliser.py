@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.comparison.canonical import canonical_json
-from analysis.comparison.normaliser import MAX_DEPTH, json_type, normalise
-from analysis.comparison.value_differences import differences
+from analysis.comparison.values.normaliser import MAX_DEPTH, json_type, normalise
+from analysis.comparison.values.value_differences import differences
 from mcpproxy.sharing.pseudonyms import PseudonymGenerator
 from tests.examples import examples
 
@@ -123,12 +123,15 @@ def test_pseudonyms_of_redacted_copies_are_passed_over() -> None:
         "ipv4": lambda key: key.ipv4("192.0.2.1"),
         "ipv6": lambda key: key.ipv6("fe80::1"),
         "mac": lambda key: key.mac("00:11:22:33:44:55"),
+        "base64": lambda key: key.base64("secret"),
         "iban": lambda key: key.iban("DE89370400440532013000"),
     }
     for name, form in forms.items():
         texts = [f"owner {form(key)} said so" for key in (old, new)]
         assert texts[0] != texts[1], name
         assert normalise(texts[0]).value == normalise(texts[1]).value, name
+    images = [normalise({"data": key.base64("image")}).value for key in (old, new)]
+    assert images == [{"data": "⟨redaction tag⟩"}] * 2
 
 
 def test_hostile_values_cost_bounded_time_and_never_raise() -> None:

@@ -2,7 +2,12 @@
 
 import re
 
-from analysis.comparison.pattern_sample import MAX_PATTERN_CHARS, MAX_SAMPLE_CHARS, sample_of, sample_with_length
+from analysis.comparison.schemas.pattern_sample import (
+    MAX_PATTERN_CHARS,
+    MAX_SAMPLE_CHARS,
+    sample_of,
+    sample_with_length,
+)
 
 
 def test_samples_match() -> None:

@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
-from analysis.comparison.autocorrelation import autocorrelation, with_bursts
-from analysis.comparison.quantile_ratio import (
+from analysis.comparison.latency.autocorrelation import autocorrelation, with_bursts
+from analysis.comparison.latency.quantile_ratio import (
     LatencySeries,
     QuantileRatio,
     _rank,

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from analysis.comparison.renames import Renaming, renamings
+from analysis.comparison.definitions.renames import Renaming, renamings
 
 TEXT = "Searches all documents of the team for words, and returns the best matches with their titles."
 

@@ -11,8 +11,8 @@ import pytest
 
 from analysis.comparison.change import ABSENT, MAX_QUOTED_CHARS
 from analysis.comparison.kind import Severity
-from analysis.comparison.schema_changes import SchemaRole, schema_changes
-from analysis.comparison.witness import MAX_WITNESS_BYTES, NO_TIME, TryBudget
+from analysis.comparison.schemas.schema_changes import SchemaRole, schema_changes
+from analysis.comparison.schemas.witness import MAX_WITNESS_BYTES, NO_TIME, TryBudget
 from tests.analysis.comparison.schema_pairs import REAL_TOOLS
 
 Mutation = Callable[[Any], Any]
@@ -267,6 +267,7 @@ HOSTILE: Final[list[tuple[Callable[[], Any], Callable[[], Any]]]] = [
     (lambda: {"type": "array", "minItems": 10**9, "items": {"type": "null"}}, lambda: {"type": "array", "maxItems": 1}),
     (lambda: {"pattern": "(a+)+$"}, lambda: {"pattern": "(a{1,1000}){1,1000}"}),
     (lambda: {"x" * 100_000: 1, "properties": {"y" * 100_000: {}}}, lambda: {"required": ["z" * 100_000]}),
+    (lambda: union("string"), lambda: union("null")),
     (lambda: deep(10_000, {}), lambda: deep(10_000, {"type": "null"})),
     (lambda: deep(240, {}), lambda: deep(240, {"type": "null"})),
     (
@@ -278,6 +279,16 @@ HOSTILE: Final[list[tuple[Callable[[], Any], Callable[[], Any]]]] = [
         lambda: {"type": "object", "required": [f"a{n}" for n in range(20_000)]},
     ),
 ]
+
+
+def union(value_type: str) -> Any:
+    """A schema whose sixty alternatives have four hundred members each, of which one changes."""
+    members = {f"a{number}": {"type": "string", "maxLength": 5} for number in range(400)}
+    alternatives = [
+        {"type": "object", "required": [f"b{number}"], "properties": {**members, "z": {"type": value_type}}}
+        for number in range(60)
+    ]
+    return {"anyOf": alternatives}
 
 
 @pytest.mark.costly("schemas as large and as deep as they may be")

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from analysis.comparison.schema_difference import Direction
-from analysis.comparison.schema_differences import MAX_DIFFERENCES, differences
-from analysis.comparison.schema_document import Document
+from analysis.comparison.schemas.schema_difference import Direction
+from analysis.comparison.schemas.schema_differences import MAX_DIFFERENCES, differences
+from analysis.comparison.schemas.schema_document import Document
 
 NODE = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}, "value": {"type": "integer"}}}
 CAT = {"type": "object", "properties": {"kind": {"const": "cat"}, "lives": {"type": "integer"}}, "required": ["kind"]}
@@ -30,6 +30,10 @@ EQUAL: dict[str, tuple[Any, Any]] = {
     "an explicit default": ({"type": "object"}, {"type": "object", "additionalProperties": True, "required": []}),
     "any other members": ({"additionalProperties": {}}, {"additionalProperties": True}),
     "a limit that limits nothing": ({"type": "array"}, {"type": "array", "minItems": 0}),
+    "a size that other keywords imply": (
+        {"type": "object", "required": ["a", "b"], "minProperties": 2},
+        {"type": "object", "required": ["a", "b"]},
+    ),
     "1 and 1.0": ({"minimum": 1, "const": 5}, {"minimum": 1.0, "const": 5.0}),
     "exclusive limits of integers": (
         {"type": "integer", "exclusiveMinimum": 0, "maximum": 9.5},

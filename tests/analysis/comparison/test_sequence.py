@@ -7,8 +7,8 @@ import msgspec
 from analysis.comparison.change import AspectResult
 from analysis.comparison.observe import observe
 from analysis.comparison.options import ObserveOptions
-from analysis.comparison.sequence_changes import compare_sequences
-from analysis.comparison.sequence_record import CallName, CallRun, SequenceRecord
+from analysis.comparison.values.sequence_changes import compare_sequences
+from analysis.comparison.values.sequence_record import CallName, CallRun, SequenceRecord
 from tests.analysis.comparison.sides import Fill, written
 from tests.analysis.store.capture_writer import CaptureWriter
 

@@ -9,15 +9,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from analysis.comparison import values as values_module
 from analysis.comparison.change import ABSENT, Change
-from analysis.comparison.ignored_places import parse_place
-from analysis.comparison.learning import learn
 from analysis.comparison.observe import observe
 from analysis.comparison.options import CompareOptions, ObserveOptions
-from analysis.comparison.value_changes import compare_values
-from analysis.comparison.value_record import ValuesRecord
-from analysis.comparison.values import ValuesAspect
+from analysis.comparison.values import value_changes as changes_module
+from analysis.comparison.values import values as values_module
+from analysis.comparison.values.ignored_places import parse_place
+from analysis.comparison.values.learning import learn
+from analysis.comparison.values.value_changes import compare_values
+from analysis.comparison.values.value_record import ValuesRecord
+from analysis.comparison.values.values import ValuesAspect
 from tests.analysis.comparison.sides import Fill, written
 from tests.analysis.store.capture_writer import CaptureWriter
 
@@ -404,3 +405,32 @@ def test_hostile_results_never_raise(tmp_path: Path) -> None:
             changes = compare_values(*records, []).changes
             assert bool(changes) == (old != new), (old, new)
             assert compare_values(*records, [parse_place(line) for line in learn(*records)]).changes == ()
+
+
+def test_of_very_many_differences_the_first_are_shown_and_the_rest_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changes_module, "MAX_DETAILED_PAIRS", 2)
+    monkeypatch.setattr(changes_module, "MAX_DIFFERENCES", 3)
+
+    def fill(shift: int) -> Fill:
+        def write(capture: CaptureWriter) -> None:
+            for number in range(1, 6):
+                capture.call(100 + number, number, "search", n=number)
+                capture.answer(100.5 + number, number, **{S: {"n": [number + shift, 9, shift, -shift]}})
+
+        return write
+
+    records = _record(tmp_path, "old", fill(100)), _record(tmp_path, "new", fill(200))
+    found = [(each.pointer, each.times, each.message) for each in compare_values(*records, []).changes]
+    assert found == [
+        (f"{AT}/n/*", 3, "a value in a result changed"),
+        ("", 4, "further results changed, which were not compared in detail"),
+    ]
+    assert learn(*records) == [f"tools/call search {AT}/n/*"]
+
+
+def test_a_call_with_very_many_places_is_ignored_as_a_whole(tmp_path: Path) -> None:
+    old, new = ({S: {f"m{number}": value for number in range(2_000)}} for value in (1, 2))
+    records = _record(tmp_path, "old", _capture(old)), _record(tmp_path, "new", _capture(new))
+    assert learn(*records) == ['tools/call search ""']

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from analysis.comparison.change import Change
-from analysis.comparison.drift import Drift, DriftRow
+from analysis.comparison.definitions.drift import Drift, DriftRow
 from analysis.store.definition_history import Sighting, Sightings
 from mcpproxy.report.comparison_drift import (
     DRIFT_MEMBERS,

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.comparison.change import Comparison
-from analysis.comparison.drift import drift
+from analysis.comparison.definitions.drift import drift
 from mcpproxy.report.comparison import FORMATS, write_comparison
 from mcpproxy.report.comparison_drift import write_drift
 from mcpproxy.sanitise import sanitise

@@ -1,0 +1,1 @@
+"""The aspect of definitions: tools, resources and prompts, and their drift over time."""

@@ -1,0 +1,1 @@
+"""The aspect of latency: how long calls took, and what chance explains."""

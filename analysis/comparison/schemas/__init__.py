@@ -1,0 +1,1 @@
+"""Compares JSON Schemas with direction, and proves what breaks with values."""

@@ -1,0 +1,287 @@
+"""Walks two schemas together and lists their differences."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from analysis.comparison.change import ABSENT
+from analysis.comparison.schemas.keyword_differences import (
+    all_values,
+    constraint_difference,
+    member_difference,
+    multiple_direction,
+    own_differences,
+    removed_member,
+    type_differences,
+    value_differences,
+)
+from analysis.comparison.schemas.schema_annotations import annotation_differences
+from analysis.comparison.schemas.schema_difference import (
+    Difference,
+    DifferenceName,
+    Direction,
+    Path,
+    Step,
+    narrows,
+    widens,
+)
+from analysis.comparison.schemas.schema_document import Document
+from analysis.comparison.schemas.schema_part import Part, Rule, Undecidable, json_key
+
+MAX_STEPS: Final = 60_000
+"""The most pairs of schemas that are compared for one pair of documents."""
+
+MAX_LEVELS: Final = 60
+"""The most levels of members and items that are compared."""
+
+MAX_DIFFERENCES: Final = 200
+"""The most differences of one pair of documents that are listed."""
+
+
+def differences(old: Document, new: Document) -> list[Difference]:
+    """Returns the differences between two schemas; at most one if they cannot be compared at all."""
+    return _Walk(old, new).differences()
+
+
+class _Walk:
+    """Compares two documents, in bounded time."""
+
+    def __init__(self, old: Document, new: Document) -> None:
+        self._old, self._new = old, new
+        self._steps = 0
+        self._under_way: set[tuple[int, int]] = set()
+        """The pairs of schemas that are being compared: a recursive schema comes back to one of them."""
+        self._has_same_definitions = all(
+            json_key(_member(old.schema, name)) == json_key(_member(new.schema, name))
+            for name in ("$defs", "definitions")
+        )
+
+    def differences(self) -> list[Difference]:
+        found = self._schemas(self._old.schema, self._new.schema, ())
+        # Alternatives of several types may share a difference.
+        distinct = {(difference.name, difference.path, difference.text): difference for difference in found}
+        return list(distinct.values())[:MAX_DIFFERENCES]
+
+    def _take_step(self) -> None:
+        self._steps += 1
+        if self._steps > MAX_STEPS:
+            raise Undecidable("it is too large, or has too many alternatives")
+
+    def _schemas(self, old: Any, new: Any, path: Path) -> list[Difference]:
+        self._take_step()
+        if self._are_same(old, new):
+            return []
+        key = id(self._old.named(old)), id(self._new.named(new))
+        if key in self._under_way and isinstance(old, dict) and isinstance(new, dict):
+            return []
+        self._under_way.add(key)
+        try:
+            if len(path) > MAX_LEVELS:
+                raise Undecidable("it is nested too deeply")
+            old_parts, new_parts = self._old.parts(old), self._new.parts(new)
+            found = [
+                Difference(name, Direction.NEITHER, path, text, before, after)
+                for name, text, before, after in annotation_differences(self._old, old, self._new, new)
+            ]
+            return [*found, *self._parts(old_parts, new_parts, path, (old, new))]
+        except Undecidable as reason:
+            text = f"cannot be compared: {reason}"
+            return [Difference("undecided", Direction.UNDECIDED, path, text, old, new)]
+        finally:
+            self._under_way.discard(key)
+
+    def _are_same(self, old: Any, new: Any) -> bool:
+        """Whether two schemas are certainly the same, with all that they refer to."""
+        if isinstance(old, bool) or isinstance(new, bool):
+            return old is new
+        if old != new:
+            return False
+        key = json_key(old)
+        if key != json_key(new):
+            return False
+        references = key.count('"$ref": "#') + key.count('"$dynamicRef"') + key.count('"$recursiveRef"')
+        to_definitions = key.count('"$ref": "#/$defs/') + key.count('"$ref": "#/definitions/')
+        return references == 0 or (references == to_definitions and self._has_same_definitions)
+
+    # ---- alternatives
+
+    def _parts(
+        self, old: tuple[Part, ...], new: tuple[Part, ...], path: Path, schemas: tuple[Any, Any]
+    ) -> list[Difference]:
+        if all(part.values is not None for part in (*old, *new)) and old and new:
+            return list(value_differences(all_values(old), all_values(new), path, schemas))
+        found = list(type_differences(old, new, path, schemas))
+        for name in dict.fromkeys(part.type for part in old):
+            old_parts = [part for part in old if part.type == name]
+            new_parts = [part for part in new if part.type == name]
+            if new_parts:
+                found += self._alternatives(old_parts, new_parts, path, schemas)
+        return found
+
+    def _alternatives(self, old: list[Part], new: list[Part], path: Path, schemas: tuple[Any, Any]) -> list[Difference]:
+        if len(old) == len(new) == 1:
+            return self._part(old[0], new[0], path, schemas)
+        compared = {
+            (at, other_at): self._part(old_part, new_part, path, schemas)
+            for at, old_part in enumerate(old)
+            for other_at, new_part in enumerate(new)
+        }
+        by_cost = sorted(compared, key=lambda pair: (_cost(compared[pair]), pair))
+        contained = {at for at, other_at in compared if not any(map(narrows, compared[at, other_at]))}
+        covered = {other_at for at, other_at in compared if not any(map(widens, compared[at, other_at]))}
+        old_left, new_left = set(range(len(old))) - contained, set(range(len(new))) - covered
+        found: list[Difference] = []
+        is_one_to_one = len(old_left) == len(new_left)
+        for at, other_at in by_cost:
+            if is_one_to_one and at in old_left and other_at in new_left:
+                found += compared[at, other_at]
+                old_left.discard(at)
+                new_left.discard(other_at)
+        for at, other_at in by_cost:  # one that is contained in a new one has become it, or the reverse
+            pair = compared[at, other_at]
+            has_become = other_at in new_left and not any(map(narrows, pair))
+            if has_become or (at in old_left and not any(map(widens, pair))):
+                found += pair
+                old_left.discard(at)
+                new_left.discard(other_at)
+        if old_left:
+            text = f"no longer accepts {len(old_left)} of {len(old)} alternatives"
+            found.append(Difference("alternatives-narrowed", Direction.NARROWED, path, text, schemas=schemas))
+        if new_left:
+            text = f"accepts {_count(len(new_left))} now"
+            found.append(Difference("alternatives-widened", Direction.WIDENED, path, text, schemas=schemas))
+        return found
+
+    def _part(self, old: Part, new: Part, path: Path, schemas: tuple[Any, Any]) -> list[Difference]:
+        """Compare two alternatives for the same type."""
+        self._take_step()
+        found = list(own_differences(old, new, path, schemas))
+        found += self._rules(old, new, path, schemas)
+        if old.type == "object" and not (old.values is not None and new.values is not None):
+            found += self._members(old, new, path, schemas)
+        elif old.type == "array" and not (old.values is not None and new.values is not None):
+            found += self._items(old, new, path)
+        return found
+
+    def _members(self, old: Part, new: Part, path: Path, schemas: tuple[Any, Any]) -> Iterator[Difference]:
+        for name in sorted(old.required & new.properties.keys() - new.required):
+            yield member_difference("no-longer-required", Direction.WIDENED, path, name, schemas)
+        for name in sorted(new.required - old.required):
+            yield member_difference("newly-required", Direction.NARROWED, path, name, schemas)
+        for name, schema in old.properties.items():
+            step = (*path, Step("properties", name))
+            if name in new.properties:
+                yield from self._schemas(schema, new.properties[name], step)
+            else:
+                yield removed_member(old, new, path, name, schemas)
+                if isinstance(new.additional, dict):
+                    yield from self._schemas(schema, new.additional, step)
+        for name in sorted(old.required - new.required - old.properties.keys() - new.properties.keys()):
+            yield member_difference("no-longer-required", Direction.WIDENED, path, name, schemas)
+        yield from self._new_members(old, new, path, schemas)
+        yield from self._other_members(old, new, path, schemas)
+
+    def _new_members(self, old: Part, new: Part, path: Path, schemas: tuple[Any, Any]) -> Iterator[Difference]:
+        for name, schema in new.properties.items():
+            if name in old.properties:
+                continue
+            if old.additional is False and not old.pattern_properties:
+                yield member_difference("added-to-closed", Direction.WIDENED, path, name, schemas)
+                continue
+            if name not in new.required:
+                yield member_difference("added", Direction.NEITHER, path, name, schemas)
+            if old.additional is not True:
+                yield from self._schemas(old.additional, schema, (*path, Step("properties", name)))
+
+    def _other_members(self, old: Part, new: Part, path: Path, schemas: tuple[Any, Any]) -> Iterator[Difference]:
+        step = (*path, Step("additionalProperties"))
+        if isinstance(old.additional, dict) and isinstance(new.additional, dict):
+            yield from self._schemas(old.additional, new.additional, step)
+        elif old.additional is not new.additional:
+            is_closed = old.additional is True or (new.additional is False and old.additional is not False)
+            name: DifferenceName = "closed" if is_closed else "opened"
+            direction = Direction.NARROWED if is_closed else Direction.WIDENED
+            text = "accepts other members no longer, or not all" if is_closed else "accepts other members now, or more"
+            yield Difference(name, direction, path, text, old.additional, new.additional, schemas=schemas)
+        for pattern, schema in old.pattern_properties.items():
+            if pattern in new.pattern_properties:
+                other = new.pattern_properties[pattern]
+                yield from self._schemas(schema, other, (*path, Step("patternProperties", pattern)))
+        if old.pattern_properties.keys() != new.pattern_properties.keys():
+            yield constraint_difference(
+                Direction.CHANGED, "patternProperties", old.pattern_properties, new.pattern_properties, path, schemas
+            )
+
+    def _items(self, old: Part, new: Part, path: Path) -> Iterator[Difference]:
+        for index in range(max(len(old.prefix), len(new.prefix))):
+            yield from self._schemas(old.item(index), new.item(index), (*path, Step("prefixItems", str(index))))
+        yield from self._schemas(old.items, new.items, (*path, Step("items")))
+
+    def _rules(self, old: Part, new: Part, path: Path, schemas: tuple[Any, Any]) -> Iterator[Difference]:
+        old_rules = {f"{rule.keyword} {json_key(rule.schema)}": rule for rule in old.rules}
+        new_rules = {f"{rule.keyword} {json_key(rule.schema)}": rule for rule in new.rules}
+        gone = [rule for key, rule in old_rules.items() if key not in new_rules]
+        come = [rule for key, rule in new_rules.items() if key not in old_rules]
+        for rule in gone:
+            other = next((other for other in come if other.keyword == rule.keyword), None)
+            if other is None:
+                yield constraint_difference(Direction.WIDENED, rule.keyword, rule.schema, ABSENT, path, schemas)
+                continue
+            come.remove(other)
+            direction = self._rule_direction(rule, other, path)
+            if direction is not None:
+                yield constraint_difference(direction, rule.keyword, rule.schema, other.schema, path, schemas)
+        for rule in come:
+            yield constraint_difference(Direction.NARROWED, rule.keyword, ABSENT, rule.schema, path, schemas)
+        unchanged = old_rules.keys() & new_rules.keys()
+        if unchanged and not self._has_same_definitions:
+            for key in unchanged:
+                if not self._are_same(old_rules[key].schema, new_rules[key].schema):
+                    rule = old_rules[key]
+                    yield constraint_difference(
+                        Direction.CHANGED, rule.keyword, rule.schema, rule.schema, path, schemas
+                    )
+
+    def _rule_direction(self, old: Rule, new: Rule, path: Path) -> Direction | None:
+        """Returns what the change of a rule does, or None if both mean the same."""
+        if old.keyword == "multipleOf":
+            return multiple_direction(old.schema, new.schema)
+        if old.keyword in ("not", "propertyNames"):
+            found = self._schemas(old.schema, new.schema, path)
+            does_narrow, does_widen = any(map(narrows, found)), any(map(widens, found))
+            if old.keyword == "not":
+                does_narrow, does_widen = does_widen, does_narrow
+            if any(difference.direction is Direction.UNDECIDED for difference in found) or (does_narrow and does_widen):
+                return Direction.CHANGED
+            return Direction.NARROWED if does_narrow else Direction.WIDENED if does_widen else None
+        if old.keyword == "oneOf" and self._has_same_branches(old.schema, new.schema, path):
+            return None
+        if old.keyword == "if" and self._has_same_branches(
+            [*old.schema.values()], [*new.schema.values()], path, is_ordered=True
+        ):
+            return None
+        return Direction.CHANGED
+
+    def _has_same_branches(self, old: list[Any], new: list[Any], path: Path, is_ordered: bool = False) -> bool:
+        """Whether the schemas of both lists mean the same, one by one."""
+        if len(old) != len(new):
+            return False
+        if not is_ordered:
+            old, new = sorted(old, key=json_key), sorted(new, key=json_key)
+        found = [
+            difference
+            for branch, other in zip(old, new, strict=True)
+            for difference in self._schemas(branch, other, path)
+        ]
+        return not any(map(narrows, found)) and not any(map(widens, found))
+
+
+def _count(alternatives: int) -> str:
+    return "a new alternative" if alternatives == 1 else f"{alternatives} new alternatives"
+
+
+def _cost(found: list[Difference]) -> tuple[int, int]:
+    return sum(narrows(difference) or widens(difference) for difference in found), len(found)
+
+
+def _member(schema: Any, name: str) -> Any:
+    return schema.get(name) if isinstance(schema, dict) else None
