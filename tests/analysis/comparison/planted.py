@@ -86,9 +86,10 @@ def _position(lines: Sequence[Line], label: str) -> int:
 def _body(line: Line) -> str:
     message = copy.deepcopy(line["message"])
     result = message.get("result")
-    for block in result.get("content", ()) if isinstance(result, dict) else ():
-        if block.get("text") == MIRROR:
-            block["text"] = json.dumps(result["structuredContent"])
+    if isinstance(result, dict) and isinstance(content := result.get("content"), list):
+        for block in content:
+            if isinstance(block, dict) and block.get("text") == MIRROR:
+                block["text"] = json.dumps(result.get("structuredContent"))
     return json.dumps(message)
 
 
