@@ -32,6 +32,8 @@ MAX_FINDINGS: Final = 10_000
 """The most different findings of a side that are compared."""
 MAX_POINTER_CHARS: Final = 500
 """The most characters of a pointer that are kept."""
+TOLD_BY_OUTCOMES: Final = frozenset({"tool/failed", "error/seen", "error/internal"})
+"""Rules that only note how a call ended, which the aspect `outcomes` compares."""
 _NEW_KINDS: Final[dict[Level, Kind]] = {
     Level.ERROR: FINDING_NEW,
     Level.WARNING: FINDING_NEW_WARNING,
@@ -84,6 +86,8 @@ class _FindingsObserver(Observer):
         self._capture, self._reading, self._first_rows = capture, reading, {}
 
     def on_finding(self, finding: Finding, fingerprint: str) -> None:
+        if finding.rule in TOLD_BY_OUTCOMES:
+            return
         is_once = rules()[finding.rule].once
         if is_once:  # which violation of a session is the first is chance
             fingerprint = baseline.fingerprint(finding.rule, "", "", repeat_key(finding))

@@ -33,6 +33,7 @@ from analysis.comparison.outcome_record import (
 )
 from analysis.comparison.requests import subject_of
 from analysis.comparison.sample import common_ceiling
+from analysis.comparison.values.varying_text import normalised_text
 
 ALPHA: Final = 0.05
 """The greatest probability that any error rate of a comparison is reported as changed although only chance is at
@@ -153,8 +154,8 @@ def _without_text(value: str) -> str:
 
 
 def _words(ending: Ending) -> set[str]:
-    """Returns the texts without numbers and ids, as baselines compare them."""
-    return {fingerprint("", "", "", text) for text in ending.texts}
+    """Returns the texts without what varies by itself, and without numbers, as baselines compare them."""
+    return {fingerprint("", "", "", normalised_text(text, lambda _rule, _text: None)) for text in ending.texts}
 
 
 # ---- error rates

@@ -35,7 +35,8 @@ def request_key(call: Call) -> RequestKey:
     """Returns the key of a call's request.
 
     Equal are requests of the same side with the same method and equal params. The id, `_meta`, the state that a retry
-    sends back, and the order of members do not count; absent params equal empty ones.
+    sends back, the task whose result is requested, and the order of members do not count; absent params equal empty
+    ones.
     """
     request = call.request
     return RequestKey(request.sender, bounded(request.method), bounded(call.name or ""), arguments_digest(call))
@@ -46,8 +47,9 @@ def arguments_digest(call: Call) -> str:
     body = call.request.body
     params = body.get("params")
     if isinstance(params, dict):
-        if "_meta" in params or "requestState" in params:
-            params = {name: value for name, value in params.items() if name not in _HANDLES}
+        handles = ("_meta", "taskId") if call.request.method == "tasks/result" else _HANDLES
+        if any(name in params for name in handles):
+            params = {name: value for name, value in params.items() if name not in handles}
     elif params is None:
         params = {}
     return json_digest([call.request.method, params])

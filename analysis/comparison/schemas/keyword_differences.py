@@ -14,6 +14,12 @@ from analysis.comparison.schemas.schema_difference import (
 )
 from analysis.comparison.schemas.schema_part import Part, is_multiple, is_tighter, json_key
 
+_CONSTRAINT_NAMES: Final[dict[Direction, DifferenceName]] = {
+    Direction.NARROWED: "constraint-added",
+    Direction.WIDENED: "constraint-removed",
+    Direction.CHANGED: "constraint-changed",
+}
+
 
 def type_differences(
     old: tuple[Part, ...], new: tuple[Part, ...], path: Path, schemas: tuple[Any, Any]
@@ -151,11 +157,11 @@ def _limit_differences(
         direction = Direction.NARROWED if is_tighter(keyword, after, before) else Direction.WIDENED
     old_value, new_value = _limit_value(keyword, before), _limit_value(keyword, after)
     text = _limit_text(keyword, before, after)
-    if direction is Direction.CHANGED:
-        yield Difference("constraint-changed", direction, path, text, old_value, new_value, keyword, schemas)
+    if keyword in ("multipleOf", "uniqueItems"):
+        name = _CONSTRAINT_NAMES[direction]
     else:
-        name: DifferenceName = "range-narrowed" if direction is Direction.NARROWED else "range-widened"
-        yield Difference(name, direction, path, text, old_value, new_value, keyword, schemas)
+        name = "range-narrowed" if direction is Direction.NARROWED else "range-widened"
+    yield Difference(name, direction, path, text, old_value, new_value, keyword, schemas)
 
 
 def multiple_direction(old: float, new: float) -> Direction:
@@ -184,18 +190,13 @@ def constraint_difference(
     direction: Direction, keyword: str, before: Any, after: Any, path: Path, schemas: tuple[Any, Any]
 ) -> Difference:
     """Create the difference for a constraint that came (nothing is before), went, or changed."""
-    names: dict[Direction, DifferenceName] = {
-        Direction.NARROWED: "constraint-added",
-        Direction.WIDENED: "constraint-removed",
-        Direction.CHANGED: "constraint-changed",
-    }
     if before is ABSENT:
         text = f"has a `{keyword}` now"
     elif after is ABSENT:
         text = f"has no `{keyword}` any longer, or fewer"
     else:
         text = f"has another `{keyword}`"
-    return Difference(names[direction], direction, path, text, before, after, keyword, schemas)
+    return Difference(_CONSTRAINT_NAMES[direction], direction, path, text, before, after, keyword, schemas)
 
 
 def removed_member(old: Part, new: Part, path: Path, member: str, schemas: tuple[Any, Any]) -> Difference:

@@ -1,5 +1,6 @@
 """Creates a text that probably matches a regular expression; the validator decides whether it does."""
 
+from bisect import bisect_left
 from typing import Final
 
 MAX_PATTERN_CHARS: Final = 500
@@ -16,24 +17,39 @@ class _UnsupportedPattern(Exception):
     """Raised if a pattern contains something that is not read here."""
 
 
-def sample_of(pattern: str) -> str | None:
+def sample_of(pattern: str, repetitions: int = 1) -> str | None:
     """Returns a short text for a pattern, or None if the pattern is long or unusual.
 
-    Of alternatives, it takes the first; of repetitions, the fewest, but at least one.
+    Of alternatives, it takes the first; of repetitions, as many as given, or as many as the pattern allows.
     """
     if len(pattern) > MAX_PATTERN_CHARS:
         return None
     try:
-        return _Sample(pattern).text
+        return _Sample(pattern, repetitions).text
     except (_UnsupportedPattern, IndexError, ValueError):
         return None
+
+
+def sample_with_length(pattern: str, length: int) -> str | None:
+    """Returns a text of a length for a pattern, or None if no number of repetitions yields one."""
+    if sample_of(pattern) is None:
+        return None
+
+    def length_with(repetitions: int) -> int:
+        text = sample_of(pattern, repetitions)
+        return MAX_SAMPLE_CHARS + 1 if text is None else len(text)
+
+    repetitions = 1 + bisect_left(range(1, MAX_SAMPLE_CHARS + 1), length, key=length_with)
+    text = sample_of(pattern, repetitions)
+    return text if text is not None and len(text) == length else None
 
 
 class _Sample:
     """Reads a pattern from left to right."""
 
-    def __init__(self, pattern: str) -> None:
+    def __init__(self, pattern: str, repetitions: int) -> None:
         self._pattern = pattern
+        self._repetitions = repetitions
         self._at = 0
         self._groups = 0
         self.text = self._alternatives()
@@ -111,11 +127,12 @@ class _Sample:
 
     def _repeated(self, text: str) -> str:
         if self._is_next("?*+"):
-            self._at += 1
+            text *= 1 if self._next() == "?" else min(self._repetitions, MAX_SAMPLE_CHARS)
         elif self._is_next("{"):
             end = self._pattern.index("}", self._at)
-            fewest = int(self._pattern[self._at + 1 : end].partition(",")[0])
+            fewest, comma, most = self._pattern[self._at + 1 : end].partition(",")
+            count = max(int(fewest), min(self._repetitions, int(most or MAX_SAMPLE_CHARS))) if comma else int(fewest)
             self._at = end + 1
-            text *= min(fewest, MAX_SAMPLE_CHARS) or 1
+            text *= min(count, MAX_SAMPLE_CHARS) or 1
         self._at += self._is_next("?")  # not greedy
         return text

@@ -82,7 +82,7 @@ _KINDS: Final[dict[SchemaRole, dict[DifferenceName, Kind]]] = {
     },
 }
 _STILL_VALID: Final = "the schema still accepts it, with any value"
-_WAS_OPTIONAL: Final = "results without it were possible before"
+_WAS_OPTIONAL: Final = "results without it were possible before, or it is still required"
 _MAX_PATH_CHARS: Final = 100
 
 
@@ -181,7 +181,12 @@ class _SchemaComparison:
         if not any(map(self._is_bad, found)):
             witness = search.anywhere()
             if isinstance(witness, Witness):
-                changes.append(self._unforeseen_change(witness))
+                removed = [number for number, change in enumerate(changes) if change.unproved == _WAS_OPTIONAL]
+                if len(removed) == 1:
+                    change = changes[removed[0]]
+                    changes[removed[0]] = change._replace(lowered=None, unproved="", witness=witness)
+                else:
+                    changes.append(self._unforeseen_change(witness))
         return changes
 
     def schema_came_or_went(self, old: _Side, new: _Side, is_new: bool) -> Change:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, Final
 
-from analysis.comparison.schemas.pattern_sample import sample_of
+from analysis.comparison.schemas.pattern_sample import sample_of, sample_with_length
 from analysis.comparison.schemas.schema_combinations import intersection
 from analysis.comparison.schemas.schema_difference import Path, Step
 from analysis.comparison.schemas.schema_document import Document
@@ -276,11 +276,13 @@ def _smallest_number(part: Part) -> Any:
 
 def _strings(alike: list[Part]) -> Iterator[str]:
     patterns = sorted({pattern for other in alike for pattern in other.patterns})
+    sizes = _sizes(alike, "Length")
     for pattern in patterns:
         yield from _matching_texts(pattern)[:3]
+        yield from filter(None, (sample_with_length(pattern, size) for size in sizes))
     if patterns:
         yield from islice(_TEXTS, 0, None, 4)
-    for size in _sizes(alike, "Length"):
+    for size in sizes:
         if size <= MAX_TEXT_CHARS:
             yield "a" * size
     yield from ("", "a")

@@ -15,7 +15,7 @@ from analysis.comparison.kinds.sequence import (
 )
 from analysis.comparison.requests import subject_of
 from analysis.comparison.values.alignment import MAX_STEPS, aligned
-from analysis.comparison.values.sequence_record import CallName, CallRun, SequenceRecord
+from analysis.comparison.values.sequence_record import CallName, SequenceRecord
 
 _POLLS: Final = frozenset({"tasks/get", "tasks/result"})
 """Methods that clients repeat until something is ready: how often says how long it took, and nothing else."""
@@ -119,10 +119,11 @@ def _moves(old: SequenceRecord, new: SequenceRecord, max_steps: int) -> _Moves |
     for old_index, new_index in pairs:
         old_run, new_run = old.runs[old_index], new.runs[new_index]
         surplus = old_run.times - new_run.times
+        is_concurrent = old_run.is_concurrent or new_run.is_concurrent
         if surplus > 0:
-            _add(old, old_run, surplus, moves.old, moves)
+            _add(old.calls[old_run.call], surplus, moves.old, moves, is_concurrent=is_concurrent)
         elif surplus < 0:
-            _add(new, new_run, -surplus, moves.new, moves)
+            _add(new.calls[new_run.call], -surplus, moves.new, moves, is_concurrent=is_concurrent)
     _add_unpaired(old, {old_index for old_index, _ in pairs}, moves.old, moves.old_places, moves)
     _add_unpaired(new, {new_index for _, new_index in pairs}, moves.new, moves.new_places, moves)
     return moves
@@ -134,13 +135,12 @@ def _add_unpaired(
     for index, run in enumerate(side.runs):
         if index not in paired:
             places.setdefault(side.calls[run.call], side.place(run))
-            _add(side, run, run.times, counts, moves)
+            _add(side.calls[run.call], run.times, counts, moves, is_concurrent=run.is_concurrent)
 
 
-def _add(side: SequenceRecord, run: CallRun, times: int, counts: Counter[CallName], moves: _Moves) -> None:
-    call = side.calls[run.call]
+def _add(call: CallName, times: int, counts: Counter[CallName], moves: _Moves, *, is_concurrent: bool) -> None:
     counts[call] += times
-    if run.is_concurrent:
+    if is_concurrent:
         moves.excused[call] += times
 
 

@@ -14,6 +14,7 @@ from analysis.comparison.canonical import canonical_json, digest_of_json, json_d
 from analysis.comparison.change import ABSENT, AspectResult, Change, Gap, Ignored
 from analysis.comparison.kind import FailOn
 from analysis.comparison.kinds import values as kinds
+from analysis.comparison.outcomes import is_common_method
 from analysis.comparison.requests import subject_of
 from analysis.comparison.sample import common_ceiling
 from analysis.comparison.values.ignored_places import IgnoredPlace, pass_over
@@ -110,9 +111,10 @@ def compare_values(old: ValuesRecord, new: ValuesRecord, places: Sequence[Ignore
         for pair in different_pairs(sides, old_row, new_row):
             collector.add(pair)
     changes = (*collector.changes(), *_repeated_cursors(old, new))
-    counts = [sum(answer.times for pair in rows for answer in pair[side].answers) for side in (0, 1)]
-    compared = (("results of equal requests", counts[0], counts[1]),) if rows else ()
-    return AspectResult(changes, tuple(_gaps(old, new, rows)), compared, collector.ignored())
+    telling_rows = [pair for pair in rows if not is_common_method(pair[0].method)]
+    counts = [sum(answer.times for pair in telling_rows for answer in pair[side].answers) for side in (0, 1)]
+    compared = (("results of equal requests", counts[0], counts[1]),) if telling_rows else ()
+    return AspectResult(changes, tuple(_gaps(old, new, telling_rows)), compared, collector.ignored())
 
 
 def common_rows(old: ValuesRecord, new: ValuesRecord) -> list[tuple[RequestAnswers, RequestAnswers]]:

@@ -9,6 +9,7 @@ from msgspec import Struct
 from analysis.comparison.aspect import Aspect, Observer
 from analysis.comparison.canonical import canonical_json, digest_of_json
 from analysis.comparison.change import AspectResult, Place
+from analysis.comparison.definitions.definition_lists import LISTS
 from analysis.comparison.options import CompareOptions, ObserveOptions
 from analysis.comparison.outcomes import label_of
 from analysis.comparison.requests import RequestKey, request_key
@@ -21,9 +22,8 @@ from analysis.comparison.values.value_record import Answer, RepeatedCursor, Requ
 from analysis.comparison.values.varying_members import rule_of_member
 from analysis.conversation.call import Call
 from analysis.conversation.message import Response
-from analysis.protocol.methods import OPENING_METHODS
 from analysis.reading import Reading
-from analysis.rules.unchanged_content import REPEATED_METHODS, digest_of
+from analysis.rules.unchanged_content import digest_of
 
 MAX_REQUESTS: Final = 20_000
 """The most different requests of a side that are compared."""
@@ -40,8 +40,14 @@ MAX_CHECKSUMS: Final = 250
 MAX_CURSOR_SUBJECTS: Final = 10_000
 _MAX_CACHED: Final = 20_000
 
-_NOT_COMPARED: Final = REPEATED_METHODS | OPENING_METHODS | {"ping"}
-"""Methods whose results other aspects compare, or that have none."""
+_NOT_COMPARED: Final = frozenset({"ping"})
+"""Methods that have no results."""
+_COMPARED_ELSEWHERE: Final = {
+    **{row.method: frozenset({row.member, "nextCursor"}) for row in LISTS},
+    "initialize": frozenset({"protocolVersion", "capabilities", "serverInfo", "instructions"}),
+    "server/discover": frozenset({"capabilities", "instructions"}),
+}
+"""By method, the members of its result that other aspects compare; and the cursor, as pages may end anywhere."""
 
 
 class _Seen(NamedTuple):
@@ -90,8 +96,9 @@ class ValuesObserver(Observer):
         if response is None or label_of(call, is_open=False) != "result":
             return
         if call.request.method in _NOT_COMPARED:
-            self._note_page(call, response)
             return
+        if call.request.method in _COMPARED_ELSEWHERE:
+            self._note_page(call, response)
         if self._answers >= MAX_ANSWERS:
             self._dropped += 1
             return
@@ -140,8 +147,9 @@ class ValuesObserver(Observer):
         raw_digest = digest_of(response)
         if raw_digest is None:
             return self._normalised(response, key)
-        # Only places of some calls make a difference between calls.
-        cache_key = (raw_digest, key.method, key.name) if self._places else (raw_digest, "", "")
+        # Only places of some calls, and members that others compare, make a difference between calls.
+        name = key.name if self._places else ""
+        cache_key = raw_digest, key.method if self._places or key.method in _COMPARED_ELSEWHERE else "", name
         seen = self._seen.get(cache_key)
         if seen is None:
             if len(self._seen) >= _MAX_CACHED:
@@ -150,7 +158,7 @@ class ValuesObserver(Observer):
         return seen
 
     def _normalised(self, response: Response, key: RequestKey) -> _Seen:
-        value, passed, cursors = normalise(response.result)
+        value, passed, cursors = normalise(_own_members(response.result, key.method))
         value = fold(value)
         places = [place for place in self._places if place.is_of(key.method, key.name)]
         if places:
@@ -220,6 +228,14 @@ class ValuesObserver(Observer):
         elif len(self._repeated_cursors) < MAX_CURSOR_SUBJECTS:
             session = 0 if call.session is None else call.session.number
             self._repeated_cursors[subject] = RepeatedCursor(Place(self._captures[-1], session, response.seq))
+
+
+def _own_members(result: Any, method: str) -> Any:
+    """Returns a result without the members that other aspects compare."""
+    elsewhere = _COMPARED_ELSEWHERE.get(method)
+    if elsewhere is None or not isinstance(result, dict):
+        return result
+    return {name: value for name, value in result.items() if name not in elsewhere}
 
 
 class ValuesAspect(Aspect):

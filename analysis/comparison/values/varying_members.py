@@ -68,6 +68,7 @@ def rule_of_member(name: str) -> Rule | None:
         last in _IDS
         or (last == "id" and owner in _OWNERS_OF_IDS)
         or (last == "token" and owner in _OWNERS_OF_TOKENS)
+        or words == ["request", "state"]
         or words in (["requestid"], ["sessionid"], ["taskid"], ["traceid"], ["spanid"])
     ):
         return "id"

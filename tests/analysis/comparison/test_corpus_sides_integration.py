@@ -19,8 +19,8 @@ CAPTURES: Final = Path(__file__).parents[2] / "corpus" / "captures"
 UNREADABLE: Final = {"empty", "newer-format", "not-a-capture"}
 WITHOUT_CALLS: Final = {"wrong-types"}
 """Their frames are no messages and break no rule, so there is nothing to compare."""
-ABOUT_ORDER: Final = {"order-changed", "life-of-a-skill"}
-"""In one, the order of tools is what it is about; the other has results with a list of the same name as a free one."""
+ABOUT_ORDER: Final = {"order-changed"}
+"""The order of tools is what it is about."""
 
 
 def _assert_equal(old: Side, new: Side, failures: list[str]) -> None:

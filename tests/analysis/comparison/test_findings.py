@@ -47,6 +47,23 @@ def test_a_finding_is_one_change_however_often_it_is_found(tmp_path: Path) -> No
     assert compared(tmp_path, _stray(1), _stray(3), with_findings=True).changes == ()
 
 
+def test_notes_of_how_a_call_ended_are_left_to_the_outcomes(tmp_path: Path) -> None:
+    def answered(capture: CaptureWriter) -> None:
+        capture.call(100, 1, "search")
+        capture.answer(110, 1, content=[])
+        capture.call(120, 2, "fetch")
+        capture.answer(130, 2, content=[])
+
+    def failed(capture: CaptureWriter) -> None:
+        capture.call(100, 1, "search")
+        capture.fail(110, 1, "no")
+        capture.call(120, 2, "fetch")
+        capture.refuse(130, 2, -32603, "no")
+
+    changes = compared(tmp_path, answered, failed, with_findings=True).changes
+    assert [change.kind.id for change in changes] == ["outcome/now-fails", "outcome/now-fails"]
+
+
 def test_a_filter_selects_findings(tmp_path: Path) -> None:
     assert compared(tmp_path, _stray(0), _stray(3), "method:ping", with_findings=True).changes == ()
     changes = compared(tmp_path, _stray(0), _stray(3), "method:ping or dir:s2c", with_findings=True).changes

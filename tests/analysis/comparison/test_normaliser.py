@@ -26,6 +26,7 @@ PASSED_OVER = (
     ("id", "x", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0", "⟨id⟩"),
     ("id", "requestId", 17, "⟨id: number⟩"),
     ("id", "session_id", "s1", "⟨id⟩"),
+    ("id", "requestState", "c3RhdGU6MQ", "⟨id⟩"),
     ("time", "x", "at 2026-11-30T09:21:10.123456+01:00.", "at ⟨time⟩."),
     ("time", "x", "2026-11-30 09:21:10,123 INFO ready", "⟨time⟩ INFO ready"),
     ("time", "x", "Mon, 30 Nov 2026 09:21:10 GMT", "⟨time⟩"),

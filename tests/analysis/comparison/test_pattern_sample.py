@@ -2,7 +2,12 @@
 
 import re
 
-from analysis.comparison.schemas.pattern_sample import MAX_PATTERN_CHARS, MAX_SAMPLE_CHARS, sample_of
+from analysis.comparison.schemas.pattern_sample import (
+    MAX_PATTERN_CHARS,
+    MAX_SAMPLE_CHARS,
+    sample_of,
+    sample_with_length,
+)
 
 
 def test_samples_match() -> None:
@@ -48,3 +53,27 @@ def test_samples_are_short() -> None:
     for pattern in ("a{1000000000}", "(a{100}){100}", "((((a{99}){99}){99}){99})"):
         sample = sample_of(pattern)
         assert sample is None or len(sample) <= MAX_SAMPLE_CHARS
+
+
+def test_a_repetition_fills_a_length() -> None:
+    for pattern, length in (
+        ("^[a-z]+$", 64),
+        ("^[A-Z]{2}-[0-9]+$", 12),
+        ("^[a-z]{2,10}$", 10),
+        ("^[a-z]{3,}$", 9),
+        ("^(ab)*c$", 7),
+        ("^[a-z][a-z0-9-]*$", MAX_SAMPLE_CHARS),
+    ):
+        sample = sample_with_length(pattern, length)
+        assert sample is not None, pattern
+        assert re.search(pattern, sample), (pattern, sample)
+        assert len(sample) == length, (pattern, sample)
+    for pattern, length in (
+        ("^a$", 5),
+        ("^(ab)*$", 5),
+        ("^[a-z]{2,10}$", 11),
+        ("^[a-z]+$", MAX_SAMPLE_CHARS + 1),
+        ("^[a-z]+$", 10**30),
+        ("(", 3),
+    ):
+        assert sample_with_length(pattern, length) is None, pattern
