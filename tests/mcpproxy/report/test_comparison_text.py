@@ -29,6 +29,7 @@ from tests.mcpproxy.report.comparisons import (
     ARGUMENT_REQUIRED,
     DEEP,
     FAILED,
+    FINDING_NEW,
     HARD,
     NEW,
     NOTHING,
@@ -203,6 +204,14 @@ def test_values_that_the_sentence_quotes_are_not_repeated() -> None:
     change = Change(VALUE_CHANGED, "server", "the version is 2.0.0 now, and was 1.0.0", "", "1.0.0", "2.0.0")
     assert "  · server: the version is 2.0.0 now, and was 1.0.0\n" in text_of(NOTHING._replace(changes=(change,)))
     assert "; was 1, now 2\n" in text_of(NOTHING._replace(changes=(change._replace(before=1, after=2),)))
+
+
+def test_a_finding_names_its_rule_and_says_its_count_once() -> None:
+    change = Change(FINDING_NEW, "tool/unlisted", "the tool is not listed", "/params/name", 0, 3, times=3)
+    text = text_of(NOTHING._replace(changes=(change,)))
+    assert "\nrule tool/unlisted\n" in text
+    assert "the tool is not listed, at /params/name (3 times)\n" in text
+    assert "was 0" not in text
 
 
 def test_things_that_were_not_compared_for_one_reason_share_a_line() -> None:
