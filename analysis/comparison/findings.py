@@ -145,7 +145,9 @@ class FindingsAspect(Aspect):
             ):
                 _add(changes, change)
         counts = [sum(row.count for row in side.findings.values()) for side in (old, new)]
-        return AspectResult(tuple(changes.values()), (*_gaps(old, new, ceiling),), (("findings", counts[0], counts[1]),))
+        return AspectResult(
+            tuple(changes.values()), (*_gaps(old, new, ceiling),), (("findings", counts[0], counts[1]),)
+        )
 
 
 def _change(old: FindingRow | None, new: FindingRow | None) -> Change | None:
