@@ -157,8 +157,8 @@ def test_the_verdict_counts_changes_and_what_was_compared() -> None:
 
 
 def test_of_very_many_changes_the_first_are_shown_and_the_others_are_counted() -> None:
-    broken = [Change(ARGUMENT_REQUIRED, f"tool {number}", "it is required now") for number in range(50_000)]
-    notes = [Change(VALUE_CHANGED, f"tool {number}", "it changed") for number in range(50_000)]
+    broken = [Change(ARGUMENT_REQUIRED, f"tool {number}", f"a{number} is required now") for number in range(50_000)]
+    notes = [Change(VALUE_CHANGED, f"tool {number}", f"a{number} changed") for number in range(50_000)]
     text = text_of(NOTHING._replace(changes=(*broken, *notes)))
     assert text.count("arguments/newly-required") == MAX_SHOWN_PER_KIND + 1
     assert f"and {50_000 - MAX_SHOWN_PER_KIND:,} more of arguments/newly-required\n" in text
@@ -204,6 +204,19 @@ def test_values_that_the_sentence_quotes_are_not_repeated() -> None:
     change = Change(VALUE_CHANGED, "server", "the version is 2.0.0 now, and was 1.0.0", "", "1.0.0", "2.0.0")
     assert "  · server: the version is 2.0.0 now, and was 1.0.0\n" in text_of(NOTHING._replace(changes=(change,)))
     assert "; was 1, now 2\n" in text_of(NOTHING._replace(changes=(change._replace(before=1, after=2),)))
+
+
+def test_what_is_the_same_for_many_is_said_once() -> None:
+    removed = [Change(ARGUMENT_REQUIRED, f"tool {number}", "it is required now") for number in range(100)]
+    notes = [Change(VALUE_CHANGED, f"tool {number}", "it is open now", "/a", False, True) for number in range(2)]
+    text = text_of(NOTHING._replace(changes=(*removed, *notes)))
+    assert "\ntool 0, tool 1, tool 2," in text
+    assert "tool 19 and 80 more\n" in text
+    assert text.count("it is required now") == 1
+    assert "  · tool 0, tool 1: it is open now, at /a; was false, now true\n" in text
+    assert "100 breaking, 2 notes" in text
+    other = notes[1]._replace(before=0)
+    assert text_of(NOTHING._replace(changes=(notes[0], other))).count("it is open now") == 2
 
 
 def test_a_finding_names_its_rule_and_says_its_count_once() -> None:
