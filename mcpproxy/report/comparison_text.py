@@ -41,6 +41,8 @@ MAX_NAMED_IN_NOTE: Final = 3
 """The most subjects that a note names, if it is the same for several."""
 MAX_SHOWN_GAPS: Final = 10
 """The most things that were not compared, apart from failures, that are named."""
+_FINDING_WORDS: Final = {"finding/new-note": "new: ", "finding/gone": "gone: "}
+"""What a note about a finding begins with, because the sentence is that of the finding, and notes show no kinds."""
 _HINT: Final = "`mcpproxy compare --explain KIND` explains a kind, `mcpproxy show CAPTURE --frame N` shows a frame"
 MAX_VALUE_CELLS: Final = 300
 """The most cells of a value; more than fits in a line of a terminal, because output may be searched."""
@@ -183,7 +185,8 @@ class _ComparisonText:
         groups = folded(notes)
         for group in groups[:MAX_SHOWN_NOTES]:
             note = group[0]
-            text = f"{subjects_text(group, MAX_NAMED_IN_NOTE)}: {message_text(note)}"
+            word = _FINDING_WORDS.get(note.kind.id, "")
+            text = f"{subjects_text(group, MAX_NAMED_IN_NOTE)}: {word}{message_text(note)}"
             before, after = (None, None) if quotes_values(note) else value_texts(note, 40)
             if before is not None and after is not None:
                 text += f"; was {before}, now {after}"

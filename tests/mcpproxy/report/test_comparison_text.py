@@ -16,6 +16,7 @@ import pyte
 import pytest
 
 from analysis.comparison.change import Change, Comparison, Gap
+from analysis.comparison.kinds.findings import FINDING_GONE, FINDING_NEW_NOTE
 from analysis.conversation.message import Number
 from mcpproxy import __version__
 from mcpproxy.report.comparison import FORMATS, write_comparison
@@ -225,6 +226,10 @@ def test_a_finding_names_its_rule_and_says_its_count_once() -> None:
     assert "\nrule tool/unlisted\n" in text
     assert "the tool is not listed, at /params/name (3 times)\n" in text
     assert "was 0" not in text
+    notes = [change._replace(kind=kind, times=1) for kind in (FINDING_NEW_NOTE, FINDING_GONE)]
+    text = text_of(NOTHING._replace(changes=tuple(notes)))
+    for word in ("new", "gone"):
+        assert f"  · rule tool/unlisted: {word}: the tool is not listed, at /params/name\n" in text
 
 
 def test_things_that_were_not_compared_for_one_reason_share_a_line() -> None:
