@@ -138,7 +138,7 @@ class FindingsAspect(Aspect):
         # A finding of these rules may have been on the other side, too.
         blind_old = (frozenset(new.rules) - frozenset(old.rules)).union(old.counted_rules)
         blind_new = (frozenset(old.rules) - frozenset(new.rules)).union(new.counted_rules)
-        changes: list[Change] = []
+        changes: dict[str, Change] = {}
         for fingerprint in sorted(old.findings.keys() | new.findings.keys()):
             if ceiling is not None and fingerprint >= ceiling:
                 break
@@ -147,9 +147,11 @@ class FindingsAspect(Aspect):
             if change is not None and change.subject not in (
                 blind_old if old_row is None else blind_new if new_row is None else ()
             ):
-                changes.append(change)
+                _add(changes, change)
         counts = [sum(row.count for row in side.findings.values()) for side in (old, new)]
-        return AspectResult(tuple(changes), (*_gaps(old, new, ceiling),), (("findings", counts[0], counts[1]),))
+        return AspectResult(
+            tuple(changes.values()), (*_gaps(old, new, ceiling),), (("findings", counts[0], counts[1]),)
+        )
 
 
 def _change(old: FindingRow | None, new: FindingRow | None) -> Change | None:
@@ -168,6 +170,18 @@ def _change(old: FindingRow | None, new: FindingRow | None) -> Change | None:
     return Change(
         FINDING_RAISED, new.rule, new.message, new.pointer, *levels, old.place, new.place, times=max(1, new.count)
     )
+
+
+def _add(changes: dict[str, Change], change: Change) -> None:
+    """Add a change, by its fingerprint, to the one with the same sentence: that of a rule may fit several methods."""
+    known = changes.setdefault(change.fingerprint, change)
+    if known is change:
+        return
+    before, after = (
+        old + new if isinstance(old, int) else new
+        for old, new in ((known.before, change.before), (known.after, change.after))
+    )
+    changes[change.fingerprint] = known._replace(before=before, after=after, times=known.times + change.times)
 
 
 def _gaps(old: FindingsRecord, new: FindingsRecord, ceiling: str | None) -> list[Gap]:

@@ -205,6 +205,18 @@ _TOTALS: Final = """
     select (select count(*) from captures), (select count(*) from sessions), (select count(distinct hash) from tools)
 """
 
+_NAMES: Final = """
+    with named as (
+        select captures.server, sessions.server_name as name, min(sessions.opened) as time
+        from sessions join captures using (capture)
+        where sessions.server_name is not null
+            and exists (from tools where tools.capture = sessions.capture and tools.session = sessions.session)
+        group by all
+    )
+    select server, list(name order by time nulls last, name)[:?] from named
+    group by server having count(*) > 1 order by server nulls last limit ?
+"""
+
 SightingKey = tuple[str | None, str | None, str]
 """The server, the name that it gives itself, and the hash of a definition."""
 
@@ -222,6 +234,10 @@ class DefinitionHistory:
         """Returns what the history covers."""
         (row,) = self._rows(_TOTALS)
         return HistoryTotals(*row)
+
+    def names(self, max_names: int, max_servers: int) -> list[tuple[str | None, list[str]]]:
+        """Returns the recorded servers that give themselves several names, with the first of these names."""
+        return [(server, names) for server, names in self._rows(_NAMES, max_names, max_servers)]
 
     def changed_tools(self, max_rows: int) -> list[ChangedTool]:
         """Returns the first changes of definitions."""

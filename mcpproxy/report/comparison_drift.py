@@ -57,7 +57,7 @@ DRIFT_MEMBERS: Final[Mapping[str, Mapping[str, str]]] = {
         "counts": "how many changes there are of each severity; severities without changes are left out",
         "is_truncated": "whether there are more changes than the output has",
         "unjudged": "how many definitions changed without being judged",
-        "notices": "captures that are copies of others, in sentences",
+        "notices": "captures that are copies of others, and servers that changed their name, in sentences; untrusted",
     },
 }
 """The members of each type of line of `compare --each`, in their order, with their meanings."""

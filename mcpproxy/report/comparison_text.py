@@ -6,6 +6,7 @@ from typing import Final
 
 from analysis.comparison.change import Change, Comparison, SideSummary
 from analysis.comparison.kind import Severity
+from mcpproxy.report.comparison_folding import folded, subjects_text
 from mcpproxy.report.comparison_tables import latency_lines, size_lines
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.cells import UNLIMITED_WIDTH, cells, fit, fit_ends
@@ -22,7 +23,6 @@ from mcpproxy.wording.changes import (
     proof_text,
     quotes_values,
     side_facts,
-    subject_text,
     value_texts,
     verdict_text,
 )
@@ -32,13 +32,17 @@ from mcpproxy.wording.wrapping import wrapped
 
 MIN_WIDTH: Final = 40
 MAX_SHOWN_PER_KIND: Final = 20
-"""The most changes of one kind that are shown; the others are counted."""
+"""The most changes of one kind that are shown, and the most subjects of a change; the others are counted."""
 SCREEN_LINES: Final = 24
 """The lines of a small terminal; a longer text ends with the verdict, because its beginning has left the screen."""
 MAX_SHOWN_NOTES: Final = 10
 """The most notes that are shown."""
+MAX_NAMED_IN_NOTE: Final = 3
+"""The most subjects that a note names, if it is the same for several."""
 MAX_SHOWN_GAPS: Final = 10
 """The most things that were not compared, apart from failures, that are named."""
+_FINDING_WORDS: Final = {"finding/new-note": "new: ", "finding/gone": "gone: "}
+"""What a note about a finding begins with, because the sentence is that of the finding, and notes show no kinds."""
 _HINT: Final = "`mcpproxy compare --explain KIND` explains a kind, `mcpproxy show CAPTURE --frame N` shows a frame"
 MAX_VALUE_CELLS: Final = 300
 """The most cells of a value; more than fits in a line of a terminal, because output may be searched."""
@@ -120,16 +124,18 @@ class _ComparisonText:
     def change_lines(self) -> Iterator[str]:
         """Yields the changes that are more than notes, by subject; the subject with the worst change is first."""
         changes = [change for change in self._comparison.changes if change.severity > Severity.NOTE]
-        shown, hidden = _shown_changes(changes)
-        by_subject: dict[str, list[Change]] = {}
-        for change in shown:
-            by_subject.setdefault(change.subject, []).append(change)
-        if by_subject:
+        shown, hidden = _shown_changes(folded(changes))
+        by_subjects: dict[str, list[list[Change]]] = {}
+        for group in shown:
+            by_subjects.setdefault(subjects_text(group, MAX_SHOWN_PER_KIND), []).append(group)
+        if by_subjects:
             yield ""
-        for group in by_subject.values():
-            yield self._style.paint([Span(fit_ends(subject_text(group[0]), self.width), "accent")])
-            for change in group:
-                yield from self._change_lines(change)
+        for subjects, groups in by_subjects.items():
+            has_one = len(groups[0]) == 1
+            for line in [fit_ends(subjects, self.width)] if has_one else wrapped(subjects, self.width):
+                yield self._style.paint([Span(line, "accent")])
+            for group in groups:
+                yield from self._change_lines(group[0])
         if hidden:
             for kind_id, count in hidden.items():
                 yield f"and {count:,} more of {kind_id}"
@@ -176,15 +182,19 @@ class _ComparisonText:
             return
         yield ""
         yield self._style.paint([Span("notes", "accent")])
-        for note in notes[:MAX_SHOWN_NOTES]:
-            text = f"{subject_text(note)}: {message_text(note)}"
+        groups = folded(notes)
+        for group in groups[:MAX_SHOWN_NOTES]:
+            note = group[0]
+            word = _FINDING_WORDS.get(note.kind.id, "")
+            text = f"{subjects_text(group, MAX_NAMED_IN_NOTE)}: {word}{message_text(note)}"
             before, after = (None, None) if quotes_values(note) else value_texts(note, 40)
             if before is not None and after is not None:
                 text += f"; was {before}, now {after}"
             lines = list(wrapped(text, self.width - 4))
             yield from (f"  {'· ' if not number else '  '}{line}" for number, line in enumerate(lines))
-        if len(notes) > MAX_SHOWN_NOTES:
-            yield f"  and {count_text(len(notes) - MAX_SHOWN_NOTES, 'more note')}"
+        if len(groups) > MAX_SHOWN_NOTES:
+            hidden = sum(map(len, groups[MAX_SHOWN_NOTES:]))
+            yield f"  and {count_text(hidden, 'more note')}"
             yield self._hint("  ")
 
     def _hint(self, indent: str = "") -> str:
@@ -240,14 +250,15 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(sanitise(name, MAX_NAME_CHARS) for name in names[:MAX_SHOWN_GAPS]) + more
 
 
-def _shown_changes(changes: Sequence[Change]) -> tuple[list[Change], Counter[str]]:
-    """Returns the changes to show, and how many others there are of each kind."""
+def _shown_changes(groups: Sequence[list[Change]]) -> tuple[list[list[Change]], Counter[str]]:
+    """Returns the groups of changes to show, and how many other changes there are of each kind."""
     counts: Counter[str] = Counter()
     shown, hidden = [], Counter[str]()
-    for change in changes:
-        counts[change.kind.id] += 1
-        if counts[change.kind.id] > MAX_SHOWN_PER_KIND:
-            hidden[change.kind.id] += 1
+    for group in groups:
+        kind_id = group[0].kind.id
+        counts[kind_id] += 1
+        if counts[kind_id] > MAX_SHOWN_PER_KIND:
+            hidden[kind_id] += len(group)
         else:
-            shown.append(change)
+            shown.append(group)
     return shown, hidden

@@ -133,8 +133,9 @@ def change_line(change: Change, comparison: Comparison) -> str:
 
 
 def subject_text(change: Change) -> str:
-    """Returns what changed, sanitised."""
-    return sanitise(change.subject, MAX_NAME_CHARS)
+    """Returns what changed, sanitised: that of a finding is a rule, whose id looks like that of a kind."""
+    prefix = "rule " if change.kind.id.startswith("finding/") else ""
+    return prefix + sanitise(change.subject, MAX_NAME_CHARS)
 
 
 def value_texts(change: Change, limit: int) -> tuple[str | None, str | None]:
@@ -158,6 +159,8 @@ def value_texts(change: Change, limit: int) -> tuple[str | None, str | None]:
 def quotes_values(change: Change) -> bool:
     """Whether the sentence about a change contains its values, which are then not worth repeating."""
     values = [value for value in (change.before, change.after) if value is not ABSENT]
+    if change.kind.id.startswith(("finding/", "sequence/")) and all(isinstance(value, int) for value in values):
+        return True  # counts, which the sentence says in words
     return bool(values) and all(
         isinstance(value, str) and len(value) >= _MIN_QUOTED_CHARS and value in change.message for value in values
     )

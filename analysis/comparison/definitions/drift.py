@@ -40,6 +40,8 @@ MAX_EFFORT: Final = 20_000
 definition counts 1."""
 SCHEMA_EFFORT: Final = 20
 """What a pair of schemas costs more than other members, because a child process may have to judge values."""
+_MAX_NAMES: Final = 4
+"""The most names that one server gives itself, and the most such servers, that are named."""
 _BATCH: Final = 500
 """How many rows are judged with the definitions in memory."""
 
@@ -85,7 +87,7 @@ class Drift(NamedTuple):
     refused: tuple[tuple[Path, str], ...]
     """Captures that could not be read, and why: the history lacks them."""
     notices: tuple[str, ...]
-    """Lines about captures that are copies of others."""
+    """Lines about captures that are copies of others, and about servers that are told apart. Untrusted text."""
 
 
 def drift(paths: Iterable[Path], *, progress: Progress | None = None, memory: int = DEFAULT_MEMORY_BYTES) -> Drift:
@@ -120,8 +122,15 @@ def _drift(sources: Sources, progress: Progress | None, memory: int) -> Drift:
             is_truncated,
             sum(not row.is_judged for row in rows[:MAX_ROWS]),
             tuple(refused),
-            tuple(sources.duplicate_notices),
+            (*sources.duplicate_notices, *_name_notices(history)),
         )
+
+
+def _name_notices(history: DefinitionHistory) -> Iterator[str]:
+    """Yields a line about each recorded server that changed its own name: that is another server, and not compared."""
+    for server, names in history.names(_MAX_NAMES, _MAX_NAMES):
+        listed = ", then ".join(f"'{bounded(name)}'" for name in names)
+        yield f"{server or 'a server'} calls itself {listed}: definitions under different names are not compared"
 
 
 class _Judge:

@@ -10,7 +10,10 @@ ARGUMENT_REQUIRED: Final = Kind(
     "arguments/newly-required",
     Severity.BREAKING,
     "an argument is required now",
-    ("Calls without the argument, which were valid before, are refused from now on."),
+    (
+        "Calls without the argument, which were valid before, are refused from now on. If it has a default, this may"
+        " break only clients that validate, because most servers fill it in."
+    ),
     '"required": ["query"] → ["query", "limit"]',
 )
 ARGUMENT_OPTIONAL: Final = Kind(
@@ -83,7 +86,11 @@ ARGUMENT_RANGE_NARROWED: Final = Kind(
     "arguments/range-narrowed",
     Severity.BREAKING,
     "an argument has a tighter limit",
-    ("Calls whose number, length or number of items is now beyond a limit are refused from now on."),
+    (
+        "Calls whose number, length or number of items is now beyond a limit are refused from now on. A limit of"
+        " 9007199254740991, which some generators of schemas give to all integers, may break only senders of larger"
+        " ones."
+    ),
     '"maximum": 100 → 50',
 )
 ARGUMENT_RANGE_WIDENED: Final = Kind(

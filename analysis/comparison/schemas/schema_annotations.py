@@ -69,6 +69,11 @@ def _annotations(document: Document, schema: Any) -> dict[str, dict[str, Any]]:
     return found
 
 
+def has_annotation(document: Document, schema: Any, keyword: str) -> bool:
+    """Whether a schema has an annotation, or one that applies to the same value has it."""
+    return keyword in _annotations(document, schema)
+
+
 def without_annotations(schema: Any) -> Any:
     """Returns a schema without its annotations, and with its definitions.
 

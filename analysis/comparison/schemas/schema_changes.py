@@ -17,6 +17,7 @@ from analysis.comparison.schemas.schema_annotations import without_annotations
 from analysis.comparison.schemas.schema_difference import Difference, DifferenceName, Direction, Path, narrows, widens
 from analysis.comparison.schemas.schema_differences import differences
 from analysis.comparison.schemas.schema_document import Document
+from analysis.comparison.schemas.schema_mitigations import mitigation
 from analysis.comparison.schemas.schema_part import Undecidable
 from analysis.comparison.schemas.witness import NOT_DECIDED, JudgedSchema, TryBudget, WitnessSearch
 from analysis.json_schema.validator import schema_of
@@ -177,7 +178,7 @@ class _SchemaComparison:
         is_old = self._role == "arguments"
         accepting, refusing = (old.judged, new.judged) if is_old else (new.judged, old.judged)
         search = WitnessSearch(accepting, refusing, is_old, self._budget)
-        changes = [self._judged_change(difference, search) for difference in found]
+        changes = [self._judged_change(difference, search, new.judged.document) for difference in found]
         if not any(map(self._is_bad, found)):
             witness = search.anywhere()
             if isinstance(witness, Witness):
@@ -199,13 +200,16 @@ class _SchemaComparison:
         search = WitnessSearch(new.judged, old.judged, False, self._budget)
         return _proved(change, search.among([{}, {"a": None}]))
 
-    def _judged_change(self, difference: Difference, search: WitnessSearch) -> Change:
+    def _judged_change(self, difference: Difference, search: WitnessSearch, new: Document) -> Change:
         change = self._change(difference)
         if change.kind.severity is not Severity.BREAKING:
             return change
         if not self._is_bad(difference):  # only of members that are removed
             reason = _STILL_VALID if self._role == "arguments" else _WAS_OPTIONAL
             return change._replace(lowered=Severity.MAY_BREAK, unproved=reason)
+        mitigated = mitigation(difference, new)
+        if mitigated:
+            return change._replace(lowered=Severity.MAY_BREAK, unproved=mitigated)
         result = search.for_difference(difference)
         if result == NOT_DECIDED and difference.keyword == "pattern":
             return change._replace(kind=kinds.UNDECIDED)

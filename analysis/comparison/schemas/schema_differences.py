@@ -130,17 +130,17 @@ class _Walk:
         covered = {other_at for at, other_at in compared if not any(map(widens, compared[at, other_at]))}
         old_left, new_left = set(range(len(old))) - contained, set(range(len(new))) - covered
         found: list[Difference] = []
-        is_one_to_one = len(old_left) == len(new_left)
-        for at, other_at in by_cost:
-            if is_one_to_one and at in old_left and other_at in new_left:
-                found += compared[at, other_at]
-                old_left.discard(at)
-                new_left.discard(other_at)
         for at, other_at in by_cost:  # one that is contained in a new one has become it, or the reverse
             pair = compared[at, other_at]
             has_become = other_at in new_left and not any(map(narrows, pair))
             if has_become or (at in old_left and not any(map(widens, pair))):
                 found += pair
+                old_left.discard(at)
+                new_left.discard(other_at)
+        is_one_to_one = len(old_left) == len(new_left)
+        for at, other_at in by_cost:
+            if is_one_to_one and at in old_left and other_at in new_left:
+                found += compared[at, other_at]
                 old_left.discard(at)
                 new_left.discard(other_at)
         if old_left:

@@ -84,7 +84,11 @@ def test_servers_are_told_apart_by_both_names(tmp_path: Path) -> None:
         writer.ask(20, 1, "tools/list")
         writer.answer(21, 1, tools=[tool("forecast", name)])
         paths.append(writer.close())
-    assert drift(paths).rows == ()
+    history = drift(paths)
+    assert history.rows == ()
+    (notice,) = history.notices
+    assert notice == "node calls itself 'weather', then 'climate': definitions under different names are not compared"
+    assert drift(paths[:1]).notices == ()
 
 
 def test_a_capture_that_cannot_be_read_is_named(tmp_path: Path) -> None:

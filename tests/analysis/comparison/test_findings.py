@@ -82,6 +82,15 @@ def test_the_kind_says_the_level(tmp_path: Path) -> None:
         assert _compared_kinds(_record(old), _record(new)) == expected
 
 
+def test_findings_with_the_same_sentence_are_one_change() -> None:
+    """The fingerprint of a finding contains the method, which no output shows."""
+    row = FindingRow(RULES[0], int(Level.WARNING), "no request has the id 7", "/id", Place("c", 1, 2), 3)
+    record = _record(None, findings={"aa": row, "bb": row})
+    for old, new, counts in ((_record(None), record, (0, 6)), (record, _record(None), (6, 0))):
+        (change,) = FindingsAspect().compare(old, new, CompareOptions()).changes
+        assert (change.times, change.before, change.after) == (6, *counts)
+
+
 def test_a_rule_that_did_not_run_or_only_counts_on_the_other_side_reports_nothing_new() -> None:
     found, nothing = _record(Level.ERROR), _record(None)
     for side in (_record(None, rules=RULES[1:]), _record(None, counted_rules=RULES[:1])):

@@ -61,7 +61,7 @@ ROLES: Final[tuple[SchemaRole, ...]] = ("arguments", "result")
 B, M, N, U = Severity.BREAKING, Severity.MAY_BREAK, Severity.NOTE, Severity.UNKNOWN
 MUTATIONS: Final[list[tuple[Mutation, str, Severity, str, Severity]]] = [
     # the mutation; kind and severity for arguments; for results
-    (within(required=["query", "order", "limit"]), "arguments/newly-required", B, "result/newly-required", N),
+    (within(required=["query", "order", "path"]), "arguments/newly-required", B, "result/newly-required", N),
     (within(required=["query"]), "arguments/no-longer-required", N, "result/no-longer-required", B),
     (within("properties", limit=ABSENT), "arguments/removed", B, "result/removed", M),
     (within("properties", page={"type": "integer"}), "arguments/added", N, "result/added-to-closed", M),
@@ -131,6 +131,49 @@ def test_each_mutation_is_exactly_one_change_of_its_kind() -> None:
         for role in ROLES:
             found = schema_changes(SEARCH, new, role, "tool search", "/inputSchema")
             assert [(change.kind.id, change.severity) for change in found] == [expected[role]], found
+
+
+MITIGATED: Final[list[tuple[Mutation, str, str]]] = [
+    # the mutation, with the kind for arguments; what generators of schemas write changes nothing in practice
+    (member("count", maximum=2**53 - 1), "arguments/range-narrowed", "±9007199254740991"),
+    (member("count", exclusiveMaximum=2**53), "arguments/range-narrowed", "±9007199254740991"),
+    (member("count", minimum=-(2**53 - 1)), "arguments/range-narrowed", "±9007199254740991"),
+    (within(required=["name", "verbose"]), "arguments/newly-required", "has a default"),
+    (within(required=["name", "mode"]), "arguments/newly-required", "has a default"),
+]
+NOT_MITIGATED: Final[list[Mutation]] = [
+    member("count", maximum=2**53 - 2),
+    member("count", minimum=2**53 - 1),
+    member("name", maxLength=2**53 - 1, type="integer"),
+    within(required=["name", "count"]),
+]
+GENERATED: Final = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string"},
+        "count": {"type": "integer"},
+        "verbose": {"type": "boolean", "default": False},
+        "mode": {"$ref": "#/$defs/mode"},
+    },
+    "required": ["name"],
+    "$defs": {"mode": {"enum": ["fast", "slow"], "default": "fast"}},
+}
+
+
+def test_what_refuses_hardly_any_value_in_practice_may_break() -> None:
+    for mutation, kind, reason in MITIGATED:
+        (change,) = schema_changes(GENERATED, mutated(GENERATED, mutation), "arguments", "tool search")
+        assert (change.kind.id, change.severity, change.witness) == (kind, Severity.MAY_BREAK, None)
+        assert reason in change.unproved
+    for mutation in NOT_MITIGATED:
+        found = schema_changes(GENERATED, mutated(GENERATED, mutation), "arguments", "tool search")
+        assert Severity.BREAKING in {change.severity for change in found}, found
+
+
+def test_a_result_whose_largest_integers_are_no_longer_excluded_may_break() -> None:
+    old = mutated(GENERATED, member("count", maximum=2**53 - 1))
+    (change,) = schema_changes(old, GENERATED, "result", "tool search")
+    assert (change.kind.id, change.severity) == ("result/range-widened", Severity.MAY_BREAK)
 
 
 def test_all_that_is_breaking_has_a_small_witness() -> None:
@@ -216,7 +259,7 @@ def test_texts_that_match_patterns_are_found() -> None:
 
 
 def test_without_tries_nothing_is_breaking() -> None:
-    new = mutated(SEARCH, within(required=["query", "order", "limit"]))
+    new = mutated(SEARCH, within(required=["query", "order", "path"]))
     [change] = schema_changes(SEARCH, new, "arguments", "tool search", budget=TryBudget(0))
     assert (change.severity, change.unproved) == (Severity.MAY_BREAK, NO_TIME)
 

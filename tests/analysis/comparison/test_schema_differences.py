@@ -123,3 +123,27 @@ def test_many_levels_are_undecided() -> None:
         old, new = {"items": old}, {"items": new}
     found = differences(Document(old), Document(new))
     assert [difference.direction for difference in found] == [Direction.UNDECIDED]
+
+
+MEDIA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"type": {"enum": ["image", "audio", "blob"]}, "data": {"type": "string"}},
+    "required": ["type", "data"],
+    "additionalProperties": False,
+}
+FEWER_MEDIA = {**MEDIA, "properties": {"type": {"enum": ["image", "audio"]}, "data": {"type": "string"}}}
+EMBEDDED = {
+    "type": "object",
+    "properties": {"type": {"const": "resource"}, "resource": {"type": "object"}},
+    "required": ["type", "resource"],
+    "additionalProperties": False,
+}
+
+
+def test_an_alternative_is_compared_with_the_one_that_it_became() -> None:
+    """One schema becomes two alternatives, as in `read_media_file` of the server of files: the nearest is its own."""
+    old, new = Document(MEDIA), Document({"anyOf": [FEWER_MEDIA, EMBEDDED]})
+    texts = [(difference.name, difference.pointer) for difference in differences(old, new)]
+    assert texts == [("enum-narrowed", "/properties/type"), ("alternatives-widened", "")]
+    texts = [(difference.name, difference.pointer) for difference in differences(new, old)]
+    assert texts == [("enum-widened", "/properties/type"), ("alternatives-narrowed", "")]

@@ -16,6 +16,7 @@ import pyte
 import pytest
 
 from analysis.comparison.change import Change, Comparison, Gap
+from analysis.comparison.kinds.findings import FINDING_GONE, FINDING_NEW_NOTE
 from analysis.conversation.message import Number
 from mcpproxy import __version__
 from mcpproxy.report.comparison import FORMATS, write_comparison
@@ -29,6 +30,7 @@ from tests.mcpproxy.report.comparisons import (
     ARGUMENT_REQUIRED,
     DEEP,
     FAILED,
+    FINDING_NEW,
     HARD,
     NEW,
     NOTHING,
@@ -156,8 +158,8 @@ def test_the_verdict_counts_changes_and_what_was_compared() -> None:
 
 
 def test_of_very_many_changes_the_first_are_shown_and_the_others_are_counted() -> None:
-    broken = [Change(ARGUMENT_REQUIRED, f"tool {number}", "it is required now") for number in range(50_000)]
-    notes = [Change(VALUE_CHANGED, f"tool {number}", "it changed") for number in range(50_000)]
+    broken = [Change(ARGUMENT_REQUIRED, f"tool {number}", f"a{number} is required now") for number in range(50_000)]
+    notes = [Change(VALUE_CHANGED, f"tool {number}", f"a{number} changed") for number in range(50_000)]
     text = text_of(NOTHING._replace(changes=(*broken, *notes)))
     assert text.count("arguments/newly-required") == MAX_SHOWN_PER_KIND + 1
     assert f"and {50_000 - MAX_SHOWN_PER_KIND:,} more of arguments/newly-required\n" in text
@@ -203,6 +205,31 @@ def test_values_that_the_sentence_quotes_are_not_repeated() -> None:
     change = Change(VALUE_CHANGED, "server", "the version is 2.0.0 now, and was 1.0.0", "", "1.0.0", "2.0.0")
     assert "  · server: the version is 2.0.0 now, and was 1.0.0\n" in text_of(NOTHING._replace(changes=(change,)))
     assert "; was 1, now 2\n" in text_of(NOTHING._replace(changes=(change._replace(before=1, after=2),)))
+
+
+def test_what_is_the_same_for_many_is_said_once() -> None:
+    removed = [Change(ARGUMENT_REQUIRED, f"tool {number}", "it is required now") for number in range(100)]
+    notes = [Change(VALUE_CHANGED, f"tool {number}", "it is open now", "/a", False, True) for number in range(2)]
+    text = text_of(NOTHING._replace(changes=(*removed, *notes)))
+    assert "\ntool 0, tool 1, tool 2," in text
+    assert "tool 19 and 80 more\n" in text
+    assert text.count("it is required now") == 1
+    assert "  · tool 0, tool 1: it is open now, at /a; was false, now true\n" in text
+    assert "100 breaking, 2 notes" in text
+    other = notes[1]._replace(before=0)
+    assert text_of(NOTHING._replace(changes=(notes[0], other))).count("it is open now") == 2
+
+
+def test_a_finding_names_its_rule_and_says_its_count_once() -> None:
+    change = Change(FINDING_NEW, "tool/unlisted", "the tool is not listed", "/params/name", 0, 3, times=3)
+    text = text_of(NOTHING._replace(changes=(change,)))
+    assert "\nrule tool/unlisted\n" in text
+    assert "the tool is not listed, at /params/name (3 times)\n" in text
+    assert "was 0" not in text
+    notes = [change._replace(kind=kind, times=1) for kind in (FINDING_NEW_NOTE, FINDING_GONE)]
+    text = text_of(NOTHING._replace(changes=tuple(notes)))
+    for word in ("new", "gone"):
+        assert f"  · rule tool/unlisted: {word}: the tool is not listed, at /params/name\n" in text
 
 
 def test_things_that_were_not_compared_for_one_reason_share_a_line() -> None:
