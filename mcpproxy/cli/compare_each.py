@@ -1,4 +1,4 @@
-"""`compare --each`: lists when which definition of a server changed in all of its captures, and who received it."""
+"""`compare --each`: lists when each definition of a server changed, in all of its captures, and who received it."""
 
 import argparse
 from functools import partial
