@@ -90,7 +90,7 @@ class _FailOnAction(argparse.Action):
         match = _PERCENTAGE.fullmatch(text)
         if name != _SLOWER or match is None or not float(match[1]):
             raise argparse.ArgumentError(
-                self, f"{f'{name}={text}'!r:.80} is not valid: only {_SLOWER} has a value, such as {_SLOWER}=20%"
+                self, f"{f'{name}={text}'!r:.80} is not valid: only {_SLOWER} has a value, a percentage: {_SLOWER}=20%"
             )
         percentage = float(match[1])
         if earlier not in (None, percentage):
