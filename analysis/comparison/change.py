@@ -121,7 +121,7 @@ class LatencyRow(NamedTuple):
     old_p95_ns: int | None
     new_p95_ns: int | None
     p50_interval: tuple[float, float] | None
-    """The interval of the ratio new/old of the medians; None if the sample is too small."""
+    """The confidence interval of the ratio new/old of the medians; None if the sample is too small."""
     p95_interval: tuple[float, float] | None
     verdict: str
     """`slower`, `faster`, `same` or `cannot tell`."""

@@ -57,8 +57,9 @@ MEMBERS: Final[Mapping[str, Mapping[str, str]]] = {
         "new_p50_ns": "the new median",
         "old_p95_ns": "the old 95th percentile",
         "new_p95_ns": "the new 95th percentile",
-        "p50_interval": "the interval of the ratio new/old of the medians: two numbers; null if there are too few",
-        "p95_interval": "the interval of the ratio of the 95th percentiles",
+        "p50_interval": "the confidence interval of the ratio new/old of the medians: two numbers; null if there are "
+        "too few calls",
+        "p95_interval": "the confidence interval of the ratio of the 95th percentiles",
         "verdict": "`slower`, `faster`, `same` or `cannot tell`",
     },
     "size": {
