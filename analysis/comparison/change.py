@@ -72,7 +72,7 @@ class Change(NamedTuple):
 
     @property
     def fingerprint(self) -> str:
-        """What is the same whenever the change is found again, as of a finding; accept files contain it."""
+        """What is the same whenever the change is found again, as of a finding; baselines contain it."""
         return fingerprint(self.kind.id, self.subject, self.pointer, self.message)
 
     def fails(self, words: frozenset[FailOn]) -> bool:
@@ -99,10 +99,10 @@ class Gap(NamedTuple):
 
 
 class Ignored(NamedTuple):
-    """Values that the normaliser passed over."""
+    """Values that the normaliser ignored."""
 
     rule: str
-    """The pointer, or the name of the built-in rule, that passed them over."""
+    """The pointer, or the name of the built-in rule, that ignored them."""
     values: int
     """How many values, on both sides together."""
     differed: int
@@ -121,7 +121,7 @@ class LatencyRow(NamedTuple):
     old_p95_ns: int | None
     new_p95_ns: int | None
     p50_interval: tuple[float, float] | None
-    """The interval of the ratio new/old of the medians; None if the sample is too small."""
+    """The confidence interval of the ratio new/old of the medians; None if the sample is too small."""
     p95_interval: tuple[float, float] | None
     verdict: str
     """`slower`, `faster`, `same` or `cannot tell`."""
@@ -192,4 +192,4 @@ class Comparison(NamedTuple):
     latencies: tuple[LatencyRow, ...] = ()
     sizes: tuple[SizeRow, ...] = ()
     accepted: int = 0
-    """How many changes an accept file accepts."""
+    """How many changes the baseline accepts."""

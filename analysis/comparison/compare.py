@@ -58,12 +58,12 @@ def _common_gaps(old: Side, new: Side, results: Sequence[AspectResult]) -> Itera
             yield Gap(f"all of the {word} side", "a capture is damaged, or a rule crashed on it", is_failure=True)
     empty = [word for word, side in (("old", old), ("new", new)) if not side.summary.frames]
     if empty:
-        sides = "both sides have" if len(empty) == 2 else f"the {empty[0]} side has"
-        yield Gap("everything", f"{sides} no message", is_failure=True)
+        reason = "neither side has any messages" if len(empty) == 2 else f"the {empty[0]} side has no messages"
+        yield Gap("everything", reason, is_failure=True)
         return
     counts = [count for result in results for _, *both_counts in result.compared for count in both_counts]
     if not any(counts) and not any(gap.is_failure for result in results for gap in result.gaps):
-        yield Gap("everything", "neither side has anything to compare (that the filter selects)", is_failure=True)
+        yield Gap("everything", "neither side has anything to compare, or the filter selects nothing", is_failure=True)
         return
     common_aspects = [aspect for aspect in ASPECTS if aspect.name in old.records and aspect.name in new.records]
     old_items, new_items = (

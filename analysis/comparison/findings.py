@@ -197,7 +197,7 @@ def _gaps(old: FindingsRecord, new: FindingsRecord, ceiling: str | None) -> list
     for other_side, ids in (("old", set(new.rules) - set(old.rules)), ("new", set(old.rules) - set(new.rules))):
         if ids:
             rules_text = f"findings of {len(ids):,} rule{'' if len(ids) == 1 else 's'}"
-            reason = f"the version of mcpproxy that checked the {other_side} side does not have the rules"
+            reason = f"the version of mcpproxy that checked the {other_side} side does not have these rules"
             gaps.append(Gap(rules_text, reason, is_failure=False))
     if ceiling is not None:
         reason = f"a side has more than {MAX_FINDINGS:,} different ones"

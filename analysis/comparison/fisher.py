@@ -9,7 +9,7 @@ _TIE: Final = 1 + 1e-7
 
 
 def fisher_exact(old_failed: int, old_total: int, new_failed: int, new_total: int) -> float:
-    """Returns the probability that two rates of failure differ at least as much by chance (two-sided).
+    """Returns the two-sided p-value: how probable it is that two error rates differ at least as much by chance.
 
     Args:
         old_failed: how many calls of the old side failed.
@@ -31,7 +31,7 @@ def fisher_exact(old_failed: int, old_total: int, new_failed: int, new_total: in
 
 
 def rejected_by_holm(probabilities: Sequence[float], alpha: float) -> list[bool]:
-    """Returns which of several hypotheses are rejected, so that any wrong rejection has at most probability `alpha`."""
+    """Returns which of several hypotheses are rejected, so that the family-wise error rate is at most `alpha`."""
     rejected = [False] * len(probabilities)
     for rank, position in enumerate(sorted(range(len(probabilities)), key=probabilities.__getitem__)):
         if probabilities[position] > alpha / (len(probabilities) - rank):

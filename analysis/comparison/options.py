@@ -11,7 +11,7 @@ class ObserveOptions(NamedTuple):
     only: str = ""
     """A filter (docs/filter.md) that selects messages and calls; empty for all."""
     ignored_pointers: tuple[str, ...] = ()
-    """Pointers of values to pass over, from `--ignore` and from a file that `--learn` wrote; `*` is any step."""
+    """Pointers of values to ignore, from `--ignore` and from a file that `--learn` wrote; `*` is any step."""
     with_findings: bool = True
     """Whether to check the rules."""
 

@@ -204,7 +204,7 @@ def _rate_change(
 ) -> Change:
     is_higher = new_rate[0] * old_rate[1] > old_rate[0] * new_rate[1]
     texts = [f"{failed:,} of {total:,} failed" for failed, total in (old_rate, new_rate)]
-    message = f"calls fail {'more' if is_higher else 'less'} often than chance explains"
+    message = f"calls fail {'more' if is_higher else 'less'} often than before, and chance does not explain it"
     kind = ERROR_RATE_HIGHER if is_higher else ERROR_RATE_LOWER
     places = [next(_places(side, row), None) for side in (old, new)]
     return Change(kind, subject_of(row.method, row.name), message, "", texts[0], texts[1], places[0], places[1])

@@ -1,4 +1,4 @@
-"""`compare --each`: lists when which definition of a server changed in all of its captures, and who received it."""
+"""`compare --each`: lists when each definition of a server changed, in all of its captures, and who received it."""
 
 import argparse
 from functools import partial
@@ -26,7 +26,7 @@ def list_drift(options: argparse.Namespace) -> int:
     if options.format not in FORMATS:
         return fail(f"--each prints {' or '.join(FORMATS)}; see mcpproxy compare --help")
     if options.each == "-" or named_captures(options.each).kind not in ("server", "folder"):
-        return fail(f"--each needs a server or a folder with captures, and {sanitise(options.each)} is one capture")
+        return fail(f"--each needs a server or a folder with captures; {sanitise(options.each)} is neither")
     with select_captures([options.each], ALL_CAPTURES) as selection:
         if options.output is not None:
             check_file_output(options.output, selection.paths, force=options.force)

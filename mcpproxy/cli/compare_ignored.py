@@ -1,4 +1,4 @@
-"""The values that `compare` passes over: the places of `--ignore`, and those in the files of `--ignore-from`."""
+"""The values that `compare` ignores: the places of `--ignore`, and those in the files of `--ignore-from`."""
 
 from collections.abc import Sequence
 from typing import Final

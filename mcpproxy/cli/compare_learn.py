@@ -52,6 +52,6 @@ def learn_places(options: argparse.Namespace) -> int:
     with new_file(target, advice=_ADVICE) as path:
         path.write_text(ignore_file(places), "ascii")
         size_bytes = path.stat().st_size
-    advice = f"`mcpproxy compare --ignore-from {sanitise(shlex.quote(str(target)))} OLD NEW` passes over them"
+    advice = f"`mcpproxy compare --ignore-from {sanitise(shlex.quote(str(target)))} OLD NEW` ignores them"
     sys.stdout.write(written_line(target, count_text(len(places), "place"), size_bytes, advice))
     return int(Exit.FINE)

@@ -94,7 +94,7 @@ class _FailOnAction(argparse.Action):
         match = _PERCENTAGE.fullmatch(text)
         if name != _SLOWER or match is None or not float(match[1]):
             raise argparse.ArgumentError(
-                self, f"{f'{name}={text}'!r:.80} is not valid: only {_SLOWER} has a value, such as {_SLOWER}=20%"
+                self, f"{f'{name}={text}'!r:.80} is not valid: only {_SLOWER} has a value, a percentage: {_SLOWER}=20%"
             )
         percentage = float(match[1])
         if earlier not in (None, percentage):
@@ -138,10 +138,10 @@ def compare_parser(description: str | None, formats: Sequence[str]) -> Parser:
         action="append",
         metavar="POINTER",
         default=[],
-        help="pass over values of results at this JSON Pointer, in which * is any member or index; can be repeated",
+        help="ignore values of results at this JSON Pointer, in which * is any member or index; can be repeated",
     )
     parser.add_argument(
-        "--ignore-from", action="append", metavar="F", default=[], help="pass over the values that F lists"
+        "--ignore-from", action="append", metavar="F", default=[], help="ignore the values that F lists"
     )
     parser.add_argument("--no-findings", action="store_true", help="do not check the rules, which is faster")
     parser.add_argument("--save", metavar="F", help="write one side to the new file F, to be the old side later")
@@ -149,7 +149,7 @@ def compare_parser(description: str | None, formats: Sequence[str]) -> Parser:
         "--learn", metavar="F", help="write to the new file F what varies between two recordings of the same thing"
     )
     parser.add_argument(
-        "--each", metavar="SERVER", help="list when which definition changed in all captures of this server"
+        "--each", metavar="SERVER", help="list when each definition changed, in all captures of this server"
     )
     parser.add_argument(
         "--explain",
@@ -171,7 +171,7 @@ def compare_parser(description: str | None, formats: Sequence[str]) -> Parser:
 
 
 def mode_of(options: argparse.Namespace) -> Mode:
-    """Returns what the command shall do."""
+    """Returns what the command is to do."""
     if options.explain is not None:
         return "explain"
     if options.each is not None:

@@ -20,15 +20,15 @@ _OPENING: Final = """\
 These are the kinds of changes that `mcpproxy compare` reports. `mcpproxy compare --explain` lists them, and
 `mcpproxy compare --explain ID` shows one. This page is generated from their table.
 
-What a client may send can only widen, and what a server answers can only narrow: everything else is breaking, or may
-be. A change of a schema is breaking only if a value proves it, which `compare` prints; without such a value, it may
-break. What cannot be decided is unknown, which is not the same as compatible.
+A change of a schema is compatible if it only widens what a client may send, or only narrows what a server may answer.
+Any other is breaking if a value proves it, which `compare` prints; without such a value, it may break. What cannot be
+decided is unknown, which is not the same as compatible.
 """
 _JSON: Final = """\
 ## JSON lines
 
 `--format json` prints an object on each line. The member `type` says what it is. Lines of the type `change` can be
-pasted into an accept file.
+pasted into a baseline.
 """
 _EACH: Final = """\
 ## JSON lines of `--each`
@@ -39,7 +39,7 @@ _EACH: Final = """\
 
 def page() -> str:
     """Returns the whole page."""
-    lines = [_OPENING, "| severity | means |", "|---|---|"]
+    lines = [_OPENING, "| severity | meaning |", "|---|---|"]
     lines += [f"| {severity} | {meaning} |" for severity, meaning in SEVERITY_MEANINGS.items()]
     lines += ["", "| kind | severity | what happened | `--fail-on` |", "|---|---|---|---|"]
     groups = kinds_by_group()

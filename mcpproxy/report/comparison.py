@@ -1,4 +1,4 @@
-"""Writes a comparison in each format that `mcpproxy compare` offers, except HTML."""
+"""Writes a comparison in each format that `mcpproxy compare` offers."""
 
 from collections.abc import Callable, Iterable
 from typing import Final

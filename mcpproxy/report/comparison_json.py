@@ -24,15 +24,15 @@ MEMBERS: Final[Mapping[str, Mapping[str, str]]] = {
     "change": {
         "rule": "the id of the kind of change",
         "level": "its severity: `breaking`, `worse`, `may break`, `unknown` or `note`",
-        "method": "what changed, such as `tool search`; untrusted. An accept file has this name for it, too",
+        "method": "what changed, such as `tool search`; untrusted. A baseline has this name for it, too",
         "pointer": "the place in the definition, result or capabilities, as a JSON Pointer; empty if there is none",
         "message": "what changed, as a sentence; it may quote untrusted text",
         "before": "the old value: null if there is none, otherwise an object with the members of `value` below",
         "after": "the new value",
         "old": "the record that shows the old side: `capture`, `session` (0 for none) and `frame`; null if unknown",
         "new": "the record that shows the new side; `frame` is -1 in an expectation, which has no records",
-        "witness": "a value that proves the change: the members of `value` below, and `fits_old`: whether it was valid "
-        "before and is not now, or the reverse; null if there is none",
+        "witness": "a value that proves the change: the members of `value` below, and `fits_old`: true if it was valid "
+        "before and is not now, false if the reverse; null if there is none",
         "unproved": "why there is no such value although the kind needs one; null otherwise",
         "times": "how many differences it stands for",
         "fail_on": "the words of `--fail-on` that it fails",
@@ -45,8 +45,8 @@ MEMBERS: Final[Mapping[str, Mapping[str, str]]] = {
         "needed_by": "the words of `--fail-on` that make it a failure if they are given",
     },
     "ignored": {
-        "rule": "the pointer, or the name of the built-in rule, that passed values over",
-        "values": "how many values it passed over",
+        "rule": "the pointer, or the name of the built-in rule, that ignored values",
+        "values": "how many values it ignored",
         "differed": "how many of them differed",
     },
     "latency": {
@@ -57,8 +57,9 @@ MEMBERS: Final[Mapping[str, Mapping[str, str]]] = {
         "new_p50_ns": "the new median",
         "old_p95_ns": "the old 95th percentile",
         "new_p95_ns": "the new 95th percentile",
-        "p50_interval": "the interval of the ratio new/old of the medians: two numbers; null if there are too few",
-        "p95_interval": "the interval of the ratio of the 95th percentiles",
+        "p50_interval": "the confidence interval of the ratio new/old of the medians: two numbers; null if there are "
+        "too few calls",
+        "p95_interval": "the confidence interval of the ratio of the 95th percentiles",
         "verdict": "`slower`, `faster`, `same` or `cannot tell`",
     },
     "size": {
@@ -74,7 +75,7 @@ MEMBERS: Final[Mapping[str, Mapping[str, str]]] = {
         "verdict": "the first line of the text output",
         "is_failure": "whether the comparison has failed: it must not be read as clean, whatever the counts",
         "counts": "how many changes there are of each severity; severities without changes are left out",
-        "accepted": "how many more changes the accept file accepts",
+        "accepted": "how many more changes the baseline accepts",
         "compared": "what was compared: objects with `what`, `old` and `new`, the counts of both sides",
     },
 }
@@ -90,12 +91,12 @@ PARTS: Final[Mapping[str, Mapping[str, str]]] = {
         "revisions": "the revisions of the protocol that were negotiated",
         "warnings": "what is missing or damaged, in sentences",
         "has_failed": "whether a part could not be examined, so that the comparison has failed",
-        "ignored_pointers": "the pointers of values that were passed over when the side was read",
+        "ignored_pointers": "the pointers of values that were ignored when the side was read",
         "begun": "when the first capture was opened, in UTC; null if unknown",
         "filter": "the filter that selected what was read; null if there was none",
     },
     "value": {
-        "value": f"the value, if its JSON has at most {MAX_VALUE_CHARS:,} characters and parsers read its numbers",
+        "value": f"the value, if its JSON has at most {MAX_VALUE_CHARS:,} characters and parsers keep its numbers",
         "text": "otherwise, the beginning of its JSON as a string, which ends with `…` if it is cut",
     },
 }

@@ -43,7 +43,7 @@ MAX_SHOWN_GAPS: Final = 10
 """The most things that were not compared, apart from failures, that are named."""
 _FINDING_WORDS: Final = {"finding/new-note": "new: ", "finding/gone": "gone: "}
 """What a note about a finding begins with, because the sentence is that of the finding, and notes show no kinds."""
-_HINT: Final = "`mcpproxy compare --explain KIND` explains a kind, `mcpproxy show CAPTURE --frame N` shows a frame"
+_HINT: Final = "`mcpproxy compare --explain KIND` explains a kind; `mcpproxy show CAPTURE --frame N` shows a frame"
 MAX_VALUE_CELLS: Final = 300
 """The most cells of a value; more than fits in a line of a terminal, because output may be searched."""
 

@@ -222,7 +222,7 @@ def gap_text(gap: Gap) -> str:
 
 
 def ignored_text(ignored: Ignored) -> str:
-    """Returns which values a rule passed over: `/_meta/*: 12 values, 3 of them differ`."""
+    """Returns which values a rule ignored: `/_meta/*: 12 values, 3 of them differ`."""
     verb = "differs" if ignored.differed == 1 else "differ"
     return (
         f"{sanitise(ignored.rule, MAX_NAME_CHARS)}: {count_text(ignored.values, 'value')}, "

@@ -30,8 +30,9 @@ ANNOTATION_WEAKENED: Final = Kind(
     "tool/annotation-weakened",
     Severity.MAY_BREAK,
     "a tool no longer says that it is harmless",
-    "Clients decide by annotations whether to ask the user before a call. The tool no longer claims to be read-only, "
-    "not destructive, idempotent or limited to a closed world. An absent hint has the default of the specification.",
+    "Clients use annotations to decide whether to ask the user before a call. The tool no longer claims to be "
+    "read-only, not destructive, idempotent or limited to a closed world. An absent hint has the default of the "
+    "specification.",
     '{"readOnlyHint": true} → {}',
 )
 ANNOTATION_STRENGTHENED: Final = Kind(
@@ -144,14 +145,14 @@ MIME_TYPE: Final = Kind(
     "resource/mime-type-changed",
     Severity.MAY_BREAK,
     "a resource or template has another MIME type",
-    "Clients choose by the type how to show the content, and whether to give it to a model at all.",
+    "Clients use the type to choose how to show the content, and whether to give it to a model at all.",
     '"mimeType": "text/plain" → "text/html"',
 )
 RESOURCE_SIZE: Final = Kind(
     "resource/size-changed",
     Severity.NOTE,
     "the size that the list gives for a resource changed",
-    "Hosts estimate by it how much of a model's context the resource takes.",
+    "Hosts use it to estimate how much of a model's context the resource takes.",
     '"size": 1024 → 4096',
 )
 TEMPLATE_REMOVED: Final = Kind(
@@ -181,7 +182,7 @@ HIDDEN_TEXT: Final = Kind(
     Severity.WORSE,
     "text contains new characters that people do not see",
     "A model reads characters that reverse, join or encode text invisibly: direction controls, zero-width and tag "
-    "characters, runs of variation selectors, terminal controls. Hidden instructions are an attack that is known. "
+    "characters, runs of variation selectors, terminal controls. Hidden instructions are a known attack. "
     "Joiners within an emoji, a flag or a word of a script that needs them do not count.",
     '"description": "Adds numbers" → "Adds numbers\\u200b\\u202e"',
     "finding",

@@ -5,16 +5,17 @@ from typing import Final
 from analysis.comparison.kind import Kind, Severity
 
 _LIMITS: Final = (
-    "It is reported only if chance does not explain it, for all calls of the comparison together, and if it is "
-    "certainly more than 10 % and 0.5 ms. A recording has times, not their reasons: a machine that was busier during "
-    "one of the recordings looks like a slower server, so record both sides on the same quiet machine, more than once."
+    "It is reported only if chance does not explain it (with Holm's correction for all calls of the comparison), and "
+    "if it is certainly more than 10 % and 0.5 ms. A recording has times, not their reasons: a machine that was busier "
+    "during one of the recordings looks like a slower server, so record both sides on the same quiet machine, more "
+    "than once."
 )
 
 SLOWER: Final = Kind(
     "latency/slower",
     Severity.WORSE,
     "a call takes longer",
-    f"Half of the calls take longer than half of them did before, so users wait, and clients may time out. {_LIMITS}",
+    f"The median rose, so users wait longer, and clients may time out. {_LIMITS}",
     "tools/call search p50: 12 ms → 31 ms",
     "slower",
 )
@@ -22,8 +23,8 @@ TAIL_SLOWER: Final = Kind(
     "latency/tail-slower",
     Severity.WORSE,
     "the slowest calls take longer",
-    "One call in twenty takes longer than before, although the median did not change as certainly: something is slow "
-    f"now and then, such as a cache, a lock or a pause. {_LIMITS}",
+    "The 95th percentile rose, and a rise of the median is not certain: something is slow now and then, such as a "
+    f"cache, a lock or a pause. {_LIMITS}",
     "tools/call search p95: 40 ms → 900 ms",
     "slower",
 )

@@ -8,7 +8,7 @@ from analysis.protocol.error_codes import INTERNAL_ERROR, INVALID_PARAMS
 NOW_FAILS: Final = Kind(
     "outcome/now-fails",
     Severity.WORSE,
-    "a call fails that did not fail before",
+    "a call that got a result before now fails",
     "The same request (method, name and arguments) got a result before, and now gets an error each time.",
     f'tools/call search {{"q": "x"}}: result → error {INVALID_PARAMS}',
     "outcome",
@@ -16,7 +16,7 @@ NOW_FAILS: Final = Kind(
 NOW_UNANSWERED: Final = Kind(
     "outcome/now-unanswered",
     Severity.WORSE,
-    "a call gets no response that got a result before",
+    "a call that got a result before now gets no response",
     "The same request (method, name and arguments) got a result before. Now its sender waits in vain, gives up, or "
     "loses the connection.",
     'tools/call search {"q": "x"}: result → abandoned',
@@ -25,7 +25,7 @@ NOW_UNANSWERED: Final = Kind(
 SOMETIMES_FAILS: Final = Kind(
     "outcome/sometimes-fails",
     Severity.MAY_BREAK,
-    "a call fails sometimes that never failed before",
+    "a call that never failed before now fails sometimes",
     "The same request (method, name and arguments) got a result each time before. Now it got a result at least once, "
     "and failed at least once.",
     f'tools/call search {{"q": "x"}}: 5 results → 4 results, 1 error {INTERNAL_ERROR}',
@@ -52,7 +52,7 @@ ERROR_CHANGED: Final = Kind(
 NOW_CANCELLED: Final = Kind(
     "outcome/now-cancelled",
     Severity.NOTE,
-    "a call was cancelled that got a result before",
+    "a call that got a result before was cancelled",
     "Its sender withdrew the request before a response came, so nothing is known of whether it would still work.",
     'tools/call search {"q": "x"}: result → cancelled',
 )
@@ -67,7 +67,7 @@ ERROR_TEXT_CHANGED: Final = Kind(
 NOW_WORKS: Final = Kind(
     "outcome/now-works",
     Severity.NOTE,
-    "a call works that failed before",
+    "a call that failed before now works",
     "The same request (method, name and arguments) failed each time before, and now gets a result.",
     f'tools/call search {{"q": "x"}}: error {INTERNAL_ERROR} → result',
 )

@@ -1,10 +1,10 @@
-"""Kinds of changes of schemas, judged with direction: arguments may only widen, results may only narrow."""
+"""Kinds of changes of schemas, judged by direction: arguments may only widen, results may only narrow."""
 
 from typing import Final
 
 from analysis.comparison.kind import Kind, Severity
 
-# ---- arguments: what a client may send can only widen
+# ---- arguments: compatible if they only widen
 
 ARGUMENT_REQUIRED: Final = Kind(
     "arguments/newly-required",
@@ -71,14 +71,14 @@ ARGUMENT_TYPE_CHANGED: Final = Kind(
 ARGUMENT_ENUM_NARROWED: Final = Kind(
     "arguments/enum-narrowed",
     Severity.BREAKING,
-    "an argument accepts fewer of the listed values",
+    "an argument no longer accepts some values",
     ("Calls with a value that is no longer in the list are refused from now on, such as those of a saved prompt."),
     '"enum": ["asc", "desc", "none"] → ["asc", "desc"]',
 )
 ARGUMENT_ENUM_WIDENED: Final = Kind(
     "arguments/enum-widened",
     Severity.NOTE,
-    "an argument accepts more than the listed values",
+    "an argument accepts more values",
     ("All calls that were valid before still are."),
     '"enum": ["asc", "desc"] → ["asc", "desc", "none"]',
 )
@@ -113,7 +113,7 @@ ARGUMENTS_CLOSED: Final = Kind(
 ARGUMENTS_OPENED: Final = Kind(
     "arguments/opened",
     Severity.NOTE,
-    "arguments that the schema does not describe are accepted",
+    "arguments that the schema does not describe are accepted now",
     ("All calls that were valid before still are. Misspelt names are no longer refused."),
     '"additionalProperties": false → true',
 )
@@ -172,7 +172,7 @@ DEFAULT_CHANGED: Final = Kind(
     ("A call without the argument is as valid as before, but means something else now."),
     '"default": 10 → 100',
 )
-# ---- results: what a server answers can only narrow
+# ---- results: compatible if they only narrow
 
 RESULT_MEMBER_REQUIRED: Final = Kind(
     "result/newly-required",
@@ -208,7 +208,7 @@ RESULT_MEMBER_ADDED: Final = Kind(
 RESULT_MEMBER_ADDED_TO_CLOSED: Final = Kind(
     "result/added-to-closed",
     Severity.MAY_BREAK,
-    "there is a new member in a result that had no others",
+    "there is a new member in a result that allowed no others",
     (
         "The old schema excluded other members (`additionalProperties: false`). Most clients ignore "
         "members that they do not know; one that validates results with the old schema, or with types "
@@ -240,7 +240,7 @@ RESULT_TYPE_CHANGED: Final = Kind(
 RESULT_ENUM_NARROWED: Final = Kind(
     "result/enum-narrowed",
     Severity.NOTE,
-    "a member of the result has fewer of the listed values",
+    "a member of the result no longer has some values",
     ("Clients that could deal with all values still can."),
     '"enum": ["open", "closed", "draft"] → ["open", "closed"]',
 )
@@ -272,7 +272,7 @@ RESULT_RANGE_WIDENED: Final = Kind(
 RESULT_CLOSED: Final = Kind(
     "result/closed",
     Severity.NOTE,
-    "the result has no members that the schema does not describe",
+    "the result no longer has members that the schema does not describe",
     ("Clients that ignored other members find none."),
     '"additionalProperties": true → false',
 )
@@ -342,7 +342,7 @@ RESULT_SCHEMA_ADDED: Final = Kind(
 RESULT_SCHEMA_REMOVED: Final = Kind(
     "result/schema-removed",
     Severity.BREAKING,
-    "the result has no schema any longer",
+    "the result no longer has a schema",
     ("Nothing is promised of the structured result now, not even that there is one."),
     '"outputSchema": {"type": "object", …} → none',
 )
@@ -359,7 +359,7 @@ FORMAT_CHANGED: Final = Kind(
     "schema/format-changed",
     Severity.NOTE,
     "the format of a value changed",
-    ("A `format` describes and does not reject, unless a validator is told otherwise. Some are."),
+    ("`format` is an annotation: only a validator that is set to assert it rejects values. Some are."),
     '"format": "date" → "date-time"',
 )
 ANNOTATION_CHANGED: Final = Kind(

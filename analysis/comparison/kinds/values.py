@@ -1,4 +1,4 @@
-"""Kinds of changes of results: values that the normaliser does not pass over."""
+"""Kinds of changes of results: values that the normaliser does not ignore."""
 
 from typing import Final
 
@@ -9,7 +9,7 @@ TYPE_CHANGED: Final = Kind(
     Severity.MAY_BREAK,
     "a value in a result has another JSON type",
     "Code that reads the value expects the old type: a number that becomes a string, or a null where there was a "
-    "value, fails in most languages. This includes ids and times, whose values are otherwise passed over.",
+    "value, fails in most languages. This includes ids and times, whose values are otherwise ignored.",
     '/structuredContent/id: 17 → "17"',
     "value",
 )

@@ -1,8 +1,9 @@
-"""How many independent values a series of latencies is worth.
+"""How many independent values a series of latencies is worth: its effective sample size.
 
 A slow call is often followed by another one, because whatever slows a server down lasts for a while. Such a series says
 less than as many independent values do: its mean varies as that of n / t independent values, where n is the number of
-values and t the time of the autocorrelation, in calls. docs/decisions/comparison.md has the simulations behind this.
+values and t the integrated autocorrelation time, in calls. docs/decisions/comparison.md has the simulations behind
+this.
 """
 
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ MIN_COUNT: Final = 8
 _MAX_CORRELATION: Final = 0.99
 _MARGIN: Final = 0.9
 _MARGIN_FROM: Final = 1.6
-"""How the margin for the correlation of neighbours grows with the certainty that is asked for; found by simulation."""
+"""How the margin for the correlation of neighbours grows with the confidence that is required; found by simulation."""
 _WINDOW: Final = 3.0
 """Correlations are added up over this many times of the autocorrelation (as Sokal 1997 does)."""
 _MAX_BLOCKS: Final = 512
@@ -29,9 +30,9 @@ class Autocorrelation(NamedTuple):
     length: int
     """How many values there are."""
     neighbours: float
-    """The correlation of neighbours."""
+    """The correlation of neighbours (at lag 1)."""
     time: float
-    """The time of the autocorrelation, from the correlations at all distances; at least 1."""
+    """The integrated autocorrelation time, from the correlations at all distances (lags); at least 1."""
 
     def effective_count(self, level: float) -> float:
         """Returns how many independent values the series is worth.
@@ -100,7 +101,7 @@ def _correlation_of_neighbours(centred: Sequence[float]) -> float:
 
 
 def _time(centred: Sequence[float]) -> float:
-    """Returns the time of the autocorrelation, at least 1: the sum of the correlations at all distances."""
+    """Returns the integrated autocorrelation time, at least 1: the sum of the correlations at all distances."""
     squares = _products(centred, centred)
     if squares == 0:
         return 1.0

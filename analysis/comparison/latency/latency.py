@@ -81,7 +81,7 @@ def _rows(sides: dict[LatencyKey, _Sides], pairs: dict[LatencyKey, LatencyPair])
 
 
 def _changes(pair: LatencyPair, percent: float | None) -> Iterator[Change]:
-    """Yields the changes of a kind of call. Their messages contain no times, so that an accept file fits again."""
+    """Yields the changes of a kind of call. Their messages contain no times, so that a baseline fits again."""
     median, tail = pair.decision(MEDIAN), pair.decision(TAIL)
     if median.is_slower:
         yield _change(pair, MEDIAN, _kind(SLOWER, (median, tail), percent), "the median latency is higher")

@@ -15,7 +15,7 @@ Verdict: TypeAlias = Literal["slower", "faster", "cannot tell", "same"]
 MEDIAN: Final = 0.5
 TAIL: Final = 0.95
 LEVEL: Final = 0.05
-"""The probability that a comparison of equal servers reports any change of latency."""
+"""The greatest probability that a comparison of equal servers reports any change of latency."""
 MIN_RATIO: Final = 1.1
 """A change by a smaller ratio is not reported, however certain it is: two starts of the same server differ as much."""
 MIN_DIFFERENCE_NS: Final = 500_000

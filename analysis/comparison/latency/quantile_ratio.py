@@ -1,4 +1,4 @@
-"""How much a quantile of latencies differs between two sides: an interval of the ratio, and how certain a change is.
+"""How much a quantile of latencies differs between two sides: a confidence interval of the ratio, and a p-value.
 
 Each side has the order statistics between which its quantile lies, for as many independent values as the series is
 worth (Woodruff 1952; Korn and Graubard 1998). Two such intervals give that of the ratio (Zou and Donner 2008). No

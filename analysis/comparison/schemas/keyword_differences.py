@@ -133,11 +133,11 @@ def _enum(
     is_narrowed = name == "enum-narrowed"
     direction = Direction.NARROWED if is_narrowed else Direction.WIDENED
     if values is None:
-        text = "accepts only a list of values now" if is_narrowed else "accepts more than a list of values now"
+        text = "accepts only listed values now" if is_narrowed else "accepts more than the listed values now"
     else:
         listed = ", ".join(quoted(value) for value in values[:_MAX_LISTED])
         more = f" and {len(values) - _MAX_LISTED} more" if len(values) > _MAX_LISTED else ""
-        text = f"accepts {listed}{more} no longer" if is_narrowed else f"accepts {listed}{more} now"
+        text = f"no longer accepts {listed}{more}" if is_narrowed else f"accepts {listed}{more} now"
     before = ABSENT if values is None or not is_narrowed else values
     after = ABSENT if values is None or is_narrowed else values
     return Difference(name, direction, path, text, before, after, "enum", schemas)
@@ -179,7 +179,7 @@ def _limit_value(keyword: str, limit: tuple[float, bool] | None) -> Any:
 
 def _limit_text(keyword: str, before: tuple[float, bool] | None, after: tuple[float, bool] | None) -> str:
     if after is None:
-        return f"has no {keyword} any longer"
+        return f"no longer has {keyword}"
     if keyword == "uniqueItems":
         return f"has {keyword} now"
     text = f"has {keyword} {quoted(after[0])}{' (exclusive)' if after[1] else ''}"
@@ -191,9 +191,9 @@ def constraint_difference(
 ) -> Difference:
     """Create the difference for a constraint that came (nothing is before), went, or changed."""
     if before is ABSENT:
-        text = f"has a `{keyword}` now"
+        text = f"has a new constraint, `{keyword}`"
     elif after is ABSENT:
-        text = f"has no `{keyword}` any longer, or fewer"
+        text = f"has lost a constraint, `{keyword}`"
     else:
         text = f"has another `{keyword}`"
     return Difference(_CONSTRAINT_NAMES[direction], direction, path, text, before, after, keyword, schemas)

@@ -193,7 +193,7 @@ class _SchemaComparison:
     def schema_came_or_went(self, old: _Side, new: _Side, is_new: bool) -> Change:
         """Returns the change of a result that got or lost its schema."""
         kind = kinds.RESULT_SCHEMA_ADDED if is_new else kinds.RESULT_SCHEMA_REMOVED
-        message = f"the result has {'a schema now' if is_new else 'no schema any longer'}"
+        message = f"the result {'has a schema now' if is_new else 'no longer has a schema'}"
         change = Change(kind, self._subject, message, self._pointer, ABSENT if is_new else old.schema)
         if is_new:
             return change._replace(after=new.schema)

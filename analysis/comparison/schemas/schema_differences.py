@@ -200,7 +200,12 @@ class _Walk:
             is_closed = old.additional is True or (new.additional is False and old.additional is not False)
             name: DifferenceName = "closed" if is_closed else "opened"
             direction = Direction.NARROWED if is_closed else Direction.WIDENED
-            text = "accepts other members no longer, or not all" if is_closed else "accepts other members now, or more"
+            if is_closed:
+                text = (
+                    "no longer accepts other members" if new.additional is False else "accepts fewer other members now"
+                )
+            else:
+                text = "accepts other members now" if old.additional is False else "accepts more other members now"
             yield Difference(name, direction, path, text, old.additional, new.additional, schemas=schemas)
         for pattern, schema in old.pattern_properties.items():
             if pattern in new.pattern_properties:

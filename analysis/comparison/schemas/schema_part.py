@@ -4,7 +4,7 @@ Schemas that mean the same are often written differently: `{"type": ["string", "
 `const` or an `enum` of one value, a `$ref` or what it refers to. All these have the same parts. Schemas of members and
 items remain as they are written, until they are needed.
 
-What cannot be expressed in this way (`not`, `if`, an `oneOf` whose schemas overlap, and so on) is kept as a rule, which
+What cannot be expressed in this way (`not`, `if`, a `oneOf` whose schemas overlap, and so on) is kept as a rule, which
 can only be compared with other rules.
 """
 

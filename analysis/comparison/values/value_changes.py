@@ -39,7 +39,7 @@ MAX_POINTER_CHARS: Final = 1_000
 MAX_EXAMPLE_BYTES: Final = 4_000
 """A larger value is not shown as an example of a change, but described."""
 
-TOO_LARGE: Final = "a result changed that is too large to show where"
+TOO_LARGE: Final = "a result changed, which is too large to show where"
 TOO_MANY: Final = "further results changed, which were not compared in detail"
 
 _NEEDED_BY: Final[frozenset[FailOn]] = frozenset({"value"})

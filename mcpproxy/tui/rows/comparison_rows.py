@@ -46,7 +46,7 @@ COLUMNS: Final[dict[ComparisonView, tuple[Column, ...]]] = {
     ),
     "sizes": (
         Column("list", "list", 18, stretch=1),
-        Column("count", "entries", 15, is_right_aligned=True),
+        Column("count", "items", 15, is_right_aligned=True),
         Column("bytes", "size", 19, is_right_aligned=True),
         Column("tokens", "~tokens", 19, is_right_aligned=True),
         Column("growth", "change", 8, is_right_aligned=True, drop=1),

@@ -46,7 +46,7 @@ EMPTY_TEXTS: Final[dict[ComparisonView, str]] = {
     "not compared": "everything that the captures contain was compared",
     "latency": "no call has latencies",
     "sizes": "no list of definitions is on both sides",
-    "ignored": "no value was passed over",
+    "ignored": "no value was ignored",
 }
 """What an empty list says."""
 

@@ -51,7 +51,7 @@ def test_sides_with_nothing_in_common_are_a_failed_comparison(tmp_path: Path) ->
             _call("search"),
             _call("search"),
             "method:prompts/get",
-            ["neither side has anything to compare (that the filter selects)"],
+            ["neither side has anything to compare, or the filter selects nothing"],
         ),
     ):
         with row(only, expected):
@@ -62,9 +62,9 @@ def test_a_side_without_messages_is_a_failed_comparison(tmp_path: Path) -> None:
     empty = observed(CaptureWriter(tmp_path / "empty.mcpcap", "weather").close())
     full = observed(written(tmp_path, "full", _call("search")))
     for old, new, expected in (
-        (empty, full, "the old side has no message"),
-        (full, empty, "the new side has no message"),
-        (empty, empty, "both sides have no message"),
+        (empty, full, "the old side has no messages"),
+        (full, empty, "the new side has no messages"),
+        (empty, empty, "neither side has any messages"),
     ):
         assert failures(compare(old, new, CompareOptions())) == [expected]
 

@@ -36,7 +36,7 @@ def test_words_of_fail_on_that_make_no_sense_are_one_line_with_the_reason(capfd:
         ("", "'' is not one of"),
         ("breaking,", "'' is not one of"),
         ("breaking=5%", "only slower has a value"),
-        ("slower=", "only slower has a value, such as slower=20%"),
+        ("slower=", "only slower has a value, a percentage: slower=20%"),
         ("slower=0%", "'slower=0%' is not valid"),
         ("slower=-5", "is not valid"),
         ("slower=٢٠", "is not valid"),
