@@ -211,7 +211,9 @@ class _SchemaComparison:
         return _proved(change, result)
 
     def _change(self, difference: Difference) -> Change:
-        message = f"{self._place(difference.path)} {difference.text}"
+        is_lost = self._role == "result" and difference.name == "removed-from-closed"
+        text = "can no longer be there" if is_lost else difference.text
+        message = f"{self._place(difference.path)} {text}"
         if len(message) > MAX_QUOTED_CHARS:
             message = f"{message[: MAX_QUOTED_CHARS - 1]}…"
         return Change(
