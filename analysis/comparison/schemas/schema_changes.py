@@ -170,6 +170,9 @@ class _SchemaComparison:
 
     def changes(self, old: _Side, new: _Side) -> list[Change]:
         found = differences(old.judged.document, new.judged.document)
+        if self._role == "arguments":
+            required = {difference.path for difference in found if difference.name == "newly-required"}
+            found = [each for each in found if each.name != "added-to-closed" or each.path not in required]
         has_only_annotations = all(difference.direction is Direction.NEITHER for difference in found)
         if has_only_annotations and is_same_json(old.constraints(), new.constraints()):
             return [self._change(difference) for difference in found]

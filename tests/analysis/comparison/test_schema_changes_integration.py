@@ -150,6 +150,14 @@ def test_members_that_are_not_described_are_worded_for_who_sends_them() -> None:
     assert change.message == "`a` in the result can no longer be there"
 
 
+def test_a_new_argument_that_is_required_is_one_change() -> None:
+    for closed in ({}, {"additionalProperties": False}):
+        old: Any = {"type": "object", "properties": {"a": {}}, **closed}
+        new = {**old, "properties": {"a": {}, "b": {}}, "required": ["b"]}
+        found = schema_changes(old, new, "arguments", "tool t")
+        assert [change.kind.id for change in found] == ["arguments/newly-required"]
+
+
 MITIGATED: Final[list[tuple[Mutation, str, str]]] = [
     # the mutation, with the kind for arguments; what generators of schemas write changes nothing in practice
     (member("count", maximum=2**53 - 1), "arguments/range-narrowed", "±9007199254740991"),
