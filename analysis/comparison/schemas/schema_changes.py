@@ -170,6 +170,9 @@ class _SchemaComparison:
 
     def changes(self, old: _Side, new: _Side) -> list[Change]:
         found = differences(old.judged.document, new.judged.document)
+        if self._role == "arguments":
+            required = {difference.path for difference in found if difference.name == "newly-required"}
+            found = [each for each in found if each.name != "added-to-closed" or each.path not in required]
         has_only_annotations = all(difference.direction is Direction.NEITHER for difference in found)
         if has_only_annotations and is_same_json(old.constraints(), new.constraints()):
             return [self._change(difference) for difference in found]
@@ -216,7 +219,9 @@ class _SchemaComparison:
         return _proved(change, result)
 
     def _change(self, difference: Difference) -> Change:
-        message = f"{self._place(difference.path)} {difference.text}"
+        is_lost = self._role == "result" and difference.name == "removed-from-closed"
+        text = "can no longer be there" if is_lost else difference.text
+        message = f"{self._place(difference.path)} {text}"
         if len(message) > MAX_QUOTED_CHARS:
             message = f"{message[: MAX_QUOTED_CHARS - 1]}…"
         return Change(

@@ -200,12 +200,9 @@ class _Walk:
             is_closed = old.additional is True or (new.additional is False and old.additional is not False)
             name: DifferenceName = "closed" if is_closed else "opened"
             direction = Direction.NARROWED if is_closed else Direction.WIDENED
-            if is_closed:
-                text = (
-                    "no longer accepts other members" if new.additional is False else "accepts fewer other members now"
-                )
-            else:
-                text = "accepts other members now" if old.additional is False else "accepts more other members now"
+            is_part = isinstance(new.additional if is_closed else old.additional, dict)
+            verb = ("accepts fewer" if is_part else "no longer accepts") if is_closed else "now accepts"
+            text = f"{verb} {'more ' if is_part and not is_closed else ''}members that it does not describe"
             yield Difference(name, direction, path, text, old.additional, new.additional, schemas=schemas)
         for pattern, schema in old.pattern_properties.items():
             if pattern in new.pattern_properties:

@@ -133,6 +133,31 @@ def test_each_mutation_is_exactly_one_change_of_its_kind() -> None:
             assert [(change.kind.id, change.severity) for change in found] == [expected[role]], found
 
 
+def test_members_that_are_not_described_are_worded_for_who_sends_them() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}}
+    closed = schema | {"additionalProperties": False}
+    texts = schema | {"additionalProperties": {"type": "string"}}
+    for old, new, message in (
+        (schema, closed, "the object of arguments no longer accepts members that it does not describe"),
+        (schema, texts, "the object of arguments accepts fewer members that it does not describe"),
+        (closed, schema, "the object of arguments now accepts members that it does not describe"),
+        (texts, schema, "the object of arguments now accepts more members that it does not describe"),
+        (closed, closed | {"properties": {}}, "argument `a` is no longer accepted"),
+    ):
+        (change,) = schema_changes(old, new, "arguments", "tool t")
+        assert change.message == message
+    (change,) = schema_changes(closed, closed | {"properties": {}}, "result", "tool t")
+    assert change.message == "`a` in the result can no longer be there"
+
+
+def test_a_new_argument_that_is_required_is_one_change() -> None:
+    for closed in ({}, {"additionalProperties": False}):
+        old: Any = {"type": "object", "properties": {"a": {}}, **closed}
+        new = {**old, "properties": {"a": {}, "b": {}}, "required": ["b"]}
+        found = schema_changes(old, new, "arguments", "tool t")
+        assert [change.kind.id for change in found] == ["arguments/newly-required"]
+
+
 MITIGATED: Final[list[tuple[Mutation, str, str]]] = [
     # the mutation, with the kind for arguments; what generators of schemas write changes nothing in practice
     (member("count", maximum=2**53 - 1), "arguments/range-narrowed", "±9007199254740991"),
