@@ -1,7 +1,9 @@
 """RequestKey: recognises the same request on both sides of a comparison, although its id and its time differ."""
 
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
+
+import orjson
 
 from analysis.comparison.canonical import json_digest
 from analysis.conversation.call import Call
@@ -9,12 +11,17 @@ from analysis.conversation.message import Side
 
 MAX_NAME_CHARS: Final = 200
 """The most characters of a method or name in a key; the digest covers all of them."""
+_MAX_CACHED_BYTES: Final = 1_000
+"""The most bytes of method and params of which the key is kept for the next equal request."""
 _HANDLES: Final = ("_meta", "requestState")
 """Members of the params that a sender or receiver chooses anew each time."""
 
 
 class RequestKey(NamedTuple):
-    """What is equal in equal requests: JSON can hold it, and all of it is bounded."""
+    """What is equal in equal requests: JSON can hold it, and all of it is bounded.
+
+    Without the digest, it is what all calls of one tool, prompt or method have in common.
+    """
 
     sender: Side
     method: str
@@ -38,19 +45,29 @@ def request_key(call: Call) -> RequestKey:
     sends back, and the order of members do not count; absent params equal empty ones.
     """
     request = call.request
-    return RequestKey(request.sender, bounded(request.method), bounded(call.name or ""), arguments_digest(call))
-
-
-def arguments_digest(call: Call) -> str:
-    """Returns a digest of the method and the params of a call's request, in hexadecimal."""
-    body = call.request.body
-    params = body.get("params")
+    params = request.body.get("params")
     if isinstance(params, dict):
         if "_meta" in params or "requestState" in params:
             params = {name: value for name, value in params.items() if name not in _HANDLES}
     elif params is None:
         params = {}
-    return json_digest([call.request.method, params])
+    sender, method, name = request.sender, request.method, call.name or ""
+    try:
+        written = orjson.dumps(params)
+    except orjson.JSONEncodeError:  # what orjson cannot write, canonical JSON can
+        return _key(sender, method, name, params)
+    if len(written) + len(method) > _MAX_CACHED_BYTES:
+        return _key(sender, method, name, params)
+    return _key_of_written(sender, method, name, written)
+
+
+@lru_cache(maxsize=4_096)  # most calls repeat an earlier one
+def _key_of_written(sender: Side, method: str, name: str, params: bytes) -> RequestKey:
+    return _key(sender, method, name, orjson.loads(params))
+
+
+def _key(sender: Side, method: str, name: str, params: Any) -> RequestKey:
+    return RequestKey(sender, bounded(method), bounded(name), json_digest([method, params]))
 
 
 def subject_of(method: str, name: str) -> str:

@@ -278,6 +278,8 @@ class Call(Struct, eq=False):
         None.
         """
         response = None if self.response is None else RecordRef(self.response.seq, self.response.t_ns)
+        if response is not None and self.cancellation is None and not self.has_client_closed:
+            return response  # the usual case: a call with a response has not failed
         ends = [end for end in (response, self._end_of_waiting, self.failure) if end is not None]
         return min(ends, key=lambda mark: mark.t_ns, default=None)
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 from analysis.comparison.aspect import Observer
 from analysis.comparison.change import Place
 from analysis.comparison.kind import AspectName
-from analysis.comparison.requests import bounded
+from analysis.comparison.requests import request_key
 from analysis.conversation.call import Call
 from analysis.conversation.message import Side
 from analysis.reading import Reading
@@ -132,9 +132,8 @@ class LatencyObserver(Observer):
         if not call.is_timely:
             self._inexact_count += call.latency_ns is not None and not call.has_exact_times
             return
-        request = call.request
         session = 0 if call.session is None else call.session.number
-        kind = session, request.sender, bounded(request.method), bounded(call.name or "")
+        kind = session, *request_key(call)[:3]
         sample = self._samples_of_later_calls.get(kind)
         if sample is None:
             sample = self._sample(call, LatencyKey(*kind[1:], is_first=self._is_first(kind)), kind)

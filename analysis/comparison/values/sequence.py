@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 from analysis.comparison.aspect import Aspect, Observer
 from analysis.comparison.change import AspectResult
 from analysis.comparison.options import CompareOptions, ObserveOptions
-from analysis.comparison.requests import bounded
+from analysis.comparison.requests import request_key
 from analysis.comparison.values.sequence_changes import compare_sequences
 from analysis.comparison.values.sequence_record import CallName, CallRun, SequenceRecord
 from analysis.conversation.call import Call
@@ -38,7 +38,8 @@ class SequenceObserver(Observer):
 
     def __init__(self) -> None:
         self._captures: list[str] = []
-        self._calls: dict[CallName, int] = {}
+        self._calls: dict[tuple[str, str, str], int] = {}
+        """The index of each `CallName`, by its values."""
         self._counts: list[int] = []
         self._requests: list[_Request] = []
         self._runs: list[CallRun] = []
@@ -54,7 +55,7 @@ class SequenceObserver(Observer):
         request = call.request
         if request.method in _IGNORED_METHODS:
             return
-        name = CallName(request.sender, bounded(request.method), bounded(call.name or ""))
+        name = request_key(call)[:3]
         index = self._calls.get(name)
         if index is None:
             if len(self._calls) >= MAX_NAMES:
@@ -75,7 +76,7 @@ class SequenceObserver(Observer):
 
         Calls belong together as long as each one's request precedes the first response to any of them.
         """
-        names = list(self._calls)
+        names = self._names()
         group: list[_Request] = []
         first_end = _NEVER
         for request in sorted(self._requests):
@@ -89,9 +90,10 @@ class SequenceObserver(Observer):
 
     def observed(self) -> SequenceRecord:
         """Returns the calls that were observed."""
-        return SequenceRecord(
-            self._captures, list(self._calls), self._counts, self._runs, self._is_cut, self._uncounted
-        )
+        return SequenceRecord(self._captures, self._names(), self._counts, self._runs, self._is_cut, self._uncounted)
+
+    def _names(self) -> list[CallName]:
+        return [CallName(*name) for name in self._calls]
 
     def _add_group(self, group: list[_Request], names: list[CallName]) -> None:
         if len(group) > 1:
