@@ -94,10 +94,11 @@ def _observe_capture(
     for observer in observers:
         observer.begin(name, reading)
     frames = 0
-    for step in _steps(reading, selection):
-        frames += type(step.item) is Frame
-        if on_progress is not None and not frames % PROGRESS_INTERVAL_FRAMES and type(step.item) is Frame:
-            on_progress(frames)
+    for step in reading.to_end() if selection is None else _steps(reading, selection):
+        if type(step.item) is Frame:
+            frames += 1
+            if on_progress is not None and not frames % PROGRESS_INTERVAL_FRAMES:
+                on_progress(frames)
         hooks.on_step(step)
         for finding in step.findings:
             if selection is None or selection.selects(finding):
@@ -107,11 +108,8 @@ def _observe_capture(
     summary.add(name, reading, frames)
 
 
-def _steps(reading: Reading, selection: FindingSelection | None) -> Iterator[Step]:
+def _steps(reading: Reading, selection: FindingSelection) -> Iterator[Step]:
     """Yields the steps of a reading; before each, the selection of findings knows how requests ended."""
-    if selection is None:
-        yield from reading.to_end()
-        return
     for step in reading:
         selection.note_outcomes(step.unanswered)
         yield step

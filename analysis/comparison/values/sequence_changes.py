@@ -111,7 +111,10 @@ def _times(count: int) -> str:
 def _moves(old: SequenceRecord, new: SequenceRecord, max_steps: int) -> _Moves | None:
     """Returns the calls in other positions, or None if the sequences differ too much."""
     numbers: dict[CallName, int] = {}
-    sequences = [[numbers.setdefault(side.calls[run.call], len(numbers)) for run in side.runs] for side in (old, new)]
+    sequences: list[list[int]] = []
+    for side in (old, new):
+        own_numbers = [numbers.setdefault(call, len(numbers)) for call in side.calls]
+        sequences.append([own_numbers[run.call] for run in side.runs])
     pairs = aligned(sequences[0], sequences[1], max_steps)
     if pairs is None:
         return None
@@ -145,10 +148,8 @@ def _add(side: SequenceRecord, run: CallRun, times: int, counts: Counter[CallNam
 
 
 def _first_places(side: SequenceRecord) -> dict[CallName, Place]:
-    places: dict[CallName, Place] = {}
-    for run in side.runs:
-        places.setdefault(side.calls[run.call], side.place(run))
-    return places
+    first_runs = {run.call: run for run in reversed(side.runs)}
+    return {side.calls[call]: side.place(run) for call, run in first_runs.items()}
 
 
 def _gap(reason: str) -> Gap:
