@@ -6,7 +6,6 @@ from typing import Final
 from analysis.comparison.change import Comparison
 from mcpproxy.report.comparison_github import comparison_commands
 from mcpproxy.report.comparison_json import comparison_rows
-from mcpproxy.report.comparison_junit import comparison_document
 from mcpproxy.report.comparison_markdown import comparison_markdown
 from mcpproxy.report.comparison_sarif import comparison_sarif
 from mcpproxy.report.comparison_text import comparison_lines
@@ -15,10 +14,18 @@ from mcpproxy.wording.spans import Style
 WIDTH: Final = 80
 """The width of a line of text, in cells, if nothing else is known."""
 
+
+def _junit_document(comparison: Comparison) -> Iterable[str]:
+    # The XML functions of the standard library load its HTTP client and TLS.
+    from mcpproxy.report.comparison_junit import comparison_document
+
+    return comparison_document(comparison)
+
+
 _WRITERS: Final[dict[str, Callable[[Comparison], Iterable[str]]]] = {
     "json": comparison_rows,
     "markdown": comparison_markdown,
-    "junit": comparison_document,
+    "junit": _junit_document,
     "sarif": comparison_sarif,
     "github": comparison_commands,
 }

@@ -93,6 +93,12 @@ def test_meaning_is_computed_without_a_database_or_a_screen() -> None:
     assert loaded & {"aiofiles", "asyncio", "duckdb", "mcpproxy", "pydantic", "rich", "textual"} == set()
 
 
+def test_a_comparison_begins_without_what_only_some_of_them_need() -> None:
+    loaded = loaded_by("import mcpproxy.cli.compare")
+    assert "analysis.comparison.observe" in loaded
+    assert loaded & {"asyncio", "duckdb", "email", "http", "jsonschema_rs", "ssl", "textual"} == set()
+
+
 def test_what_makes_text_harmless_loads_nothing_else() -> None:
     code = "import sys, re; old = set(sys.modules); import mcpproxy.sanitise; print(sorted(set(sys.modules) - old))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
