@@ -1,10 +1,10 @@
 """Compares two sides, aspect by aspect."""
 
 from collections.abc import Iterator, Sequence
-
 from analysis.comparison.aspect import Aspect
 from analysis.comparison.aspects import ASPECTS
 from analysis.comparison.change import AspectResult, Comparison, Gap
+from analysis.comparison.losses import loss_gaps, losses, with_lost_answers
 from analysis.comparison.options import CompareOptions
 from analysis.comparison.side import Side
 
@@ -25,15 +25,23 @@ def compare(old: Side, new: Side, options: CompareOptions) -> Comparison:
         ((number, change) for number, result in enumerate(results) for change in result.changes),
         key=lambda item: (-item[1].severity, item[0], item[1].subject, item[1].pointer, item[1].kind.id),
     )
+    gaps = [gap for result in results for gap in result.gaps]
+    gaps = with_lost_answers(gaps, old, new)
     return Comparison(
         old.summary,
         new.summary,
         tuple(change for _, change in ranked),
-        (*_common_gaps(old, new, results), *(gap for result in results for gap in result.gaps)),
+        (
+            *_failed_sides(old, new),
+            *_common_gaps(old, new, results),
+            *gaps,
+            *loss_gaps(old.summary, new.summary),
+        ),
         tuple(count for result in results for count in result.compared),
         tuple(ignored for result in results for ignored in result.ignored),
         tuple(row for result in results for row in result.latencies),
         tuple(row for result in results for row in result.sizes),
+        caveats=tuple(loss.clause for loss in losses(old.summary, new.summary)),
     )
 
 
@@ -51,11 +59,15 @@ def _result(aspect: Aspect, old: Side, new: Side, options: CompareOptions) -> As
     return AspectResult(gaps=(gap,))
 
 
-def _common_gaps(old: Side, new: Side, results: Sequence[AspectResult]) -> Iterator[Gap]:
-    """Yields a failure if a side is not whole, or if the sides have nothing in common that could have been compared."""
+def _failed_sides(old: Side, new: Side) -> Iterator[Gap]:
+    """Yields a failure for each side that is not whole."""
     for word, side in (("old", old), ("new", new)):
         if side.summary.has_failed:
             yield Gap(f"all of the {word} side", "a capture is damaged, or a rule crashed on it", is_failure=True)
+
+
+def _common_gaps(old: Side, new: Side, results: Sequence[AspectResult]) -> Iterator[Gap]:
+    """Yields a failure if the sides have nothing in common that could have been compared."""
     empty = [word for word, side in (("old", old), ("new", new)) if not side.summary.frames]
     if empty:
         reason = "neither side has any messages" if len(empty) == 2 else f"the {empty[0]} side has no messages"
