@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from analysis.comparison.aspect import Aspect
 from analysis.comparison.aspects import ASPECTS
-from analysis.comparison.change import AspectResult, Comparison, Gap
+from analysis.comparison.change import AspectResult, Comparison, Gap, SideSummary
 from analysis.comparison.losses import loss_gaps, losses, with_lost_answers
 from analysis.comparison.options import CompareOptions
 from analysis.comparison.side import Side
@@ -20,6 +20,9 @@ def compare(old: Side, new: Side, options: CompareOptions) -> Comparison:
     Returns:
         The changes, worst first, and what could not be compared. If `gaps` has failures, it must not be read as clean.
     """
+    no_messages = _no_messages(old.summary, new.summary)
+    if no_messages is not None:
+        return Comparison(old.summary, new.summary, (), (*_failed_sides(old, new), no_messages), ())
     results = [_result(aspect, old, new, options) for aspect in ASPECTS]
     ranked = sorted(
         ((number, change) for number, result in enumerate(results) for change in result.changes),
@@ -66,13 +69,18 @@ def _failed_sides(old: Side, new: Side) -> Iterator[Gap]:
             yield Gap(f"all of the {word} side", "a capture is damaged, or a rule crashed on it", is_failure=True)
 
 
+def _no_messages(old: SideSummary, new: SideSummary) -> Gap | None:
+    """Returns the failure that a side has no message, with how its server ended; None if both have some."""
+    empty = [(word, side) for word, side in (("old", old), ("new", new)) if not side.frames]
+    if not empty:
+        return None
+    ends = ", ".join(dict.fromkeys(side.server_end for _, side in empty if side.server_end))
+    reason = "neither side has a message" if len(empty) == 2 else f"the {empty[0][0]} side has no message"
+    return Gap("everything", f"{reason} ({ends})" if ends else reason, is_failure=True)
+
+
 def _common_gaps(old: Side, new: Side, results: Sequence[AspectResult]) -> Iterator[Gap]:
     """Yields a failure if the sides have nothing in common that could have been compared."""
-    empty = [word for word, side in (("old", old), ("new", new)) if not side.summary.frames]
-    if empty:
-        reason = "neither side has any messages" if len(empty) == 2 else f"the {empty[0]} side has no messages"
-        yield Gap("everything", reason, is_failure=True)
-        return
     counts = [count for result in results for _, *both_counts in result.compared for count in both_counts]
     if not any(counts) and not any(gap.is_failure for result in results for gap in result.gaps):
         yield Gap("everything", "neither side has anything to compare, or the filter selects nothing", is_failure=True)

@@ -44,6 +44,8 @@ def verdict_text(comparison: Comparison) -> str:
     caveats = "".join(f"; {sanitise(caveat, MAX_NAME_CHARS)}" for caveat in comparison.caveats)
     if failures:
         what, reason = sanitise(failures[0].what, MAX_NAME_CHARS), sanitise(failures[0].reason, MAX_MESSAGE_CHARS)
+        if failures[0].what == "everything":
+            return f"could not be compared: {reason}"
         more = f"; and {count_text(len(failures) - 1, 'other thing')}" if len(failures) > 1 else ""
         found = f"; elsewhere {counts}" if counts else ""
         return f"could not be compared: {what}, because {reason}{more}{found}{accepted}"
