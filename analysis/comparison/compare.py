@@ -1,12 +1,24 @@
 """Compares two sides, aspect by aspect."""
 
 from collections.abc import Iterator, Sequence
+from typing import Final
+
 from analysis.comparison.aspect import Aspect
 from analysis.comparison.aspects import ASPECTS
 from analysis.comparison.change import AspectResult, Comparison, Gap, SideSummary
+from analysis.comparison.kind import AspectName
 from analysis.comparison.losses import loss_gaps, losses, with_lost_answers
 from analysis.comparison.options import CompareOptions
 from analysis.comparison.side import Side
+
+_UNFILTERED: Final[frozenset[AspectName]] = frozenset({"definitions", "session"})
+"""The aspects that a filter cannot select sensibly, because they need whole lists and handshakes."""
+_FILTERED_GAP: Final = Gap(
+    "definitions and session",
+    "the filter selects messages and calls; compare without --filter",
+    is_failure=False,
+    needed_by=frozenset({"breaking", "may-break"}),
+)
 
 
 def compare(old: Side, new: Side, options: CompareOptions) -> Comparison:
@@ -23,20 +35,24 @@ def compare(old: Side, new: Side, options: CompareOptions) -> Comparison:
     no_messages = _no_messages(old.summary, new.summary)
     if no_messages is not None:
         return Comparison(old.summary, new.summary, (), (*_failed_sides(old, new), no_messages), ())
-    results = [_result(aspect, old, new, options) for aspect in ASPECTS]
+    is_filtered = bool(old.summary.only or new.summary.only)
+    aspects = [aspect for aspect in ASPECTS if not (is_filtered and aspect.name in _UNFILTERED)]
+    results = [_result(aspect, old, new, options) for aspect in aspects]
     ranked = sorted(
         ((number, change) for number, result in enumerate(results) for change in result.changes),
         key=lambda item: (-item[1].severity, item[0], item[1].subject, item[1].pointer, item[1].kind.id),
     )
     gaps = [gap for result in results for gap in result.gaps]
-    gaps = with_lost_answers(gaps, old, new)
+    if not is_filtered:
+        gaps = with_lost_answers(gaps, old, new)
     return Comparison(
         old.summary,
         new.summary,
         tuple(change for _, change in ranked),
         (
             *_failed_sides(old, new),
-            *_common_gaps(old, new, results),
+            *_common_gaps(old, new, aspects, results),
+            *([_FILTERED_GAP] if is_filtered else []),
             *gaps,
             *loss_gaps(old.summary, new.summary),
         ),
@@ -79,13 +95,13 @@ def _no_messages(old: SideSummary, new: SideSummary) -> Gap | None:
     return Gap("everything", f"{reason} ({ends})" if ends else reason, is_failure=True)
 
 
-def _common_gaps(old: Side, new: Side, results: Sequence[AspectResult]) -> Iterator[Gap]:
+def _common_gaps(old: Side, new: Side, aspects: Sequence[Aspect], results: Sequence[AspectResult]) -> Iterator[Gap]:
     """Yields a failure if the sides have nothing in common that could have been compared."""
     counts = [count for result in results for _, *both_counts in result.compared for count in both_counts]
     if not any(counts) and not any(gap.is_failure for result in results for gap in result.gaps):
         yield Gap("everything", "neither side has anything to compare, or the filter selects nothing", is_failure=True)
         return
-    common_aspects = [aspect for aspect in ASPECTS if aspect.name in old.records and aspect.name in new.records]
+    common_aspects = [aspect for aspect in aspects if aspect.name in old.records and aspect.name in new.records]
     old_items, new_items = (
         {item for aspect in common_aspects for item in aspect.recognisable(side.records[aspect.name])}
         for side in (old, new)

@@ -84,6 +84,14 @@ def test_how_the_server_ended_is_the_reason_why_a_side_has_no_message(tmp_path: 
             assert (failures(comparison), comparison.changes, comparison.compared) == ([expected], (), ())
 
 
+def test_a_filter_leaves_out_lists_and_handshakes_with_one_reason(tmp_path: Path) -> None:
+    comparison = compared(tmp_path, _call("search"), _call("search"), "name:search")
+    (gap,) = (gap for gap in comparison.gaps if "breaking" in gap.needed_by)
+    assert (gap.what, gap.is_failure) == ("definitions and session", False)
+    assert not any("neither side" in gap.reason for gap in comparison.gaps if gap.what != "findings")
+    assert not {"tools", "capabilities"} & {what for what, _, _ in comparison.compared}
+
+
 def test_what_a_side_lacks_is_not_compared(tmp_path: Path) -> None:
     side = observed(written(tmp_path, "a", _call("search")))
     unchecked = observed(written(tmp_path, "b", _call("search")), with_findings=False)
