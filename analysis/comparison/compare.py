@@ -6,6 +6,7 @@ from typing import Final
 from analysis.comparison.aspect import Aspect
 from analysis.comparison.aspects import ASPECTS
 from analysis.comparison.change import AspectResult, Comparison, Gap, SideSummary
+from analysis.comparison.contents import lacks_contents
 from analysis.comparison.kind import AspectName
 from analysis.comparison.losses import loss_gaps, losses, with_lost_answers
 from analysis.comparison.options import CompareOptions
@@ -60,7 +61,10 @@ def compare(old: Side, new: Side, options: CompareOptions) -> Comparison:
         tuple(ignored for result in results for ignored in result.ignored),
         tuple(row for result in results for row in result.latencies),
         tuple(row for result in results for row in result.sizes),
-        caveats=tuple(loss.clause for loss in losses(old.summary, new.summary)),
+        caveats=(
+            *(loss.clause for loss in losses(old.summary, new.summary)),
+            *(["no list and no call of a tool was recorded"] if lacks_contents(old) and lacks_contents(new) else []),
+        ),
     )
 
 

@@ -137,3 +137,8 @@ def test_a_recording_that_was_killed_is_a_warning(tmp_path: Path) -> None:
             assert comparison.new.warnings == (warning,)
             assert not _failures(comparison)
     assert observed(whole).summary.warnings == ()
+
+
+def test_sides_without_lists_and_calls_do_not_sound_complete(tmp_path: Path) -> None:
+    capture = written(tmp_path, "handshake", lambda _: None)
+    assert verdict_text(_comparison(capture, capture)).endswith("; no list and no call of a tool was recorded")
