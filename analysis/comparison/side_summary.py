@@ -68,6 +68,8 @@ class SummaryBuilder:
         self._warnings += [
             prefix + text for text in _warnings(reading, inspection, lost_records, completeness.torn_count)
         ]
+        if not frames and self._captures > 1:
+            self._warnings.append(f"{prefix}It has no message{_reason(completeness.server_end)}.")
 
     def summary(self) -> SideSummary:
         """Returns the summary of all captures so far."""
@@ -89,6 +91,10 @@ class SummaryBuilder:
             lost_bodies=self._lost_bodies,
             server_end=self._server_end,
         )
+
+
+def _reason(server_end: str) -> str:
+    return f" ({server_end})" if server_end else ""
 
 
 def _add_peer(peers: dict[str, None], peer: Peer | None) -> None:

@@ -6,7 +6,8 @@ from analysis.comparison.change import Comparison, Gap
 from analysis.comparison.compare import compare
 from analysis.comparison.kind import FailOn
 from analysis.comparison.losses import ALL_WORDS
-from analysis.comparison.options import CompareOptions
+from analysis.comparison.observe import observe
+from analysis.comparison.options import CompareOptions, ObserveOptions
 from captures.integrity import inspect_file
 from mcpproxy.wording.changes import verdict_text
 from tests.analysis.comparison.sides import observed, written
@@ -142,3 +143,11 @@ def test_a_recording_that_was_killed_is_a_warning(tmp_path: Path) -> None:
 def test_sides_without_lists_and_calls_do_not_sound_complete(tmp_path: Path) -> None:
     capture = written(tmp_path, "handshake", lambda _: None)
     assert verdict_text(_comparison(capture, capture)).endswith("; no list and no call of a tool was recorded")
+
+
+def test_a_capture_without_a_message_among_others_is_a_warning(tmp_path: Path) -> None:
+    writer = CaptureWriter(tmp_path / "crash.mcpcap", "weather")
+    writer.record(5, "process", event="ended", status=1)
+    captures = [(path.name, path) for path in (written(tmp_path, "whole", _whole), writer.close())]
+    warnings = observe("both", captures, ObserveOptions(with_findings=False)).summary.warnings
+    assert warnings == ("crash.mcpcap: It has no message (the server exited with 1).",)
