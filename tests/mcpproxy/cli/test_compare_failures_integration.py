@@ -115,3 +115,16 @@ def test_a_side_with_which_nothing_can_be_compared_is_not_saved(tmp_path: Path) 
             assert (done.returncode, done.stdout) == (2, b"")
             assert f"cannot be saved: {reason}" in done.stderr.decode()
             assert not (tmp_path / "saved.json").exists()
+
+
+def test_a_recording_that_was_killed_is_in_every_report_and_on_stderr(tmp_path: Path) -> None:
+    whole = write(tmp_path / "whole.mcpcap", rows("stdio"), "stdio")
+    lines = whole.read_bytes().splitlines(keepends=True)
+    (tmp_path / "killed.mcpcap").write_bytes(b"".join(lines[:-1]))
+    for format_ in FORMATS:
+        with row(format_):
+            code, stdout, stderr = _compare("--format", format_, whole, tmp_path / "killed.mcpcap")
+            assert code == 0
+            if format_ != "github":  # annotations are about changes; the log of the job has stderr
+                assert "The recording was killed" in stdout
+            assert "The recording was killed" in stderr
