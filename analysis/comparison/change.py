@@ -177,6 +177,14 @@ class SideSummary(NamedTuple):
     """The filter with which the side was observed, which must be the same for both."""
     ignored_pointers: tuple[str, ...] = ()
     """The pointers with which the side was observed."""
+    lost_records: int = 0
+    """How many records are reported as lost: by the recorder, or by a repair."""
+    unexamined: int = 0
+    """How many frames were too large or too deep to examine."""
+    lost_bodies: int = 0
+    """How many HTTP bodies that may contain messages are not in the captures."""
+    server_end: str = ""
+    """How the server of the newest capture ended, as a clause; empty if unknown."""
 
 
 class Comparison(NamedTuple):
@@ -193,3 +201,5 @@ class Comparison(NamedTuple):
     sizes: tuple[SizeRow, ...] = ()
     accepted: int = 0
     """How many changes the baseline accepts."""
+    caveats: tuple[str, ...] = ()
+    """Why the result may be incomplete although nothing failed, as clauses that belong next to it: what is lost."""

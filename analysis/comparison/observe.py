@@ -9,6 +9,7 @@ from analysis.checking.baseline import fingerprint
 from analysis.checking.checker import RuleSelection
 from analysis.comparison.aspect import Observer
 from analysis.comparison.aspects import ASPECTS
+from analysis.comparison.completeness import Completeness
 from analysis.comparison.options import ObserveOptions
 from analysis.comparison.side import Side
 from analysis.comparison.side_summary import SummaryBuilder
@@ -93,8 +94,9 @@ def _observe_capture(
         hooks.select_messages(filter_with_outcomes(only, Reading(path)))
     for observer in observers:
         observer.begin(name, reading)
-    frames = 0
+    frames, completeness = 0, Completeness(path)
     for step in reading.to_end() if selection is None else _steps(reading, selection):
+        completeness.on_record(step.record)
         if type(step.item) is Frame:
             frames += 1
             if on_progress is not None and not frames % PROGRESS_INTERVAL_FRAMES:
@@ -105,7 +107,7 @@ def _observe_capture(
                 hooks.on_finding(finding)
     for observer in observers:
         observer.end()
-    summary.add(name, reading, frames)
+    summary.add(name, reading, frames, completeness)
 
 
 def _steps(reading: Reading, selection: FindingSelection) -> Iterator[Step]:

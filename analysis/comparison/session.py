@@ -8,7 +8,6 @@ from analysis.comparison.aspect import Aspect
 from analysis.comparison.capability_changes import capability_changes
 from analysis.comparison.change import ABSENT, AspectResult, Change, Gap, SizeRow
 from analysis.comparison.definitions.definition_changes import differs_only_in_hidden_text, hidden_text_changes
-from analysis.comparison.definitions.definitions import NEED_LISTS
 from analysis.comparison.kinds import session as kinds
 from analysis.comparison.members import changed_members, how_changed, step_to
 from analysis.comparison.options import CompareOptions, ObserveOptions
@@ -131,4 +130,4 @@ def _gap(label: str, old: Declaration | None, new: Declaration | None) -> Gap:
         return Gap(label, "neither side shows what the server declares", is_failure=False)
     known, unknown = ("new", "old") if old is None else ("old", "new")
     reason = f"the {known} side shows what the server declares and the {unknown} side does not"
-    return Gap(label, reason, is_failure=False, needed_by=NEED_LISTS)
+    return Gap(label, reason, is_failure=True)

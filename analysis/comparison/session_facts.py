@@ -45,6 +45,8 @@ class ServerRecord(Struct):
 
     declaration: Declaration | None = None
     """None if no session shows what the server declares."""
+    is_unanswered: bool = False
+    """Whether no answer to the newest request for it is known."""
     client_capabilities: str | None = None
     """What the client declares, as canonical JSON; None if unknown."""
     client_place: Place | None = None
@@ -88,6 +90,7 @@ class SessionObserver(Observer):
                 self._on_opening_response(message, session.number)
         elif isinstance(message, Request) and message.sender == "client":
             is_opening = message.method in OPENING_METHODS
+            self._facts.is_unanswered = self._facts.is_unanswered or is_opening
             if is_opening or session.number not in self._sessions:
                 self._on_client_request(message, session.number)
         self._sessions.add(session.number)
@@ -102,6 +105,7 @@ class SessionObserver(Observer):
             self._facts.client_place = Place(self._capture, session, request.seq)
 
     def _on_opening_response(self, response: Response, session: int) -> None:
+        self._facts.is_unanswered = False
         result = response.result
         if response.is_error or not isinstance(result, dict):
             return
@@ -138,7 +142,9 @@ class SessionObserver(Observer):
 
 def _newer_facts(earlier: ServerRecord, later: ServerRecord) -> ServerRecord:
     """Returns the facts of the later captures, and those of the earlier ones for what the later do not show."""
-    merged = replace(later, revisions=sorted({*earlier.revisions, *later.revisions}))
+    revisions = sorted({*earlier.revisions, *later.revisions})
+    is_unanswered = later.is_unanswered or (later.declaration is None and earlier.is_unanswered)
+    merged = replace(later, revisions=revisions, is_unanswered=is_unanswered)
     for name in ("declaration", "name", "version", "revision"):
         if getattr(later, name) is None:
             setattr(merged, name, getattr(earlier, name))

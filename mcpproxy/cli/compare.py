@@ -7,6 +7,7 @@ Exit code: 1 if a change is as bad as --fail-on says (default: breaking), 2 if s
 """
 
 import argparse
+import sys
 from collections.abc import Callable, Iterable
 from functools import partial
 
@@ -102,7 +103,7 @@ class _ComparisonRun:
         """
         options, comparison = self._options, self._accept(self._compare())
         write_result(options, self._pieces(comparison), verdict_text(comparison))
-        if options.output is not None or options.format != "text":
+        if options.output is not None or options.format != "text" or not sys.stdout.isatty():
             for side in (comparison.old, comparison.new):
                 say_warnings(side)
         failures = [gap for gap in comparison.gaps if gap.is_failure]

@@ -41,15 +41,21 @@ def verdict_text(comparison: Comparison) -> str:
     counts = counts_text(severity_counts(comparison.changes))
     accepted = f"; {count_text(comparison.accepted, 'accepted change')}" if comparison.accepted else ""
     failures = failures_of(comparison)
+    caveats = "".join(f"; {sanitise(caveat, MAX_NAME_CHARS)}" for caveat in comparison.caveats)
     if failures:
+        what, reason = sanitise(failures[0].what, MAX_NAME_CHARS), sanitise(failures[0].reason, MAX_MESSAGE_CHARS)
+        if failures[0].what == "everything":
+            return f"could not be compared: {reason}"
         more = f"; and {count_text(len(failures) - 1, 'other thing')}" if len(failures) > 1 else ""
         found = f"; elsewhere {counts}" if counts else ""
-        what, reason = sanitise(failures[0].what, MAX_NAME_CHARS), sanitise(failures[0].reason, MAX_MESSAGE_CHARS)
         return f"could not be compared: {what}, because {reason}{more}{found}{accepted}"
     if counts:
-        return f"{counts}{accepted}"
+        return f"{counts}{accepted}{caveats}"
     compared = compared_text(comparison)
-    return f"nothing {'else ' if accepted else ''}changed in {compared}{accepted}" if compared else "nothing to compare"
+    if not compared:
+        return f"nothing to compare{caveats}"
+    where = "what was recorded: " if comparison.caveats else ""
+    return f"nothing {'else ' if accepted else ''}changed in {where}{compared}{accepted}{caveats}"
 
 
 def failures_of(comparison: Comparison) -> list[Gap]:

@@ -62,11 +62,34 @@ def test_a_side_without_messages_is_a_failed_comparison(tmp_path: Path) -> None:
     empty = observed(CaptureWriter(tmp_path / "empty.mcpcap", "weather").close())
     full = observed(written(tmp_path, "full", _call("search")))
     for old, new, expected in (
-        (empty, full, "the old side has no messages"),
-        (full, empty, "the new side has no messages"),
-        (empty, empty, "neither side has any messages"),
+        (empty, full, "the old side has no message"),
+        (full, empty, "the new side has no message"),
+        (empty, empty, "neither side has a message"),
     ):
         assert failures(compare(old, new, CompareOptions())) == [expected]
+
+
+def test_how_the_server_ended_is_the_reason_why_a_side_has_no_message(tmp_path: Path) -> None:
+    full = observed(written(tmp_path, "full", _call("search")))
+    for members, expected in (
+        ({"event": "ended", "status": 1}, "the new side has no message (the server exited with 1)"),
+        ({"event": "ended", "signal": "SIGSEGV"}, "the new side has no message (SIGSEGV ended the server)"),
+        ({"event": "ended", "signal": "\x1b[2J", "status": 1 << 70}, "the new side has no message (the server ended)"),
+        ({"event": "failed", "errno": "ENOENT"}, "the new side has no message (the server could not be run)"),
+    ):
+        with row(expected):
+            writer = CaptureWriter(tmp_path / "crash.mcpcap", "weather")
+            writer.record(5, "process", **members)
+            comparison = compare(full, observed(writer.close()), CompareOptions())
+            assert (failures(comparison), comparison.changes, comparison.compared) == ([expected], (), ())
+
+
+def test_a_filter_leaves_out_lists_and_handshakes_with_one_reason(tmp_path: Path) -> None:
+    comparison = compared(tmp_path, _call("search"), _call("search"), "name:search")
+    (gap,) = (gap for gap in comparison.gaps if "breaking" in gap.needed_by)
+    assert (gap.what, gap.is_failure) == ("definitions and session", False)
+    assert not any("neither side" in gap.reason for gap in comparison.gaps if gap.what != "findings")
+    assert not {"tools", "capabilities"} & {what for what, _, _ in comparison.compared}
 
 
 def test_what_a_side_lacks_is_not_compared(tmp_path: Path) -> None:

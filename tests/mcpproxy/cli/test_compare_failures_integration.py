@@ -96,3 +96,35 @@ def test_no_format_shows_a_failed_comparison_as_a_clean_one(tmp_path: Path) -> N
             code, clean, stderr = _compare("--format", format_, whole, whole)
             assert (code, stderr) == (0, "")
             assert "incomplete" not in clean
+
+
+def test_a_side_with_which_nothing_can_be_compared_is_not_saved(tmp_path: Path) -> None:
+    base = rows("stdio")
+    whole = write(tmp_path / "whole.mcpcap", base, "stdio")
+    lines = whole.read_bytes().splitlines(keepends=True)
+    (tmp_path / "damaged.mcpcap").write_bytes(b"".join([*lines[:9], *lines[10:]]))
+    write(tmp_path / "handshake.mcpcap", base[:3], "stdio")
+    write(tmp_path / "silent.mcpcap", [], "stdio")
+    for name, reason in (
+        ("damaged", "a capture is damaged"),
+        ("handshake", "no list and no call of a tool was recorded"),
+        ("silent", "it has no message"),
+    ):
+        with row(name):
+            done = mcpproxy("compare", "--save", tmp_path / "saved.json", tmp_path / f"{name}.mcpcap")
+            assert (done.returncode, done.stdout) == (2, b"")
+            assert f"cannot be saved: {reason}" in done.stderr.decode()
+            assert not (tmp_path / "saved.json").exists()
+
+
+def test_a_recording_that_was_killed_is_in_every_report_and_on_stderr(tmp_path: Path) -> None:
+    whole = write(tmp_path / "whole.mcpcap", rows("stdio"), "stdio")
+    lines = whole.read_bytes().splitlines(keepends=True)
+    (tmp_path / "killed.mcpcap").write_bytes(b"".join(lines[:-1]))
+    for format_ in FORMATS:
+        with row(format_):
+            code, stdout, stderr = _compare("--format", format_, whole, tmp_path / "killed.mcpcap")
+            assert code == 0
+            if format_ != "github":  # annotations are about changes; the log of the job has stderr
+                assert "The recording was killed" in stdout
+            assert "The recording was killed" in stderr
