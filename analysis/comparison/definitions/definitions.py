@@ -8,7 +8,12 @@ from typing import Any, Final, NamedTuple
 from analysis.comparison.aspect import Aspect
 from analysis.comparison.canonical import json_digest
 from analysis.comparison.change import ABSENT, AspectResult, Change, Gap, SizeRow
-from analysis.comparison.definitions.definition_changes import SchemaJudgement, definition_changes, hidden_text_changes
+from analysis.comparison.definitions.definition_changes import (
+    SCHEMA_MEMBERS,
+    SchemaJudgement,
+    definition_changes,
+    hidden_text_changes,
+)
 from analysis.comparison.definitions.definition_lists import (
     LISTS,
     UNKNOWN_STATES,
@@ -20,7 +25,7 @@ from analysis.comparison.definitions.definition_lists import (
     ListRecord,
     ListState,
 )
-from analysis.comparison.definitions.renames import renamings
+from analysis.comparison.definitions.renames import renamings, untitled, with_following_titles
 from analysis.comparison.kind import FailOn, Kind
 from analysis.comparison.kinds import definitions as kinds
 from analysis.comparison.members import members_of
@@ -132,7 +137,7 @@ def list_changes(
         if row.name == "resource templates":
             message += _variables_clause(before.name, after.name)
         change = Change(list_kinds.renamed, subject, message, before=before.name, after=after.name)
-        values = old_values[pair.old], new_values[pair.new]
+        values = with_following_titles(old_values[pair.old], new_values[pair.new]), new_values[pair.new]
         changes = [change, *definition_changes(row.name, subject, *values, judgement)]
         yield from _placed(changes, before, after)
     renamed_old, renamed_new = {pair.old for pair in pairs}, {pair.new for pair in pairs}
@@ -158,7 +163,10 @@ def parsed(definition: ListedDefinition) -> Any:
 
 
 def _digest_without_name(row: DefinitionList, definition: ListedDefinition) -> str:
-    return json_digest({name: value for name, value in members_of(parsed(definition)).items() if name != row.identity})
+    members = {name: value for name, value in members_of(parsed(definition)).items() if name != row.identity}
+    if row.name == "tools":
+        members |= {name: untitled(members[name]) for name in SCHEMA_MEMBERS if name in members}
+    return json_digest(members)
 
 
 def _variables_clause(before: str, after: str) -> str:

@@ -10,6 +10,7 @@ from analysis.comparison.change import Place
 from analysis.comparison.definitions.definitions import DefinitionsAspect
 from analysis.comparison.options import CompareOptions
 from tests.analysis.comparison.conversations import Conversation, compared, conversation, observed
+from tests.analysis.comparison.test_renames import sdk_tool
 
 ASPECT = DefinitionsAspect()
 SEARCH: dict[str, Any] = {
@@ -267,6 +268,7 @@ def test_a_rename_is_told_once_and_only_if_it_is_unique() -> None:
         "search",
         "docs_search",
     )
+    assert kinds_of(conversation([sdk_tool("close")]), conversation([sdk_tool("resolve")])) == ["tool/renamed"]
     twins = [{**SEARCH, "name": "a"}, {**SEARCH, "name": "b"}]
     assert kinds_of(conversation([SEARCH]), conversation(twins)) == ["tool/added", "tool/added", "tool/removed"]
     bare = [{"name": name, "inputSchema": {"type": "object"}} for name in ("start", "stop")]
