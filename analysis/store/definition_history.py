@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import duckdb
 
+from analysis.protocol.error_codes import METHOD_NOT_FOUND
 from analysis.store.open import Progress, Source, prepare
 from analysis.store.stats import connect_with_limit
 
@@ -91,6 +92,22 @@ class Sightings(NamedTuple):
     total: int = 0
     first: tuple[Sighting, ...] = ()
     """The first of them, at most `MAX_SIGHTINGS`."""
+
+
+class CaptureHole(NamedTuple):
+    """What a capture lacks, so that it may hide a change of a definition."""
+
+    path: str
+    damage: int
+    """How many bytes of its files are not records."""
+    lost: int
+    """How many records are known to be lost."""
+    unanswered: int
+    """In how many sessions the last request for tools got no answer that was recorded."""
+    refused: int
+    """In how many sessions it got an error, other than that the server has no such method."""
+    cut: int
+    """In how many sessions pages of the list are missing."""
 
 
 class HistoryTotals(NamedTuple):
@@ -201,6 +218,38 @@ _SIGHTINGS: Final = """
     group by all
 """
 _DEFINITIONS: Final = "select hash, any_value(definition) from tools where hash in (select unnest(?)) group by hash"
+_HOLES: Final = """
+    with asked as (
+        select
+            exchanges.capture as capture, exchanges.session as session,
+            arg_max(
+                {
+                    'outcome': exchanges.outcome, 'code': coalesce(exchanges.code, 0),
+                    'is_last': answered.message is not null and (answered.message -> '$.result.nextCursor') is null
+                },
+                exchanges.request
+            ) as newest,
+            bool_or(
+                exchanges.outcome = 'result' and asked.message is not null
+                and (asked.message -> '$.params.cursor') is null
+            ) as has_first
+        from exchanges
+            left join frames as asked on asked.capture = exchanges.capture and asked.seq = exchanges.request
+            left join frames as answered on answered.capture = exchanges.capture and answered.seq = exchanges.response
+        where exchanges.method = 'tools/list' and exchanges.asked_by = 'client'
+        group by all
+    ),
+    counted as (
+        select
+            captures.path as path, captures.damage as damage, captures.lost as lost,
+            count(*) filter (newest.outcome not in ('result', 'error')) as unanswered,
+            count(*) filter (newest.outcome = 'error' and newest.code <> ?) as refused,
+            count(*) filter (newest.outcome = 'result' and not (newest.is_last and has_first)) as cut
+        from captures left join asked using (capture)
+        group by captures.capture, captures.path, captures.damage, captures.lost
+    )
+    from counted where damage + lost + unanswered + refused + cut > 0 order by path
+"""
 _TOTALS: Final = """
     select (select count(*) from captures), (select count(*) from sessions), (select count(distinct hash) from tools)
 """
@@ -234,6 +283,10 @@ class DefinitionHistory:
         """Returns what the history covers."""
         (row,) = self._rows(_TOTALS)
         return HistoryTotals(*row)
+
+    def holes(self) -> list[CaptureHole]:
+        """Returns the captures that may lack definitions."""
+        return [CaptureHole._make(row) for row in self._rows(_HOLES, METHOD_NOT_FOUND)]
 
     def names(self, max_names: int, max_servers: int) -> list[tuple[str | None, list[str]]]:
         """Returns the recorded servers that give themselves several names, with the first of these names."""

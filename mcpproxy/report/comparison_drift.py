@@ -49,6 +49,7 @@ DRIFT_MEMBERS: Final[Mapping[str, Mapping[str, str]]] = {
         "is_judged": "whether the change was judged; false if there are too many different ones",
     },
     "refused": {"capture": "a capture that could not be read, so that the history lacks it", "reason": "why"},
+    "incomplete": {"capture": "a capture that may lack definitions, and so hide changes", "reason": "why, as a clause"},
     "summary": {
         "verdict": "the first line of the text output",
         "captures": "how many captures were read",
@@ -81,16 +82,20 @@ def write_drift(drift: Drift, format_name: str, style: Style | None = None, widt
 
 
 def drift_verdict(drift: Drift) -> str:
-    """Returns the result in one line, sanitised; it never sounds clean if captures are missing."""
+    """Returns the result in one line, sanitised; it never sounds clean if captures or definitions are missing."""
     counts = counts_text(severity_counts(change for row in drift.rows for change in row.changes))
     parts = [
         count_text(drift.definitions, "definition"),
         count_text(drift.sessions, "session"),
         count_text(drift.captures, "capture"),
     ]
-    if drift.refused:
-        missing = count_text(len(drift.refused), "capture")
-        return f"incomplete, because {missing} could not be read: {counts or 'no changes in the others'}"
+    causes = [
+        f"{count_text(len(captures), 'capture')} {what}"
+        for captures, what in ((drift.refused, "could not be read"), (drift.incomplete, "may lack definitions"))
+        if captures
+    ]
+    if causes:
+        return f"incomplete, because {' and '.join(causes)}: {counts or 'no changes in the rest'}"
     rest = "; only the first ones are listed" if drift.is_truncated else ""
     if counts:
         unjudged = f"; {drift.unjudged:,} not judged" if drift.unjudged else ""
@@ -103,14 +108,15 @@ def drift_verdict(drift: Drift) -> str:
 def _text_lines(drift: Drift, style: Style, width: int) -> Iterator[str]:
     verdict = drift_verdict(drift)
     worst = max((change.severity for row in drift.rows for change in row.changes), default=Severity.NOTE)
-    role: Role = "bad" if drift.refused else ROLES[worst]
+    role: Role = "bad" if drift.refused or drift.incomplete else ROLES[worst]
     for line in wrapped(verdict[0].upper() + verdict[1:], width):
         yield style.paint([Span(line, role)])
-    for path, reason in drift.refused[:_MAX_SHOWN_REFUSALS]:
+    holes = (*drift.refused, *drift.incomplete)
+    for path, reason in holes[:_MAX_SHOWN_REFUSALS]:
         text = f"▲ {sanitise(str(path), MAX_NAME_CHARS)}: {sanitise(reason, MAX_MESSAGE_CHARS)}"
         yield from (style.paint([Span(f"  {line}", "warm")]) for line in wrapped(text, width - 2))
-    if len(drift.refused) > _MAX_SHOWN_REFUSALS:
-        yield f"  and {len(drift.refused) - _MAX_SHOWN_REFUSALS:,} more captures"
+    if len(holes) > _MAX_SHOWN_REFUSALS:
+        yield f"  and {len(holes) - _MAX_SHOWN_REFUSALS:,} more captures"
     for notice in drift.notices:
         yield from (style.paint([Span(f"  {line}", "dim")]) for line in wrapped(sanitise(notice), width - 2))
     has_servers = len({row.server for row in drift.rows}) > 1
@@ -183,6 +189,8 @@ def _json_rows(drift: Drift) -> Iterator[str]:
         )
     for path, reason in drift.refused:
         yield json_line({"type": "refused", "capture": str(path), "reason": reason})
+    for path, reason in drift.incomplete:
+        yield json_line({"type": "incomplete", "capture": str(path), "reason": reason})
     counts = severity_counts(change for row in drift.rows for change in row.changes)
     yield json_line(
         {

@@ -23,6 +23,7 @@ from analysis.comparison.schemas.witness import TryBudget
 from analysis.protocol.features import SCHEMA_DIALECT
 from analysis.protocol.revisions import rank_of
 from analysis.store.definition_history import (
+    CaptureHole,
     ChangedList,
     ChangedTool,
     DefinitionHistory,
@@ -86,6 +87,8 @@ class Drift(NamedTuple):
     """How many rows were not judged, because there are too many different ones."""
     refused: tuple[tuple[Path, str], ...]
     """Captures that could not be read, and why: the history lacks them."""
+    incomplete: tuple[tuple[Path, str], ...]
+    """Captures that may lack definitions, and why, as a clause: a change in them may be missing."""
     notices: tuple[str, ...]
     """Lines about captures that are copies of others, and about servers that are told apart. Untrusted text."""
 
@@ -122,8 +125,21 @@ def _drift(sources: Sources, progress: Progress | None, memory: int) -> Drift:
             is_truncated,
             sum(not row.is_judged for row in rows[:MAX_ROWS]),
             tuple(refused),
+            tuple((Path(hole.path), _hole_text(hole)) for hole in history.holes()),
             (*sources.duplicate_notices, *_name_notices(history)),
         )
+
+
+def _hole_text(hole: CaptureHole) -> str:
+    """Returns what a capture lacks, as a clause."""
+    parts = (
+        (hole.damage, "it is damaged"),
+        (hole.lost, "records are lost"),
+        (hole.unanswered, "a request for the tools was not answered"),
+        (hole.refused, "a request for the tools got an error"),
+        (hole.cut, "a list of tools is incomplete"),
+    )
+    return ", ".join(text for count, text in parts if count)
 
 
 def _name_notices(history: DefinitionHistory) -> Iterator[str]:

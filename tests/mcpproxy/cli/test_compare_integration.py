@@ -598,6 +598,19 @@ def test_a_history_with_an_unreadable_capture_is_2(library: Library, tmp_path: P
     assert "newer-format.mcpcap" in stderr
 
 
+def test_a_history_with_a_list_that_nobody_answered_is_2(library: Library, tmp_path: Path) -> None:
+    shutil.copy(library.old, tmp_path)
+    writer = CaptureWriter(tmp_path / "unanswered.mcpcap", "library", 7)
+    writer.handshake()
+    writer.ask(20, 1, "tools/list")
+    writer.close()
+    for words in ((), ("--fail-on", "breaking"), ("--fail-on", "never")):
+        code, stdout, stderr = compare("--each", tmp_path, *words)
+        assert code == 2
+        assert stdout.startswith("Incomplete, because 1 capture may lack definitions: no changes in the rest\n")
+        assert "unanswered.mcpcap may lack definitions: a request for the tools was not answered\n" in stderr
+
+
 def test_a_history_without_lists_fails_only_if_a_given_word_needs_it(tmp_path: Path) -> None:
     listing(tmp_path / "unlisted.mcpcap")
     assert compare("--each", tmp_path)[0] == 0

@@ -39,7 +39,7 @@ REWORDED: Final = Change(VALUE_CHANGED, "tool search", "the description was rewo
 ROW: Final = DriftRow(
     BEGUN_NS, "library", "search", "1.0", "1.1", seen("day0.mcpcap", 3), seen("day1.mcpcap"), (REQUIRED, REWORDED)
 )
-ORDINARY: Final = Drift((ROW, ROW._replace(tool="lend", changes=(REWORDED,))), 7, 8, 12, False, 0, (), ())
+ORDINARY: Final = Drift((ROW, ROW._replace(tool="lend", changes=(REWORDED,))), 7, 8, 12, False, 0, (), (), ())
 HARD: Final = Drift(
     (
         DriftRow(None, HOSTILE, HOSTILE, HOSTILE, None, Sightings(), seen(HOSTILE, 2**70, HOSTILE), (REQUIRED,) * 9),
@@ -53,6 +53,7 @@ HARD: Final = Drift(
     True,
     1,
     tuple((Path(HOSTILE.replace("\0", "").replace("\ud800", "\udcff")), HOSTILE) for _ in range(9)),
+    ((Path("day3.mcpcap"), "records are lost"),),
     (HOSTILE,),
 )
 
@@ -97,8 +98,13 @@ def test_a_history_with_missing_captures_or_judgements_never_sounds_clean() -> N
     assert drift_verdict(nothing) == "nothing changed in 12 definitions, 8 sessions, 7 captures"
     assert drift_verdict(nothing._replace(definitions=0)) == "nothing to compare: no tools were listed"
     refused = nothing._replace(refused=((Path("day2.mcpcap"), "it is damaged"),))
-    assert drift_verdict(refused) == "incomplete, because 1 capture could not be read: no changes in the others"
+    assert drift_verdict(refused) == "incomplete, because 1 capture could not be read: no changes in the rest"
     assert "  ▲ day2.mcpcap: it is damaged\n" in text_of(refused)
+    holes = refused._replace(incomplete=((Path("day3.mcpcap"), "records are lost"),))
+    assert drift_verdict(holes).startswith(
+        "incomplete, because 1 capture could not be read and 1 capture may lack definitions: "
+    )
+    assert "  ▲ day3.mcpcap: records are lost\n" in text_of(holes)
     unjudged = ORDINARY._replace(rows=(ROW._replace(changes=(), is_judged=False),), unjudged=1)
     assert drift_verdict(unjudged) == "1 changed definition, not judged"
     assert "  not judged: too many different changes\n" in text_of(unjudged)
@@ -127,6 +133,7 @@ def test_json_has_the_members_of_its_tables() -> None:
         assert [row["type"] for row in rows] == [
             *["drift"] * len(drift.rows),
             *["refused"] * len(drift.refused),
+            *["incomplete"] * len(drift.incomplete),
             "summary",
         ]
         for row in rows:
