@@ -86,6 +86,27 @@ def test_tools_that_come_go_or_are_renamed_are_told(tmp_path: Path) -> None:
     assert (went.before.total, went.after.total) == (2, 0)
 
 
+def test_who_received_a_definition_is_counted_until_it_changes_or_goes(tmp_path: Path) -> None:
+    first, second, other = tool("forecast"), tool("forecast", "Says it."), tool("alerts", "Warns of storms.")
+    lists = [[first], [first, other], [second, other], [first], [first], [first, other], [second]]
+    history = drift(recording(tmp_path, day, *tools) for day, tools in enumerate(lists))
+    totals = {
+        (row.tool, row.new.capture[-11:-7]): (row.before.total, row.after.total) for row in history.rows if row.new
+    }
+    assert totals == {
+        ("alerts", "day1"): (0, 2),
+        ("forecast", "day2"): (2, 1),
+        ("forecast", "day3"): (1, 3),
+        ("alerts", "day3"): (2, 0),
+        ("alerts", "day5"): (0, 1),
+        ("forecast", "day6"): (3, 1),
+        ("alerts", "day6"): (1, 0),
+    }
+    went = next(row for row in history.rows if row.tool == "alerts" and row.hash is None)
+    assert (went.old, went.new) == tuple(Place(str(tmp_path / f"day{day}.mcpcap"), 1, 5) for day in (2, 3))
+    assert went.changes[0].new == went.new
+
+
 def test_servers_are_told_apart_by_both_names(tmp_path: Path) -> None:
     paths = []
     for number, name in enumerate(("weather", "climate")):

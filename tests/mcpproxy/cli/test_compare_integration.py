@@ -579,7 +579,8 @@ def test_each_capture_of_a_server_is_compared_with_the_one_before(library: Libra
     assert "breaking" in stdout.splitlines()[0]
     assert "version 1.0.0 → 2.0.0" in stdout
     for name in ("lend", "renew", "rate", "search"):
-        assert f"  {name}  " in stdout, name
+        assert re.search(rf"^ {{21}}{name}$|^\S+ \S+  {name}  version ", stdout, re.MULTILINE), name
+    assert re.search(r"^  before     2 sessions \(.*\), frame [0-9]+ of", stdout, re.MULTILINE)
     assert compare("--each", library.root, "--json")[1].count("\n") == 5
     for words, expected in (("breaking", 1), ("may-break", 1), ("never", 0)):
         assert compare("--each", library.root, "--fail-on", words)[0] == expected, words
