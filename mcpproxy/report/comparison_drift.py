@@ -44,6 +44,7 @@ _MIN_WIDTH: Final = 40
 _MAX_SERVER_CHARS: Final = 30
 _MAX_VALUE_CELLS: Final = 100
 _MIN_PROOF_CELLS: Final = 20
+_MIN_NAME_CELLS: Final = 10
 _HINT: Final = "`mcpproxy show CAPTURE --frame N` shows a frame"
 
 DRIFT_MEMBERS: Final[Mapping[str, Mapping[str, str]]] = {
@@ -160,7 +161,9 @@ def _row_lines(row: DriftRow, style: Style, width: int, *, names_server: bool, h
     if not has_head:
         head, versions = " " * cells(head), ""
     tool = sanitise(row.tool or "(no name)", MAX_NAME_CHARS)
-    spans, _ = fit_spans([Span(head, "dim"), Span(tool, "accent"), Span(f"  {versions}" if versions else "")], width)
+    ending = f"  {versions}" if versions else ""
+    tool = fit(tool, max(_MIN_NAME_CELLS, width - cells(head) - cells(ending)))
+    spans, _ = fit_spans([Span(head, "dim"), Span(tool, "accent"), Span(ending)], width)
     yield style.paint(spans).rstrip()
     for change in row.changes[:MAX_SHOWN_CHANGES]:
         lines = list(wrapped(f"{change.kind.id}: {message_text(change)}", width - 13))

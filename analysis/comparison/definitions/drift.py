@@ -145,7 +145,7 @@ def _hole_text(hole: CaptureHole) -> str:
         (hole.lost, "records are lost"),
         (hole.unanswered, "a request for the tools was not answered"),
         (hole.refused, "a request for the tools got an error"),
-        (hole.cut, "a list of tools is incomplete"),
+        (hole.cut, "a list of tools is not known to be complete"),
     )
     return ", ".join(text for count, text in parts if count)
 

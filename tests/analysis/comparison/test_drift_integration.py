@@ -145,7 +145,7 @@ def test_captures_that_may_hide_a_change_are_named(tmp_path: Path) -> None:
     assert history.incomplete == (
         (damaged, "it is damaged, records are lost, a request for the tools was not answered"),
         (lost, "records are lost, a request for the tools was not answered"),
-        (cut, "a list of tools is incomplete"),
+        (cut, "a list of tools is not known to be complete"),
         (refused, "a request for the tools got an error"),
         (unanswered, "a request for the tools was not answered"),
     )
