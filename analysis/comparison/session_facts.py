@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from analysis.comparison.aspect import Observer
 from analysis.comparison.canonical import canonical_json
 from analysis.comparison.change import Place
+from analysis.comparison.members import members_of
 from analysis.comparison.requests import bounded
 from analysis.comparison.servers import MAX_SERVERS, merge_unnamed, server_key
 from analysis.conversation.call import MessageContext
@@ -26,6 +27,15 @@ class Declaration(Struct):
     """The capabilities as canonical JSON; None if they are not an object."""
     instructions: str | None
     """The instructions as canonical JSON, if they are a text."""
+    server_info: str | None = None
+    """The members of `serverInfo` except name and version, as canonical JSON; None if `initialize` was not answered.
+    Later revisions have it in each result, where it is compared with the rest of `_meta`."""
+
+    @property
+    def server_members(self) -> dict[str, Any] | None:
+        """The members of `serverInfo` except name and version, or None if they are unknown. Untrusted."""
+        members: dict[str, Any] | None = None if self.server_info is None else json.loads(self.server_info)
+        return members
 
     @property
     def capability_members(self) -> dict[str, Any] | None:
@@ -77,6 +87,7 @@ class SessionObserver(Observer):
         """Begin a capture."""
         self._capture, self._reading = capture, reading
         self._facts = ServerRecord()
+        self._opening_version = ""
         self._sessions: set[int] = set()
 
     def on_message(self, context: MessageContext) -> None:
@@ -85,7 +96,8 @@ class SessionObserver(Observer):
         if isinstance(message, Response):
             request = context.request
             if request is not None and request.method in OPENING_METHODS and context.answered is not None:
-                self._on_opening_response(message, session.number)
+                self._on_opening_response(request.method, message, session.number)
+                self._opening_version = "" if session.server is None else session.server.version
         elif isinstance(message, Request) and message.sender == "client":
             is_opening = message.method in OPENING_METHODS
             if is_opening or session.number not in self._sessions:
@@ -101,7 +113,7 @@ class SessionObserver(Observer):
             self._facts.client_capabilities = canonical_json(capabilities).decode()
             self._facts.client_place = Place(self._capture, session, request.seq)
 
-    def _on_opening_response(self, response: Response, session: int) -> None:
+    def _on_opening_response(self, method: str, response: Response, session: int) -> None:
         result = response.result
         if response.is_error or not isinstance(result, dict):
             return
@@ -110,6 +122,7 @@ class SessionObserver(Observer):
             Place(self._capture, session, response.seq),
             canonical_json(capabilities).decode() if isinstance(capabilities, dict) else None,
             canonical_json(instructions).decode() if isinstance(instructions, str) else None,
+            _server_info(result) if method == "initialize" else None,
         )
 
     def end(self) -> None:
@@ -122,7 +135,9 @@ class SessionObserver(Observer):
                 facts.revision = bounded(session.negotiated_revision)
                 facts.revisions.append(facts.revision)
             if session.server is not None:
-                facts.name, facts.version = bounded(session.server.name), bounded(session.server.version)
+                # A version that is only in some results has not changed.
+                version = session.server.version or self._opening_version
+                facts.name, facts.version = bounded(session.server.name), bounded(version)
         facts.revisions = sorted(set(facts.revisions))
         key = server_key(self._reading)
         if key in self._servers:
@@ -134,6 +149,12 @@ class SessionObserver(Observer):
         """Returns what is known of each server of the side."""
         merge_unnamed(self._servers, lambda named, unnamed: _newer_facts(unnamed, named))
         return SessionRecord(self._servers)
+
+
+def _server_info(result: dict[str, Any]) -> str:
+    server_info = members_of(result.get("serverInfo"))
+    members = {name: value for name, value in server_info.items() if name not in ("name", "version")}
+    return canonical_json(members).decode()
 
 
 def _newer_facts(earlier: ServerRecord, later: ServerRecord) -> ServerRecord:
