@@ -14,7 +14,7 @@ from analysis.comparison.requests import bounded
 from analysis.comparison.servers import MAX_SERVERS, merge_unnamed, server_key
 from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Request, Response
-from analysis.conversation.session import CLIENT_CAPABILITIES
+from analysis.conversation.session import CLIENT_CAPABILITIES, Session
 from analysis.protocol.methods import OPENING_METHODS
 from analysis.reading import Reading
 
@@ -96,8 +96,8 @@ class SessionObserver(Observer):
         if isinstance(message, Response):
             request = context.request
             if request is not None and request.method in OPENING_METHODS and context.answered is not None:
-                self._on_opening_response(request.method, message, session.number)
-                self._opening_version = "" if session.server is None else session.server.version
+                self._on_opening_response(message, session.number)
+                self._on_description(request, message, session)
         elif isinstance(message, Request) and message.sender == "client":
             is_opening = message.method in OPENING_METHODS
             if is_opening or session.number not in self._sessions:
@@ -113,7 +113,7 @@ class SessionObserver(Observer):
             self._facts.client_capabilities = canonical_json(capabilities).decode()
             self._facts.client_place = Place(self._capture, session, request.seq)
 
-    def _on_opening_response(self, method: str, response: Response, session: int) -> None:
+    def _on_opening_response(self, response: Response, session: int) -> None:
         result = response.result
         if response.is_error or not isinstance(result, dict):
             return
@@ -122,8 +122,14 @@ class SessionObserver(Observer):
             Place(self._capture, session, response.seq),
             canonical_json(capabilities).decode() if isinstance(capabilities, dict) else None,
             canonical_json(instructions).decode() if isinstance(instructions, str) else None,
-            _server_info(result) if method == "initialize" else None,
         )
+
+    def _on_description(self, request: Request, response: Response, session: Session) -> None:
+        """Note how the server describes itself when the session begins."""
+        self._opening_version = "" if session.server is None else session.server.version
+        result = response.result
+        if request.method == "initialize" and isinstance(result, dict) and self._facts.declaration is not None:
+            self._facts.declaration.server_info = _server_info(result)
 
     def end(self) -> None:
         """Add what the capture shows to what is known of its server."""
