@@ -37,6 +37,7 @@ class SessionAspect(Aspect):
             suffix = servers.suffix(pair)
             before, after = old.servers[pair.old], new.servers[pair.new]
             changes += _identity_changes(f"server{suffix}", before, after)
+            changes += _server_info_changes(f"server{suffix}", before.declaration, after.declaration)
             changes += _client_changes(f"client{suffix}", before, after)
             label = f"capabilities and instructions{suffix}"
             if before.declaration is None or after.declaration is None:
@@ -67,6 +68,17 @@ def _identity_changes(subject: str, old: ServerRecord, new: ServerRecord) -> Ite
     if is_known and new.revision not in old.revisions and old.revision not in new.revisions:
         message = f"the revision is {new.revision!r} now, and was {old.revision!r}"
         yield Change(*(kinds.REVISION_CHANGED, subject, message, ""), old.revision, new.revision, old_place, new_place)
+
+
+def _server_info_changes(subject: str, old: Declaration | None, new: Declaration | None) -> Iterator[Change]:
+    """Yields a change for each member of `serverInfo` that differs, except name and version."""
+    before, after = (None if each is None else each.server_members for each in (old, new))
+    if old is None or new is None or before is None or after is None:
+        return
+    for name, old_value, new_value in changed_members(before, after):
+        message = how_changed(f"the member {bounded(name)!r} of `serverInfo`", old_value, new_value)
+        pointer = f"/serverInfo{step_to(name)}"
+        yield Change(kinds.SERVER_INFO, subject, message, pointer, old_value, new_value, old.place, new.place)
 
 
 def _client_changes(subject: str, old: ServerRecord, new: ServerRecord) -> Iterator[Change]:

@@ -9,11 +9,12 @@ from msgspec.structs import replace
 from analysis.comparison.aspect import Observer
 from analysis.comparison.canonical import canonical_json
 from analysis.comparison.change import Place
+from analysis.comparison.members import members_of
 from analysis.comparison.requests import bounded
 from analysis.comparison.servers import MAX_SERVERS, merge_unnamed, server_key
 from analysis.conversation.call import MessageContext
 from analysis.conversation.message import Request, Response
-from analysis.conversation.session import CLIENT_CAPABILITIES
+from analysis.conversation.session import CLIENT_CAPABILITIES, Session
 from analysis.protocol.methods import OPENING_METHODS
 from analysis.reading import Reading
 
@@ -26,6 +27,15 @@ class Declaration(Struct):
     """The capabilities as canonical JSON; None if they are not an object."""
     instructions: str | None
     """The instructions as canonical JSON, if they are a text."""
+    server_info: str | None = None
+    """The members of `serverInfo` except name and version, as canonical JSON; None if `initialize` was not answered.
+    Later revisions have it in each result, where it is compared with the rest of `_meta`."""
+
+    @property
+    def server_members(self) -> dict[str, Any] | None:
+        """The members of `serverInfo` except name and version, or None if they are unknown. Untrusted."""
+        members: dict[str, Any] | None = None if self.server_info is None else json.loads(self.server_info)
+        return members
 
     @property
     def capability_members(self) -> dict[str, Any] | None:
@@ -79,6 +89,7 @@ class SessionObserver(Observer):
         """Begin a capture."""
         self._capture, self._reading = capture, reading
         self._facts = ServerRecord()
+        self._opening_version = ""
         self._sessions: set[int] = set()
 
     def on_message(self, context: MessageContext) -> None:
@@ -88,6 +99,7 @@ class SessionObserver(Observer):
             request = context.request
             if request is not None and request.method in OPENING_METHODS and context.answered is not None:
                 self._on_opening_response(message, session.number)
+                self._on_description(request, message, session)
         elif isinstance(message, Request) and message.sender == "client":
             is_opening = message.method in OPENING_METHODS
             self._facts.is_unanswered = self._facts.is_unanswered or is_opening
@@ -116,6 +128,13 @@ class SessionObserver(Observer):
             canonical_json(instructions).decode() if isinstance(instructions, str) else None,
         )
 
+    def _on_description(self, request: Request, response: Response, session: Session) -> None:
+        """Note how the server describes itself when the session begins."""
+        self._opening_version = "" if session.server is None else session.server.version
+        result = response.result
+        if request.method == "initialize" and isinstance(result, dict) and self._facts.declaration is not None:
+            self._facts.declaration.server_info = _server_info(result)
+
     def end(self) -> None:
         """Add what the capture shows to what is known of its server."""
         facts = self._facts
@@ -126,7 +145,9 @@ class SessionObserver(Observer):
                 facts.revision = bounded(session.negotiated_revision)
                 facts.revisions.append(facts.revision)
             if session.server is not None:
-                facts.name, facts.version = bounded(session.server.name), bounded(session.server.version)
+                # A version that is only in some results has not changed.
+                version = session.server.version or self._opening_version
+                facts.name, facts.version = bounded(session.server.name), bounded(version)
         facts.revisions = sorted(set(facts.revisions))
         key = server_key(self._reading)
         if key in self._servers:
@@ -138,6 +159,12 @@ class SessionObserver(Observer):
         """Returns what is known of each server of the side."""
         merge_unnamed(self._servers, lambda named, unnamed: _newer_facts(unnamed, named))
         return SessionRecord(self._servers)
+
+
+def _server_info(result: dict[str, Any]) -> str:
+    server_info = members_of(result.get("serverInfo"))
+    members = {name: value for name, value in server_info.items() if name not in ("name", "version")}
+    return canonical_json(members).decode()
 
 
 def _newer_facts(earlier: ServerRecord, later: ServerRecord) -> ServerRecord:

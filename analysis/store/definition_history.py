@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import duckdb
 
+from analysis.protocol.error_codes import METHOD_NOT_FOUND
 from analysis.store.open import Progress, Source, prepare
 from analysis.store.stats import connect_with_limit
 
@@ -57,6 +58,14 @@ class ChangedTool(NamedTuple):
         return self.after.server_version
 
 
+class ListPlace(NamedTuple):
+    """A list that a session received."""
+
+    path: str
+    session: int
+    frame: int
+
+
 class ChangedList(NamedTuple):
     """A session whose tools have other names than those of the session before, of the same server."""
 
@@ -67,6 +76,10 @@ class ChangedList(NamedTuple):
     version_before: str | None
     """The version that the server gave itself in the session before."""
     version: str | None
+    place_before: ListPlace
+    """The list of the session before."""
+    place: ListPlace
+    """The list of this session."""
     gone: dict[str, ListedTool]
     """By name, the tools of the session before that this one lacks."""
     come: dict[str, ListedTool]
@@ -86,11 +99,27 @@ class Sighting(NamedTuple):
 
 
 class Sightings(NamedTuple):
-    """The sessions that received a definition."""
+    """The sessions that received a definition, until it changed or went."""
 
     total: int = 0
     first: tuple[Sighting, ...] = ()
     """The first of them, at most `MAX_SIGHTINGS`."""
+
+
+class CaptureHole(NamedTuple):
+    """What a capture lacks, so that it may hide a change of a definition."""
+
+    path: str
+    damage: int
+    """How many bytes of its files are not records."""
+    lost: int
+    """How many records are known to be lost."""
+    unanswered: int
+    """In how many sessions the last request for tools got no answer that was recorded."""
+    refused: int
+    """In how many sessions it got an error, other than that the server has no such method."""
+    cut: int
+    """In how many sessions pages of the list are missing."""
 
 
 class HistoryTotals(NamedTuple):
@@ -134,7 +163,7 @@ _CHANGED_TOOLS: Final = f"""
 # A session knows the whole list if it received a first page and a last one, and nothing is lost.
 _CHANGED_LISTS: Final = """
     with whole as (
-        select exchanges.capture as capture, exchanges.session as session
+        select exchanges.capture as capture, exchanges.session as session, max(exchanges.response) as listed
         from exchanges
             join frames as asked on asked.capture = exchanges.capture and asked.seq = exchanges.request
             join frames as answered on answered.capture = exchanges.capture and answered.seq = exchanges.response
@@ -146,7 +175,8 @@ _CHANGED_LISTS: Final = """
     lists as (
         select
             captures.server as server, sessions.server_name as calls_itself, whole.capture as capture,
-            whole.session as session, sessions.server_version as version, sessions.opened as time,
+            captures.path as path, whole.session as session, whole.listed as listed,
+            sessions.server_version as version, sessions.opened as time,
             coalesce(list_sort(list(distinct tools.name) filter (tools.name is not null)), []) as names
         from whole join captures using (capture) join sessions using (capture, session)
             left join tools using (capture, session)
@@ -156,13 +186,15 @@ _CHANGED_LISTS: Final = """
     compared as (
         select
             *, lag(names) over earlier as names_before, lag(capture) over earlier as capture_before,
-            lag(session) over earlier as session_before, lag(version) over earlier as version_before
+            lag(session) over earlier as session_before, lag(version) over earlier as version_before,
+            lag(path) over earlier as path_before, lag(listed) over earlier as listed_before
         from lists
         window earlier as (partition by server, calls_itself order by time nulls last, capture, session)
     )
     select
         epoch_ns(time), server, calls_itself, version_before, version,
-        capture_before, session_before, names_before, capture, session, names, count(*) over () as total
+        capture_before, session_before, names_before, capture, session, names,
+        path_before, listed_before, path, listed, count(*) over () as total
     from compared
     where names_before is not null and names <> names_before
     qualify sum(len(names_before) + len(names)) over (
@@ -184,23 +216,92 @@ _TOOLS_BY_NAME: Final = f"""
     ) = 1
     order by wanted.list, listed.name
 """  # noqa: S608 - no part comes from outside
+# A stretch is a series of equal definitions of a tool, without another one or a list that lacks the tool in between.
 _SIGHTINGS: Final = """
-    select
-        captures.server, sessions.server_name, hash, count(*),
-        list(
-            {
-                'path': captures.path, 'session': tools.session,
-                'client': nullif(concat_ws(' ', sessions.client_name, nullif(sessions.client_version, '')), ''),
-                'time_ns': epoch_ns(tools.time)
-            }
-            order by tools.time nulls last, tools.capture, tools.session, tools.listed
-        )[:?]
-    from tools join captures using (capture)
-        left join sessions on sessions.capture = tools.capture and sessions.session = tools.session
-    where hash in (select unnest(?))
-    group by all
+    with wanted as (
+        select
+            unnest(?::bigint[]) as number, unnest(?::varchar[]) as capture, unnest(?::integer[]) as session,
+            unnest(?::bigint[]) as listed, unnest(?::varchar[]) as name, unnest(?::varchar[]) as hash
+    ),
+    seen as (
+        select
+            captures.server as server, sessions.server_name as calls_itself, tools.name as name,
+            tools.capture as capture, tools.session as session, tools.t_ns as t_ns, tools.listed as listed,
+            epoch_ns(tools.time) as time_ns, tools.hash as hash, captures.path as path,
+            nullif(concat_ws(' ', sessions.client_name, nullif(sessions.client_version, '')), '') as client
+        from tools join captures using (capture)
+            left join sessions on sessions.capture = tools.capture and sessions.session = tools.session
+        where tools.name in (select name from wanted)
+        union all by name
+        select
+            unnest(?::varchar[]) as server, unnest(?::varchar[]) as calls_itself, unnest(?::varchar[]) as name,
+            unnest(?::bigint[]) as time_ns
+    ),
+    marked as (
+        select *, hash is distinct from lag(hash) over earlier as begins
+        from seen
+        window earlier as (
+            partition by server, calls_itself, name order by time_ns nulls last, capture, session, t_ns, listed
+        )
+    ),
+    numbered as (
+        select *, count_if(begins) over (
+            partition by server, calls_itself, name order by time_ns nulls last, capture, session, t_ns, listed
+            rows unbounded preceding
+        ) as stretch
+        from marked
+    ),
+    totals as (
+        select
+            server, calls_itself, name, stretch, count(*) as total,
+            list(
+                {'path': path, 'session': session, 'client': client, 'time_ns': time_ns}
+                order by time_ns nulls last, capture, session, listed
+            )[:?] as first
+        from numbered where hash is not null
+        group by server, calls_itself, name, stretch
+    )
+    select wanted.number, totals.total, totals.first
+    from wanted
+        join numbered on numbered.capture = wanted.capture and numbered.session = wanted.session
+            and numbered.listed = wanted.listed and numbered.name = wanted.name and numbered.hash = wanted.hash
+        join totals on totals.name = numbered.name and totals.stretch = numbered.stretch
+            and totals.server is not distinct from numbered.server
+            and totals.calls_itself is not distinct from numbered.calls_itself
 """
 _DEFINITIONS: Final = "select hash, any_value(definition) from tools where hash in (select unnest(?)) group by hash"
+_HOLES: Final = """
+    with asked as (
+        select
+            exchanges.capture as capture, exchanges.session as session,
+            arg_max(
+                {
+                    'outcome': exchanges.outcome, 'code': coalesce(exchanges.code, 0),
+                    'is_last': answered.message is not null and (answered.message -> '$.result.nextCursor') is null
+                },
+                exchanges.request
+            ) as newest,
+            bool_or(
+                exchanges.outcome = 'result' and asked.message is not null
+                and (asked.message -> '$.params.cursor') is null
+            ) as has_first
+        from exchanges
+            left join frames as asked on asked.capture = exchanges.capture and asked.seq = exchanges.request
+            left join frames as answered on answered.capture = exchanges.capture and answered.seq = exchanges.response
+        where exchanges.method = 'tools/list' and exchanges.asked_by = 'client'
+        group by all
+    ),
+    counted as (
+        select
+            captures.path as path, captures.damage as damage, captures.lost as lost,
+            count(*) filter (newest.outcome not in ('result', 'error')) as unanswered,
+            count(*) filter (newest.outcome = 'error' and newest.code <> ?) as refused,
+            count(*) filter (newest.outcome = 'result' and not (newest.is_last and has_first)) as cut
+        from captures left join asked using (capture)
+        group by captures.capture, captures.path, captures.damage, captures.lost
+    )
+    from counted where damage + lost + unanswered + refused + cut > 0 order by path
+"""
 _TOTALS: Final = """
     select (select count(*) from captures), (select count(*) from sessions), (select count(distinct hash) from tools)
 """
@@ -217,8 +318,8 @@ _NAMES: Final = """
     group by server having count(*) > 1 order by server nulls last limit ?
 """
 
-SightingKey = tuple[str | None, str | None, str]
-"""The server, the name that it gives itself, and the hash of a definition."""
+Absence = tuple[str | None, str | None, str, int | None]
+"""The server, the name that it gives itself, the name of a tool, and when a list began to lack it, in ns since 1970."""
 
 
 class DefinitionHistory:
@@ -234,6 +335,10 @@ class DefinitionHistory:
         """Returns what the history covers."""
         (row,) = self._rows(_TOTALS)
         return HistoryTotals(*row)
+
+    def holes(self) -> list[CaptureHole]:
+        """Returns the captures that may lack definitions."""
+        return [CaptureHole._make(row) for row in self._rows(_HOLES, METHOD_NOT_FOUND)]
 
     def names(self, max_names: int, max_servers: int) -> list[tuple[str | None, list[str]]]:
         """Returns the recorded servers that give themselves several names, with the first of these names."""
@@ -262,20 +367,35 @@ class DefinitionHistory:
             names_before, listed = set(row[7]), tools.get(index, {})
             gone = {name: tool for name, tool in listed.items() if name in names_before}
             come = {name: tool for name, tool in listed.items() if name not in names_before}
-            changed_lists.append(ChangedList._make((*row[:5], gone, come)))
+            places = ListPlace(row[11], row[6], row[12]), ListPlace(row[13], row[9], row[14])
+            changed_lists.append(ChangedList._make((*row[:5], *places, gone, come)))
         return changed_lists, total > len(rows)
 
     def definitions(self, hashes: Iterable[str]) -> dict[str, str]:
         """Returns definitions as JSON, by their hashes."""
         return dict(row for batch in _batches(hashes) for row in self._rows(_DEFINITIONS, batch))
 
-    def sightings(self, hashes: Iterable[str]) -> dict[SightingKey, Sightings]:
-        """Returns who received definitions."""
-        return {
-            (server, calls_itself, hash_): Sightings(count, tuple(Sighting(**each) for each in first))
-            for batch in _batches(hashes)
-            for server, calls_itself, hash_, count, first in self._rows(_SIGHTINGS, MAX_SIGHTINGS, batch)
-        }
+    def sightings(
+        self, tools: Iterable[tuple[str, ListedTool]], absences: Iterable[Absence]
+    ) -> dict[tuple[str, ListedTool], Sightings]:
+        """Returns who received definitions, each as long as it was neither changed nor gone.
+
+        Args:
+            tools: the names and places of the definitions.
+            absences: when lists began to lack tools.
+        """
+        gone = list(zip(*absences, strict=True)) or [(), (), (), ()]
+        found: dict[tuple[str, ListedTool], Sightings] = {}
+        distinct = iter(dict.fromkeys(tools))
+        while batch := list(islice(distinct, 100 * _BATCH)):
+            listed = [
+                (number, tool.capture, tool.session, tool.frame, name, tool.hash)
+                for number, (name, tool) in enumerate(batch)
+            ]
+            columns = (list(column) for column in (*zip(*listed, strict=True), *gone))
+            for number, total, first in self._rows(_SIGHTINGS, *columns, MAX_SIGHTINGS):
+                found[batch[number]] = Sightings(total, tuple(Sighting(**each) for each in first))
+        return found
 
     def _listed_tools(self, wanted: Iterable[tuple[int, str, int, str]]) -> dict[int, dict[str, ListedTool]]:
         """Returns tools by list and name, as they were listed last.

@@ -12,7 +12,7 @@ from analysis.comparison.aspect import Observer
 from analysis.comparison.canonical import canonical_json
 from analysis.comparison.change import Place
 from analysis.comparison.servers import MAX_SERVERS, merge_unnamed, server_key
-from analysis.conversation.call import MessageContext
+from analysis.conversation.call import Call, MessageContext, Outcome
 from analysis.conversation.message import Notification, Request, Response
 from analysis.facts import code_of
 from analysis.protocol.declared_capabilities import lacks
@@ -23,9 +23,10 @@ from analysis.reading import Reading
 from analysis.rules.support.listings import Listing, ListWalk
 
 ListName: TypeAlias = Literal["tools", "prompts", "resources", "resource templates"]
-ListState: TypeAlias = Literal["complete", "cut", "unanswered", "none", "unasked"]
-"""All pages are known; some are; a client asked for it and no page is known; the server has no such list; no client
-asked for it."""
+ListState: TypeAlias = Literal["complete", "cut", "unreadable", "lost", "refused", "unanswered", "none", "unasked"]
+"""All pages are known; some are. A client asked for it, and no page is known, because a message could not be examined,
+because records are lost, because the server sent an error, or because no answer came. The server has no such list; no
+client asked for it."""
 
 MAX_WALKED_SESSIONS: Final = 1_000
 """The most sessions of a capture whose walks are followed at the same time."""
@@ -89,6 +90,8 @@ class ListRecord(Struct):
     """How many items are not definitions with a name."""
     is_outdated: bool = False
     """Whether a later request for the list did not get all of it."""
+    is_superseded: bool = False
+    """Whether the server announced later that the list has changed, and no client asked for it again."""
     predates_dialects: bool = False
     """Whether the revision does not specify a default dialect of schemas."""
 
@@ -108,6 +111,15 @@ class _CompleteWalk(NamedTuple):
     predates_dialects: bool
 
 
+class _OpenRequest(NamedTuple):
+    """The last request for a list of which not all has come yet."""
+
+    call: Call | None
+    """None if the request repeats another one."""
+    unjudged: int
+    """How many messages of the capture could not be examined before it."""
+
+
 class DefinitionsObserver(Observer):
     """Follows the walks over the lists."""
 
@@ -122,8 +134,12 @@ class DefinitionsObserver(Observer):
         """Forget the walks of a capture."""
         self._listings: OrderedDict[int, dict[ListName, Listing]] = OrderedDict()
         self._newest: dict[ListName, _CompleteWalk] = {}
-        self._open: set[ListName] = set()
+        self._open: dict[ListName, _OpenRequest] = {}
         """The lists that were requested and of which not all has come yet."""
+        self._refused: set[ListName] = set()
+        """The lists whose last request got an error."""
+        self._announced: set[ListName] = set()
+        """The lists that have changed, as the server says, since they were complete."""
         self._begun: set[ListName] = set()
         """The lists of which some page has come."""
         self._absent: set[ListName] = set()
@@ -146,17 +162,21 @@ class DefinitionsObserver(Observer):
         elif isinstance(message, Request):
             row = _BY_METHOD.get(message.method)
             if row is not None and message.sender == "client":
-                self._open.add(row.name)
+                self._open[row.name] = _OpenRequest(context.call, self._reading.fold.unjudged_count)
+                self._refused.discard(row.name)
         elif isinstance(message, Notification) and message.sender == "server":
             for row in _BY_NOTIFICATION.get(message.method, ()):
                 self._listing(row, context).on_list_changed(context)
+                self._announced.add(row.name)
 
     def _on_response(self, row: DefinitionList, response: Response, context: MessageContext) -> None:
         """Note a page, or the error that came instead."""
         if response.is_error:
             if code_of(response) == METHOD_NOT_FOUND:
                 self._absent.add(row.name)
-                self._open.discard(row.name)
+                self._open.pop(row.name, None)
+            else:
+                self._refused.add(row.name)
             return
         self._begun.add(row.name)
         listing = self._listing(row, context)
@@ -166,7 +186,8 @@ class DefinitionsObserver(Observer):
             self._newest[row.name] = _CompleteWalk(
                 walk, context.session.number, not SCHEMA_DIALECT.includes(context.rank)
             )
-            self._open.discard(row.name)
+            self._open.pop(row.name, None)
+            self._announced.discard(row.name)
 
     def _listing(self, row: DefinitionList, context: MessageContext) -> Listing:
         """Return the list of a session. The rules have their own, because they may be ahead of an observer."""
@@ -193,7 +214,7 @@ class DefinitionsObserver(Observer):
         complete = self._newest.get(row.name)
         if complete is None:
             if row.name in self._open:
-                return ListRecord("cut" if row.name in self._begun else "unanswered")
+                return ListRecord("cut" if row.name in self._begun else self._missing_state(row.name))
             return ListRecord("none" if row.name in self._absent or self._is_undeclared(row) else "unasked")
         walk, session, predates_dialects = complete
         definitions = [self._definition(name, each.item, session, each.seq) for name, each in walk.entries.items()]
@@ -204,7 +225,18 @@ class DefinitionsObserver(Observer):
                 definitions.append(self._definition(name, item, session, seq))
             else:
                 unnamed += 1
-        return ListRecord("complete", definitions, unnamed, row.name in self._open, predates_dialects)
+        is_outdated = row.name in self._open
+        is_superseded = row.name in self._announced and not is_outdated
+        return ListRecord("complete", definitions, unnamed, is_outdated, is_superseded, predates_dialects)
+
+    def _missing_state(self, name: ListName) -> ListState:
+        """Return why no page of a list is known that a client asked for."""
+        call, unjudged = self._open[name]
+        if name in self._refused:
+            return "refused"
+        if self._reading.fold.unjudged_count > unjudged:
+            return "unreadable"
+        return "lost" if call is not None and call.outcome is Outcome.NOT_RECORDED else "unanswered"
 
     def _definition(self, name: str, item: object, session: int, seq: int) -> ListedDefinition:
         name = name if name.isascii() else name.encode("utf-8", "backslashreplace").decode()
@@ -225,7 +257,16 @@ class DefinitionsObserver(Observer):
         return self._record
 
 
-_PRECEDENCE: Final[dict[ListState, int]] = {"unasked": 0, "none": 1, "unanswered": 2, "cut": 3, "complete": 4}
+UNKNOWN_STATES: Final[frozenset[ListState]] = frozenset({"unreadable", "lost", "refused"})
+"""The states of a list that a server has, or may have, and of which no page is known."""
+_PRECEDENCE: Final[dict[ListState, int]] = {
+    "unasked": 0,
+    "none": 1,
+    "unanswered": 2,
+    "cut": 4,
+    "complete": 5,
+    **dict.fromkeys(UNKNOWN_STATES, 3),
+}
 
 
 def _newer_lists(earlier: dict[ListName, ListRecord], later: dict[ListName, ListRecord]) -> dict[ListName, ListRecord]:
@@ -234,6 +275,6 @@ def _newer_lists(earlier: dict[ListName, ListRecord], later: dict[ListName, List
 
 
 def _newer_list(earlier: ListRecord, later: ListRecord) -> ListRecord:
-    if earlier.state == "complete" and later.state in ("cut", "unanswered"):
+    if earlier.state == "complete" and later.state in ("cut", "unanswered", *UNKNOWN_STATES):
         earlier.is_outdated = True
     return later if _PRECEDENCE[later.state] >= _PRECEDENCE[earlier.state] else earlier

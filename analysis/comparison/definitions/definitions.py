@@ -8,17 +8,24 @@ from typing import Any, Final, NamedTuple
 from analysis.comparison.aspect import Aspect
 from analysis.comparison.canonical import json_digest
 from analysis.comparison.change import ABSENT, AspectResult, Change, Gap, SizeRow
-from analysis.comparison.definitions.definition_changes import SchemaJudgement, definition_changes, hidden_text_changes
+from analysis.comparison.definitions.definition_changes import (
+    SCHEMA_MEMBERS,
+    SchemaJudgement,
+    definition_changes,
+    hidden_text_changes,
+)
 from analysis.comparison.definitions.definition_lists import (
     LISTS,
+    UNKNOWN_STATES,
     DefinitionList,
     DefinitionsObserver,
     DefinitionsRecord,
     ListedDefinition,
     ListName,
     ListRecord,
+    ListState,
 )
-from analysis.comparison.definitions.renames import renamings
+from analysis.comparison.definitions.renames import renamings, untitled, with_following_titles
 from analysis.comparison.kind import FailOn, Kind
 from analysis.comparison.kinds import definitions as kinds
 from analysis.comparison.members import members_of
@@ -89,7 +96,7 @@ class DefinitionsAspect(Aspect):
                     gaps.append(gap)
                 elif "complete" in (old_list.state, new_list.state):
                     changes += list_changes(row, old_list, new_list, budget, servers.suffix(pair))
-                    gaps += _side_gaps(label, old_list, "old") + _side_gaps(label, new_list, "new")
+                    gaps += _side_gaps(row.name, label, old_list, "old") + _side_gaps(row.name, label, new_list, "new")
                     totals.add(row.name, old_list, new_list)
         return AspectResult(tuple(changes), tuple(gaps), totals.compared, sizes=totals.sizes)
 
@@ -130,7 +137,7 @@ def list_changes(
         if row.name == "resource templates":
             message += _variables_clause(before.name, after.name)
         change = Change(list_kinds.renamed, subject, message, before=before.name, after=after.name)
-        values = old_values[pair.old], new_values[pair.new]
+        values = with_following_titles(old_values[pair.old], new_values[pair.new]), new_values[pair.new]
         changes = [change, *definition_changes(row.name, subject, *values, judgement)]
         yield from _placed(changes, before, after)
     renamed_old, renamed_new = {pair.old for pair in pairs}, {pair.new for pair in pairs}
@@ -156,7 +163,10 @@ def parsed(definition: ListedDefinition) -> Any:
 
 
 def _digest_without_name(row: DefinitionList, definition: ListedDefinition) -> str:
-    return json_digest({name: value for name, value in members_of(parsed(definition)).items() if name != row.identity})
+    members = {name: value for name, value in members_of(parsed(definition)).items() if name != row.identity}
+    if row.name == "tools":
+        members |= {name: untitled(members[name]) for name in SCHEMA_MEMBERS if name in members}
+    return json_digest(members)
 
 
 def _variables_clause(before: str, after: str) -> str:
@@ -242,6 +252,15 @@ def _placed(
 
 # ---- what was not compared
 
+_CLAUSES: Final[dict[ListState, str]] = {
+    "unasked": "does not",
+    "unanswered": "got no answer when it asked for them",
+    "refused": "got an error when it asked for them",
+    "lost": "lacks the answer: records are lost",
+    "unreadable": "has an answer that could not be examined",
+}
+"""What a side does or has instead of a list."""
+
 
 def _gap(label: str, old: ListRecord, new: ListRecord, needed_by: frozenset[FailOn]) -> Gap | None:
     """Returns why two lists cannot be compared, or None if they can."""
@@ -252,21 +271,29 @@ def _gap(label: str, old: ListRecord, new: ListRecord, needed_by: frozenset[Fail
         return Gap(
             label, f"the list is incomplete on {where}: a page is missing, refused or too large", is_failure=True
         )
-    if "unasked" not in states and "unanswered" not in states:
+    if _CLAUSES.keys().isdisjoint(states):
         return None
     if "complete" in states:
         listed, other = _SIDES if old.state == "complete" else _SIDES[::-1]
-        verb = "got no answer when it asked for them" if "unanswered" in states else "does not"
-        return Gap(label, f"the {listed} side lists them and the {other} side {verb}", is_failure=True)
+        clause = _CLAUSES[new.state if listed == "old" else old.state]
+        return Gap(label, f"the {listed} side lists them and the {other} side {clause}", is_failure=True)
+    reasons = [(side, _CLAUSES[state]) for side, state in zip(_SIDES, states, strict=True) if state in UNKNOWN_STATES]
+    if len({clause for _, clause in reasons}) == 1 < len(reasons):
+        return Gap(label, f"each side {reasons[0][1]}", is_failure=True)
+    if reasons:
+        return Gap(label, " and ".join(f"the {side} side {clause}" for side, clause in reasons), is_failure=True)
     return Gap(label, "neither side lists them", is_failure=False, needed_by=needed_by)
 
 
-def _side_gaps(label: str, listed: ListRecord, side: str) -> list[Gap]:
+def _side_gaps(list_name: ListName, label: str, listed: ListRecord, side: str) -> list[Gap]:
     """Returns what is peculiar about a list that was compared."""
     gaps: list[Gap] = []
     if listed.is_outdated:
         reason = f"the newest list of the {side} side is incomplete, so an earlier one was compared"
-        gaps.append(Gap(f"newest {label}", reason, is_failure=False))
+        gaps.append(Gap(f"newest {label}", reason, is_failure=False, needed_by=NEED_LISTS))
+    if listed.is_superseded:
+        reason = f"the server of the {side} side announced other {list_name}, which nobody asked for"
+        gaps.append(Gap(f"newest {label}", reason, is_failure=False, needed_by=NEED_LISTS))
     if listed.unnamed:
         reason = f"items of the {side} side that are not objects with a name: {listed.unnamed:,}"
         gaps.append(Gap(f"items of {label}", reason, is_failure=False))

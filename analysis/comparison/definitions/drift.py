@@ -23,6 +23,7 @@ from analysis.comparison.schemas.witness import TryBudget
 from analysis.protocol.features import SCHEMA_DIALECT
 from analysis.protocol.revisions import rank_of
 from analysis.store.definition_history import (
+    CaptureHole,
     ChangedList,
     ChangedTool,
     DefinitionHistory,
@@ -69,6 +70,14 @@ class DriftRow(NamedTuple):
     """What changed, worst first; empty if only the form of the definition changed, or if it was not judged."""
     is_judged: bool = True
     """Whether the change was judged; False if there are too many different ones (`MAX_EFFORT`)."""
+    old: Place | None = None
+    """The last list with the old definition or, of a tool that came, the last one without it."""
+    new: Place | None = None
+    """The first list with the new definition or, of a tool that went, the first one without it."""
+    hash_before: str | None = None
+    """A hash of the old definition; None if there was none."""
+    hash: str | None = None
+    """A hash of the new definition; None if there is none."""
 
 
 class Drift(NamedTuple):
@@ -86,6 +95,8 @@ class Drift(NamedTuple):
     """How many rows were not judged, because there are too many different ones."""
     refused: tuple[tuple[Path, str], ...]
     """Captures that could not be read, and why: the history lacks them."""
+    incomplete: tuple[tuple[Path, str], ...]
+    """Captures that may lack definitions, and why, as a clause: a change in them may be missing."""
     notices: tuple[str, ...]
     """Lines about captures that are copies of others, and about servers that are told apart. Untrusted text."""
 
@@ -122,8 +133,21 @@ def _drift(sources: Sources, progress: Progress | None, memory: int) -> Drift:
             is_truncated,
             sum(not row.is_judged for row in rows[:MAX_ROWS]),
             tuple(refused),
+            tuple((Path(hole.path), _hole_text(hole)) for hole in history.holes()),
             (*sources.duplicate_notices, *_name_notices(history)),
         )
+
+
+def _hole_text(hole: CaptureHole) -> str:
+    """Returns what a capture lacks, as a clause."""
+    parts = (
+        (hole.damage, "it is damaged"),
+        (hole.lost, "records are lost"),
+        (hole.unanswered, "a request for the tools was not answered"),
+        (hole.refused, "a request for the tools got an error"),
+        (hole.cut, "a list of tools is not known to be complete"),
+    )
+    return ", ".join(text for count, text in parts if count)
 
 
 def _name_notices(history: DefinitionHistory) -> Iterator[str]:
@@ -142,11 +166,16 @@ class _Judge:
         self._history = history
         self._judged: dict[tuple[Any, ...], list[Change]] = {}
         self._effort, self._budget = 0, TryBudget()
-        listed = [each for changed in changed_tools for each in (changed.before, changed.after)]
+        listed = [(changed.name, each) for changed in changed_tools for each in (changed.before, changed.after)]
         listed += [
-            each for changed in changed_lists for tools in (changed.gone, changed.come) for each in tools.values()
+            each for changed in changed_lists for tools in (changed.gone, changed.come) for each in tools.items()
         ]
-        self._sightings = history.sightings(each.hash for each in listed)
+        absences = (
+            (changed.server, changed.calls_itself, name, changed.time_ns)
+            for changed in changed_lists
+            for name in changed.gone
+        )
+        self._sightings = history.sightings(listed, absences)
 
     def changed_rows(self, changed_tools: Sequence[ChangedTool]) -> Iterator[DriftRow]:
         """Yields the rows of definitions that changed."""
@@ -180,7 +209,7 @@ class _Judge:
             if new_name is not None:
                 renamed.add(new_name)
             new_tool = changed.come.get(new_name) if new_name is not None else None
-            yield self._row(changed, name, tool, new_tool, None if judged is None else tool_changes)
+            yield self._row(changed, name, tool, new_tool, None if judged is None else tool_changes, new_name)
         for name, tool in changed.come.items():
             if name not in renamed:
                 yield self._row(changed, name, None, tool, None if judged is None else changes[_subject(name)])
@@ -205,23 +234,29 @@ class _Judge:
         before: ListedTool | None,
         after: ListedTool | None,
         changes: list[Change] | None,
+        new_name: str | None = None,
     ) -> DriftRow:
+        old, new = _place(before), _place(after)
+        if isinstance(changed, ChangedList):
+            old, new = old or Place(*changed.place_before), new or Place(*changed.place)
         return DriftRow(
             changed.time_ns,
             changed.server,
             name,
             changed.version_before,
             changed.version,
-            self._sightings_of(changed, before),
-            self._sightings_of(changed, after),
-            tuple(change._replace(old=_place(before), new=_place(after)) for change in changes or ()),
+            self._sightings_of(name, before),
+            self._sightings_of(new_name or name, after),
+            tuple(change._replace(old=old, new=new) for change in changes or ()),
             is_judged=changes is not None,
+            old=old,
+            new=new,
+            hash_before=None if before is None else before.hash,
+            hash=None if after is None else after.hash,
         )
 
-    def _sightings_of(self, changed: ChangedTool | ChangedList, tool: ListedTool | None) -> Sightings:
-        if tool is None:
-            return Sightings()
-        return self._sightings.get((changed.server, changed.calls_itself, tool.hash), Sightings())
+    def _sightings_of(self, name: str, tool: ListedTool | None) -> Sightings:
+        return Sightings() if tool is None else self._sightings.get((name, tool), Sightings())
 
 
 def _pair_identity(changed: ChangedTool) -> tuple[Any, ...]:

@@ -1,6 +1,7 @@
 """Recognises renamed definitions: the same schemas and nearly the same description under another name.
 
-A pair is a rename only if it is unique: of several definitions that fit equally well, none is.
+The titles of schemas do not count: the official Python SDK derives them from the name of the tool. A pair is a rename
+only if it is unique: of several definitions that fit equally well, none is.
 """
 
 import re
@@ -9,7 +10,9 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from analysis.comparison.canonical import canonical_json
+from analysis.comparison.definitions.definition_changes import SCHEMA_MEMBERS
 from analysis.comparison.definitions.definition_lists import ListName
+from analysis.comparison.schemas.schema_annotations import without_titles
 
 MIN_LIKENESS: Final = 0.7
 """How much of the words of two descriptions must be the same, from 0 to 1."""
@@ -67,6 +70,43 @@ def renamings(list_name: ListName, removed: Sequence[Any], added: Sequence[Any])
     return sorted(found)
 
 
+def untitled(schema: Any) -> Any:
+    """Returns a schema without titles, or as it is if it is nested too deeply."""
+    try:
+        return without_titles(schema)
+    except RecursionError:
+        return schema
+
+
+def with_following_titles(old: Any, new: Any) -> Any:
+    """Returns a renamed tool's old definition; titles of schemas that only follow its name are those of the new one.
+
+    The title `searchArguments` of the tool `search` follows its name if that of `find` is `findArguments`.
+
+    Args:
+        old: the definition on the old side, a JSON value.
+        new: the definition on the new side.
+    """
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        return old
+    followed = dict(old)
+    for member in SCHEMA_MEMBERS:
+        before, after = old.get(member), new.get(member)
+        if not isinstance(before, dict) or not isinstance(after, dict):
+            continue
+        if _follows(before.get("title"), old.get("name"), after.get("title"), new.get("name")):
+            followed[member] = {**before, "title": after["title"]}
+    return followed
+
+
+def _follows(old_title: Any, old_name: Any, new_title: Any, new_name: Any) -> bool:
+    """Whether both titles are the name with the same ending."""
+    if not all(isinstance(text, str) and text for text in (old_title, old_name, new_title, new_name)):
+        return False
+    is_derived = old_title.startswith(old_name) and new_title.startswith(new_name)
+    return bool(is_derived and old_title.removeprefix(old_name) == new_title.removeprefix(new_name))
+
+
 def _groups(list_name: ListName, definitions: Sequence[Any]) -> dict[bytes, dict[int, _Signature]]:
     groups: defaultdict[bytes, dict[int, _Signature]] = defaultdict(dict)
     for index, definition in enumerate(definitions):
@@ -84,7 +124,7 @@ def _signature(list_name: ListName, definition: Any) -> _Signature | None:
     text = description if isinstance(description, str) else ""
     if list_name == "tools":
         schema = definition.get("inputSchema")
-        shape = [schema, definition.get("outputSchema")]
+        shape = [untitled(schema), untitled(definition.get("outputSchema"))]
         return _Signature(canonical_json(shape), text, isinstance(schema, dict) and bool(schema.get("properties")))
     if list_name == "prompts":
         arguments = definition.get("arguments")

@@ -104,6 +104,13 @@ SERVER_VERSION: Final = Kind(
     "Other changes probably come with the version. Definitions that change without it are more suspicious.",
     '"serverInfo": {"version": "1.4.0"} → {"version": "2.0.0"}',
 )
+SERVER_INFO: Final = Kind(
+    "session/server-info-changed",
+    Severity.NOTE,
+    "the server describes itself otherwise",
+    "Titles, icons and addresses are for people: no client depends on them.",
+    '"serverInfo": {"title": "Documents"} → {"title": "Documents of the team"}',
+)
 INSTRUCTIONS: Final = Kind(
     "session/instructions-changed",
     Severity.NOTE,
@@ -128,5 +135,6 @@ KINDS: Final = (
     CLIENT_CAPABILITY,
     SERVER_NAME,
     SERVER_VERSION,
+    SERVER_INFO,
     INSTRUCTIONS,
 )

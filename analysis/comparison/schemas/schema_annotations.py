@@ -1,6 +1,6 @@
 """Compares the annotations of two schemas: texts, defaults, formats and everything else that rejects no value."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final, Literal, TypeAlias
 
 from analysis.comparison.change import ABSENT
@@ -80,16 +80,26 @@ def without_annotations(schema: Any) -> Any:
     Raises:
         RecursionError: it is nested too deeply.
     """
+    return _with_keywords(schema, lambda keyword: keyword in CONSTRAINTS or keyword in DEFINITIONS)
+
+
+def without_titles(schema: Any) -> Any:
+    """Returns a schema without its titles and those of its parts; errors as of `without_annotations`."""
+    return _with_keywords(schema, lambda keyword: keyword != "title")
+
+
+def _with_keywords(schema: Any, is_kept: Callable[[str], bool]) -> Any:
+    """Returns a schema with those of its keywords that contain schemas, or that are to be kept."""
     if not isinstance(schema, dict):
         return schema
     kept: dict[str, Any] = {}
     for keyword, value in schema.items():
         if keyword in _SCHEMAS_BY_NAME and isinstance(value, dict):
-            kept[keyword] = {name: without_annotations(member) for name, member in value.items()}
+            kept[keyword] = {name: _with_keywords(member, is_kept) for name, member in value.items()}
         elif keyword in _SCHEMA_LISTS and isinstance(value, list):
-            kept[keyword] = [without_annotations(branch) for branch in value]
+            kept[keyword] = [_with_keywords(branch, is_kept) for branch in value]
         elif keyword in _SINGLE_SCHEMAS:
-            kept[keyword] = without_annotations(value)
-        elif keyword in CONSTRAINTS or keyword in DEFINITIONS:
+            kept[keyword] = _with_keywords(value, is_kept)
+        elif is_kept(keyword):
             kept[keyword] = value
     return kept

@@ -10,6 +10,7 @@ from analysis.comparison.change import Place
 from analysis.comparison.definitions.definitions import DefinitionsAspect
 from analysis.comparison.options import CompareOptions
 from tests.analysis.comparison.conversations import Conversation, compared, conversation, observed
+from tests.analysis.comparison.test_renames import sdk_tool
 
 ASPECT = DefinitionsAspect()
 SEARCH: dict[str, Any] = {
@@ -267,6 +268,7 @@ def test_a_rename_is_told_once_and_only_if_it_is_unique() -> None:
         "search",
         "docs_search",
     )
+    assert kinds_of(conversation([sdk_tool("close")]), conversation([sdk_tool("resolve")])) == ["tool/renamed"]
     twins = [{**SEARCH, "name": "a"}, {**SEARCH, "name": "b"}]
     assert kinds_of(conversation([SEARCH]), conversation(twins)) == ["tool/added", "tool/added", "tool/removed"]
     bare = [{"name": name, "inputSchema": {"type": "object"}} for name in ("start", "stop")]
@@ -308,14 +310,48 @@ def test_a_list_that_is_cut_is_a_failure() -> None:
         assert (reason.startswith("the list is incomplete on both sides"), is_failure) == (True, True)
 
 
-def test_a_list_that_did_not_come_is_a_failure_only_if_the_other_side_has_it() -> None:
-    listed, refused, unanswered = conversation([PING]), conversation(), conversation()
-    refused.refuse("tools/list", -32603)
+def test_a_list_that_nobody_answered_is_a_failure_only_if_the_other_side_has_it() -> None:
+    listed, unanswered = conversation([PING]), conversation()
     unanswered.request("tools/list")
-    for without in (refused, unanswered):
-        reason = "the old side lists them and the new side got no answer when it asked for them"
-        assert gap_of(listed, without) == (reason, True)
-        assert gap_of(without, without) == ("neither side lists them", False)
+    reason = "the old side lists them and the new side got no answer when it asked for them"
+    assert gap_of(listed, unanswered) == (reason, True)
+    assert gap_of(unanswered, unanswered) == ("neither side lists them", False)
+
+
+def test_an_answer_that_neither_side_can_show_is_a_failure_with_its_reason() -> None:
+    refused, deep, lost = conversation(), conversation(), conversation()
+    refused.refuse("tools/list", -32603)
+    schema = b'{"items":' * 600 + b"{}" + b"}" * 600
+    number = deep.request("tools/list")
+    deep.raw("s2c", b'{"jsonrpc":"2.0","id":%d,"result":{"tools":[{"name":"a","inputSchema":%b}]}}' % (number, schema))
+    lost.request("tools/list")
+    lost.record("gap", count=1, bytes=50)
+    for without, clause in (
+        (refused, "got an error when it asked for them"),
+        (deep, "has an answer that could not be examined"),
+        (lost, "lacks the answer: records are lost"),
+    ):
+        assert gap_of(conversation([PING]), without) == (f"the old side lists them and the new side {clause}", True)
+        assert gap_of(without, without) == (f"each side {clause}", True)
+        assert gap_of(conversation(), without) == (f"the new side {clause}", True)
+        later = observed(ASPECT, conversation([PING]), without)
+        gaps = ASPECT.compare(later, later, CompareOptions()).gaps
+        assert [gap.what for gap in gaps if "breaking" in gap.needed_by] == ["newest tools", "newest tools"]
+    reason = (
+        "the old side got an error when it asked for them and the new side has an answer that could not be examined"
+    )
+    assert gap_of(refused, deep) == (reason, True)
+
+
+def test_a_list_that_changed_and_was_not_requested_again_is_told() -> None:
+    listed, announced = conversation([PING]), conversation([PING])
+    announced.say("s2c", method="notifications/tools/list_changed")
+    reason = "the server of the new side announced other tools, which nobody asked for"
+    assert gap_of(listed, announced, "newest tools") == (reason, False)
+    (gap,) = (gap for gap in compared(ASPECT, listed, announced).gaps if gap.what == "newest tools")
+    assert gap.needed_by == {"breaking", "may-break"}
+    announced.list("tools/list", [PING])
+    assert gap_of(listed, announced, "newest tools") is None
 
 
 def test_a_list_that_a_server_does_not_have_is_empty() -> None:

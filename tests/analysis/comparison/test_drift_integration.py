@@ -22,6 +22,16 @@ def recording(folder: Path, day: int, *tools: dict[str, Any], version: str = "1.
     return writer.close()
 
 
+def request_for_tools(folder: Path, day: int, code: int) -> Path:
+    """Write a capture in which the tools were requested, and the answer is an error, or missing if `code` is 0."""
+    writer = CaptureWriter(folder / f"day{day}.mcpcap", "weather", day, OPENED + day * DAY)
+    writer.handshake()
+    writer.ask(20, 1, "tools/list")
+    if code:
+        writer.say(21, "s2c", id=1, error={"code": code, "message": "no"})
+    return writer.close()
+
+
 def kinds_of(history: Drift) -> list[tuple[str, list[str]]]:
     return [(row.tool, [change.kind.id for change in row.changes]) for row in history.rows]
 
@@ -76,6 +86,27 @@ def test_tools_that_come_go_or_are_renamed_are_told(tmp_path: Path) -> None:
     assert (went.before.total, went.after.total) == (2, 0)
 
 
+def test_who_received_a_definition_is_counted_until_it_changes_or_goes(tmp_path: Path) -> None:
+    first, second, other = tool("forecast"), tool("forecast", "Says it."), tool("alerts", "Warns of storms.")
+    lists = [[first], [first, other], [second, other], [first], [first], [first, other], [second]]
+    history = drift(recording(tmp_path, day, *tools) for day, tools in enumerate(lists))
+    totals = {
+        (row.tool, row.new.capture[-11:-7]): (row.before.total, row.after.total) for row in history.rows if row.new
+    }
+    assert totals == {
+        ("alerts", "day1"): (0, 2),
+        ("forecast", "day2"): (2, 1),
+        ("forecast", "day3"): (1, 3),
+        ("alerts", "day3"): (2, 0),
+        ("alerts", "day5"): (0, 1),
+        ("forecast", "day6"): (3, 1),
+        ("alerts", "day6"): (1, 0),
+    }
+    went = next(row for row in history.rows if row.tool == "alerts" and row.hash is None)
+    assert (went.old, went.new) == tuple(Place(str(tmp_path / f"day{day}.mcpcap"), 1, 5) for day in (2, 3))
+    assert went.changes[0].new == went.new
+
+
 def test_servers_are_told_apart_by_both_names(tmp_path: Path) -> None:
     paths = []
     for number, name in enumerate(("weather", "climate")):
@@ -95,6 +126,29 @@ def test_a_capture_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "none.mcpcap").write_bytes(b"no capture\n")
     history = drift([recording(tmp_path, 0, tool("forecast")), tmp_path / "none.mcpcap"])
     assert [path.name for path, _ in history.refused] == ["none.mcpcap"]
+
+
+def test_captures_that_may_hide_a_change_are_named(tmp_path: Path) -> None:
+    whole = [recording(tmp_path, day, tool("forecast")) for day in range(2)]
+    assert drift(whole).incomplete == ()
+    damaged, lost = recording(tmp_path, 2, tool("forecast", "Another one.")), recording(tmp_path, 3, tool("other"))
+    lines = damaged.read_bytes().split(b"\n")
+    damaged.write_bytes(b"\n".join([*lines[:5], lines[5].replace(b"Another", b"another"), *lines[6:]]))
+    lines = lost.read_bytes().split(b"\n")
+    lost.write_bytes(b"\n".join([*lines[:5], *lines[6:]]))
+    cut = recording(tmp_path, 4, tool("forecast"), is_cut=True)
+    refused, absent, unanswered = (
+        request_for_tools(tmp_path, day, code) for day, code in ((5, -32603), (6, -32601), (7, 0))
+    )
+    history = drift([*whole, damaged, lost, cut, refused, absent, unanswered])
+    assert history.rows == ()
+    assert history.incomplete == (
+        (damaged, "it is damaged, records are lost, a request for the tools was not answered"),
+        (lost, "records are lost, a request for the tools was not answered"),
+        (cut, "a list of tools is not known to be complete"),
+        (refused, "a request for the tools got an error"),
+        (unanswered, "a request for the tools was not answered"),
+    )
 
 
 def test_changes_beyond_the_limits_are_counted(tmp_path: Path, monkeypatch: Any) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from analysis.comparison.definitions.renames import Renaming, renamings
+from analysis.comparison.definitions.renames import Renaming, renamings, with_following_titles
 
 TEXT = "Searches all documents of the team for words, and returns the best matches with their titles."
 
@@ -10,6 +10,28 @@ TEXT = "Searches all documents of the team for words, and returns the best match
 def tool(description: str, argument: str = "query") -> dict[str, Any]:
     schema = {"type": "object", "properties": {argument: {"type": "string"}} if argument else {}}
     return {"name": "any", "description": description, "inputSchema": schema}
+
+
+def sdk_tool(name: str) -> dict[str, Any]:
+    """Returns a tool as the official Python SDK lists it."""
+    number = {"title": "Number", "type": "integer"}
+    result = {"title": "Result", "type": "string"}
+    return {
+        "description": "Close a ticket.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {"number": number},
+            "required": ["number"],
+            "title": f"{name}Arguments",
+        },
+        "name": name,
+        "outputSchema": {
+            "properties": {"result": result},
+            "required": ["result"],
+            "title": f"{name}Output",
+            "type": "object",
+        },
+    }
 
 
 def test_the_same_schemas_with_nearly_the_same_description_are_a_rename() -> None:
@@ -26,6 +48,24 @@ def test_the_same_schemas_with_nearly_the_same_description_are_a_rename() -> Non
         (tool("Stops the job.", ""), tool("Starts the job.", ""), False),
     ):
         assert renamings("tools", [old], [new]) == ([Renaming(0, 0)] if expected else []), (old, new)
+
+
+def test_titles_of_schemas_do_not_count() -> None:
+    old, new = sdk_tool("close_ticket"), sdk_tool("resolve_ticket")
+    assert renamings("tools", [old], [new]) == [Renaming(0, 0)]
+    new["inputSchema"]["properties"]["title"] = {"type": "string"}
+    assert renamings("tools", [old], [new]) == []
+
+
+def test_a_title_follows_the_name_only_if_the_rest_is_the_same() -> None:
+    old, new = sdk_tool("close_ticket"), sdk_tool("resolve_ticket")
+    assert with_following_titles(old, new) == {**new, "name": "close_ticket"}
+    new["inputSchema"]["title"] = "Resolve a ticket"
+    assert with_following_titles(old, new)["inputSchema"] == old["inputSchema"]
+    odd_values: list[Any] = [None, [], {}, {"name": 3, "inputSchema": {"title": 3}}]
+    for odd in odd_values:
+        assert with_following_titles(odd, new) == odd
+        assert with_following_titles(old, odd) == old
 
 
 def test_a_definition_that_fits_several_is_no_rename() -> None:

@@ -71,6 +71,18 @@ def test_name_version_and_revision_are_compared() -> None:
     assert ASPECT.compare(both, observed(ASPECT, conversation(revision="2025-06-18")), CompareOptions()).changes == ()
 
 
+def test_other_members_of_the_server_info_are_notes() -> None:
+    old, new = (conversation(serverInfo={"name": "docs", "version": "1.0.0", "title": title}) for title in "ab")
+    (change,) = compared(ASPECT, old, new).changes
+    assert (change.kind.id, change.message) == (
+        "session/server-info-changed",
+        "the member 'title' of `serverInfo` changed",
+    )
+    assert (change.pointer, change.before, change.after) == ("/serverInfo/title", "a", "b")
+    assert kinds_of(conversation(), new) == ["session/server-info-changed"]
+    assert kinds_of(new, conversation(serverInfo=3)) == ["session/server-info-changed"]
+
+
 def test_capabilities_of_the_client_are_notes() -> None:
     old, new = conversation(client={"roots": {}, "sampling": {}}), conversation(client={"roots": {"listChanged": True}})
     assert kinds_of(old, new) == ["session/client-capability-changed"] * 2

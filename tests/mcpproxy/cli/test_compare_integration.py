@@ -580,7 +580,8 @@ def test_each_capture_of_a_server_is_compared_with_the_one_before(library: Libra
     assert "breaking" in stdout.splitlines()[0]
     assert "version 1.0.0 → 2.0.0" in stdout
     for name in ("lend", "renew", "rate", "search"):
-        assert f"  {name}  " in stdout, name
+        assert re.search(rf"^ {{21}}{name}$|^\S+ \S+  {name}  version ", stdout, re.MULTILINE), name
+    assert re.search(r"^  before     2 sessions \(.*\), frame [0-9]+ of", stdout, re.MULTILINE)
     assert compare("--each", library.root, "--json")[1].count("\n") == 5
     for words, expected in (("breaking", 1), ("may-break", 1), ("never", 0)):
         assert compare("--each", library.root, "--fail-on", words)[0] == expected, words
@@ -597,6 +598,19 @@ def test_a_history_with_an_unreadable_capture_is_2(library: Library, tmp_path: P
     assert code == 2
     assert "incomplete" in stdout.splitlines()[0].lower()
     assert "newer-format.mcpcap" in stderr
+
+
+def test_a_history_with_a_list_that_nobody_answered_is_2(library: Library, tmp_path: Path) -> None:
+    shutil.copy(library.old, tmp_path)
+    writer = CaptureWriter(tmp_path / "unanswered.mcpcap", "library", 7)
+    writer.handshake()
+    writer.ask(20, 1, "tools/list")
+    writer.close()
+    for words in ((), ("--fail-on", "breaking"), ("--fail-on", "never")):
+        code, stdout, stderr = compare("--each", tmp_path, *words)
+        assert code == 2
+        assert stdout.startswith("Incomplete, because 1 capture may lack definitions: no changes in the rest\n")
+        assert "unanswered.mcpcap may lack definitions: a request for the tools was not answered\n" in stderr
 
 
 def test_a_history_without_lists_fails_only_if_a_given_word_needs_it(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from analysis.comparison.change import Change
+from analysis.comparison.change import Change, Witness
 from analysis.comparison.definitions.drift import Drift, DriftRow
 from analysis.store.definition_history import Sighting, Sightings
 from mcpproxy.report.comparison_drift import (
@@ -37,13 +37,27 @@ REQUIRED: Final = Change(
 )
 REWORDED: Final = Change(VALUE_CHANGED, "tool search", "the description was reworded")
 ROW: Final = DriftRow(
-    BEGUN_NS, "library", "search", "1.0", "1.1", seen("day0.mcpcap", 3), seen("day1.mcpcap"), (REQUIRED, REWORDED)
+    BEGUN_NS,
+    "library",
+    "search",
+    "1.0",
+    "1.1",
+    seen("day0.mcpcap", 3),
+    seen("day1.mcpcap"),
+    (REQUIRED, REWORDED),
+    True,
+    place(4, "day0.mcpcap"),
+    place(6, "day1.mcpcap"),
+    "a",
+    "b",
 )
-ORDINARY: Final = Drift((ROW, ROW._replace(tool="lend", changes=(REWORDED,))), 7, 8, 12, False, 0, (), ())
+ORDINARY: Final = Drift((ROW, ROW._replace(tool="lend", changes=(REWORDED,))), 7, 8, 12, False, 0, (), (), ())
+HOSTILE_PATH: Final = HOSTILE.replace("\0", "").replace("\ud800", "\udcff")
 HARD: Final = Drift(
     (
         DriftRow(None, HOSTILE, HOSTILE, HOSTILE, None, Sightings(), seen(HOSTILE, 2**70, HOSTILE), (REQUIRED,) * 9),
         DriftRow(2**80, None, "", None, HOSTILE, seen("", 1, None), Sightings(), (), is_judged=False),
+        ROW._replace(server=HOSTILE, old=place(4, HOSTILE_PATH), new=place(2**70, HOSTILE_PATH)),
         ROW._replace(changes=(Change(REVISION_CHANGED, HOSTILE, HOSTILE, f"/{HOSTILE}", HOSTILE, None),)),
         ROW._replace(changes=()),
     ),
@@ -52,7 +66,8 @@ HARD: Final = Drift(
     1,
     True,
     1,
-    tuple((Path(HOSTILE.replace("\0", "").replace("\ud800", "\udcff")), HOSTILE) for _ in range(9)),
+    tuple((Path(HOSTILE_PATH), HOSTILE) for _ in range(9)),
+    ((Path("day3.mcpcap"), "records are lost"),),
     (HOSTILE,),
 )
 
@@ -82,14 +97,39 @@ def test_a_drift_says_when_what_changed_and_who_received_it() -> None:
         "  breaking   arguments/newly-required: argument `shelf` is required now, at\n"
         "             /inputSchema\n"
         "  note       value/changed: the description was reworded\n"
-        "  before     3 sessions (inspector 0.17.0, …), first in day0.mcpcap\n"
-        "  after      1 session (inspector 0.17.0), first in day1.mcpcap\n"
-        "\n"
-        "2026-11-18 11:06:40  lend  version 1.0 → 1.1\n"
+        "  before     3 sessions (inspector 0.17.0, …), frame 4 of day0.mcpcap\n"
+        "  after      1 session (inspector 0.17.0), frame 6 of day1.mcpcap\n"
+        "                     lend\n"
         "  note       value/changed: the description was reworded\n"
-        "  before     3 sessions (inspector 0.17.0, …), first in day0.mcpcap\n"
-        "  after      1 session (inspector 0.17.0), first in day1.mcpcap\n"
+        "  before     3 sessions (inspector 0.17.0, …), frame 4 of day0.mcpcap\n"
+        "  after      1 session (inspector 0.17.0), frame 6 of day1.mcpcap\n"
+        "\n"
+        "`mcpproxy show CAPTURE --frame N` shows a frame\n"
     )
+
+
+def test_values_and_witnesses_of_a_drift_are_shown() -> None:
+    change = REWORDED._replace(before="Finds.", after="Seeks.", witness=Witness({"query": ""}, fits_old=True))
+    lines = text_of(ORDINARY._replace(rows=(ROW._replace(changes=(change,)),))).splitlines()
+    assert '             was "Finds.", now "Seeks."' in lines
+    assert '             {"query":""} was valid before and is not now' in lines
+
+
+def test_captures_have_the_names_that_ls_prints() -> None:
+    recorded = "/captures/library/20261118T110640Z-a1b2.mcpcap"
+    row = ROW._replace(after=Sightings(), old=place(4, recorded), new=place(6, str(Path.cwd() / "day1.mcpcap")))
+    text = text_of(ORDINARY._replace(rows=(row,)))
+    assert "frame 4 of a1b2\n" in text
+    assert "  after      not listed: frame 6 of day1.mcpcap\n" in text
+
+
+def test_what_holds_now_of_tools_that_changed_several_times_is_said() -> None:
+    later = place(6, "day2.mcpcap")
+    unchanged = "since 2026-11-18 11:06:40 the same as before its first change"
+    for hash_, end in (("a", unchanged), (None, "not listed since")):
+        rows = (ROW, ROW._replace(new=later, hash_before="b", hash=hash_))
+        assert f"\nnow\n  · search: {end[:30]}" in text_of(ORDINARY._replace(rows=rows)), hash_
+    assert "\nnow\n" not in text_of(ORDINARY)
 
 
 def test_a_history_with_missing_captures_or_judgements_never_sounds_clean() -> None:
@@ -97,15 +137,23 @@ def test_a_history_with_missing_captures_or_judgements_never_sounds_clean() -> N
     assert drift_verdict(nothing) == "nothing changed in 12 definitions, 8 sessions, 7 captures"
     assert drift_verdict(nothing._replace(definitions=0)) == "nothing to compare: no tools were listed"
     refused = nothing._replace(refused=((Path("day2.mcpcap"), "it is damaged"),))
-    assert drift_verdict(refused) == "incomplete, because 1 capture could not be read: no changes in the others"
+    assert drift_verdict(refused) == "incomplete, because 1 capture could not be read: no changes in the rest"
     assert "  ▲ day2.mcpcap: it is damaged\n" in text_of(refused)
+    holes = refused._replace(incomplete=((Path("day3.mcpcap"), "records are lost"),))
+    assert drift_verdict(holes).startswith(
+        "incomplete, because 1 capture could not be read and 1 capture may lack definitions: "
+    )
+    assert "  ▲ day3.mcpcap: records are lost\n" in text_of(holes)
     unjudged = ORDINARY._replace(rows=(ROW._replace(changes=(), is_judged=False),), unjudged=1)
     assert drift_verdict(unjudged) == "1 changed definition, not judged"
     assert "  not judged: too many different changes\n" in text_of(unjudged)
 
 
 def test_very_many_changes_are_counted_and_the_newest_are_shown() -> None:
-    rows = tuple(ROW._replace(tool=f"tool{number}", changes=(REQUIRED,) * 9) for number in range(5_000))
+    rows = tuple(
+        ROW._replace(tool=f"tool{number}", changes=(REQUIRED,) * 9, new=place(6, f"{number}.mcpcap"))
+        for number in range(5_000)
+    )
     text = text_of(ORDINARY._replace(rows=rows))
     assert f"{5_000 - MAX_SHOWN_ROWS:,} earlier changes are not shown; --format json lists all\n" in text
     assert "tool4999" in text
@@ -127,6 +175,7 @@ def test_json_has_the_members_of_its_tables() -> None:
         assert [row["type"] for row in rows] == [
             *["drift"] * len(drift.rows),
             *["refused"] * len(drift.refused),
+            *["incomplete"] * len(drift.incomplete),
             "summary",
         ]
         for row in rows:

@@ -78,7 +78,7 @@ def test_the_drift_of_hostile_captures_is_told_and_harmless(tmp_path: Path) -> N
     assert sanitise(text.replace("\n", ""), None) == text.replace("\n", "")
     assert "version 1.0 → 1.1" in text
     rows = [json.loads(line) for line in "".join(write_drift(history, "json")).splitlines()]
-    assert [row["type"] for row in rows] == ["drift"] * len(history.rows) + ["summary"]
+    assert [row["type"] for row in rows] == ["drift"] * len(history.rows) + ["incomplete"] * 3 + ["summary"]
 
 
 def test_a_hostile_capture_compared_with_itself_is_clean_in_every_format(tmp_path: Path) -> None:
