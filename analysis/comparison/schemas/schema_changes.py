@@ -19,8 +19,9 @@ from analysis.comparison.schemas.schema_differences import differences
 from analysis.comparison.schemas.schema_document import Document
 from analysis.comparison.schemas.schema_mitigations import mitigation
 from analysis.comparison.schemas.schema_part import Undecidable
-from analysis.comparison.schemas.witness import NOT_DECIDED, JudgedSchema, TryBudget, WitnessSearch
+from analysis.comparison.schemas.witness import NOT_DECIDED, NOT_FOUND, JudgedSchema, TryBudget, WitnessSearch
 from analysis.json_schema.validator import schema_of
+from analysis.json_schema.worker import ValidatorFailure
 
 SchemaRole: TypeAlias = Literal["arguments", "result"]
 """What a schema describes: what a client may send, or what a server answers."""
@@ -148,14 +149,21 @@ class _Side:
         dialect = self.schema.get("$schema") if isinstance(self.schema, dict) else None
         return [dialect, without_annotations(self.schema)]
 
-    def check(self) -> None:
-        """Check that the schema is valid.
+    def check(self, budget: TryBudget) -> None:
+        """Check that the schema is valid, unless the validator cannot run, which is noted.
 
         Raises:
             Undecidable: it is not.
         """
         validator = self.judged.validator
-        if validator is not None and validator.fault is not None:
+        if validator is None or budget.has_validator_failed:
+            return
+        try:
+            fault = validator.fault
+        except ValidatorFailure:
+            budget.has_validator_failed = True
+            return
+        if fault is not None:
             raise Undecidable(f"the {self._name} schema is not valid")
 
 
@@ -173,8 +181,8 @@ class _SchemaComparison:
         has_only_annotations = all(difference.direction is Direction.NEITHER for difference in found)
         if has_only_annotations and is_same_json(old.constraints(), new.constraints()):
             return [self._change(difference) for difference in found]
-        old.check()
-        new.check()
+        old.check(self._budget)
+        new.check(self._budget)
         is_old = self._role == "arguments"
         accepting, refusing = (old.judged, new.judged) if is_old else (new.judged, old.judged)
         search = WitnessSearch(accepting, refusing, is_old, self._budget)
@@ -188,6 +196,8 @@ class _SchemaComparison:
                     changes[removed[0]] = change._replace(lowered=None, unproved="", witness=witness)
                 else:
                     changes.append(self._unforeseen_change(witness))
+            elif witness != NOT_FOUND:
+                changes.append(self._undecided_change(witness))
         return changes
 
     def schema_came_or_went(self, old: _Side, new: _Side, is_new: bool) -> Change:
@@ -234,6 +244,10 @@ class _SchemaComparison:
         else:
             kind, message = kinds.RESULT_WIDENED, "results are possible that were not possible before"
         return Change(kind, self._subject, message, self._pointer, witness=witness)
+
+    def _undecided_change(self, reason: str) -> Change:
+        message = f"whether the schema of the {self._role} is still compatible is not known: {reason}"
+        return Change(kinds.UNDECIDED, self._subject, message, self._pointer)
 
     def _place(self, path: Path) -> str:
         """Returns what a path leads to, in words."""

@@ -16,6 +16,7 @@ from analysis.comparison.schemas.schema_document import Document
 from analysis.comparison.schemas.schema_instances import Instances
 from analysis.comparison.schemas.schema_part import Part, Undecidable
 from analysis.json_schema.validator import Schema
+from analysis.json_schema.worker import ValidatorFailure
 
 MAX_TRIES: Final = 60
 """The most values that are tried for one difference."""
@@ -29,6 +30,7 @@ MAX_TRIES_PER_COMPARISON: Final = 50_000
 NOT_FOUND: Final = "no value was found that proves it"
 NO_TIME: Final = "the time for finding a value that proves it ran out"
 NOT_DECIDED: Final = "the validator cannot decide about these schemas"
+NO_VALIDATOR: Final = "the validator cannot run"
 
 
 class TryBudget:
@@ -36,6 +38,8 @@ class TryBudget:
 
     def __init__(self, tries: int = MAX_TRIES_PER_COMPARISON) -> None:
         self.left = tries
+        self.has_validator_failed = False
+        """Whether the validator could not run: then nothing more is asked, and the comparison has failed."""
 
 
 class JudgedSchema(NamedTuple):
@@ -103,6 +107,15 @@ class WitnessSearch:
             return ()
 
     def _first(self, values: Iterator[Any]) -> Witness | str:
+        if self._budget.has_validator_failed:
+            return NO_VALIDATOR
+        try:
+            return self._first_judged(values)
+        except ValidatorFailure:
+            self._budget.has_validator_failed = True
+            return NO_VALIDATOR
+
+    def _first_judged(self, values: Iterator[Any]) -> Witness | str:
         was_undecided = False
         tried: set[str] = set()
         for value in islice(values, 4 * MAX_TRIES):
