@@ -113,6 +113,14 @@ def test_a_definition_of_itself_comes_to_an_end(arm: Any) -> None:
     assert not certainly_fits(proof, deep)
 
 
+@pytest.mark.parametrize("keyword", ["allOf", "anyOf"])
+def test_definitions_that_double_come_to_an_end(keyword: str) -> None:
+    doubled = {f"d{level}": {keyword: [{"$ref": f"#/$defs/d{level + 1}"}] * 2} for level in range(40)}
+    proof = proof_of({"$defs": {**doubled, "d40": {"type": "null"}}, "$ref": "#/$defs/d0"})
+    assert proof is not None
+    assert not certainly_fits(proof, None if keyword == "allOf" else 1)
+
+
 def refusal(schema: Any, value: Any, *, predates_dialects: bool = False) -> SchemaFault | None:
     made = schema_of(schema, predates_dialects=predates_dialects)
     assert made is not None
