@@ -137,4 +137,6 @@ class WitnessSearch:
                 if was_undecided:
                     return NOT_DECIDED
                 was_undecided = True
+        if self._instances.is_exhausted:
+            return NO_TIME
         return NOT_DECIDED if was_undecided else NOT_FOUND
