@@ -19,6 +19,7 @@ from analysis.comparison.schemas.schema_differences import differences
 from analysis.comparison.schemas.schema_document import Document
 from analysis.comparison.schemas.schema_mitigations import mitigation
 from analysis.comparison.schemas.schema_part import Undecidable
+from analysis.comparison.schemas.step_budget import StepBudget
 from analysis.comparison.schemas.witness import NOT_DECIDED, NOT_FOUND, JudgedSchema, TryBudget, WitnessSearch
 from analysis.json_schema.validator import schema_of
 from analysis.json_schema.worker import ValidatorFailure
@@ -118,7 +119,9 @@ def schema_changes(
         return []
     comparison = _SchemaComparison(role, subject, pointer, TryBudget() if budget is None else budget)
     try:
-        old_side, new_side = _Side(old, old_predates_dialects, "old"), _Side(new, new_predates_dialects, "new")
+        steps = comparison.budget.steps
+        old_side = _Side(old, old_predates_dialects, "old", steps)
+        new_side = _Side(new, new_predates_dialects, "new", steps)
         if role == "result" and (old is ABSENT or new is ABSENT):
             return [comparison.schema_came_or_went(old_side, new_side, old is ABSENT)]
         return comparison.changes(old_side, new_side)
@@ -133,7 +136,7 @@ def schema_changes(
 class _Side:
     """A schema, read in all ways that a comparison needs."""
 
-    def __init__(self, schema: Any, predates_dialects: bool, name: str) -> None:
+    def __init__(self, schema: Any, predates_dialects: bool, name: str, steps: StepBudget) -> None:
         """Read a schema.
 
         Raises:
@@ -142,7 +145,7 @@ class _Side:
         self.schema = True if schema is ABSENT else schema
         self._name = name
         validator = schema_of(self.schema, predates_dialects=predates_dialects)
-        self.judged = JudgedSchema(_document(self.schema, name), validator)
+        self.judged = JudgedSchema(_document(self.schema, name, steps), validator)
 
     def constraints(self) -> Any:
         """Returns the schema without its annotations, and with its dialect, which says what the rest means."""
@@ -173,7 +176,7 @@ class _SchemaComparison:
     def __init__(self, role: SchemaRole, subject: str, pointer: str, budget: TryBudget) -> None:
         self._role = role
         self._subject, self._pointer = subject, pointer
-        self._budget = budget
+        self.budget = budget
         self._is_bad = narrows if role == "arguments" else widens
 
     def changes(self, old: _Side, new: _Side) -> list[Change]:
@@ -181,11 +184,11 @@ class _SchemaComparison:
         has_only_annotations = all(difference.direction is Direction.NEITHER for difference in found)
         if has_only_annotations and is_same_json(old.constraints(), new.constraints()):
             return [self._change(difference) for difference in found]
-        old.check(self._budget)
-        new.check(self._budget)
+        old.check(self.budget)
+        new.check(self.budget)
         is_old = self._role == "arguments"
         accepting, refusing = (old.judged, new.judged) if is_old else (new.judged, old.judged)
-        search = WitnessSearch(accepting, refusing, is_old, self._budget)
+        search = WitnessSearch(accepting, refusing, is_old, self.budget)
         changes = [self._judged_change(difference, search, new.judged.document) for difference in found]
         if not any(map(self._is_bad, found)):
             witness = search.anywhere()
@@ -207,7 +210,7 @@ class _SchemaComparison:
         change = Change(kind, self._subject, message, self._pointer, ABSENT if is_new else old.schema)
         if is_new:
             return change._replace(after=new.schema)
-        search = WitnessSearch(new.judged, old.judged, False, self._budget)
+        search = WitnessSearch(new.judged, old.judged, False, self.budget)
         return _proved(change, search.among([{}, {"a": None}]))
 
     def _judged_change(self, difference: Difference, search: WitnessSearch, new: Document) -> Change:
@@ -275,9 +278,9 @@ def _proved(change: Change, result: Witness | str) -> Change:
     return change._replace(lowered=Severity.MAY_BREAK, unproved=result)
 
 
-def _document(schema: Any, side: str) -> Document:
+def _document(schema: Any, side: str, steps: StepBudget) -> Document:
     try:
-        return Document(schema)
+        return Document(schema, steps)
     except Undecidable as reason:
         raise Undecidable(f"{reason} (the {side} one)") from None
 

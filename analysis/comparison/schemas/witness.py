@@ -15,6 +15,7 @@ from analysis.comparison.schemas.schema_difference import Difference
 from analysis.comparison.schemas.schema_document import Document
 from analysis.comparison.schemas.schema_instances import Instances
 from analysis.comparison.schemas.schema_part import Part, Undecidable
+from analysis.comparison.schemas.step_budget import MAX_STEPS_PER_COMPARISON, StepBudget
 from analysis.json_schema.validator import Schema
 from analysis.json_schema.worker import ValidatorFailure
 
@@ -34,10 +35,12 @@ NO_VALIDATOR: Final = "the validator cannot run"
 
 
 class TryBudget:
-    """How many values may still be tried. One instance is shared by all schemas of a comparison."""
+    """What may still be done to compare schemas. One instance is shared by all schemas of a comparison."""
 
     def __init__(self, tries: int = MAX_TRIES_PER_COMPARISON) -> None:
         self.left = tries
+        """How many values may still be tried."""
+        self.steps = StepBudget(MAX_STEPS_PER_COMPARISON)
         self.has_validator_failed = False
         """Whether the validator could not run: then nothing more is asked, and the comparison has failed."""
 
