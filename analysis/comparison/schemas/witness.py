@@ -31,6 +31,7 @@ MAX_TRIES_PER_COMPARISON: Final = 50_000
 NOT_FOUND: Final = "no value was found that proves it"
 NO_TIME: Final = "the time for finding a value that proves it ran out"
 NOT_DECIDED: Final = "the validator cannot decide about these schemas"
+NONE_FITS: Final = "no value was created that fits the schema that it must fit"
 NO_VALIDATOR: Final = "the validator cannot run"
 
 
@@ -79,6 +80,8 @@ class WitnessSearch:
         self._budget = budget
         self._bytes_left = MAX_JUDGED_BYTES
         self._instances = Instances(accepting.document)
+        self._has_fitting = False
+        """Whether a value was created that fits the accepting schema."""
 
     def for_difference(self, difference: Difference) -> Witness | str:
         """Returns a witness for a difference, or a clause that says why there is none."""
@@ -97,7 +100,9 @@ class WitnessSearch:
     def anywhere(self) -> Witness | str:
         """Returns a witness for any difference between the schemas, or a clause that says why there is none."""
         root = self._accepting.document.schema
-        return self._first(self._instances.variants(root, self._parts(self._refusing.document.schema)))
+        result = self._first(self._instances.variants(root, self._parts(self._refusing.document.schema)))
+        was_tested = self._has_fitting or self._accepting.document.parts(root) == ()
+        return result if was_tested or result != NOT_FOUND else NONE_FITS
 
     def among(self, values: Iterable[Any]) -> Witness | str:
         """Returns the first of some values that is a witness, or a clause that says why there is none."""
@@ -133,6 +138,7 @@ class WitnessSearch:
             self._budget.left -= 1
             self._bytes_left -= self._accepting.bytes + self._refusing.bytes
             is_accepted = self._accepting.fits(value)
+            self._has_fitting = self._has_fitting or is_accepted is True
             is_refused = self._refusing.fits(value) if is_accepted else None
             if is_refused is False:
                 return Witness(value, self._is_old)

@@ -79,3 +79,11 @@ def test_a_note_does_not_stand_for_a_schema_that_cannot_be_decided() -> None:
     old = {"type": "object", "properties": {"a": undecidable}}
     new = {"type": "object", "properties": {"a": undecidable, "b": {"type": "string"}}}
     assert kinds_of(old, new) == ["arguments/added", "schema/undecided"]
+
+
+def test_a_schema_without_a_value_to_try_is_unknown() -> None:
+    # No text that long is created, so whether the new schema still accepts what matches is not known.
+    members = {"a": {"type": "string", "pattern": "^x{301}$"}}
+    old = {"type": "object", "properties": members, "required": ["a"]}
+    new = {**old, "properties": {**members, "b": {"type": "string"}}}
+    assert kinds_of(old, new) == ["arguments/added", "schema/undecided"]
