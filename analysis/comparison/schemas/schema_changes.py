@@ -110,18 +110,18 @@ def schema_changes(
         pointer: the place of the schema in the definition, such as `/inputSchema`; changes append to it.
         old_predates_dialects: whether the old side's revision did not specify a default dialect.
         new_predates_dialects: the same of the new side.
-        budget: how many values may be tried as witnesses; pass the same one for all schemas of a comparison.
+        budget: what may still be done; pass the same one for all schemas of a comparison.
 
     Returns:
         The changes, without places, in the order of the old schema; none if both schemas mean the same.
     """
     if _is_same(old, new):
         return []
-    comparison = _SchemaComparison(role, subject, pointer, TryBudget() if budget is None else budget)
+    budget = TryBudget() if budget is None else budget
+    comparison = _SchemaComparison(role, subject, pointer, budget)
     try:
-        steps = comparison.budget.steps
-        old_side = _Side(old, old_predates_dialects, "old", steps)
-        new_side = _Side(new, new_predates_dialects, "new", steps)
+        old_side = _Side(old, old_predates_dialects, "old", budget.steps)
+        new_side = _Side(new, new_predates_dialects, "new", budget.steps)
         if role == "result" and (old is ABSENT or new is ABSENT):
             return [comparison.schema_came_or_went(old_side, new_side, old is ABSENT)]
         return comparison.changes(old_side, new_side)
@@ -176,7 +176,7 @@ class _SchemaComparison:
     def __init__(self, role: SchemaRole, subject: str, pointer: str, budget: TryBudget) -> None:
         self._role = role
         self._subject, self._pointer = subject, pointer
-        self.budget = budget
+        self._budget = budget
         self._is_bad = narrows if role == "arguments" else widens
 
     def changes(self, old: _Side, new: _Side) -> list[Change]:
@@ -184,11 +184,11 @@ class _SchemaComparison:
         has_only_annotations = all(difference.direction is Direction.NEITHER for difference in found)
         if has_only_annotations and is_same_json(old.constraints(), new.constraints()):
             return [self._change(difference) for difference in found]
-        old.check(self.budget)
-        new.check(self.budget)
+        old.check(self._budget)
+        new.check(self._budget)
         is_old = self._role == "arguments"
         accepting, refusing = (old.judged, new.judged) if is_old else (new.judged, old.judged)
-        search = WitnessSearch(accepting, refusing, is_old, self.budget)
+        search = WitnessSearch(accepting, refusing, is_old, self._budget)
         changes = [self._judged_change(difference, search, new.judged.document) for difference in found]
         if not any(map(self._is_bad, found)):
             witness = search.anywhere()
@@ -210,7 +210,7 @@ class _SchemaComparison:
         change = Change(kind, self._subject, message, self._pointer, ABSENT if is_new else old.schema)
         if is_new:
             return change._replace(after=new.schema)
-        search = WitnessSearch(new.judged, old.judged, False, self.budget)
+        search = WitnessSearch(new.judged, old.judged, False, self._budget)
         return _proved(change, search.among([{}, {"a": None}]))
 
     def _judged_change(self, difference: Difference, search: WitnessSearch, new: Document) -> Change:
