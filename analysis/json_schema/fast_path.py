@@ -122,7 +122,7 @@ class _ProofBuilder:
             if not isinstance(value, list) or not value:
                 raise _UnsupportedSchema
             proofs = [self._proof(part) for part in value]
-            return _any_of(proofs) if name == "anyOf" else _all_of(proofs)
+            return _any_of(proofs) if name == "anyOf" else _each_of(proofs)
         if name == "$ref":
             return self._reference(value)
         return _limit_proof(name, value)
@@ -228,6 +228,16 @@ def _all_of(proofs: list[Proof]) -> Proof:
         first, second = proofs
         return lambda value, budget: first(value, budget) and second(value, budget)
     return lambda value, budget: all(proof(value, budget) for proof in proofs)
+
+
+def _each_of(proofs: list[Proof]) -> Proof:
+    """The proof for `allOf`, whose schemas may refer to others that have an `allOf`, too, and so on."""
+
+    def prove(value: Any, budget: ProofBudget) -> bool:
+        budget.left -= len(proofs)
+        return budget.left > 0 and all(proof(value, budget) for proof in proofs)
+
+    return prove
 
 
 def _any_of(proofs: list[Proof]) -> Proof:

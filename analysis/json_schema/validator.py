@@ -4,7 +4,7 @@ Both come from the traffic, so a schema may be designed to take forever, to use 
 fetch something. Values that certainly fit a plain schema are accepted in this process (`fast_path.py`). Everything else
 goes to a child process (`judge.py`); only that process loads the validation library, and it cannot open files or
 sockets. Each question may take 100 ms of processor time; one that takes more ends the child. A question without an
-answer never leads to a finding.
+answer never leads to a finding. If the child cannot run at all, `fault`, `mismatch` and `fits` raise an error.
 
 Faults contain no value from the traffic, only a pointer and, in general terms, what is wrong there.
 """
@@ -69,16 +69,22 @@ class Schema:
         """The fault that makes the schema invalid in every dialect that it may use: the fault in the last of them.
 
         None if the schema is valid, or if this cannot be decided.
+
+        Raises:
+            ValidatorFailure: the validator cannot run.
         """
         if not self._is_judged:
-            self._is_judged = True
             self._fault = self._ask(b"")
+            self._is_judged = True
         return self._fault
 
     def mismatch(self, value: object) -> SchemaFault | None:
         """Returns why a value does not fit, or None if it fits or if this cannot be decided.
 
         If the schema itself is invalid, this cannot be decided.
+
+        Raises:
+            ValidatorFailure: the validator cannot run.
         """
         if self._quick_check is not None and certainly_fits(self._quick_check, value):
             return None
@@ -98,7 +104,11 @@ class Schema:
         return fault
 
     def fits(self, value: object) -> bool | None:
-        """Returns whether a value fits, or None if this cannot be decided, or if it depends on the dialect."""
+        """Returns whether a value fits, or None if this cannot be decided, or if it depends on the dialect.
+
+        Raises:
+            ValidatorFailure: the validator cannot run.
+        """
         if self._quick_check is not None and certainly_fits(self._quick_check, value):
             return True
         if not self.dialects or self.fault is not None:

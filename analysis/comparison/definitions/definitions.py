@@ -98,6 +98,8 @@ class DefinitionsAspect(Aspect):
                     changes += list_changes(row, old_list, new_list, budget, servers.suffix(pair))
                     gaps += _side_gaps(row.name, label, old_list, "old") + _side_gaps(row.name, label, new_list, "new")
                     totals.add(row.name, old_list, new_list)
+        if budget.has_validator_failed:
+            gaps.append(Gap("schemas", "the validator could not run", is_failure=True))
         return AspectResult(tuple(changes), tuple(gaps), totals.compared, sizes=totals.sizes)
 
     def recognisable(self, record: DefinitionsRecord) -> Collection[str]:

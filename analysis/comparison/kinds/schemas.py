@@ -378,8 +378,8 @@ UNDECIDED: Final = Kind(
     "it could not be decided whether a change of a schema is compatible",
     (
         "The schema refers to something outside of itself, names a dialect that is not known, is not "
-        "valid, has a pattern that cannot be decided in linear time, or is too large. Unknown is not "
-        "compatible."
+        "valid, has a pattern that cannot be decided in linear time, takes too much work to compare, or is "
+        "too large. Unknown is not compatible."
     ),
     '{"$ref": "https://example.com/filter.json"} → {"$ref": "https://example.com/filter-2.json"}',
 )

@@ -19,8 +19,10 @@ from analysis.comparison.schemas.schema_differences import differences
 from analysis.comparison.schemas.schema_document import Document
 from analysis.comparison.schemas.schema_mitigations import mitigation
 from analysis.comparison.schemas.schema_part import Undecidable
-from analysis.comparison.schemas.witness import NOT_DECIDED, JudgedSchema, TryBudget, WitnessSearch
+from analysis.comparison.schemas.step_budget import StepBudget
+from analysis.comparison.schemas.witness import NOT_DECIDED, NOT_FOUND, JudgedSchema, TryBudget, WitnessSearch
 from analysis.json_schema.validator import schema_of
+from analysis.json_schema.worker import ValidatorFailure
 
 SchemaRole: TypeAlias = Literal["arguments", "result"]
 """What a schema describes: what a client may send, or what a server answers."""
@@ -108,16 +110,18 @@ def schema_changes(
         pointer: the place of the schema in the definition, such as `/inputSchema`; changes append to it.
         old_predates_dialects: whether the old side's revision did not specify a default dialect.
         new_predates_dialects: the same of the new side.
-        budget: how many values may be tried as witnesses; pass the same one for all schemas of a comparison.
+        budget: what may still be done; pass the same one for all schemas of a comparison.
 
     Returns:
         The changes, without places, in the order of the old schema; none if both schemas mean the same.
     """
     if _is_same(old, new):
         return []
-    comparison = _SchemaComparison(role, subject, pointer, TryBudget() if budget is None else budget)
+    budget = TryBudget() if budget is None else budget
+    comparison = _SchemaComparison(role, subject, pointer, budget)
     try:
-        old_side, new_side = _Side(old, old_predates_dialects, "old"), _Side(new, new_predates_dialects, "new")
+        old_side = _Side(old, old_predates_dialects, "old", budget.steps)
+        new_side = _Side(new, new_predates_dialects, "new", budget.steps)
         if role == "result" and (old is ABSENT or new is ABSENT):
             return [comparison.schema_came_or_went(old_side, new_side, old is ABSENT)]
         return comparison.changes(old_side, new_side)
@@ -132,7 +136,7 @@ def schema_changes(
 class _Side:
     """A schema, read in all ways that a comparison needs."""
 
-    def __init__(self, schema: Any, predates_dialects: bool, name: str) -> None:
+    def __init__(self, schema: Any, predates_dialects: bool, name: str, steps: StepBudget) -> None:
         """Read a schema.
 
         Raises:
@@ -141,21 +145,28 @@ class _Side:
         self.schema = True if schema is ABSENT else schema
         self._name = name
         validator = schema_of(self.schema, predates_dialects=predates_dialects)
-        self.judged = JudgedSchema(_document(self.schema, name), validator)
+        self.judged = JudgedSchema(_document(self.schema, name, steps), validator)
 
     def constraints(self) -> Any:
         """Returns the schema without its annotations, and with its dialect, which says what the rest means."""
         dialect = self.schema.get("$schema") if isinstance(self.schema, dict) else None
         return [dialect, without_annotations(self.schema)]
 
-    def check(self) -> None:
-        """Check that the schema is valid.
+    def check(self, budget: TryBudget) -> None:
+        """Check that the schema is valid, unless the validator cannot run, which is noted.
 
         Raises:
             Undecidable: it is not.
         """
         validator = self.judged.validator
-        if validator is not None and validator.fault is not None:
+        if validator is None or budget.has_validator_failed:
+            return
+        try:
+            fault = validator.fault
+        except ValidatorFailure:
+            budget.has_validator_failed = True
+            return
+        if fault is not None:
             raise Undecidable(f"the {self._name} schema is not valid")
 
 
@@ -176,8 +187,8 @@ class _SchemaComparison:
         has_only_annotations = all(difference.direction is Direction.NEITHER for difference in found)
         if has_only_annotations and is_same_json(old.constraints(), new.constraints()):
             return [self._change(difference) for difference in found]
-        old.check()
-        new.check()
+        old.check(self._budget)
+        new.check(self._budget)
         is_old = self._role == "arguments"
         accepting, refusing = (old.judged, new.judged) if is_old else (new.judged, old.judged)
         search = WitnessSearch(accepting, refusing, is_old, self._budget)
@@ -191,6 +202,8 @@ class _SchemaComparison:
                     changes[removed[0]] = change._replace(lowered=None, unproved="", witness=witness)
                 else:
                     changes.append(self._unforeseen_change(witness))
+            elif witness != NOT_FOUND:
+                changes.append(self._undecided_change(witness))
         return changes
 
     def schema_came_or_went(self, old: _Side, new: _Side, is_new: bool) -> Change:
@@ -240,6 +253,10 @@ class _SchemaComparison:
             kind, message = kinds.RESULT_WIDENED, "results are possible that were not possible before"
         return Change(kind, self._subject, message, self._pointer, witness=witness)
 
+    def _undecided_change(self, reason: str) -> Change:
+        message = f"whether the schema of the {self._role} is still compatible is not known: {reason}"
+        return Change(kinds.UNDECIDED, self._subject, message, self._pointer)
+
     def _place(self, path: Path) -> str:
         """Returns what a path leads to, in words."""
         if not path:
@@ -266,9 +283,9 @@ def _proved(change: Change, result: Witness | str) -> Change:
     return change._replace(lowered=Severity.MAY_BREAK, unproved=result)
 
 
-def _document(schema: Any, side: str) -> Document:
+def _document(schema: Any, side: str, steps: StepBudget) -> Document:
     try:
-        return Document(schema)
+        return Document(schema, steps)
     except Undecidable as reason:
         raise Undecidable(f"{reason} (the {side} one)") from None
 

@@ -27,9 +27,6 @@ from analysis.comparison.schemas.schema_difference import (
 from analysis.comparison.schemas.schema_document import Document
 from analysis.comparison.schemas.schema_part import Part, Rule, Undecidable, json_key
 
-MAX_STEPS: Final = 60_000
-"""The most pairs of schemas that are compared for one pair of documents."""
-
 MAX_LEVELS: Final = 60
 """The most levels of members and items that are compared."""
 
@@ -47,7 +44,9 @@ class _Walk:
 
     def __init__(self, old: Document, new: Document) -> None:
         self._old, self._new = old, new
-        self._steps = 0
+        self._steps = old.steps
+        self._value_differences: dict[tuple[tuple[int, ...], ...], list[Difference]] = {}
+        """What differs between lists of values, by their identity: many schemas may refer to the same long list."""
         self._under_way: set[tuple[int, int]] = set()
         """The pairs of schemas that are being compared: a recursive schema comes back to one of them."""
         self._has_same_definitions = all(
@@ -61,13 +60,8 @@ class _Walk:
         distinct = {(difference.name, difference.path, difference.text): difference for difference in found}
         return list(distinct.values())[:MAX_DIFFERENCES]
 
-    def _take_step(self) -> None:
-        self._steps += 1
-        if self._steps > MAX_STEPS:
-            raise Undecidable("it is too large, or has too many alternatives")
-
     def _schemas(self, old: Any, new: Any, path: Path) -> list[Difference]:
-        self._take_step()
+        self._steps.take()
         if self._are_same(old, new):
             return []
         key = id(self._old.named(old)), id(self._new.named(new))
@@ -108,7 +102,7 @@ class _Walk:
         self, old: tuple[Part, ...], new: tuple[Part, ...], path: Path, schemas: tuple[Any, Any]
     ) -> list[Difference]:
         if all(part.values is not None for part in (*old, *new)) and old and new:
-            return list(value_differences(all_values(old), all_values(new), path, schemas))
+            return self._values(old, new, path, schemas)
         found = list(type_differences(old, new, path, schemas))
         for name in dict.fromkeys(part.type for part in old):
             old_parts = [part for part in old if part.type == name]
@@ -116,6 +110,17 @@ class _Walk:
             if new_parts:
                 found += self._alternatives(old_parts, new_parts, path, schemas)
         return found
+
+    def _values(
+        self, old: tuple[Part, ...], new: tuple[Part, ...], path: Path, schemas: tuple[Any, Any]
+    ) -> list[Difference]:
+        """Compare alternatives that accept only listed values."""
+        key = tuple(id(part.values) for part in old), tuple(id(part.values) for part in new)
+        if key not in self._value_differences:
+            self._steps.take_for(*old, *new)
+            found = value_differences(all_values(old), all_values(new), path, schemas)
+            self._value_differences[key] = list(found)
+        return [difference._replace(path=path, schemas=schemas) for difference in self._value_differences[key]]
 
     def _alternatives(self, old: list[Part], new: list[Part], path: Path, schemas: tuple[Any, Any]) -> list[Difference]:
         if len(old) == len(new) == 1:
@@ -153,7 +158,9 @@ class _Walk:
 
     def _part(self, old: Part, new: Part, path: Path, schemas: tuple[Any, Any]) -> list[Difference]:
         """Compare two alternatives for the same type."""
-        self._take_step()
+        self._steps.take()
+        if old.values is not None and new.values is not None:
+            self._steps.take_for(old, new)
         found = list(own_differences(old, new, path, schemas))
         found += self._rules(old, new, path, schemas)
         if old.type == "object" and not (old.values is not None and new.values is not None):

@@ -6,6 +6,7 @@ from typing import Any, Final
 from analysis.comparison.schemas.schema_combinations import ANYTHING, MAX_ALTERNATIVES, intersection, merged, with_rule
 from analysis.comparison.schemas.schema_keywords import CONSTRAINTS, branches_of, own_parts
 from analysis.comparison.schemas.schema_part import TYPES, Part, Rule, Undecidable, json_key
+from analysis.comparison.schemas.step_budget import StepBudget
 from analysis.json_schema.dialects import dialect_of
 from analysis.protocol.json_pointer import decode_steps
 
@@ -16,8 +17,19 @@ MAX_REFERENCES: Final = 64
 class Document:
     """A schema with what its references need."""
 
-    def __init__(self, schema: Any) -> None:
+    def __init__(self, schema: Any, steps: StepBudget | None = None) -> None:
+        """Read a schema.
+
+        Args:
+            schema: a JSON value.
+            steps: how many steps may be taken in the whole comparison; None for no such bound.
+
+        Raises:
+            Undecidable: its dialect is not known.
+        """
         self.schema = schema
+        self.steps = StepBudget(whole=steps)
+        """How many steps may be taken for this document, and for comparing it with a newer one."""
         dialect = dialect_of(schema)
         if isinstance(schema, dict) and "$schema" in schema and dialect is None:
             raise Undecidable("its dialect is not known")
@@ -41,6 +53,7 @@ class Document:
             return known[1]
         if self._depth >= MAX_REFERENCES:
             raise Undecidable("its references form a circle, or are nested too deeply")
+        self.steps.take()
         self._depth += 1
         try:
             parts = self._parts_of(schema)
@@ -134,6 +147,9 @@ class Document:
         pairs = [(part, other) for part in parts for other in others if part.type == other.type]
         if len(pairs) > MAX_ALTERNATIVES:
             raise Undecidable("it has too many combinations of alternatives")
+        for part, other in pairs:
+            if not (part.accepts_all or other.accepts_all):
+                self.steps.take_for(part, other)
         return merged([both for part, other in pairs if (both := intersection(part, other)) is not None])
 
     def _are_disjoint(self, parts: Sequence[Part], others: Sequence[Part], depth: int = 3) -> bool:

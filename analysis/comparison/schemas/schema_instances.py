@@ -20,6 +20,12 @@ MAX_LEVELS: Final = 8
 """How deeply created values are nested."""
 MAX_MEMBERS: Final = 40
 """The most members and items that are created for one object or array."""
+MAX_SMALLEST_LEVELS: Final = 32
+"""How deeply the smallest values of schemas are nested."""
+MAX_NODES: Final = 1_000
+"""The most values in the smallest value of a schema, itself included; a witness has fewer, because it is printed."""
+MAX_STEPS: Final = 20_000
+"""The most alternatives of schemas that are visited to create values for one document."""
 MAX_TEXT_CHARS: Final = 300
 """The longest text that is created."""
 _TEXTS: Final = (
@@ -43,6 +49,13 @@ class Instances:
         self._document = document
         self._smallest: dict[int, tuple[Any, Any]] = {}
         """The smallest value of each schema by the schema's identity; `NoInstance` if there is none, or not yet."""
+        self._level = 0
+        self._steps_left = MAX_STEPS
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether creating values took so many steps that no more are created."""
+        return self._steps_left <= 0
 
     def smallest(self, schema: Any) -> Any:
         """Returns a small value.
@@ -51,18 +64,24 @@ class Instances:
             NoInstance: none was created.
         """
         known = self._smallest.get(id(schema))
-        if known is None:
+        if known is None and self._level < MAX_SMALLEST_LEVELS:
             self._smallest[id(schema)] = schema, NoInstance
-            for part in self._parts(schema):
-                try:
-                    known = schema, self._smallest_of(part)
-                except NoInstance:
-                    continue
-                self._smallest[id(schema)] = known
-                break
+            self._level += 1
+            try:
+                known = self._smallest[id(schema)] = schema, self._smallest_of_any(schema)
+            finally:
+                self._level -= 1
         if known is None or known[1] is NoInstance:
             raise NoInstance
         return known[1]
+
+    def _smallest_of_any(self, schema: Any) -> Any:
+        for part in self._parts(schema):
+            with suppress(NoInstance):
+                value = self._smallest_of(part)
+                if _nodes(value) <= MAX_NODES:
+                    return value
+        raise NoInstance
 
     def containing(self, schema: Any, path: Path, values: Iterable[Any]) -> Iterator[Any]:
         """Yields values of a schema that contain one of some values at a path."""
@@ -118,6 +137,9 @@ class Instances:
     # ---- one alternative
 
     def _parts(self, schema: Any) -> list[Part]:
+        if self.is_exhausted:
+            return []
+        self._steps_left -= 1
         try:
             return [branch for part in self._document.parts(schema) for branch in self._branches(part)]
         except Undecidable:
@@ -245,6 +267,19 @@ class Instances:
             yield {**whole, name: complete[name]}
         if len(complete) > len(whole) + 1:
             yield complete
+
+
+def _nodes(value: Any) -> int:
+    """Returns how many values are in a value, itself included; not exactly if it is more than `MAX_NODES`."""
+    pending, count = [value], 0
+    while pending and count <= MAX_NODES:
+        value = pending.pop()
+        count += 1
+        if isinstance(value, dict):
+            pending += value.values()
+        elif isinstance(value, list):
+            pending += value
+    return count
 
 
 # ---- scalars

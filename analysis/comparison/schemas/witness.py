@@ -15,7 +15,9 @@ from analysis.comparison.schemas.schema_difference import Difference
 from analysis.comparison.schemas.schema_document import Document
 from analysis.comparison.schemas.schema_instances import Instances
 from analysis.comparison.schemas.schema_part import Part, Undecidable
+from analysis.comparison.schemas.step_budget import MAX_STEPS_PER_COMPARISON, StepBudget
 from analysis.json_schema.validator import Schema
+from analysis.json_schema.worker import ValidatorFailure
 
 MAX_TRIES: Final = 60
 """The most values that are tried for one difference."""
@@ -29,13 +31,19 @@ MAX_TRIES_PER_COMPARISON: Final = 50_000
 NOT_FOUND: Final = "no value was found that proves it"
 NO_TIME: Final = "the time for finding a value that proves it ran out"
 NOT_DECIDED: Final = "the validator cannot decide about these schemas"
+NONE_FITS: Final = "no value was created that fits the schema that it must fit"
+NO_VALIDATOR: Final = "the validator cannot run"
 
 
 class TryBudget:
-    """How many values may still be tried. One instance is shared by all schemas of a comparison."""
+    """What may still be done to compare schemas. One instance is shared by all schemas of a comparison."""
 
     def __init__(self, tries: int = MAX_TRIES_PER_COMPARISON) -> None:
         self.left = tries
+        """How many values may still be tried."""
+        self.steps = StepBudget(MAX_STEPS_PER_COMPARISON)
+        self.has_validator_failed = False
+        """Whether the validator could not run: then nothing more is asked, and the comparison has failed."""
 
 
 class JudgedSchema(NamedTuple):
@@ -72,6 +80,8 @@ class WitnessSearch:
         self._budget = budget
         self._bytes_left = MAX_JUDGED_BYTES
         self._instances = Instances(accepting.document)
+        self._has_fitting = False
+        """Whether a value was created that fits the accepting schema."""
 
     def for_difference(self, difference: Difference) -> Witness | str:
         """Returns a witness for a difference, or a clause that says why there is none."""
@@ -90,7 +100,9 @@ class WitnessSearch:
     def anywhere(self) -> Witness | str:
         """Returns a witness for any difference between the schemas, or a clause that says why there is none."""
         root = self._accepting.document.schema
-        return self._first(self._instances.variants(root, self._parts(self._refusing.document.schema)))
+        result = self._first(self._instances.variants(root, self._parts(self._refusing.document.schema)))
+        was_tested = self._has_fitting or self._accepting.document.parts(root) == ()
+        return result if was_tested or result != NOT_FOUND else NONE_FITS
 
     def among(self, values: Iterable[Any]) -> Witness | str:
         """Returns the first of some values that is a witness, or a clause that says why there is none."""
@@ -103,6 +115,15 @@ class WitnessSearch:
             return ()
 
     def _first(self, values: Iterator[Any]) -> Witness | str:
+        if self._budget.has_validator_failed:
+            return NO_VALIDATOR
+        try:
+            return self._first_judged(values)
+        except ValidatorFailure:
+            self._budget.has_validator_failed = True
+            return NO_VALIDATOR
+
+    def _first_judged(self, values: Iterator[Any]) -> Witness | str:
         was_undecided = False
         tried: set[str] = set()
         for value in islice(values, 4 * MAX_TRIES):
@@ -117,6 +138,7 @@ class WitnessSearch:
             self._budget.left -= 1
             self._bytes_left -= self._accepting.bytes + self._refusing.bytes
             is_accepted = self._accepting.fits(value)
+            self._has_fitting = self._has_fitting or is_accepted is True
             is_refused = self._refusing.fits(value) if is_accepted else None
             if is_refused is False:
                 return Witness(value, self._is_old)
@@ -124,4 +146,6 @@ class WitnessSearch:
                 if was_undecided:
                     return NOT_DECIDED
                 was_undecided = True
+        if self._instances.is_exhausted:
+            return NO_TIME
         return NOT_DECIDED if was_undecided else NOT_FOUND

@@ -77,8 +77,8 @@ def reason(old: Any, new: Any, role: SchemaRole) -> str | None:
         return None
     changes = schema_changes(old, new, role, "tool t")
     bad = [change for change in changes if change.severity not in (Severity.NOTE, Severity.WORSE)]
-    if contained is not bool(bad):
-        return None
+    if contained is not bool(bad) or (bad and all(change.severity is Severity.UNKNOWN for change in bad)):
+        return None  # "unknown" is no verdict
     if contained:
         return reason_for_too_much(accepting, refusing, bad)
     if is_contained(closed(accepting), refusing):

@@ -6,15 +6,17 @@ import sys
 import threading
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis import child_process
+from analysis.json_schema import validator
 from analysis.json_schema.dialects import dialect_of
 from analysis.json_schema.fast_path import certainly_fits, proof_of
 from analysis.json_schema.validator import MAX_SCHEMA_OR_VALUE_BYTES, WORKER, SchemaFault, schema_of
-from analysis.json_schema.worker import MAX_DEATHS, MAX_QUESTION_BYTES, Worker
+from analysis.json_schema.worker import MAX_DEATHS, MAX_QUESTION_BYTES, ValidatorFailure, Worker
 from tests.examples import examples
 from tests.harness import DEADLINE_S, is_alive, wait_until
 
@@ -109,6 +111,14 @@ def test_a_definition_of_itself_comes_to_an_end(arm: Any) -> None:
     proof = proof_of({"$defs": {"t": arm}, "$ref": "#/$defs/t"})
     assert proof is not None
     assert not certainly_fits(proof, deep)
+
+
+@pytest.mark.parametrize("keyword", ["allOf", "anyOf"])
+def test_definitions_that_double_come_to_an_end(keyword: str) -> None:
+    doubled = {f"d{level}": {keyword: [{"$ref": f"#/$defs/d{level + 1}"}] * 2} for level in range(40)}
+    proof = proof_of({"$defs": {**doubled, "d40": {"type": "null"}}, "$ref": "#/$defs/d0"})
+    assert proof is not None
+    assert not certainly_fits(proof, None if keyword == "allOf" else 1)
 
 
 def refusal(schema: Any, value: Any, *, predates_dialects: bool = False) -> SchemaFault | None:
@@ -214,8 +224,41 @@ def test_a_worker_whose_child_dies_again_and_again_gives_up(monkeypatch: pytest.
     worker = Worker()
     monkeypatch.setattr(sys, "executable", "/bin/false")
     for _ in range(MAX_DEATHS + 5):
-        assert worker.ask("7", b"{}", b"1") is None
+        with pytest.raises(ValidatorFailure):
+            worker.ask("7", b"{}", b"1")
     assert worker.deaths == MAX_DEATHS + 1
+
+
+def test_a_child_that_others_kill_loses_no_answer() -> None:
+    worker = Worker()
+    for _ in range(3):
+        answer = worker.ask("7", b'{"multipleOf":2}', b"3")
+        assert answer is not None
+        assert answer.fits is False
+        assert worker._child is not None
+        worker._child.kill()
+    assert worker.deaths == 2
+    worker.close()
+
+
+def test_a_question_that_takes_for_ever_is_asked_once() -> None:
+    worker = Worker()
+    assert worker.ask("7", orjson.dumps(doubling(61)), b"1") is None
+    assert worker.deaths == 1
+    assert worker._child is None
+
+
+def test_a_failure_of_the_validator_is_not_remembered_as_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = schema_of({"multipleOf": 2, "title": "of a validator that cannot run"})
+    assert schema is not None
+    monkeypatch.setattr(validator, "WORKER", Worker())
+    with monkeypatch.context() as broken:
+        broken.setattr(sys, "executable", "/bin/false")
+        for _ in range(2):
+            with pytest.raises(ValidatorFailure):
+                schema.mismatch(3)
+    assert schema.mismatch(3) is not None
+    validator.WORKER.close()
 
 
 LIES = [
@@ -233,8 +276,9 @@ def test_a_child_that_lies_or_breaks_off_is_no_answer(monkeypatch: pytest.Monkey
     for number, lie in enumerate(LIES, 1):
         code = f"import os, sys; lie = {lie[:100]!r}; os.write(1, lie + b'x' * ({len(lie)} - len(lie)))"
         monkeypatch.setattr(child_process, "_BOOT_CODE", f"{code}; os.close(1); os.read(0, 1)")
-        assert worker.ask("7", b"{}", b"1") is None, lie[:100]
-        assert worker.deaths == number
+        with pytest.raises(ValidatorFailure):
+            worker.ask("7", b"{}", b"1")
+        assert worker.deaths == 2 * number, lie[:100]
 
 
 def test_the_child_ends_with_its_parent() -> None:
