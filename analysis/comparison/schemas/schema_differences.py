@@ -98,9 +98,12 @@ class _Walk:
         key = json_key(old)
         if key != json_key(new):
             return False
-        references = key.count('"$ref": "#') + key.count('"$dynamicRef"') + key.count('"$recursiveRef"')
-        to_definitions = key.count('"$ref": "#/$defs/') + key.count('"$ref": "#/definitions/')
-        return references == 0 or (references == to_definitions and self._has_same_definitions)
+        here = "" if self._old.embedded or self._new.embedded else "#"  # else a reference may name an embedded schema
+        references = key.count(f'"$ref": "{here}') + key.count('"$dynamicRef"') + key.count('"$recursiveRef"')
+        if here:
+            to_definitions = key.count('"$ref": "#/$defs/') + key.count('"$ref": "#/definitions/')
+            return references == 0 or (references == to_definitions and self._has_same_definitions)
+        return references == 0
 
     # ---- alternatives
 
