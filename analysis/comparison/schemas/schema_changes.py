@@ -83,7 +83,7 @@ _KINDS: Final[dict[SchemaRole, dict[DifferenceName, Kind]]] = {
     },
 }
 _STILL_VALID: Final = "the schema still accepts it, with any value"
-_WAS_OPTIONAL: Final = "results without it were possible before, or it is still required"
+_WAS_OPTIONAL: Final = "results without it were possible before"
 _MAX_PATH_CHARS: Final = 100
 
 

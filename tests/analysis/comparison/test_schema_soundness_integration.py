@@ -63,6 +63,77 @@ def test_a_definition_whose_id_occurs_twice_is_undecided() -> None:
     assert [change.severity for change in bad_changes(old, new, "arguments")] == [Severity.UNKNOWN]
 
 
+MANY = {f"p{number:03}": TEXT for number in range(70)}
+"""More members than the search for any witness tries."""
+CASES: Final[dict[str, Pair]] = {
+    "a pattern beside an enum": (
+        an_object(**MANY, z={"enum": ["a", "b"]}),
+        an_object(**MANY, z={"enum": ["a", "b"], "pattern": "^a$"}),
+    ),
+    "a `not` beside an enum": (
+        an_object(**MANY, z={"enum": ["a", "b"]}),
+        an_object(**MANY, z={"enum": ["a", "b"], "not": {"const": "b"}}),
+    ),
+    "a member's schema beside an enum": (
+        an_object(**MANY, z={"enum": [{"m": 1}, {"m": "a"}]}),
+        an_object(**MANY, z={"enum": [{"m": 1}, {"m": "a"}], "properties": {"m": TEXT}}),
+    ),
+    "a member that a `not` no longer describes": (
+        an_object(**MANY, z={"type": "object", "not": an_object("a", a={"const": 1})}),
+        an_object(**MANY, z={"type": "object", "not": {"type": "object", "required": ["a"]}}),
+    ),
+    "a member that an `if` no longer describes": (
+        an_object(**MANY, z={"if": an_object("m", m={"const": "a"}), "then": {"required": ["x"]}}),
+        an_object(**MANY, z={"if": {"type": "object", "required": ["m"]}, "then": {"required": ["x"]}}),
+    ),
+    "a new limit for names": (
+        {"type": "object", "propertyNames": {"maxLength": 9}},
+        {"type": "object", "propertyNames": {"maxLength": 3}},
+    ),
+    "a new member whose name a pattern described": (
+        an_object(**MANY) | {"patternProperties": {"^f": INTEGER}},
+        an_object(**MANY, foo=TEXT) | {"patternProperties": {"^f": INTEGER}},
+    ),
+    "a required member that gets a schema": (
+        {"type": "object", "required": ["z"], "properties": MANY},
+        {"type": "object", "required": ["z"], "properties": {**MANY, "z": TEXT}},
+    ),
+}
+"""Pairs of arguments; what the old schema accepts and the new one refuses has a witness."""
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_hidden_constraint_is_breaking_with_a_witness(name: str) -> None:
+    old, new = CASES[name]
+    assert_witnesses(bad_changes(old, new, "arguments"), old, new)
+
+
+def test_listed_values_that_a_pattern_excludes_are_none() -> None:
+    old, new = {"enum": ["a", "b"], "pattern": "^a$"}, {"const": "a"}
+    assert schema_changes(an_object(z=old), an_object(z=new), "arguments", "tool t") == []
+
+
+def test_a_pattern_does_not_keep_open_what_is_closed_otherwise() -> None:
+    old = {**an_object(**MANY, b={}), "patternProperties": {"^x-": {}}, "additionalProperties": False}
+    new = {**old, "properties": MANY}
+    [change] = schema_changes(old, new, "arguments", "tool t")
+    assert (change.kind.id, change.severity) == ("arguments/removed", Severity.BREAKING)
+    assert change.message.endswith("is no longer accepted")
+    [change] = schema_changes(old, new, "result", "tool t")
+    assert (change.severity, change.unproved) == (Severity.MAY_BREAK, "results without it were possible before")
+    named = {**old, "properties": {**MANY, "x-b": {}}}
+    [change] = schema_changes(named, new, "arguments", "tool t")
+    assert (change.severity, change.unproved) == (Severity.MAY_BREAK, "the schema still accepts it, with any value")
+
+
+def test_a_required_member_of_the_result_that_loses_its_schema_breaks() -> None:
+    inner_old, inner_new = an_object("a", a=TEXT), {"type": "object", "required": ["a"]}
+    for old, new in ((inner_old, inner_new), (an_object("n", n=inner_old), an_object("n", n=inner_new))):
+        found = schema_changes(old, new, "result", "tool t")
+        assert [change.kind.id for change in found] == ["result/removed"]
+        assert_witnesses(found, new, old)
+
+
 def assert_witnesses(found: list[Change], accepting: Any, refusing: Any) -> None:
     assert found
     assert {change.severity for change in found} == {Severity.BREAKING}
