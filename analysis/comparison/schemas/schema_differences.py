@@ -39,9 +39,6 @@ MAX_LEVELS: Final = 60
 MAX_MATCHES: Final = 1_000
 """The most names that are matched with patterns of names for one pair of documents."""
 
-MAX_DIFFERENCES: Final = 200
-"""The most differences of one pair of documents that are listed."""
-
 
 def differences(old: Document, new: Document) -> list[Difference]:
     """Returns the differences between two schemas; at most one if they cannot be compared at all."""
@@ -66,7 +63,7 @@ class _Walk:
         found = self._schemas(self._old.schema, self._new.schema, ())
         # Alternatives of several types may share a difference.
         distinct = {(difference.name, difference.path, difference.text): difference for difference in found}
-        return list(distinct.values())[:MAX_DIFFERENCES]
+        return list(distinct.values())
 
     def _take_step(self) -> None:
         self._steps += 1

@@ -8,7 +8,7 @@ import pytest
 
 from analysis.comparison.change import Change
 from analysis.comparison.kind import Severity
-from analysis.comparison.schemas.schema_changes import SchemaRole, schema_changes
+from analysis.comparison.schemas.schema_changes import MAX_DIFFERENCES, SchemaRole, schema_changes
 
 Pair = tuple[Any, Any]
 
@@ -132,6 +132,27 @@ def test_a_required_member_of_the_result_that_loses_its_schema_breaks() -> None:
         found = schema_changes(old, new, "result", "tool t")
         assert [change.kind.id for change in found] == ["result/removed"]
         assert_witnesses(found, new, old)
+
+
+def described(text: str, kind: str) -> dict[str, Any]:
+    return {f"p{number:03}": {"type": kind, "description": text} for number in range(MAX_DIFFERENCES + 5)}
+
+
+def test_many_notes_do_not_hide_what_breaks() -> None:
+    old, new = an_object(**described("1", "string"), z=TEXT), an_object(**described("2", "string"), z=INTEGER)
+    found = schema_changes(old, new, "arguments", "tool t")
+    assert len(found) == MAX_DIFFERENCES + 1
+    assert [change.pointer for change in found if change.severity is Severity.BREAKING] == ["/properties/z"]
+    assert (found[-1].severity, found[-1].times) == (Severity.NOTE, 6)
+    assert found[-1].message == "the schema of the arguments has further differences: 6"
+    found = schema_changes(an_object(**described("1", "string")), an_object(**described("2", "string")), "result", "t")
+    assert (len(found), found[-1].severity, found[-1].times) == (MAX_DIFFERENCES + 1, Severity.NOTE, 5)
+
+
+def test_more_that_breaks_than_is_judged_is_undecided() -> None:
+    old, new = an_object(**described("1", "string")), an_object(**described("1", "integer"))
+    found = schema_changes(old, new, "arguments", "tool t")
+    assert (len(found), found[-1].severity, found[-1].times) == (MAX_DIFFERENCES + 1, Severity.UNKNOWN, 5)
 
 
 def assert_witnesses(found: list[Change], accepting: Any, refusing: Any) -> None:
