@@ -5,10 +5,13 @@ from typing import Any, Final
 
 import jsonschema_rs
 import pytest
+from hypothesis import assume, given
 
 from analysis.comparison.change import Change
 from analysis.comparison.kind import Severity
 from analysis.comparison.schemas.schema_changes import MAX_DIFFERENCES, SchemaRole, schema_changes
+from tests.analysis.comparison.odd_pairs import odd_pairs
+from tests.examples import examples
 
 Pair = tuple[Any, Any]
 
@@ -153,6 +156,30 @@ def test_more_that_breaks_than_is_judged_is_undecided() -> None:
     old, new = an_object(**described("1", "string")), an_object(**described("1", "integer"))
     found = schema_changes(old, new, "arguments", "tool t")
     assert (len(found), found[-1].severity, found[-1].times) == (MAX_DIFFERENCES + 1, Severity.UNKNOWN, 5)
+
+
+@examples(30)
+@given(odd_pairs())
+def test_nothing_that_is_refused_now_goes_unnoticed(drawn: tuple[Any, Any, list[Any]]) -> None:
+    old, new, values = drawn
+    try:
+        accepting, refusing = jsonschema_rs.Draft202012Validator(old), jsonschema_rs.Draft202012Validator(new)
+    except ValueError:
+        assume(False)
+    found = schema_changes(old, new, "arguments", "tool t")
+    if any(change.severity not in (Severity.NOTE, Severity.WORSE) for change in found):
+        return
+    # That a call may already have had a new argument, which the schema did not describe, does not count.
+    added = {change.pointer.rpartition("/")[2] for change in found if change.kind.id == "arguments/added"}
+    for value in values:
+        if not added & names_in(value) and accepting.is_valid(value) and not refusing.is_valid(value):
+            pytest.fail(f"{json.dumps(value)} between {json.dumps(old)} and {json.dumps(new)}")
+
+
+def names_in(value: Any) -> set[str]:
+    if isinstance(value, dict):
+        return value.keys() | {name for member in value.values() for name in names_in(member)}
+    return {name for item in value for name in names_in(item)} if isinstance(value, list) else set()
 
 
 def assert_witnesses(found: list[Change], accepting: Any, refusing: Any) -> None:
