@@ -158,7 +158,7 @@ def test_more_that_breaks_than_is_judged_is_undecided() -> None:
     assert (len(found), found[-1].severity, found[-1].times) == (MAX_DIFFERENCES + 1, Severity.UNKNOWN, 5)
 
 
-@examples(30)
+@examples(150)
 @given(odd_pairs())
 def test_nothing_that_is_refused_now_goes_unnoticed(drawn: tuple[Any, Any, list[Any]]) -> None:
     old, new, values = drawn
