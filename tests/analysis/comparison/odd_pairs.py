@@ -19,12 +19,26 @@ def odd_pairs(draw: st.DrawFn) -> tuple[Any, Any, list[Any]]:
     """An old schema, a mutation of it, and values that may fit them."""
     random = Random(draw(st.integers(0, 2**64 - 1)))  # each value drawn by itself would take most of the time
     old = _odd_schema(random)
-    new = mutation(random, old)
-    while random.random() < 0.3:
-        random.choice([*places(new)]).update(_constraint(random))
+    new = mutation(random, old) if random.random() < 0.3 else _with_one_change(random, old)
     listed = [value for whole in (old, new) for place in places(whole) for value in place.get("enum", [])]
     values = [random.choice(listed) if listed and random.random() < 0.1 else _value(random) for _ in range(VALUES)]
     return old, new, values
+
+
+def _with_one_change(random: Random, old: dict[str, Any]) -> dict[str, Any]:
+    """Returns a copy in which one keyword came, went or has another value, as often as not within a rule."""
+    new: dict[str, Any] = json.loads(json.dumps(old))
+    place = random.choice([*places(new)])
+    keywords = [keyword for keyword in place if keyword not in ("$defs", "$id", "$ref")]
+    if keywords and random.random() < 0.6:
+        keyword = random.choice(keywords)
+        if random.random() < 0.5 and isinstance(place[keyword], dict | list) and place[keyword]:
+            place[keyword].pop(random.choice([*place[keyword]]) if isinstance(place[keyword], dict) else -1)
+        else:
+            del place[keyword]
+    else:
+        place.update(_constraint(random))
+    return new
 
 
 def _odd_schema(random: Random) -> dict[str, Any]:
@@ -50,7 +64,7 @@ def _constraint(random: Random) -> dict[str, Any]:
         "not": _condition(random),
         "patternProperties": {random.choice(_PATTERNS): other},
         "propertyNames": {"maxLength": random.randint(0, 2)} if random.random() < 0.5 else {"pattern": "^a"},
-        "enum": [_value(random) for _ in range(3)],
+        "enum": [_value(random, 1) if random.random() < 0.3 else random.choice(_SCALARS) for _ in range(4)],
         "pattern": random.choice(_PATTERNS),
         "required": [random.choice(NAMES)],
         "additionalProperties": random.choice((False, True, other)),
