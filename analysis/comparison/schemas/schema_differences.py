@@ -150,6 +150,11 @@ class _Walk:
                 found += compared[at, other_at]
                 old_left.discard(at)
                 new_left.discard(other_at)
+        if not found:  # what contains another only because a new or removed member is a note shows that note
+            for at in sorted(contained):
+                pairs = [compared[pair] for pair in by_cost if pair[0] == at and not any(map(narrows, compared[pair]))]
+                if all(any(map(narrows_strictly, pair)) for pair in pairs):
+                    found += [difference for difference in pairs[0] if difference.name == "added"]
         if old_left:
             text = f"no longer accepts {len(old_left)} of {len(old)} alternatives"
             found.append(Difference("alternatives-narrowed", Direction.NARROWED, path, text, schemas=schemas))

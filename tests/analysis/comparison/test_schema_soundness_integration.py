@@ -158,6 +158,13 @@ def test_more_that_breaks_than_is_judged_is_undecided() -> None:
     assert (len(found), found[-1].severity, found[-1].times) == (MAX_DIFFERENCES + 1, Severity.UNKNOWN, 5)
 
 
+def test_a_new_member_in_one_of_two_new_alternatives_is_noted() -> None:
+    old = an_object(a=TEXT)
+    new = {**old, "oneOf": [{"properties": {"c": {"type": "boolean"}}}, an_object("a", "c", a=INTEGER, c={"const": 1})]}
+    found = schema_changes(old, new, "arguments", "tool t")
+    assert [(change.kind.id, change.pointer) for change in found] == [("arguments/added", "/properties/c")]
+
+
 @examples(150)
 @given(odd_pairs())
 def test_nothing_that_is_refused_now_goes_unnoticed(drawn: tuple[Any, Any, list[Any]]) -> None:
