@@ -199,14 +199,26 @@ def constraint_difference(
     return Difference(_CONSTRAINT_NAMES[direction], direction, path, text, before, after, keyword, schemas)
 
 
-def removed_member(old: Part, new: Part, path: Path, member: str, schemas: tuple[Any, Any]) -> Difference:
-    """Create the difference for a member that is no longer described."""
-    is_excluded = new.additional is False and not new.pattern_properties
+def removed_member(
+    old: Part, new: Part, path: Path, member: str, schemas: tuple[Any, Any], *, is_excluded: bool, is_widened: bool
+) -> Difference:
+    """Create the difference for a member that is no longer described.
+
+    Args:
+        old: the old schema of the object.
+        new: the new one.
+        path: the place of the object.
+        member: the member's name.
+        schemas: the schemas of the object.
+        is_excluded: whether the new schema does not accept the member.
+        is_widened: whether it may have other values now, if it is accepted.
+    """
     may_be_missing = member in old.required - new.required
     if is_excluded:
         direction = Direction.CHANGED if may_be_missing else Direction.NARROWED
         return member_difference("removed-from-closed", direction, path, member, schemas)
-    direction = Direction.WIDENED if may_be_missing else Direction.NEITHER
+    is_still_required = member in old.required & new.required
+    direction = Direction.WIDENED if may_be_missing or (is_still_required and is_widened) else Direction.NEITHER
     return member_difference("removed", direction, path, member, schemas)
 
 

@@ -85,8 +85,10 @@ _KINDS: Final[dict[SchemaRole, dict[DifferenceName, Kind]]] = {
     },
 }
 _STILL_VALID: Final = "the schema still accepts it, with any value"
-_WAS_OPTIONAL: Final = "results without it were possible before, or it is still required"
+_WAS_OPTIONAL: Final = "results without it were possible before"
 _MAX_PATH_CHARS: Final = 100
+MAX_DIFFERENCES: Final = 200
+"""The most differences of two schemas that are judged one by one."""
 
 
 def schema_changes(
@@ -186,13 +188,15 @@ class _SchemaComparison:
             found = [each for each in found if each.name != "added-to-closed" or each.path not in required]
         has_only_annotations = all(difference.direction is Direction.NEITHER for difference in found)
         if has_only_annotations and is_same_json(old.constraints(), new.constraints()):
-            return [self._change(difference) for difference in found]
+            kept, left = self._worst(found)
+            return [*(self._change(difference) for difference in kept), *left]
         old.check(self._budget)
         new.check(self._budget)
         is_old = self._role == "arguments"
         accepting, refusing = (old.judged, new.judged) if is_old else (new.judged, old.judged)
         search = WitnessSearch(accepting, refusing, is_old, self._budget)
-        changes = [self._judged_change(difference, search, new.judged.document) for difference in found]
+        kept, left = self._worst(found)
+        changes = [self._judged_change(difference, search, new.judged.document) for difference in kept] + left
         if not any(map(self._is_bad, found)):
             witness = search.anywhere()
             if isinstance(witness, Witness):
@@ -205,6 +209,21 @@ class _SchemaComparison:
             elif witness != NOT_FOUND:
                 changes.append(self._undecided_change(witness))
         return changes
+
+    def _worst(self, found: list[Difference]) -> tuple[list[Difference], list[Change]]:
+        """Returns the worst differences, and a change that says how many others there are, if there are any."""
+        if len(found) <= MAX_DIFFERENCES:
+            return found, []
+        ordered = sorted(found, key=lambda difference: not self._may_break(difference))
+        kept, left = ordered[:MAX_DIFFERENCES], ordered[MAX_DIFFERENCES:]
+        message = f"the schema of the {self._role} has further differences: {len(left):,}"
+        if self._may_break(left[0]):
+            return kept, [Change(kinds.UNDECIDED, self._subject, message, self._pointer, times=len(left))]
+        return kept, [self._change(left[0])._replace(message=message, times=len(left))]
+
+    def _may_break(self, difference: Difference) -> bool:
+        is_note = _KINDS[self._role][difference.name].severity is Severity.NOTE
+        return self._is_bad(difference) or not is_note
 
     def schema_came_or_went(self, old: _Side, new: _Side, is_new: bool) -> Change:
         """Returns the change of a result that got or lost its schema."""

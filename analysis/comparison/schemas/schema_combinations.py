@@ -2,10 +2,14 @@
 
 from typing import Any, Final
 
+from analysis.comparison.schemas.pattern_matches import matches
 from analysis.comparison.schemas.schema_part import TYPES, Part, Rule, Undecidable, is_multiple, is_tighter, json_key
 
 MAX_ALTERNATIVES: Final = 64
 """The most alternatives of a schema, over all types."""
+
+MAX_MATCHED_VALUES: Final = 100
+"""The most listed values that are matched with patterns next to them."""
 
 ANYTHING: Final = tuple(Part(name) for name in TYPES)
 
@@ -118,7 +122,8 @@ def simplified(part: Part) -> Part | None:
             filtered = part._replace(values=None, limits=limits)
             values = tuple(value for value in values if filtered.accepts_scalar(value))
             limits = {}
-        part = part._replace(values=values, is_integer=False)
+        part = _with_matching_values(part._replace(values=values, is_integer=False))
+        values = part.values or ()
         if not values:
             return None
     if part.type == "null" or (part.type == "boolean" and part.values is not None and len(part.values) == 2):
@@ -135,6 +140,18 @@ def simplified(part: Part) -> Part | None:
             return None
         limits = _object_limits(part)
     return part._replace(limits=limits)
+
+
+def _with_matching_values(part: Part) -> Part:
+    """Returns a part with only the listed values that match its patterns; the same if this cannot be decided."""
+    values = part.values or ()
+    if not part.patterns or len(values) > MAX_MATCHED_VALUES:
+        return part
+    answers = [[matches(pattern, value) for pattern in part.patterns] for value in values]
+    if any(None in matched for matched in answers):
+        return part
+    kept = tuple(value for value, matched in zip(values, answers, strict=True) if all(matched))
+    return part._replace(values=kept, patterns=frozenset())
 
 
 def _object_limits(part: Part) -> dict[str, tuple[float, bool]]:

@@ -112,3 +112,13 @@ def narrows(difference: Difference) -> bool:
 def widens(difference: Difference) -> bool:
     """Whether a difference may admit values that were not accepted."""
     return difference.direction in (Direction.WIDENED, Direction.CHANGED, Direction.UNDECIDED)
+
+
+def narrows_strictly(difference: Difference) -> bool:
+    """Whether a difference may exclude any value, even one with a member that the old schema does not describe."""
+    return narrows(difference) or difference.name == "added"
+
+
+def widens_strictly(difference: Difference) -> bool:
+    """Whether a difference may admit any value, even one with a member that the new schema does not describe."""
+    return widens(difference) or difference.name == "removed"

@@ -14,6 +14,7 @@ from analysis.comparison.schemas.keyword_differences import (
     type_differences,
     value_differences,
 )
+from analysis.comparison.schemas.pattern_matches import matches
 from analysis.comparison.schemas.schema_annotations import annotation_differences
 from analysis.comparison.schemas.schema_difference import (
     Difference,
@@ -22,7 +23,9 @@ from analysis.comparison.schemas.schema_difference import (
     Path,
     Step,
     narrows,
+    narrows_strictly,
     widens,
+    widens_strictly,
 )
 from analysis.comparison.schemas.schema_document import Document
 from analysis.comparison.schemas.schema_part import Part, Rule, Undecidable, json_key
@@ -30,8 +33,8 @@ from analysis.comparison.schemas.schema_part import Part, Rule, Undecidable, jso
 MAX_LEVELS: Final = 60
 """The most levels of members and items that are compared."""
 
-MAX_DIFFERENCES: Final = 200
-"""The most differences of one pair of documents that are listed."""
+MAX_MATCHES: Final = 1_000
+"""The most names that are matched with patterns of names for one pair of documents."""
 
 
 def differences(old: Document, new: Document) -> list[Difference]:
@@ -47,6 +50,7 @@ class _Walk:
         self._steps = old.steps
         self._value_differences: dict[tuple[tuple[int, ...], ...], list[Difference]] = {}
         """What differs between lists of values, by their identity: many schemas may refer to the same long list."""
+        self._matches = 0
         self._under_way: set[tuple[int, int]] = set()
         """The pairs of schemas that are being compared: a recursive schema comes back to one of them."""
         self._has_same_definitions = all(
@@ -58,7 +62,7 @@ class _Walk:
         found = self._schemas(self._old.schema, self._new.schema, ())
         # Alternatives of several types may share a difference.
         distinct = {(difference.name, difference.path, difference.text): difference for difference in found}
-        return list(distinct.values())[:MAX_DIFFERENCES]
+        return list(distinct.values())
 
     def _schemas(self, old: Any, new: Any, path: Path) -> list[Difference]:
         self._steps.take()
@@ -92,16 +96,19 @@ class _Walk:
         key = json_key(old)
         if key != json_key(new):
             return False
-        references = key.count('"$ref": "#') + key.count('"$dynamicRef"') + key.count('"$recursiveRef"')
-        to_definitions = key.count('"$ref": "#/$defs/') + key.count('"$ref": "#/definitions/')
-        return references == 0 or (references == to_definitions and self._has_same_definitions)
+        here = "" if self._old.embedded or self._new.embedded else "#"  # else a reference may name an embedded schema
+        references = key.count(f'"$ref": "{here}') + key.count('"$dynamicRef"') + key.count('"$recursiveRef"')
+        if here:
+            to_definitions = key.count('"$ref": "#/$defs/') + key.count('"$ref": "#/definitions/')
+            return references == 0 or (references == to_definitions and self._has_same_definitions)
+        return references == 0
 
     # ---- alternatives
 
     def _parts(
         self, old: tuple[Part, ...], new: tuple[Part, ...], path: Path, schemas: tuple[Any, Any]
     ) -> list[Difference]:
-        if all(part.values is not None for part in (*old, *new)) and old and new:
+        if all(part.has_only_values for part in (*old, *new)) and old and new:
             return self._values(old, new, path, schemas)
         found = list(type_differences(old, new, path, schemas))
         for name in dict.fromkeys(part.type for part in old):
@@ -148,6 +155,11 @@ class _Walk:
                 found += compared[at, other_at]
                 old_left.discard(at)
                 new_left.discard(other_at)
+        if not found:  # what contains another only because a new or removed member is a note shows that note
+            for at in sorted(contained):
+                pairs = [compared[pair] for pair in by_cost if pair[0] == at and not any(map(narrows, compared[pair]))]
+                if all(any(map(narrows_strictly, pair)) for pair in pairs):
+                    found += [difference for difference in pairs[0] if difference.name == "added"]
         if old_left:
             text = f"no longer accepts {len(old_left)} of {len(old)} alternatives"
             found.append(Difference("alternatives-narrowed", Direction.NARROWED, path, text, schemas=schemas))
@@ -163,9 +175,17 @@ class _Walk:
             self._steps.take_for(old, new)
         found = list(own_differences(old, new, path, schemas))
         found += self._rules(old, new, path, schemas)
-        if old.type == "object" and not (old.values is not None and new.values is not None):
-            found += self._members(old, new, path, schemas)
-        elif old.type == "array" and not (old.values is not None and new.values is not None):
+        if old.has_only_values and new.has_only_values:
+            return found
+        if old.type == "object":
+            members = list(self._members(old, new, path, schemas))
+            found += members
+            if old.values is not None and any(difference.name == "added" for difference in members):
+                # A listed value may have the member already.
+                found.append(
+                    constraint_difference(Direction.CHANGED, "properties", ABSENT, new.properties, path, schemas)
+                )
+        elif old.type == "array":
             found += self._items(old, new, path)
         return found
 
@@ -179,25 +199,48 @@ class _Walk:
             if name in new.properties:
                 yield from self._schemas(schema, new.properties[name], step)
             else:
-                yield removed_member(old, new, path, name, schemas)
-                if isinstance(new.additional, dict):
-                    yield from self._schemas(schema, new.additional, step)
+                yield from self._removed_member(old, new, path, name, schemas)
         for name in sorted(old.required - new.required - old.properties.keys() - new.properties.keys()):
             yield member_difference("no-longer-required", Direction.WIDENED, path, name, schemas)
         yield from self._new_members(old, new, path, schemas)
         yield from self._other_members(old, new, path, schemas)
 
+    def _removed_member(
+        self, old: Part, new: Part, path: Path, name: str, schemas: tuple[Any, Any]
+    ) -> Iterator[Difference]:
+        schema, step = old.properties[name], (*path, Step("properties", name))
+        remaining = self._matching_patterns(new, name)
+        other = new.additional if not remaining else remaining[0] if len(remaining) == 1 else True
+        found = self._schemas(schema, other, step)
+        is_excluded = new.additional is False and not remaining
+        is_widened = any(map(widens, found))
+        yield removed_member(old, new, path, name, schemas, is_excluded=is_excluded, is_widened=is_widened)
+        if isinstance(new.additional, dict) and not remaining:
+            yield from found
+
     def _new_members(self, old: Part, new: Part, path: Path, schemas: tuple[Any, Any]) -> Iterator[Difference]:
         for name, schema in new.properties.items():
             if name in old.properties:
                 continue
-            if old.additional is False and not old.pattern_properties:
+            step, known = (*path, Step("properties", name)), self._matching_patterns(old, name)
+            if old.additional is False and not known:
                 yield member_difference("added-to-closed", Direction.WIDENED, path, name, schemas)
                 continue
             if name not in new.required:
                 yield member_difference("added", Direction.NEITHER, path, name, schemas)
-            if old.additional is not True:
-                yield from self._schemas(old.additional, schema, (*path, Step("properties", name)))
+            if known:  # the patterns themselves are compared elsewhere
+                yield from filter(narrows, self._schemas(known[0], schema, step))
+            elif old.additional is not True or name in old.required:
+                yield from self._schemas(old.additional, schema, step)
+
+    def _matching_patterns(self, part: Part, name: str) -> list[Any]:
+        """Returns the schemas of the patterns that certainly match a name."""
+        found = []
+        for pattern, schema in part.pattern_properties.items():
+            self._matches += 1
+            if self._matches <= MAX_MATCHES and matches(pattern, name):
+                found.append(schema)
+        return found
 
     def _other_members(self, old: Part, new: Part, path: Path, schemas: tuple[Any, Any]) -> Iterator[Difference]:
         step = (*path, Step("additionalProperties"))
@@ -241,14 +284,10 @@ class _Walk:
                 yield constraint_difference(direction, rule.keyword, rule.schema, other.schema, path, schemas)
         for rule in come:
             yield constraint_difference(Direction.NARROWED, rule.keyword, ABSENT, rule.schema, path, schemas)
-        unchanged = old_rules.keys() & new_rules.keys()
-        if unchanged and not self._has_same_definitions:
-            for key in unchanged:
-                if not self._are_same(old_rules[key].schema, new_rules[key].schema):
-                    rule = old_rules[key]
-                    yield constraint_difference(
-                        Direction.CHANGED, rule.keyword, rule.schema, rule.schema, path, schemas
-                    )
+        for key in old_rules.keys() & new_rules.keys():
+            rule = old_rules[key]
+            if not self._are_same(rule.schema, new_rules[key].schema):
+                yield constraint_difference(Direction.CHANGED, rule.keyword, rule.schema, rule.schema, path, schemas)
 
     def _rule_direction(self, old: Rule, new: Rule, path: Path) -> Direction | None:
         """Returns what the change of a rule does, or None if both mean the same."""
@@ -256,7 +295,7 @@ class _Walk:
             return multiple_direction(old.schema, new.schema)
         if old.keyword in ("not", "propertyNames"):
             found = self._schemas(old.schema, new.schema, path)
-            does_narrow, does_widen = any(map(narrows, found)), any(map(widens, found))
+            does_narrow, does_widen = any(map(narrows_strictly, found)), any(map(widens_strictly, found))
             if old.keyword == "not":
                 does_narrow, does_widen = does_widen, does_narrow
             if any(difference.direction is Direction.UNDECIDED for difference in found) or (does_narrow and does_widen):
@@ -281,7 +320,7 @@ class _Walk:
             for branch, other in zip(old, new, strict=True)
             for difference in self._schemas(branch, other, path)
         ]
-        return not any(map(narrows, found)) and not any(map(widens, found))
+        return not any(map(narrows_strictly, found)) and not any(map(widens_strictly, found))
 
 
 def _count(alternatives: int) -> str:

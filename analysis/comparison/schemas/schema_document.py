@@ -6,6 +6,7 @@ from typing import Any, Final
 from analysis.comparison.schemas.schema_combinations import ANYTHING, MAX_ALTERNATIVES, intersection, merged, with_rule
 from analysis.comparison.schemas.schema_keywords import CONSTRAINTS, branches_of, own_parts
 from analysis.comparison.schemas.schema_part import TYPES, Part, Rule, Undecidable, json_key
+from analysis.comparison.schemas.schema_resources import EmbeddedSchemas
 from analysis.comparison.schemas.step_budget import StepBudget
 from analysis.json_schema.dialects import dialect_of
 from analysis.protocol.json_pointer import decode_steps
@@ -34,6 +35,8 @@ class Document:
         if isinstance(schema, dict) and "$schema" in schema and dialect is None:
             raise Undecidable("its dialect is not known")
         self._ignores_siblings = dialect in ("4", "6", "7")
+        self.embedded = EmbeddedSchemas(schema, dialect)
+        """The schemas that have an `$id` of their own; falsy if there are none."""
         self._parts: dict[int, tuple[Any, tuple[Part, ...]]] = {}
         """The parts of each schema by its identity. The schema is kept, so that no other gets the same identity."""
         self._depth = 0
@@ -80,20 +83,18 @@ class Document:
             Undecidable: it is not in this document.
         """
         reference = schema["$ref"]
-        root_id = self.schema.get("$id") if isinstance(self.schema, dict) else None
-        if isinstance(reference, str) and isinstance(root_id, str) and root_id:
-            reference = reference.removeprefix(root_id.removesuffix("#"))
-        if not isinstance(reference, str) or not reference.startswith("#"):
+        resolved = self.embedded.resolved(schema) if isinstance(reference, str) else None
+        if resolved is None:
             raise Undecidable("it refers to something outside of itself")
-        found = self.schema
-        for step in decode_steps(reference[1:]):
+        found, fragment = resolved
+        for step in decode_steps(fragment):
             if isinstance(found, dict) and step in found:
                 found = found[step]
             elif isinstance(found, list) and step.isdecimal() and len(step) < 10 and int(step) < len(found):
                 found = found[int(step)]
             else:
                 raise Undecidable("it refers to a definition that it does not have")
-        if reference != "#" and not reference.startswith("#/"):
+        if fragment and not fragment.startswith("/"):
             raise Undecidable("it refers to an anchor")
         return found
 

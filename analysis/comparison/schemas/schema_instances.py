@@ -26,6 +26,8 @@ MAX_NODES: Final = 1_000
 """The most values in the smallest value of a schema, itself included; a witness has fewer, because it is printed."""
 MAX_STEPS: Final = 20_000
 """The most alternatives of schemas that are visited to create values for one document."""
+MAX_MEMBER_VALUES: Final = 6
+"""The most values that are tried for a member that came or went: one of each type, if it accepts them."""
 MAX_TEXT_CHARS: Final = 300
 """The longest text that is created."""
 _TEXTS: Final = (
@@ -119,8 +121,9 @@ class Instances:
             without = {name: value for name, value in whole.items() if name != member}
             if not with_member:
                 yield without
-            if member in part.properties:
-                yield from ({**whole, member: value} for value in islice(self.variants(part.properties[member]), 4))
+            if member in part.properties or member in part.required:
+                values = islice(self.variants(part.schema_of_member(member)), MAX_MEMBER_VALUES)
+                yield from ({**whole, member: value} for value in values)
             yield without
             yield from self._with_optional(part, whole)
 
@@ -233,7 +236,7 @@ class Instances:
                 _wrapped(whole, name, self.variants(schema, (), level + 1))
                 for name, schema in islice(part.properties.items(), MAX_MEMBERS)
             ]
-            yield from _turns([*members, *self._other_members(part, whole, level)])
+            yield from _turns([*members, *self._other_members(part, alike, whole, level)])
             return
         for size in _sizes(alike, "Items"):
             try:
@@ -245,14 +248,31 @@ class Instances:
         for value in self.variants(part.items, (), level + 1):
             yield [value]
 
-    def _other_members(self, part: Part, whole: dict[str, Any], level: int) -> Iterator[Iterator[Any]]:
-        """Yields objects with members whose schemas are given, but not their names."""
+    def _other_members(
+        self, part: Part, alike: list[Part], whole: dict[str, Any], level: int
+    ) -> Iterator[Iterator[Any]]:
+        """Yields objects with members that the schema does not describe: names that match a pattern, or of a rule."""
+        for name in islice(dict.fromkeys(self._names_in_rules(alike, level)), MAX_MEMBERS):
+            if name not in part.properties:
+                yield _wrapped(whole, name, self.variants(part.additional, (), level + 1))
         steps = [Step("patternProperties", pattern) for pattern in islice(part.pattern_properties, MAX_MEMBERS)]
         if isinstance(part.additional, dict):
             steps.append(Step("additionalProperties"))
         for step in steps:
             with suppress(NoInstance):
                 yield _wrapped(whole, _free_name(part, step), self.variants(_member_schema(part, step), (), level + 1))
+
+    def _names_in_rules(self, alike: list[Part], level: int) -> Iterator[str]:
+        """Yields names of members that rules such as `not`, `if` and `propertyNames` may be about."""
+        for rule in (rule for part in alike for rule in part.rules):
+            if rule.keyword == "propertyNames":
+                names = self.variants(rule.schema, (), level + 1)
+                yield from islice((name for name in names if isinstance(name, str)), MAX_MEMBER_VALUES)
+            elif rule.keyword in ("not", "if"):
+                for schema in rule.schema.values() if rule.keyword == "if" else (rule.schema,):
+                    for keyword in ("required", "properties"):
+                        named = schema.get(keyword) if isinstance(schema, dict) else None
+                        yield from (name for name in named or () if isinstance(name, str))
 
     def _with_optional(self, part: Part, whole: dict[str, Any]) -> Iterator[Any]:
         """Yields an object with each optional member, and with all."""

@@ -57,6 +57,11 @@ class Part(NamedTuple):
         """Whether it accepts all values of its type."""
         return self == Part(self.type)
 
+    @property
+    def has_only_values(self) -> bool:
+        """Whether it is a list of values, without further constraints."""
+        return self.values is not None and self == Part(self.type, values=self.values)
+
     def accepts_scalar(self, value: Any) -> bool:
         """Whether a string, number, boolean or null of its type may fit; patterns and rules are not examined."""
         if self.values is not None and json_key(value) not in {json_key(other) for other in self.values}:

@@ -57,10 +57,10 @@ def places(whole: Any) -> Iterator[dict[str, Any]]:
         return
     yield whole
     for keyword, value in whole.items():
-        if keyword in ("properties", "$defs"):
+        if keyword in ("properties", "patternProperties", "$defs"):
             for member in value.values():
                 yield from places(member)
-        elif keyword in ("items", "not", "additionalProperties"):
+        elif keyword in ("items", "not", "additionalProperties", "if", "then", "else", "propertyNames", "contains"):
             yield from places(value)
         elif keyword in ("anyOf", "oneOf", "allOf"):
             for branch in value:

@@ -7,16 +7,15 @@ from typing import Any, Final
 
 import pytest
 
-from analysis.checking.checker import RuleSelection
 from analysis.comparison.change import Change
 from analysis.comparison.definitions.definitions import DefinitionsAspect
 from analysis.comparison.kind import Severity
+from analysis.comparison.observe import observe
+from analysis.comparison.options import ObserveOptions
 from analysis.comparison.schemas.schema_changes import schema_changes
 from analysis.comparison.schemas.witness import NO_VALIDATOR
-from analysis.comparison.side_summary import SummaryBuilder
 from analysis.json_schema import validator
 from analysis.json_schema.worker import Worker
-from analysis.reading import Reading
 from tests.analysis.comparison.conversations import compared, conversation
 from tests.analysis.store.capture_writer import CaptureWriter
 
@@ -60,11 +59,7 @@ def test_a_side_that_was_checked_without_a_validator_has_failed(broken_validator
     writer.handshake()
     writer.ask(100, 1, "tools/list")
     writer.answer(105, 1, tools=[tool({"type": "string"})])
-    reading = Reading(writer.close(), RuleSelection())
-    frames = sum(1 for _ in reading.to_end())
-    builder = SummaryBuilder("a", 1)
-    builder.add("a", reading, frames)
-    summary = builder.summary()
+    summary = observe("a", [("a", writer.close())], ObserveOptions()).summary
     assert summary.has_failed
     assert any("validator" in warning for warning in summary.warnings)
 
