@@ -1,16 +1,19 @@
 """Comparison rows: the lists of a comparison: changes, what was not compared, latencies, sizes and ignored values."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 from analysis.comparison.change import Change, Comparison, Gap, Ignored, LatencyRow, SizeRow
 from analysis.comparison.kind import Severity
 from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.comparison_messages import Totals
+from mcpproxy.tui.rows.change_text import change_spans
+from mcpproxy.tui.rows.fitted_columns import fitted_columns
 from mcpproxy.tui.widgets.table import Column, MemoryRows, TableLine
 from mcpproxy.wording import units
+from mcpproxy.wording.cells import UNLIMITED_WIDTH, fit_ends
 from mcpproxy.wording.change_kinds import ROLES
-from mcpproxy.wording.changes import gap_text, ignored_text, message_text, subject_text
+from mcpproxy.wording.changes import MAX_NAME_CHARS, gap_text, ignored_text, message_text, subject_text
 from mcpproxy.wording.spans import Role, Span
 from mcpproxy.wording.units import brief_duration
 
@@ -25,6 +28,8 @@ SIGNS: Final[dict[Severity, str]] = {
     Severity.NOTE: "·",
 }
 _VERDICTS: Final = ("slower", "faster", "same")
+_MAX_MEASURED_ROWS: Final = 500
+"""How many rows determine the widths of the columns."""
 COLUMNS: Final[dict[ComparisonView, tuple[Column, ...]]] = {
     "changes": (
         Column("mark", "", 1),
@@ -68,9 +73,29 @@ Item: TypeAlias = ChangeItem | Gap | LatencyRow | SizeRow | Ignored
 class ComparisonRows(MemoryRows[Item]):
     """The rows of one of the lists."""
 
+    def __init__(self, items: Sequence[Item] = ()) -> None:
+        """Create the rows, whose texts are whole until `fit_columns` is called."""
+        super().__init__(items)
+        self._widths: Mapping[str, int] = {}
+
     def line(self, row: int) -> TableLine:
         """Returns the cells of a row."""
-        return TableLine(_cells(self.items[row]))
+        return TableLine(_cells(self.items[row], self._widths))
+
+    def fit_columns(self, view: ComparisonView, width: int) -> list[Column]:
+        """Fit the columns of a list, and the texts in them, to what the rows contain.
+
+        Args:
+            view: the list.
+            width: the width of the table, in cells.
+
+        Returns:
+            The columns.
+        """
+        lines = (TableLine(_cells(item, {})) for item in self.items[:_MAX_MEASURED_ROWS])
+        columns = fitted_columns(COLUMNS[view], lines, width)
+        self._widths = {column.name: column.width for column in columns}
+        return columns
 
 
 def items_of(comparison: Comparison, view: ComparisonView, words: str) -> Sequence[Item]:
@@ -113,7 +138,7 @@ def item_text(item: Item) -> str:
         return gap_text(item)
     if isinstance(item, Ignored):
         return ignored_text(item)
-    cells = _cells(item)
+    cells = _cells(item, {})
     columns = COLUMNS["latency"] if isinstance(item, LatencyRow) else COLUMNS["sizes"]
     first, *others = (
         (column.title, "".join(span.text for span in cells[column.name])) for column in columns if column.name in cells
@@ -135,35 +160,35 @@ def _searchable_text(item: Item) -> str:
     return text.lower()
 
 
-def _cells(item: Item) -> dict[str, Sequence[Span]]:
+def _cells(item: Item, widths: Mapping[str, int]) -> dict[str, Sequence[Span]]:
+    """Returns the cells of an item; texts whose column has a known width keep what distinguishes them when cut."""
     if isinstance(item, ChangeItem):
-        return _change_cells(item.change)
+        return _change_cells(item.change, widths)
     if isinstance(item, Gap):
         sign = Span("✗", "bad") if item.is_failure else Span("·", "dim")
         return {"mark": (sign,), "text": (Span(gap_text(item), "bad" if item.is_failure else "plain"),)}
     if isinstance(item, LatencyRow):
-        return _latency_cells(item)
+        return _latency_cells(item, widths)
     if isinstance(item, SizeRow):
         return _size_cells(item)
     return {"text": (Span(ignored_text(item)),)}
 
 
-def _change_cells(change: Change) -> dict[str, Sequence[Span]]:
+def _change_cells(change: Change, widths: Mapping[str, int]) -> dict[str, Sequence[Span]]:
     severity = change.severity
-    times = (Span(f"×{change.times:,}  ", "accent"),) if change.times > 1 else ()
     return {
         "mark": (Span(SIGNS[severity], ROLES[severity]),),
         "severity": (Span(str(severity), ROLES[severity]),),
         "kind": (Span(change.kind.id, "accent"),),
-        "subject": (Span(subject_text(change)),),
-        "text": (*times, Span(message_text(change._replace(times=1)))),
+        "subject": (Span(fit_ends(subject_text(change), widths.get("subject", UNLIMITED_WIDTH))),),
+        "text": change_spans(change, widths.get("text", UNLIMITED_WIDTH)),
     }
 
 
-def _latency_cells(row: LatencyRow) -> dict[str, Sequence[Span]]:
+def _latency_cells(row: LatencyRow, widths: Mapping[str, int]) -> dict[str, Sequence[Span]]:
     role: Role = "warm" if row.verdict == "slower" else "dim" if row.verdict == "cannot tell" else "plain"
     return {
-        "name": (Span(sanitise(row.name, 200)),),
+        "name": (Span(fit_ends(sanitise(row.name, MAX_NAME_CHARS), widths.get("name", UNLIMITED_WIDTH))),),
         "verdict": (Span(sanitise(row.verdict, 20), role),),
         "old_count": (Span(f"{row.old_count:,}", "dim"),),
         "new_count": (Span(f"{row.new_count:,}", "dim"),),

@@ -40,7 +40,8 @@ from mcpproxy.wording.wrapping import wrapped
 
 MAX_WARNING_LINES: Final = 3
 """How many failures and warnings are listed above the list."""
-DETAIL_MARGIN: Final = 3
+SCROLL_BAR_CELLS: Final = 1
+DETAIL_MARGIN: Final = 2 + SCROLL_BAR_CELLS
 """The cells of the detail that are not text: its padding and its scroll bar."""
 EMPTY_TEXTS: Final[dict[ComparisonView, str]] = {
     "not compared": "everything that the captures contain was compared",
@@ -143,6 +144,7 @@ class ComparisonScreen(ListScreen):
         items = items_of(comparison, self.view, self.box.words) if comparison is not None else []
         if items != self._rows.items:
             self.replace_rows(self._rows, items, key=lambda item: item)
+        self.table.set_columns(self._rows.fit_columns(self.view, self.app.size.width - SCROLL_BAR_CELLS))
         self.show_title()
         self._show_sides()
         self._show_views()
@@ -276,7 +278,6 @@ class ComparisonScreen(ListScreen):
         if self.view != VIEWS[number]:
             self.view = VIEWS[number]
             self.has_moved = False
-            self.table.set_columns(COLUMNS[self.view])
             self.table.cursor = 0
             self.update_rows()
 

@@ -29,7 +29,7 @@ from mcpproxy.tui.rows.comparison_rows import VIEWS, ChangeItem, ComparisonRows,
 from mcpproxy.tui.screens.comparison_choice import previous_capture
 from mcpproxy.wording.aligned_json import aligned_lines
 from mcpproxy.wording.cells import cells
-from tests.mcpproxy.report.comparisons import DEEP, FAILED, HARD, NOTHING, ORDINARY
+from tests.mcpproxy.report.comparisons import DEEP, FAILED, HARD, NOTHING, NOW_FAILS, ORDINARY, VALUE_CHANGED
 from tests.mcpproxy.tui.scenes import STRICT_SCHEMA, versions
 from tests.mcpproxy.tui.stage import captured
 
@@ -71,7 +71,12 @@ def test_every_row_and_detail_can_be_drawn_whatever_the_sides_contain(comparison
     for view in VIEWS:
         rows = ComparisonRows(items_of(shown, view, ""))
         for number, item in enumerate(rows.items):
-            assert rows.line(number).cells
+            for width in (20, 79, 199):
+                columns = rows.fit_columns(view, width)
+                for column in columns:
+                    text = "".join(span.text for span in rows.line(number).cells.get(column.name, ()))
+                    assert sanitise(text, None) == text
+                    assert column.name not in ("subject", "text") or view != "changes" or cells(text) <= column.width
             if not isinstance(item, ChangeItem):
                 assert sanitise(item_text(item), None) == item_text(item)
     for number, (change, original) in enumerate(zip(shown.changes, comparison.changes, strict=True)):
@@ -85,6 +90,33 @@ def test_every_row_and_detail_can_be_drawn_whatever_the_sides_contain(comparison
                 assert sanitise(text, None) == text
                 assert cells(text) <= width, text
         assert change_lines(change, shown, None, 77)
+
+
+def test_rows_that_differ_only_in_their_place_can_be_told_apart_on_a_narrow_screen() -> None:
+    changes = [
+        Change(VALUE_CHANGED, "tools/call health", "a value in a result changed", f"/structuredContent/{name}", times=2)
+        for name in ("a", "load", "mood", "worker")
+    ]
+    sentence = "the same request got a result before and now ends with "
+    changes += [Change(NOW_FAILS, "tools/call book", sentence + ending) for ending in ("tool_error", "error -32602")]
+    rows = ComparisonRows([ChangeItem(number, change) for number, change in enumerate(changes)])
+    widths = {column.name: column.width for column in rows.fit_columns("changes", 79)}
+    texts = ["".join(span.text for span in rows.line(number).cells["text"]) for number in range(len(changes))]
+    assert len(set(texts)) == len(changes)
+    assert all(cells(text) <= widths["text"] for text in texts)
+    for text, end in zip(texts, ("/a ", "/load ", "/mood ", "/worker ", "tool_error", "-32602"), strict=True):
+        assert end in f"{text} "
+
+
+def test_columns_are_as_wide_as_their_texts_and_cut_nothing_while_there_is_room() -> None:
+    rows = ComparisonRows(items_of(ORDINARY, "changes", ""))
+    columns = {column.name: column.width for column in rows.fit_columns("changes", 199)}
+    for number in range(len(rows)):
+        for name, spans in rows.line(number).cells.items():
+            text = "".join(span.text for span in spans)
+            assert cells(text) <= columns[name], text
+            assert "…" not in text
+    assert columns["subject"] == max(len(change.subject) for change in ORDINARY.changes)
 
 
 def test_values_are_next_to_each_other_and_what_differs_is_marked() -> None:
