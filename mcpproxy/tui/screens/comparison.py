@@ -26,7 +26,7 @@ from mcpproxy.tui.rows.comparison_rows import (
 )
 from mcpproxy.tui.safe_text import SafeText, notify
 from mcpproxy.tui.screens.change_kind import ChangeKindScreen
-from mcpproxy.tui.screens.list_screen import TO_DETAIL, TO_FILTER, ListScreen
+from mcpproxy.tui.screens.list_screen import TO_FILTER, ListScreen
 from mcpproxy.tui.screens.titled_screen import PADDING
 from mcpproxy.tui.widgets.clickable_line import ClickableLine, Piece
 from mcpproxy.tui.widgets.foot import Foot
@@ -67,19 +67,19 @@ class ComparisonScreen(ListScreen):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         TO_FILTER,
-        Binding("x", "swap", "swap sides", id="swap"),
+        Binding("x", "swap", "swap", id="swap"),
         Binding("o", "old_frame", "old frame", id="old-frame"),
         Binding("r", "rule", "kind", id="rule"),
+        Binding("tab", "panes", "pane", priority=True, id="panes"),
+        Binding("z", "full", "full", id="full"),
+        Binding("c", "again", "compare again", id="again"),
         Binding("1", "view(0)", "changes", show=False, id="view-1"),
         Binding("2", "view(1)", "not compared", show=False, id="view-2"),
         Binding("3", "view(2)", "latency", show=False, id="view-3"),
         Binding("4", "view(3)", "sizes", show=False, id="view-4"),
         Binding("5", "view(4)", "ignored", show=False, id="view-5"),
-        Binding("z", "full", "full screen", show=False, id="full"),
         Binding("n", "match(1)", "next", show=False, id="next"),
         Binding("N", "match(-1)", "previous", show=False, id="previous"),
-        Binding("c", "again", "compare again", show=False, id="again"),
-        TO_DETAIL,
     ]
     LIST = "#changes"
     DETAIL = "#detail"

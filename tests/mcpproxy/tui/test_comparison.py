@@ -130,8 +130,11 @@ def test_values_are_next_to_each_other_and_what_differs_is_marked() -> None:
         '                     +   "limit"',
         "]                    │ ]",
     ]
-    assert '  {"query":"a"}' in lines
-    assert any(line.startswith("witness  valid before, not now") for line in lines)
+    witness_line = next(
+        number for number, line in enumerate(lines) if line.startswith("witness  valid before, not now")
+    )
+    assert lines[witness_line + 1] == '  {"query":"a"}'
+    assert witness_line < lines.index("was  frame 4         │ now  frame 6"), "a long value would hide it"
     outcome = next(change for change in ORDINARY.changes if isinstance(change.after, dict))
     detail = read_detail(from_json(detail_message(2, outcome)))
     spans = [span for line in change_lines(outcome, ORDINARY, detail, 77) for span in line]
