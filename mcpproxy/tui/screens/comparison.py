@@ -21,7 +21,7 @@ from mcpproxy.tui.rows.comparison_rows import (
     ComparisonView,
     Item,
     count_of,
-    item_text,
+    item_lines,
     items_of,
 )
 from mcpproxy.tui.safe_text import SafeText, notify
@@ -241,7 +241,8 @@ class ComparisonScreen(ListScreen):
         comparison = self.comparing.comparison
         if isinstance(item, ChangeItem) and comparison is not None:
             return change_lines(item.change, comparison, self.comparing.detail, width, self.comparing.trouble)
-        return [[Span(line)] for line in wrapped(item_text(item), width)] if not isinstance(item, ChangeItem) else []
+        lines = item_lines(item) if not isinstance(item, ChangeItem) else []
+        return [[Span(piece)] for line in lines for piece in wrapped(line, width)]
 
     @on(Table.RowHighlighted)
     def _moved(self) -> None:

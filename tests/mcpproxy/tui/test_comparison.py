@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from analysis.child_process import from_json
-from analysis.comparison.change import ABSENT, Change, Comparison
+from analysis.comparison.change import ABSENT, Change, Comparison, LatencyRow, SizeRow
 from analysis.comparison.kinds.schemas import ARGUMENT_REQUIRED
 from analysis.comparison.observe import observe
 from analysis.comparison.options import ObserveOptions
@@ -25,7 +25,7 @@ from mcpproxy.tui.data.comparison_messages import (
     read_head,
 )
 from mcpproxy.tui.details.change_view import change_lines
-from mcpproxy.tui.rows.comparison_rows import VIEWS, ChangeItem, ComparisonRows, count_of, item_text, items_of
+from mcpproxy.tui.rows.comparison_rows import VIEWS, ChangeItem, ComparisonRows, count_of, item_lines, items_of
 from mcpproxy.tui.screens.comparison_choice import previous_capture
 from mcpproxy.wording.aligned_json import aligned_lines
 from mcpproxy.wording.cells import cells
@@ -78,7 +78,7 @@ def test_every_row_and_detail_can_be_drawn_whatever_the_sides_contain(comparison
                     assert sanitise(text, None) == text
                     assert column.name not in ("subject", "text") or view != "changes" or cells(text) <= column.width
             if not isinstance(item, ChangeItem):
-                assert sanitise(item_text(item), None) == item_text(item)
+                assert all(sanitise(line, None) == line for line in item_lines(item))
     for number, (change, original) in enumerate(zip(shown.changes, comparison.changes, strict=True)):
         message = detail_message(number, original)
         assert len(message) < MAX_MESSAGE_BYTES
@@ -117,6 +117,23 @@ def test_columns_are_as_wide_as_their_texts_and_cut_nothing_while_there_is_room(
             assert cells(text) <= columns[name], text
             assert "…" not in text
     assert columns["subject"] == max(len(change.subject) for change in ORDINARY.changes)
+
+
+def test_figures_say_what_they_are_of_and_no_change_is_rounded_to_nothing() -> None:
+    row = LatencyRow("tools/call a", 29, 31, 10**6, 2 * 10**6, 3 * 10**6, 4 * 10**6, (1.5, 2.5), (1.5, 2.5), "slower")
+    figures = dict(line.split("  ", 1) for line in item_lines(row)[1:])
+    assert [title.strip() for title in figures] == ["verdict", "calls", "p50", "p50 ratio", "p95", "p95 ratio"]
+    assert figures["p50 ratio"].startswith("×1.5")
+    for old_bytes, new_bytes, growth in (
+        (2_845, 2_837, "-0.3 %"),
+        (2_482, 2_845, "+15 %"),
+        (100_000_000, 100_000_001, "+<0.1 %"),
+        (46, 46, "same"),
+        (0, 5, "–"),
+        (1, 100_000, "+9,999,900 %"),
+    ):
+        lines = item_lines(SizeRow("tools", 5, 5, old_bytes, new_bytes, 711, 709))
+        assert lines[3:] == [f"change         {growth}", "tokens (est.)  711 → 709"]
 
 
 def test_values_are_next_to_each_other_and_what_differs_is_marked() -> None:
