@@ -10,7 +10,7 @@ from analysis.comparison.kinds.schemas import ARGUMENT_REQUIRED
 from analysis.comparison.observe import observe
 from analysis.comparison.options import ObserveOptions
 from mcpproxy.sanitise import sanitise
-from mcpproxy.tui.data.capture_list import ListedCapture
+from mcpproxy.tui.data.capture_list import ListedCapture, short_name
 from mcpproxy.tui.data.changed_definitions import changed_definitions
 from mcpproxy.tui.data.comparing import MAX_MESSAGE_BYTES, change_of
 from mcpproxy.tui.data.comparison_messages import (
@@ -200,6 +200,14 @@ def test_an_invalid_message_is_refused(message: dict[str, object]) -> None:
     read = read_change if "change" in message else read_detail if "detail" in message else read_head
     with pytest.raises((LookupError, TypeError, ValueError)):
         read(message)
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [("r1.mcpcap", "r1.mcpcap"), ("library/20261121T101501Z-0000.mcpcap", "library/20261121T101501Z-0000")],
+)
+def test_a_side_has_the_name_that_the_user_knows(path: str, name: str) -> None:
+    assert short_name(Path(path)) == name
 
 
 def test_the_capture_before_is_of_the_same_server(tmp_path: Path) -> None:
