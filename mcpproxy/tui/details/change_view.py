@@ -136,6 +136,8 @@ def _different_part(text: str, other: str | None) -> tuple[int, int]:
     """Returns where the part of a text that differs from another begins and ends."""
     if other is None:
         return 0, 0  # the sign says it all
+    if text.endswith(",") != other.endswith(","):  # what separates values is no part of them
+        text, other = text.removesuffix(","), other.removesuffix(",")
     start = first_difference(text, other)
     shared_end = first_difference(text[start:][::-1], other[start:][::-1])
     return start, len(text) - shared_end

@@ -143,7 +143,7 @@ def test_values_are_next_to_each_other_and_what_differs_is_marked() -> None:
     assert lines[lines.index("was  frame 4         │ now  frame 6") :][:5] == [
         "was  frame 4         │ now  frame 6",
         "[                    │ [",
-        '  "query"            │   "query"',
+        '  "query"            │   "query",',
         '                     +   "limit"',
         "]                    │ ]",
     ]
