@@ -79,13 +79,16 @@ class ComparisonRows(MemoryRows[Item]):
         """Create the rows, whose texts are whole until `fit_columns` is called."""
         super().__init__(items)
         self._widths: Mapping[str, int] = {}
+        self._columns: list[Column] = []
+        self._measured_items: Sequence[Item] | None = None
+        self._fitted_to: tuple[ComparisonView, int] | None = None
 
     def line(self, row: int) -> TableLine:
         """Returns the cells of a row."""
         return TableLine(_cells(self.items[row], self._widths))
 
     def fit_columns(self, view: ComparisonView, width: int) -> list[Column]:
-        """Fit the columns of a list, and the texts in them, to what the rows contain.
+        """Fit the columns of a list, and the texts in them, to what the rows contain; free if nothing has changed.
 
         Args:
             view: the list.
@@ -94,10 +97,12 @@ class ComparisonRows(MemoryRows[Item]):
         Returns:
             The columns.
         """
-        lines = (TableLine(_cells(item, {})) for item in self.items[:_MAX_MEASURED_ROWS])
-        columns = fitted_columns(COLUMNS[view], lines, width)
-        self._widths = {column.name: column.width for column in columns}
-        return columns
+        if self._measured_items is not self.items or self._fitted_to != (view, width):
+            lines = (TableLine(_cells(item, {})) for item in self.items[:_MAX_MEASURED_ROWS])
+            self._columns = fitted_columns(COLUMNS[view], lines, width)
+            self._widths = {column.name: column.width for column in self._columns}
+            self._measured_items, self._fitted_to = self.items, (view, width)
+        return self._columns
 
 
 def items_of(comparison: Comparison, view: ComparisonView, words: str) -> Sequence[Item]:

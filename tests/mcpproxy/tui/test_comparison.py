@@ -117,6 +117,7 @@ def test_columns_are_as_wide_as_their_texts_and_cut_nothing_while_there_is_room(
             assert cells(text) <= columns[name], text
             assert "…" not in text
     assert columns["subject"] == max(len(change.subject) for change in ORDINARY.changes)
+    assert rows.fit_columns("changes", 199) is rows.fit_columns("changes", 199), "each key press fits them"
 
 
 def test_figures_say_what_they_are_of_and_no_change_is_rounded_to_nothing() -> None:
