@@ -49,6 +49,9 @@ class _Item(NamedTuple):
     label: str
     old: Any
     new: Any
+    old_comma: str = ""
+    """A comma if another value of the same container follows on the old side; else empty."""
+    new_comma: str = ""
 
 
 def aligned_lines(before: Any, after: Any, max_lines: int) -> tuple[list[AlignedLine], bool]:
@@ -84,17 +87,17 @@ def _value_lines(before: Any, after: Any) -> Iterator[AlignedLine]:
             old_text, new_text = _texts(item.old, item.new)
             yield AlignedLine(
                 item.depth,
-                None if old_text is None else item.label + old_text,
-                None if new_text is None else item.label + new_text,
+                None if old_text is None else item.label + old_text + item.old_comma,
+                None if new_text is None else item.label + new_text + item.new_comma,
                 _are_same(item.old, item.new),
             )
         elif kinds:
             opening, closing = (_OPENING_BRACE, _CLOSING_BRACE) if "object" in kinds else (_OPENING, _CLOSING)
             levels.append(
                 chain(
-                    [item._replace(old=_bracket(opening, item.old), new=_bracket(opening, item.new))],
-                    _object_items(item) if "object" in kinds else _array_items(item),
-                    [_Item(item.depth, "", _bracket(closing, item.old), _bracket(closing, item.new))],
+                    [_Item(item.depth, item.label, _bracket(opening, item.old), _bracket(opening, item.new))],
+                    _separated(_object_items(item) if "object" in kinds else _array_items(item), item),
+                    [item._replace(label="", old=_bracket(closing, item.old), new=_bracket(closing, item.new))],
                 )
             )
 
@@ -120,6 +123,15 @@ def _kind(value: Any) -> Literal["absent", "bracket", "object", "array", "scalar
     if isinstance(value, dict) and value:
         return "object"
     return "array" if isinstance(value, list | tuple) and value else "scalar"
+
+
+def _separated(items: Iterator[_Item], container: _Item) -> Iterator[_Item]:
+    """Yield the items of a container, with commas between those of each side."""
+    old_left, new_left = (0 if side is ABSENT else len(side) for side in (container.old, container.new))
+    for item in items:
+        old_left -= item.old is not ABSENT
+        new_left -= item.new is not ABSENT
+        yield item._replace(old_comma="," if old_left else "", new_comma="," if new_left else "")
 
 
 def _object_items(item: _Item) -> Iterator[_Item]:

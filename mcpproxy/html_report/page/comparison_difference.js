@@ -48,6 +48,10 @@ function differentCell(tag, indent, text, start, end) {
 /** Where two texts begin to differ, and where the different part of each ends; all of a text that is alone. */
 function differentPart(before, after) {
   if (before === null || after === null) return [0, before?.length ?? 0, after?.length ?? 0];
+  // A comma that only one side has is no part of the values.
+  if (before.endsWith(",") !== after.endsWith(",")) {
+    return differentPart(before.replace(/,$/, ""), after.replace(/,$/, ""));
+  }
   const shorter = Math.min(before.length, after.length);
   let start = 0;
   while (start < shorter && before[start] === after[start]) start += 1;

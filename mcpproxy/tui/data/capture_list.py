@@ -245,5 +245,6 @@ def _time_of(path: Path) -> int:
 
 
 def short_name(path: Path) -> str:
-    """A capture's directory and file name, without the suffix."""
-    return f"{path.parent.name}/{path.name.removesuffix(SUFFIX)}"
+    """A capture's directory and file name, without the suffix; in the current directory, its file name."""
+    folder = path.parent.name
+    return f"{folder}/{path.name.removesuffix(SUFFIX)}" if folder else path.name

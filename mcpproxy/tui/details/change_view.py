@@ -51,6 +51,7 @@ def change_lines(
         reason = f": {sanitise(change.unproved, MAX_NAME_CHARS)}" if change.unproved else ""
         text = f"{change.lowered}, not {change.kind.severity}, because nothing proves it{reason}"
         lines += [[Span(line, "dim")] for line in wrapped(text, width)]
+    lines += _witness_lines(change, detail, width)
     lines.append([])
     lines += _value_lines(change, comparison, detail, width)
     if detail is None:
@@ -58,13 +59,20 @@ def change_lines(
         lines += [[Span(line, "bad" if trouble else "dim")] for line in wrapped(missing_text, width)]
     elif not detail.is_whole:
         lines.append([Span("… more: see the frames", "bad")])
-    if change.witness is not None:
-        words = "valid before, not now" if change.witness.fits_old else "valid now, not before"
-        lines += [[], [Span("witness", "accent"), Span(f"  {words}; created by mcpproxy", "dim")]]
-        text = detail.witness if detail is not None else ""
-        lines += [[Span(f"  {piece}")] for piece in wrap(text, max(MIN_SIDE_CELLS, width - INDENT))]
     lines += [[], *([Span(line, "dim")] for line in wrapped(change.kind.why, width))]
     return [fit_spans(line, width)[0] for line in lines]
+
+
+def _witness_lines(change: Change, detail: ChangeDetail | None, width: int) -> Lines:
+    """Returns the value that proves a change; nothing if there is none."""
+    if change.witness is None:
+        return []
+    words = "valid before, not now" if change.witness.fits_old else "valid now, not before"
+    text = detail.witness if detail is not None else ""
+    return [
+        [Span("witness", "accent"), Span(f"  {words}; created by mcpproxy", "dim")],
+        *([Span(f"  {piece}")] for piece in wrap(text, max(MIN_SIDE_CELLS, width - INDENT))),
+    ]
 
 
 def _value_lines(change: Change, comparison: Comparison, detail: ChangeDetail | None, width: int) -> Lines:
@@ -128,6 +136,8 @@ def _different_part(text: str, other: str | None) -> tuple[int, int]:
     """Returns where the part of a text that differs from another begins and ends."""
     if other is None:
         return 0, 0  # the sign says it all
+    if text.endswith(",") != other.endswith(","):  # what separates values is no part of them
+        text, other = text.removesuffix(","), other.removesuffix(",")
     start = first_difference(text, other)
     shared_end = first_difference(text[start:][::-1], other[start:][::-1])
     return start, len(text) - shared_end

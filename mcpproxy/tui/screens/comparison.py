@@ -21,12 +21,12 @@ from mcpproxy.tui.rows.comparison_rows import (
     ComparisonView,
     Item,
     count_of,
-    item_text,
+    item_lines,
     items_of,
 )
 from mcpproxy.tui.safe_text import SafeText, notify
 from mcpproxy.tui.screens.change_kind import ChangeKindScreen
-from mcpproxy.tui.screens.list_screen import TO_DETAIL, TO_FILTER, ListScreen
+from mcpproxy.tui.screens.list_screen import TO_FILTER, ListScreen
 from mcpproxy.tui.screens.titled_screen import PADDING
 from mcpproxy.tui.widgets.clickable_line import ClickableLine, Piece
 from mcpproxy.tui.widgets.foot import Foot
@@ -40,7 +40,8 @@ from mcpproxy.wording.wrapping import wrapped
 
 MAX_WARNING_LINES: Final = 3
 """How many failures and warnings are listed above the list."""
-DETAIL_MARGIN: Final = 3
+SCROLL_BAR_CELLS: Final = 1
+DETAIL_MARGIN: Final = 2 + SCROLL_BAR_CELLS
 """The cells of the detail that are not text: its padding and its scroll bar."""
 EMPTY_TEXTS: Final[dict[ComparisonView, str]] = {
     "not compared": "everything that the captures contain was compared",
@@ -66,19 +67,19 @@ class ComparisonScreen(ListScreen):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         TO_FILTER,
-        Binding("x", "swap", "swap sides", id="swap"),
+        Binding("x", "swap", "swap", id="swap"),
         Binding("o", "old_frame", "old frame", id="old-frame"),
         Binding("r", "rule", "kind", id="rule"),
+        Binding("tab", "panes", "pane", priority=True, id="panes"),
+        Binding("z", "full", "full", id="full"),
+        Binding("c", "again", "compare again", id="again"),
         Binding("1", "view(0)", "changes", show=False, id="view-1"),
         Binding("2", "view(1)", "not compared", show=False, id="view-2"),
         Binding("3", "view(2)", "latency", show=False, id="view-3"),
         Binding("4", "view(3)", "sizes", show=False, id="view-4"),
         Binding("5", "view(4)", "ignored", show=False, id="view-5"),
-        Binding("z", "full", "full screen", show=False, id="full"),
         Binding("n", "match(1)", "next", show=False, id="next"),
         Binding("N", "match(-1)", "previous", show=False, id="previous"),
-        Binding("c", "again", "compare again", show=False, id="again"),
-        TO_DETAIL,
     ]
     LIST = "#changes"
     DETAIL = "#detail"
@@ -143,6 +144,7 @@ class ComparisonScreen(ListScreen):
         items = items_of(comparison, self.view, self.box.words) if comparison is not None else []
         if items != self._rows.items:
             self.replace_rows(self._rows, items, key=lambda item: item)
+        self.table.set_columns(self._rows.fit_columns(self.view, self.app.size.width - SCROLL_BAR_CELLS))
         self.show_title()
         self._show_sides()
         self._show_views()
@@ -239,7 +241,8 @@ class ComparisonScreen(ListScreen):
         comparison = self.comparing.comparison
         if isinstance(item, ChangeItem) and comparison is not None:
             return change_lines(item.change, comparison, self.comparing.detail, width, self.comparing.trouble)
-        return [[Span(line)] for line in wrapped(item_text(item), width)] if not isinstance(item, ChangeItem) else []
+        lines = item_lines(item) if not isinstance(item, ChangeItem) else []
+        return [[Span(piece)] for line in lines for piece in wrapped(line, width)]
 
     @on(Table.RowHighlighted)
     def _moved(self) -> None:
@@ -276,7 +279,6 @@ class ComparisonScreen(ListScreen):
         if self.view != VIEWS[number]:
             self.view = VIEWS[number]
             self.has_moved = False
-            self.table.set_columns(COLUMNS[self.view])
             self.table.cursor = 0
             self.update_rows()
 

@@ -23,8 +23,8 @@ DIFFERENT = Change(
     "tools/call search",
     "values changed",
     "/structuredContent",
-    {"title": "old \U0001f600 title", "gone": 1, **{f"same{number}": number for number in range(20)}},
-    {"title": "old \U0001f603 title", "added": [True], **{f"same{number}": number for number in range(20)}},
+    {"title": "old \U0001f600 title", "gone": 1, **{f"same{number}": number for number in range(20)}, "last": 1},
+    {"title": "old \U0001f603 title", "added": [True], **{f"same{number}": number for number in range(20)}, "last": 2},
     place(12),
     place(14, "new.mcpcap"),
 )
@@ -75,10 +75,10 @@ def test_the_worst_comes_first_and_leads_to_its_detail(report: Opened) -> None:
 def test_what_differs_is_marked_on_both_sides(report: Opened) -> None:
     report.go("#change-9")
     report.page.wait_for_selector("aside.detail table.difference")
-    assert report.page.locator("aside.detail del").all_inner_texts() == ["\U0001f600", '"gone": 1']
+    assert report.page.locator("aside.detail del").all_inner_texts() == ["\U0001f600", '"gone": 1,', "1"]
     added = report.page.locator("aside.detail ins").all_inner_texts()
-    assert added[0] == "\U0001f603"
-    assert "".join(added[1:]).replace(" ", "") == '"added":[true]'
+    assert added[:2] == ["\U0001f603", "2"]
+    assert "".join(added[2:]).replace(" ", "") == '"added":[true]'
     assert re.search(r"… \d+ equal lines", report.page.inner_text("aside.detail"))
 
 

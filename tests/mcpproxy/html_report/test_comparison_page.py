@@ -74,7 +74,7 @@ def test_changes_are_told_with_witness_places_values_and_kind() -> None:
     assert required["old"] == "frame 4 · session 1 · old.mcpcap"
     assert required["lines"] == [
         [0, "[", "[", True, 0],
-        [1, '"query"', '"query"', True, 0],
+        [1, '"query"', '"query",', True, 0],
         [1, None, '"limit"', False, 0],
         [0, "]", "]", True, 0],
     ]

@@ -1,5 +1,6 @@
 """Two values next to each other: every difference is marked, nothing else is, and size and nesting are bounded."""
 
+from json import loads
 from typing import Any
 
 import pytest
@@ -51,8 +52,8 @@ def test_members_are_aligned_by_name_and_scalars_of_an_array_by_value() -> None:
         (None, False, ["null | false"]),
         (ABSENT, None, ["· | null"]),
         ("7", 7, ['"7" | 7']),
-        ([1, 2], [2, 1], ["[ = [", "  1 | 2", "  2 | 1", "] = ]"]),
-        (["a", "b"], ["b", "c"], ["[ = [", '  "a" | ·', '  "b" = "b"', '  · | "c"', "] = ]"]),
+        ([1, 2], [2, 1], ["[ = [", "  1, | 2,", "  2 | 1", "] = ]"]),
+        (["a", "b"], ["b", "c"], ["[ = [", '  "a", | ·', '  "b" = "b",', '  · | "c"', "] = ]"]),
         ({"a": 1}, [1], ["{ | ·", '  "a": 1 | ·', "} | ·", "· | [", "  · | 1", "· | ]"]),
         ({}, {"a": []}, ["{} | ·", "· | {", '  · | "a": []', "· | }"]),
         ("one\ntwo\tx\nthree", "one\nthree", ["one = one", "two x | ·", "three = three"]),
@@ -71,6 +72,14 @@ def test_long_runs_of_equal_lines_are_counted_and_what_contains_the_difference_s
     assert lines[:3] == ["… 57", "{ = {", '  "outer": { = "outer": {']
     assert '      "x": 1 | "x": 2' in lines
     assert len(lines) < 14
+
+
+def test_each_side_alone_is_json() -> None:
+    after = {"type": "object", "title": "x", "properties": {"query": [], "limit": {"maximum": [1, {}]}}, "new": 5}
+    for before, other in ((SCHEMA, after), (after, SCHEMA), ({"a": [1, 2]}, {"a": {"b": 1}, "c": None})):
+        lines, _ = aligned_lines(before, other, 1000)
+        assert loads("".join(line.old or "" for line in lines)) == before
+        assert loads("".join(line.new or "" for line in lines)) == other
 
 
 def test_a_long_string_is_shown_where_it_differs() -> None:
