@@ -118,7 +118,7 @@ class _ComparisonRun:
 
     def _pieces(self, comparison: Comparison) -> Callable[[Style, int], Iterable[str]]:
         if self._options.format != HTML:
-            return partial(write_comparison, comparison, self._options.format)
+            return partial(write_comparison, comparison, self._options.format, fail_on=self._options.fail_on.words)
         return lambda _style, _width: ComparisonPage(comparison).pieces()
 
     def _accept(self, comparison: Comparison) -> Comparison:

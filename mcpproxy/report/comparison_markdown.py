@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, TypeVar
 
 from analysis.comparison.change import Change, Comparison, Gap
-from analysis.comparison.kind import Severity
+from analysis.comparison.kind import FailOn, Severity
+from mcpproxy.report.comparison_ranking import mark_text, ranked
 from mcpproxy.report.comparison_tables import latency_rows, latency_summary, size_rows
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.changes import (
@@ -45,18 +46,17 @@ _MAX_WARNINGS: Final = 5
 _Item = TypeVar("_Item")
 
 
-def comparison_markdown(comparison: Comparison) -> Iterator[str]:
+def comparison_markdown(comparison: Comparison, fail_on: frozenset[FailOn] = frozenset()) -> Iterator[str]:
     """Yields the Markdown of a comparison."""
     verdict = sanitise(verdict_text(comparison), MAX_MESSAGE_CHARS)
     yield f"## MCP comparison\n\n<div>{html_code(verdict[0].upper() + verdict[1:])}</div>\n\n"
     yield from _sides(comparison)
-    changes = [change for change in comparison.changes if change.severity > Severity.NOTE]
-    notes = [change for change in comparison.changes if change.severity is Severity.NOTE]
+    changes, notes = ranked(comparison.changes, fail_on)
     failures = failures_of(comparison)
     others = [gap for gap in comparison.gaps if not gap.is_failure]
     if failures:
         yield f"### Could not be compared\n\n<table>\n{_rows(failures, _gap_row, 'gaps')}</table>\n\n"
-    yield from _change_part(changes, comparison)
+    yield from _change_part(changes, comparison, fail_on)
     yield from _value_part(changes)
     yield from _folded(count_text(len(notes), "note"), notes, _note_row, "notes")
     for heads, *table in (latency_rows(comparison.latencies), size_rows(comparison.sizes)):
@@ -85,20 +85,21 @@ def _sides(comparison: Comparison) -> Iterator[str]:
     yield "</table>\n\n"
 
 
-def _change_part(changes: Sequence[Change], comparison: Comparison) -> Iterator[str]:
+def _change_part(changes: Sequence[Change], comparison: Comparison, fail_on: frozenset[FailOn]) -> Iterator[str]:
     if not changes:
         return
     yield "### Changes\n\n<table>\n"
     yield "<tr><th>severity</th><th>kind</th><th>subject</th><th>change</th><th>records</th></tr>\n"
-    yield _rows(changes, lambda change: _change_row(change, comparison), "changes")
+    yield _rows(changes, lambda change: _change_row(change, comparison, mark_text(change, fail_on)), "changes")
     yield "</table>\n\n"
 
 
-def _change_row(change: Change, comparison: Comparison) -> str:
+def _change_row(change: Change, comparison: Comparison, mark: str) -> str:
     message = sanitise(message_text(change), MAX_MESSAGE_CHARS)
     places = sanitise(places_text(change, comparison), MAX_NAME_CHARS)
     texts = (change.kind.id, subject_text(change), message, places)
     severity = f"<b>{change.severity}</b>" if change.severity is Severity.BREAKING else str(change.severity)
+    severity += f" ({mark})" if mark else ""
     return html_row([severity, *(html_code(text) if text else "" for text in texts)])
 
 

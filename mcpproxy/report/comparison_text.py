@@ -5,8 +5,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from analysis.comparison.change import Change, Comparison, SideSummary
-from analysis.comparison.kind import Severity
+from analysis.comparison.kind import FailOn, Severity
 from mcpproxy.report.comparison_folding import folded, subjects_text
+from mcpproxy.report.comparison_ranking import mark_text, ranked
 from mcpproxy.report.comparison_tables import latency_lines, size_lines
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.cells import UNLIMITED_WIDTH, cells, fit, fit_ends
@@ -35,7 +36,7 @@ MAX_SHOWN_PER_KIND: Final = 20
 """The most changes of one kind that are shown, and the most subjects of a change; the others are counted."""
 SCREEN_LINES: Final = 24
 """The lines of a small terminal; a longer text ends with the verdict, because its beginning has left the screen."""
-MAX_SHOWN_NOTES: Final = 10
+MAX_SHOWN_NOTES: Final = 20
 """The most notes that are shown."""
 MAX_NAMED_IN_NOTE: Final = 3
 """The most subjects that a note names, if it is the same for several."""
@@ -48,15 +49,18 @@ MAX_VALUE_CELLS: Final = 300
 """The most cells of a value; more than fits in a line of a terminal, because output may be searched."""
 
 
-def comparison_lines(comparison: Comparison, style: Style, width: int) -> Iterator[str]:
+def comparison_lines(
+    comparison: Comparison, style: Style, width: int, fail_on: frozenset[FailOn] = frozenset()
+) -> Iterator[str]:
     """Yields the lines of a comparison.
 
     Args:
         comparison: the comparison.
         style: the colours.
         width: the width of a line, in cells; at least 40.
+        fail_on: the words of `--fail-on`.
     """
-    text = _ComparisonText(comparison, style, max(MIN_WIDTH, width))
+    text = _ComparisonText(comparison, style, max(MIN_WIDTH, width), fail_on)
     tables = latency_lines(comparison.latencies, style, text.width), size_lines(comparison.sizes, style, text.width)
     lines = [
         *text.verdict_lines(),
@@ -76,8 +80,10 @@ def comparison_lines(comparison: Comparison, style: Style, width: int) -> Iterat
 class _ComparisonText:
     """Writes the parts of a comparison."""
 
-    def __init__(self, comparison: Comparison, style: Style, width: int) -> None:
+    def __init__(self, comparison: Comparison, style: Style, width: int, fail_on: frozenset[FailOn]) -> None:
         self._comparison = comparison
+        self._fail_on = fail_on
+        self._changes = ranked(comparison.changes, fail_on)
         self._style = style
         self.width = width
         self._value_width = min(width - 10, MAX_VALUE_CELLS)
@@ -122,9 +128,8 @@ class _ComparisonText:
             yield self._style.paint([Span(f"  {'' if number else label:<3}  {line}", role)]).rstrip()
 
     def change_lines(self) -> Iterator[str]:
-        """Yields the changes that are more than notes, by subject; the subject with the worst change is first."""
-        changes = [change for change in self._comparison.changes if change.severity > Severity.NOTE]
-        shown, hidden = _shown_changes(folded(changes))
+        """Yields the changes that are more than notes, or fail, by subject; that with the worst change is first."""
+        shown, hidden = _shown_changes(folded(self._changes.listed))
         by_subjects: dict[str, list[list[Change]]] = {}
         for group in shown:
             by_subjects.setdefault(subjects_text(group, MAX_SHOWN_PER_KIND), []).append(group)
@@ -143,7 +148,9 @@ class _ComparisonText:
 
     def _change_lines(self, change: Change) -> Iterator[str]:
         severity = f"  {change.severity!s:<9}  "
-        yield self._with_places([Span(severity, ROLES[change.severity]), Span(change.kind.id)], change)
+        mark = mark_text(change, self._fail_on)
+        spans = [Span(severity, ROLES[change.severity]), Span(change.kind.id), Span(f"  {mark}" if mark else "", "bad")]
+        yield self._with_places(spans, change)
         for line in wrapped(message_text(change), self.width - 4):
             yield f"    {line}"
         yield from self._value_lines(change)
@@ -177,7 +184,7 @@ class _ComparisonText:
 
     def note_lines(self) -> Iterator[str]:
         """Yields the first notes, a line for each, and how many more there are."""
-        notes = [change for change in self._comparison.changes if change.severity is Severity.NOTE]
+        notes = self._changes.notes
         if not notes:
             return
         yield ""

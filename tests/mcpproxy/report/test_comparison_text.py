@@ -16,6 +16,7 @@ import pyte
 import pytest
 
 from analysis.comparison.change import Change, Comparison, Gap
+from analysis.comparison.kind import FailOn
 from analysis.comparison.kinds.findings import FINDING_GONE, FINDING_NEW_NOTE
 from analysis.conversation.message import Number
 from mcpproxy import __version__
@@ -28,6 +29,7 @@ from mcpproxy.wording.json_text import MAX_DEPTH, compact_json
 from mcpproxy.wording.spans import Style
 from tests.mcpproxy.report.comparisons import (
     ARGUMENT_REQUIRED,
+    CALL_MISSING,
     DEEP,
     FAILED,
     FINDING_NEW,
@@ -52,8 +54,18 @@ def _utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     time.tzset()
 
 
-def text_of(comparison: Comparison, width: int = 80, *, colour: bool = False, format_name: str = "text") -> str:
-    return "".join(write_comparison(comparison, format_name, Style(colour=colour), width))
+BREAKING: frozenset[FailOn] = frozenset({"breaking"})
+
+
+def text_of(
+    comparison: Comparison,
+    width: int = 80,
+    *,
+    colour: bool = False,
+    format_name: str = "text",
+    fail_on: frozenset[FailOn] = BREAKING,
+) -> str:
+    return "".join(write_comparison(comparison, format_name, Style(colour=colour), width, fail_on=fail_on))
 
 
 def assert_golden(name: str, text: str) -> None:
@@ -165,6 +177,37 @@ def test_of_very_many_changes_the_first_are_shown_and_the_others_are_counted() -
     assert f"and {50_000 - MAX_SHOWN_PER_KIND:,} more of arguments/newly-required\n" in text
     assert text.count("  · tool ") == MAX_SHOWN_NOTES
     assert f"  and {50_000 - MAX_SHOWN_NOTES:,} more notes\n" in text
+
+
+def test_values_are_the_first_notes_and_the_sequence_is_the_last() -> None:
+    findings = [Change(FINDING_GONE, f"rule/{number}", f"finding {number}") for number in range(MAX_SHOWN_NOTES)]
+    value = Change(VALUE_CHANGED, "tool answer", "it changed")
+    call = Change(CALL_MISSING, "tool call", "it is not called")
+    text = text_of(NOTHING._replace(changes=(call, *findings, value)))
+    assert "\nnotes\n  · tool answer: it changed\n  · rule rule/0:" in text
+    assert "tool call" not in text
+    assert "  and 2 more notes\n" in text
+
+
+def test_a_note_that_fails_is_listed_and_marked() -> None:
+    others = [Change(CALL_MISSING, f"tool {number}", "it is not called") for number in range(50)]
+    value = Change(VALUE_CHANGED, "tool answer", "it changed")
+    comparison = NOTHING._replace(changes=(*others, value))
+    assert "fails" not in text_of(comparison)
+    fail_on: frozenset[FailOn] = frozenset({"value", "outcome"})
+    text = text_of(comparison, fail_on=fail_on)
+    assert "\ntool answer\n  note       value/changed  fails --fail-on value\n    it changed\n" in text
+    assert "· tool answer" not in text
+    assert "note (fails --fail-on value)" in text_of(comparison, format_name="markdown", fail_on=fail_on)
+    first_command, *_ = text_of(comparison, format_name="github", fail_on=fail_on).splitlines()
+    assert first_command == (
+        "::notice title=value/changed,file=new.mcpcap::tool answer: it changed [fails --fail-on value]"
+    )
+
+
+def test_what_a_severity_says_is_no_mark() -> None:
+    assert "fails --fail-on" not in text_of(ORDINARY)
+    assert text_of(ORDINARY, fail_on=frozenset({"breaking", "outcome"})).count("fails --fail-on outcome") == 1
 
 
 def test_a_value_is_written_only_as_far_as_it_is_shown() -> None:
