@@ -35,6 +35,7 @@ from mcpproxy.wording.changes import (
 )
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.json_text import compact_json
+from mcpproxy.wording.latencies import ratio_text
 from mcpproxy.wording.spans import Role
 from mcpproxy.wording.units import duration, size, utc
 
@@ -255,7 +256,7 @@ def _place(place: Place | None, side: SideSummary) -> str:
     if place is None:
         return ""
     capture = sanitise(place.capture, MAX_NAME_CHARS)
-    frame = place_text(place, side._replace(captures=1))
+    frame = place_text(place, side._replace(captures=min(1, side.captures)))
     session = f"session {place.session}" if place.session else ""
     return " · ".join(filter(None, (frame, session, capture)))
 
@@ -276,7 +277,7 @@ def _latency(row: LatencyRow) -> dict[str, Any]:
         "p50": f"{_time(row.old_p50_ns)} → {_time(row.new_p50_ns)}",
         "p95": f"{_time(row.old_p95_ns)} → {_time(row.new_p95_ns)}",
         "intervals": [
-            {"name": name, "low": interval[0], "high": interval[1], "text": f"×{interval[0]:.2g}–{interval[1]:.2g}"}
+            {"name": name, "low": interval[0], "high": interval[1], "text": ratio_text(interval)}
             for name, interval in (("p50", row.p50_interval), ("p95", row.p95_interval))
             if interval is not None and all(map(math.isfinite, interval))
         ],

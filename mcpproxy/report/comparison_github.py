@@ -8,7 +8,8 @@ from analysis.comparison.kind import FailOn, Severity
 from mcpproxy.report.comparison_files import file_of
 from mcpproxy.report.comparison_ranking import mark_text, ranked
 from mcpproxy.report.github import escaped_data, escaped_value, relative_path
-from mcpproxy.wording.changes import change_line, failures_of, gap_text, verdict_text
+from mcpproxy.wording.change_lines import change_line
+from mcpproxy.wording.changes import failures_of, gap_text, verdict_text
 
 MAX_ANNOTATIONS: Final = 10
 """The most annotations of each level: a step may have ten. The others are counted."""

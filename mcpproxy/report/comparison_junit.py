@@ -15,7 +15,8 @@ from analysis.comparison.kind import FailOn
 from mcpproxy.report.comparison_ranking import ranked
 from mcpproxy.report.junit import CASE_END, case_start, count_attributes, xml_attribute
 from mcpproxy.sanitise import sanitise
-from mcpproxy.wording.changes import MAX_NAME_CHARS, change_line, failures_of
+from mcpproxy.wording.change_lines import change_line
+from mcpproxy.wording.changes import MAX_NAME_CHARS, failures_of
 
 MAX_LISTED_CHANGES: Final = 20
 """The most changes that a case lists; the others are counted."""

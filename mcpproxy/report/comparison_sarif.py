@@ -9,7 +9,8 @@ from mcpproxy.report.comparison_files import file_of
 from mcpproxy.report.sarif import DOCUMENT_START, document_end, escaped_text, notification, sarif_json, uri_of
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.change_kinds import page_of
-from mcpproxy.wording.changes import change_line, failures_of, gap_text, proof_text
+from mcpproxy.wording.change_lines import change_line
+from mcpproxy.wording.changes import failures_of, gap_text, proof_text
 from mcpproxy.wording.json_text import compact_json
 
 MAX_VALUE_CHARS: Final = 1_000

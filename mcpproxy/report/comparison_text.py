@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from analysis.comparison.change import Change, Comparison, SideSummary
+from analysis.comparison.change import ABSENT, Change, Comparison, SideSummary
 from analysis.comparison.kind import FailOn, Severity
 from mcpproxy.report.comparison_folding import folded, subjects_text
 from mcpproxy.report.comparison_ranking import mark_text, ranked
@@ -12,6 +12,7 @@ from mcpproxy.report.comparison_tables import latency_lines, size_lines
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.cells import UNLIMITED_WIDTH, cells, fit, fit_ends
 from mcpproxy.wording.change_kinds import ROLES
+from mcpproxy.wording.change_lines import values_text
 from mcpproxy.wording.changes import (
     MAX_MESSAGE_CHARS,
     MAX_NAME_CHARS,
@@ -22,7 +23,6 @@ from mcpproxy.wording.changes import (
     message_text,
     places_text,
     proof_text,
-    quotes_values,
     side_facts,
     value_texts,
     verdict_text,
@@ -44,7 +44,7 @@ MAX_SHOWN_GAPS: Final = 10
 """The most things that were not compared, apart from failures, that are named."""
 _FINDING_WORDS: Final = {"finding/new-note": "new: ", "finding/gone": "gone: "}
 """What a note about a finding begins with, because the sentence is that of the finding, and notes show no kinds."""
-_HINT: Final = "`mcpproxy compare --explain KIND` explains a kind; `mcpproxy show CAPTURE --frame N` shows a frame"
+_HINT: Final = "`mcpproxy compare --explain KIND` explains a kind; `mcpproxy show --frame N CAPTURE` shows a frame"
 MAX_VALUE_CELLS: Final = 300
 """The most cells of a value; more than fits in a line of a terminal, because output may be searched."""
 
@@ -159,12 +159,11 @@ class _ComparisonText:
             yield from (f"      {line}" for line in wrapped(proof, self.width - 6))
 
     def _value_lines(self, change: Change) -> Iterator[str]:
-        before, after = (None, None) if quotes_values(change) else value_texts(change, self._value_width)
-        if before is not None and after is not None:
-            both = f"was {before}, now {after}"
-            if cells(both) <= self.width - 6:
-                yield f"      {both}"
-                return
+        both = values_text(change, self._comparison, self._value_width)
+        if cells(both) <= self.width - 6:
+            yield from [f"      {both}"] if both else []
+            return
+        before, after = value_texts(change, self._value_width)
         for label, text in (("was", before), ("now", after)):
             if text is not None:
                 yield f"      {label} {fit(text, self._value_width)}"
@@ -194,9 +193,8 @@ class _ComparisonText:
             note = group[0]
             word = _FINDING_WORDS.get(note.kind.id, "")
             text = f"{subjects_text(group, MAX_NAMED_IN_NOTE)}: {word}{message_text(note)}"
-            before, after = (None, None) if quotes_values(note) else value_texts(note, 40)
-            if before is not None and after is not None:
-                text += f"; was {before}, now {after}"
+            values = values_text(note, self._comparison, 40) if ABSENT not in (note.before, note.after) else ""
+            text += f"; {values}" if values else ""
             lines = list(wrapped(text, self.width - 4))
             yield from (f"  {'· ' if not number else '  '}{line}" for number, line in enumerate(lines))
         if len(groups) > MAX_SHOWN_NOTES:

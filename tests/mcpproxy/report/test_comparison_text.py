@@ -36,9 +36,12 @@ from tests.mcpproxy.report.comparisons import (
     HARD,
     NEW,
     NOTHING,
+    NOW_FAILS,
     OLD,
     ORDINARY,
+    SLOWER,
     VALUE_CHANGED,
+    latency,
 )
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -239,9 +242,49 @@ def test_latencies_have_a_part_only_if_there_is_something_to_tell() -> None:
     unclear = tuple(row for row in ORDINARY.latencies if row.verdict == "cannot tell")
     assert "latency" not in text_of(NOTHING._replace(latencies=unclear))
     same = (*unclear, *(row for row in ORDINARY.latencies if row.verdict == "same"))
-    assert "\nlatency\n  no difference proved: 1 of 2 calls\n  cannot tell: " in text_of(
+    assert "\nlatency\n  no difference proved: 1 of 2 kinds of calls\n  cannot tell: " in text_of(
         NOTHING._replace(latencies=same)
     )
+
+
+def test_calls_of_tools_are_the_first_whose_latency_cannot_be_told() -> None:
+    names = ("initialize", "ping", "prompts/list", "tools/call a", "tools/call b")
+    rows = [latency(name, "cannot tell", 1, 1, 3 + number) for number, name in enumerate(names)]
+    text = text_of(NOTHING._replace(latencies=(latency("tools/list", "same", 1, 1), *rows)))
+    assert "\n  cannot tell: tools/call b, tools/call a, prompts/list, and 2 more\n" in text
+
+
+def test_a_latency_is_in_words_in_every_format() -> None:
+    kind = SLOWER._replace(id="latency/slower")
+    old, new = ({"p50_ms": ms, "calls": 29} for ms in (33.84, 66.123))
+    change = Change(kind, "tools/call search", "the median latency is higher", before=old, after=new)
+    rows = (latency("tools/call search", "slower", 33.84, 66.123),)
+    text = "p50 33.8 ms → 66.1 ms (×1.8–2.1), 29 calls each"
+    for format_name in ("text", "markdown", "junit", "sarif", "github"):
+        assert text in text_of(NOTHING._replace(changes=(change,), latencies=rows), format_name=format_name)
+    assert "×1.8–2.1" in text_of(NOTHING._replace(changes=(change,), latencies=rows))
+    other = change._replace(after={"p50_ms": 66.123, "calls": 30})
+    assert "p50 33.8 ms → 66.1 ms, 29 → 30 calls\n" in text_of(NOTHING._replace(changes=(other,)))
+
+
+def test_the_text_of_an_error_is_on_one_line() -> None:
+    error = "tool_error: two errors\nproject\n  Field required"
+    change = Change(NOW_FAILS, "tools/call search", "the request fails now", "", "result", error)
+    for format_name in ("text", "markdown", "junit", "sarif", "github"):
+        text = text_of(NOTHING._replace(changes=(change,)), format_name=format_name)
+        assert "was result, now tool_error: two errors project Field required" in text
+
+
+def test_lines_for_other_programs_have_the_values_and_their_proof() -> None:
+    value, proof = "was 3, now 4", '{"query":"a"} was valid before and is not now'
+    for format_name, quoted in (
+        ("github", proof),
+        ("junit", proof),
+        ("sarif", proof.replace('"', '\\"').replace("{", "{{").replace("}", "}}")),
+    ):
+        text = text_of(ORDINARY, format_name=format_name)
+        assert value in text
+        assert quoted in text
 
 
 def test_values_that_the_sentence_quotes_are_not_repeated() -> None:
@@ -294,5 +337,7 @@ def test_a_change_without_the_value_that_would_prove_it_says_why() -> None:
 def test_the_capture_of_a_record_is_named_only_if_the_side_has_several() -> None:
     several = ORDINARY._replace(new=NEW._replace(captures=3))
     assert "frame 4 → frame 6 of new.mcpcap\n" in text_of(several)
-    expectation = ORDINARY._replace(old=OLD._replace(captures=0))
-    assert "expectation" in text_of(expectation)
+    expectation = text_of(ORDINARY._replace(old=OLD._replace(captures=0)))
+    assert "expectation" in expectation
+    assert "  new frame 14\n" in expectation
+    assert "frame 12" not in expectation  # an expectation has no records, though it may know those of its captures
