@@ -193,3 +193,5 @@ class Comparison(NamedTuple):
     sizes: tuple[SizeRow, ...] = ()
     accepted: int = 0
     """How many changes the baseline accepts."""
+    accepted_changes: tuple[Change, ...] = ()
+    """These changes, for outputs that list them, too."""

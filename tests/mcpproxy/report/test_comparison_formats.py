@@ -193,6 +193,14 @@ def test_sarif_names_the_new_capture_or_the_old_one_of_what_is_gone() -> None:
     assert [result["level"] for result in results] == ["error", "error", *["warning"] * 4, *["note"] * 2]
 
 
+def test_changes_that_a_baseline_accepts_are_suppressed_in_sarif() -> None:
+    comparison = ORDINARY._replace(changes=ORDINARY.changes[1:], accepted_changes=ORDINARY.changes[:1])
+    results = run_in(document(comparison, "sarif"))["results"]
+    assert len(results) == len(ORDINARY.changes)
+    assert [result["ruleId"] for result in results if "suppressions" in result] == ["tool/removed"]
+    assert results[-1]["suppressions"] == [{"kind": "external", "status": "accepted"}]
+
+
 # ---- GitHub
 
 COMMAND = re.compile(r"::(?:error|warning|notice) title=[^,:]+,file=[^,:]+::[^\r\n]*")
