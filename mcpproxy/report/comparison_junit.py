@@ -12,6 +12,7 @@ from xml.sax.saxutils import escape
 
 from analysis.comparison.change import Change, Comparison
 from analysis.comparison.kind import FailOn
+from mcpproxy.report.comparison_files import side_name
 from mcpproxy.report.comparison_ranking import ranked
 from mcpproxy.report.junit import CASE_END, case_start, count_attributes, xml_attribute
 from mcpproxy.sanitise import sanitise
@@ -62,7 +63,7 @@ def comparison_document(comparison: Comparison, fail_on: frozenset[FailOn] = fro
         comparison: the comparison.
         fail_on: the words of `--fail-on`; empty if no change fails.
     """
-    suite = f"{sanitise(comparison.old.name, 400)} → {sanitise(comparison.new.name, 400)}"
+    suite = f"{side_name(comparison.old)} → {side_name(comparison.new)}"
     cases = _Cases(suite)
     for subject, changes in _changes_by_case(comparison, fail_on).items():
         cases.add(subject, *_change_elements(changes, comparison, fail_on))

@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 
 from analysis.comparison.change import ABSENT, Change, Comparison, Gap
 from analysis.comparison.kind import FailOn, Severity
+from mcpproxy.report.comparison_files import side_name
 from mcpproxy.report.comparison_ranking import mark_text, ranked
 from mcpproxy.report.comparison_tables import latency_rows, latency_summary, size_rows
 from mcpproxy.sanitise import sanitise
@@ -72,7 +73,7 @@ def _sides(comparison: Comparison) -> Iterator[str]:
     sides = (("old", comparison.old), ("new", comparison.new))
     yield "<table>\n"
     for label, side in sides:
-        yield html_row([html_code(sanitise(side.name, MAX_NAME_CHARS)), html_code(", ".join(side_facts(side)))], label)
+        yield html_row([html_code(side_name(side)), html_code(", ".join(side_facts(side)))], label)
     yield "</table>\n\n"
     compared = compared_text(comparison)
     if compared:

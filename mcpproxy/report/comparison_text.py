@@ -6,6 +6,7 @@ from typing import Final
 
 from analysis.comparison.change import ABSENT, Change, Comparison, SideSummary
 from analysis.comparison.kind import FailOn, Severity
+from mcpproxy.report.comparison_files import side_name
 from mcpproxy.report.comparison_folding import folded, subjects_text
 from mcpproxy.report.comparison_ranking import mark_text, ranked
 from mcpproxy.report.comparison_tables import latency_lines, size_lines
@@ -111,7 +112,7 @@ class _ComparisonText:
             yield from self._labelled("", text, "dim")
 
     def _side_lines(self, label: str, side: SideSummary, facts: list[str]) -> Iterator[str]:
-        name = fit_ends(sanitise(side.name, MAX_NAME_CHARS), self.width - 7)
+        name = fit_ends(side_name(side), self.width - 7)
         head = [Span(f"  {label}  ", "dim"), Span(name, "accent")]
         text = ", ".join(facts)
         if cells(name) + 2 + cells(text) <= self.width - 7:

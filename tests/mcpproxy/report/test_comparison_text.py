@@ -334,6 +334,30 @@ def test_a_change_without_the_value_that_would_prove_it_says_why() -> None:
     assert '"unproved":"the schema took too long"' in text_of(ORDINARY, format_name="json")
 
 
+def test_a_path_is_relative_to_the_working_directory_or_to_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("here", "home"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    names = {
+        str(tmp_path / "here" / "a" / "x.mcpcap"): "a/x.mcpcap",
+        str(tmp_path / "home" / "x.mcpcap"): "~/x.mcpcap",
+        "/nowhere/x.mcpcap": "/nowhere/x.mcpcap",
+        "x.mcpcap": "x.mcpcap",
+        "/a\0b": "/a\\x00b",
+    }
+    for name, shown in names.items():
+        comparison = ORDINARY._replace(old=OLD._replace(name=name))
+        for format_name, text in (
+            ("text", f"  old  {shown}"),
+            ("markdown", f"<code>{shown}</code>"),
+            ("junit", f"{shown} → "),
+        ):
+            assert text in text_of(comparison, format_name=format_name)
+
+
 def test_the_capture_of_a_record_is_named_only_if_the_side_has_several() -> None:
     several = ORDINARY._replace(new=NEW._replace(captures=3))
     assert "frame 4 → frame 6 of new.mcpcap\n" in text_of(several)
