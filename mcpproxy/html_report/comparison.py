@@ -16,6 +16,7 @@ from mcpproxy.html_report.page import COMPARISON, pieces
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.aligned_json import AlignedLine, aligned_lines
 from mcpproxy.wording.change_kinds import ROLES, kind_row
+from mcpproxy.wording.change_lines import worded_line
 from mcpproxy.wording.changes import (
     MAX_MESSAGE_CHARS,
     MAX_NAME_CHARS,
@@ -179,6 +180,9 @@ class _Differences:
 
     def _lines(self, change: Change, values: Sequence[Any]) -> tuple[list[AlignedLine], bool]:
         """Returns the lines of both values, and whether these are all."""
+        line = worded_line(change)
+        if line is not None:
+            return [line], True
         texts = [compact_json(value, limits.MAX_COMPARED_CHARS_PER_VALUE) for value in values]
         self._remaining_chars -= sum(len(text) for text, _ in texts)
         if not all(text.is_whole for text in texts):  # what is too large or too deep could take long

@@ -3,6 +3,7 @@
 from typing import Final
 
 from analysis.comparison.change import Change, Comparison
+from mcpproxy.wording.aligned_json import AlignedLine
 from mcpproxy.wording.changes import (
     MAX_NAME_CHARS,
     message_text,
@@ -46,6 +47,24 @@ def values_text(change: Change, comparison: Comparison, limit: int) -> str:
         return _latency_text(before, after, None if row is None else interval_of(row, before.quantile))
     old, new = value_texts(change, limit)
     return ", ".join(f"{label} {text}" for label, text in (("was", old), ("now", new)) if text is not None)
+
+
+def worded_line(change: Change) -> AlignedLine | None:
+    """Returns the values of both sides in words, where JSON would say less: latencies, and counts of findings.
+
+    It is None for other values, which `aligned_lines` writes.
+    """
+    old, new = latency_of(change.before), latency_of(change.after)
+    if old is not None and new is not None:
+        return AlignedLine(0, old.text, new.text, is_equal=False)
+    before, after = change.before, change.after
+    if change.kind.id.startswith("finding/") and isinstance(before, int) and isinstance(after, int):
+        return AlignedLine(0, _reported_text(before), _reported_text(after), is_equal=False)
+    return None
+
+
+def _reported_text(count: int) -> str:
+    return f"reported {count_text(count, 'time')}" if count else "not reported"
 
 
 def _latency_text(before: LatencyValue, after: LatencyValue, interval: tuple[float, float] | None) -> str:
