@@ -203,3 +203,5 @@ class Comparison(NamedTuple):
     """How many changes the baseline accepts."""
     caveats: tuple[str, ...] = ()
     """Why the result may be incomplete although nothing failed, as clauses that belong next to it: what is lost."""
+    accepted_changes: tuple[Change, ...] = ()
+    """These changes, for outputs that list them, too."""

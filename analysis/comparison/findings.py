@@ -196,9 +196,9 @@ def _gaps(old: FindingsRecord, new: FindingsRecord, ceiling: str | None) -> list
         gaps.append(Gap(f"some findings of {rule}", reason, is_failure=False))
     for other_side, ids in (("old", set(new.rules) - set(old.rules)), ("new", set(old.rules) - set(new.rules))):
         if ids:
-            rules_text = f"findings of {len(ids):,} rule{'' if len(ids) == 1 else 's'}"
-            reason = f"the version of mcpproxy that checked the {other_side} side does not have these rules"
-            gaps.append(Gap(rules_text, reason, is_failure=False))
+            rules_text = f"{len(ids):,} rule{'' if len(ids) == 1 else 's'}"
+            reason = f"the version of mcpproxy that checked the {other_side} side does not have {rules_text}"
+            gaps.append(Gap(f"findings of rules of the {other_side} side", reason, is_failure=False))
     if ceiling is not None:
         reason = f"a side has more than {MAX_FINDINGS:,} different ones"
         gaps.append(Gap("some findings", reason, is_failure=False, needed_by=frozenset({"finding"})))

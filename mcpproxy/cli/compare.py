@@ -119,7 +119,7 @@ class _ComparisonRun:
 
     def _pieces(self, comparison: Comparison) -> Callable[[Style, int], Iterable[str]]:
         if self._options.format != HTML:
-            return partial(write_comparison, comparison, self._options.format)
+            return partial(write_comparison, comparison, self._options.format, fail_on=self._options.fail_on.words)
         return lambda _style, _width: ComparisonPage(comparison).pieces()
 
     def _accept(self, comparison: Comparison) -> Comparison:
@@ -128,10 +128,11 @@ class _ComparisonRun:
             for change in comparison.changes:
                 self._new_baseline.accept_change(change)
         changes = tuple(change for change in comparison.changes if change.fingerprint not in self._accepted)
+        accepted = tuple(change for change in comparison.changes if change.fingerprint in self._accepted)
         gaps = tuple(
             gap._replace(is_failure=True) if self._options.fail_on.is_needed(gap) else gap for gap in comparison.gaps
         )
-        return comparison._replace(changes=changes, gaps=gaps, accepted=len(comparison.changes) - len(changes))
+        return comparison._replace(changes=changes, gaps=gaps, accepted=len(accepted), accepted_changes=accepted)
 
     def _compare(self) -> Comparison:
         options = self._options

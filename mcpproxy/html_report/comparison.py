@@ -16,6 +16,7 @@ from mcpproxy.html_report.page import COMPARISON, pieces
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.aligned_json import AlignedLine, aligned_lines
 from mcpproxy.wording.change_kinds import ROLES, kind_row
+from mcpproxy.wording.change_lines import worded_line
 from mcpproxy.wording.changes import (
     MAX_MESSAGE_CHARS,
     MAX_NAME_CHARS,
@@ -35,6 +36,7 @@ from mcpproxy.wording.changes import (
 )
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.json_text import compact_json
+from mcpproxy.wording.latencies import ratio_text
 from mcpproxy.wording.spans import Role
 from mcpproxy.wording.units import duration, size, utc
 
@@ -178,6 +180,9 @@ class _Differences:
 
     def _lines(self, change: Change, values: Sequence[Any]) -> tuple[list[AlignedLine], bool]:
         """Returns the lines of both values, and whether these are all."""
+        line = worded_line(change)
+        if line is not None:
+            return [line], True
         texts = [compact_json(value, limits.MAX_COMPARED_CHARS_PER_VALUE) for value in values]
         self._remaining_chars -= sum(len(text) for text, _ in texts)
         if not all(text.is_whole for text in texts):  # what is too large or too deep could take long
@@ -255,7 +260,7 @@ def _place(place: Place | None, side: SideSummary) -> str:
     if place is None:
         return ""
     capture = sanitise(place.capture, MAX_NAME_CHARS)
-    frame = place_text(place, side._replace(captures=1))
+    frame = place_text(place, side._replace(captures=min(1, side.captures)))
     session = f"session {place.session}" if place.session else ""
     return " · ".join(filter(None, (frame, session, capture)))
 
@@ -276,7 +281,7 @@ def _latency(row: LatencyRow) -> dict[str, Any]:
         "p50": f"{_time(row.old_p50_ns)} → {_time(row.new_p50_ns)}",
         "p95": f"{_time(row.old_p95_ns)} → {_time(row.new_p95_ns)}",
         "intervals": [
-            {"name": name, "low": interval[0], "high": interval[1], "text": f"×{interval[0]:.2g}–{interval[1]:.2g}"}
+            {"name": name, "low": interval[0], "high": interval[1], "text": ratio_text(interval)}
             for name, interval in (("p50", row.p50_interval), ("p95", row.p95_interval))
             if interval is not None and all(map(math.isfinite, interval))
         ],

@@ -54,7 +54,7 @@ MAX_DIFFERENCE_LINES: Final = 1_000
 MAX_WITNESS_CHARS: Final = 2_000
 MAX_GAPS: Final = 500
 MAX_IGNORED: Final = 500
-"""The maximum number of rules that passed over values."""
+"""The maximum number of rules that ignored values."""
 
 
 def largest_cut(sizes: Iterable[tuple[int, int]], budget: int) -> int:

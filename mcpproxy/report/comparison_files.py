@@ -1,10 +1,12 @@
-"""Which file an annotation of a change belongs to."""
+"""The files of a comparison: that of an annotation, and the names of the sides."""
 
 import os
 from pathlib import Path
 
-from analysis.comparison.change import Change, Comparison
+from analysis.comparison.change import Change, Comparison, SideSummary
+from mcpproxy.report.github import relative_path
 from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.changes import MAX_NAME_CHARS
 
 
 def file_of(change: Change, comparison: Comparison) -> Path:
@@ -19,3 +21,16 @@ def file_of(change: Change, comparison: Comparison) -> Path:
     except UnicodeEncodeError:
         is_path = False
     return Path(name if is_path else sanitise(name))
+
+
+def side_name(side: SideSummary) -> str:
+    """Returns the name of a side, sanitised; an absolute path is relative to the working directory, or to `~`."""
+    name = side.name
+    if os.path.isabs(name):
+        try:
+            name = relative_path(Path(name))
+        except ValueError:  # no path that the system could have
+            return sanitise(name, MAX_NAME_CHARS)
+        home = os.path.join(os.path.expanduser("~"), "")
+        name = f"~{os.sep}{name.removeprefix(home)}" if name.startswith(home) else name
+    return sanitise(name, MAX_NAME_CHARS)

@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 from analysis.comparison.change import ABSENT, Change, Comparison, Gap, Place, SideSummary, Witness
-from analysis.comparison.kind import FailOn
+from mcpproxy.report.comparison_ranking import failed_words
 from mcpproxy.report.output import json_line
 from mcpproxy.wording.changes import failures_of, severity_counts, verdict_text
 from mcpproxy.wording.json_text import compact_json
@@ -14,7 +14,6 @@ from mcpproxy.wording.units import utc
 MAX_VALUE_CHARS: Final = 2_000
 """The most characters of a value as JSON; of a longer one, the output has the beginning as text."""
 _LATEST_NS: Final = 1 << 62
-_FAIL_ON_WORDS: Final[tuple[FailOn, ...]] = get_args(FailOn)
 
 MEMBERS: Final[Mapping[str, Mapping[str, str]]] = {
     "comparison": {
@@ -138,7 +137,7 @@ def change_row(change: Change) -> dict[str, Any]:
         "witness": _witness(change.witness),
         "unproved": change.unproved or None,
         "times": change.times,
-        "fail_on": [word for word in _FAIL_ON_WORDS if change.fails(frozenset({word}))],
+        "fail_on": failed_words(change),
         "fingerprint": change.fingerprint,
     }
 

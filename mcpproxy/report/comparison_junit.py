@@ -1,8 +1,7 @@
 """A comparison as JUnit XML: a suite with a case for each subject that changed, and one for each thing compared.
 
-The case of a subject fails if it has a change that is more than a note; notes are its output. What was compared passes,
-or is an error if the comparison of it failed; what neither side has is skipped. As with `check`, the choice of
-`--fail-on` makes no difference.
+The case of a subject fails if it has a change that fails `--fail-on`; other changes are its output. What was compared
+passes, or is an error if the comparison of it failed; what neither side has is skipped.
 """
 
 from collections import Counter
@@ -12,10 +11,13 @@ from typing import Final
 from xml.sax.saxutils import escape
 
 from analysis.comparison.change import Change, Comparison
-from analysis.comparison.kind import Severity
+from analysis.comparison.kind import FailOn
+from mcpproxy.report.comparison_files import side_name
+from mcpproxy.report.comparison_ranking import ranked
 from mcpproxy.report.junit import CASE_END, case_start, count_attributes, xml_attribute
 from mcpproxy.sanitise import sanitise
-from mcpproxy.wording.changes import MAX_NAME_CHARS, change_line, failures_of
+from mcpproxy.wording.change_lines import change_line
+from mcpproxy.wording.changes import MAX_NAME_CHARS, failures_of
 
 MAX_LISTED_CHANGES: Final = 20
 """The most changes that a case lists; the others are counted."""
@@ -54,12 +56,17 @@ class _Cases:
 _SUMS: Final = {"failure": "failures", "error": "errors", "skipped": "skipped"}
 
 
-def comparison_document(comparison: Comparison) -> Iterator[str]:
-    """Yields the document."""
-    suite = f"{sanitise(comparison.old.name, 400)} → {sanitise(comparison.new.name, 400)}"
+def comparison_document(comparison: Comparison, fail_on: frozenset[FailOn] = frozenset()) -> Iterator[str]:
+    """Yields the document.
+
+    Args:
+        comparison: the comparison.
+        fail_on: the words of `--fail-on`; empty if no change fails.
+    """
+    suite = f"{side_name(comparison.old)} → {side_name(comparison.new)}"
     cases = _Cases(suite)
-    for subject, changes in _changes_by_case(comparison).items():
-        cases.add(subject, *_change_elements(changes, comparison))
+    for subject, changes in _changes_by_case(comparison, fail_on).items():
+        cases.add(subject, *_change_elements(changes, comparison, fail_on))
     _add_compared(cases, comparison)
     if not cases.lines:
         cases.add(NOTHING_CASE, "<skipped>neither side has anything to compare</skipped>")
@@ -73,11 +80,12 @@ def comparison_document(comparison: Comparison) -> Iterator[str]:
     yield "  </testsuite>\n</testsuites>\n"
 
 
-def _changes_by_case(comparison: Comparison) -> dict[str, list[Change]]:
+def _changes_by_case(comparison: Comparison, fail_on: frozenset[FailOn]) -> dict[str, list[Change]]:
     """Returns the changes by the name of their case, the one with the worst change first."""
+    listed, notes = ranked(comparison.changes, fail_on)
     by_subject: dict[str, list[Change]] = {}
     other_changes: list[Change] = []
-    for change in comparison.changes:
+    for change in (*listed, *notes):
         if change.subject in by_subject or len(by_subject) < MAX_CASES:
             by_subject.setdefault(change.subject, []).append(change)
         else:
@@ -90,17 +98,17 @@ def _changes_by_case(comparison: Comparison) -> dict[str, list[Change]]:
     return by_name
 
 
-def _change_elements(changes: list[Change], comparison: Comparison) -> Iterator[str]:
-    failures = [change for change in changes if change.severity > Severity.NOTE]
-    notes = [change for change in changes if change.severity is Severity.NOTE]
+def _change_elements(changes: list[Change], comparison: Comparison, fail_on: frozenset[FailOn]) -> Iterator[str]:
+    failures = [change for change in changes if change.fails(fail_on)]
+    others = [change for change in changes if not change.fails(fail_on)]
     if failures:
         worst = max(failures, key=lambda change: change.severity)
         attributes = (
             f"message={xml_attribute(change_line(worst, comparison))} type={xml_attribute(str(worst.severity))}"
         )
         yield f"<failure {attributes}>{_listed(failures, comparison)}</failure>"
-    if notes:
-        yield f"<system-out>{_listed(notes, comparison)}</system-out>"
+    if others:
+        yield f"<system-out>{_listed(others, comparison)}</system-out>"
 
 
 def _listed(changes: list[Change], comparison: Comparison) -> str:

@@ -7,10 +7,13 @@ into one comment: what does not is counted.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, TypeVar
 
-from analysis.comparison.change import Change, Comparison, Gap
-from analysis.comparison.kind import Severity
+from analysis.comparison.change import ABSENT, Change, Comparison, Gap
+from analysis.comparison.kind import FailOn, Severity
+from mcpproxy.report.comparison_files import side_name
+from mcpproxy.report.comparison_ranking import mark_text, ranked
 from mcpproxy.report.comparison_tables import latency_rows, latency_summary, size_rows
 from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.change_lines import values_text
 from mcpproxy.wording.changes import (
     MAX_MESSAGE_CHARS,
     MAX_NAME_CHARS,
@@ -21,20 +24,17 @@ from mcpproxy.wording.changes import (
     message_text,
     places_text,
     proof_text,
-    quotes_values,
     side_facts,
     subject_text,
-    value_texts,
     verdict_text,
 )
 from mcpproxy.wording.counts import count_text
-from mcpproxy.wording.markdown import fenced_block, html_code, html_row
+from mcpproxy.wording.markdown import html_code, html_row
 
-MAX_VALUE_CHARS: Final = 200
+MAX_VALUE_CHARS: Final = 80
 """The most characters of a value."""
 _PARTS_CHARS: Final = {
-    "changes": 20_000,
-    "values": 12_000,
+    "changes": 32_000,
     "notes": 8_000,
     "gaps": 8_000,
     "ignored": 4_000,
@@ -45,20 +45,18 @@ _MAX_WARNINGS: Final = 5
 _Item = TypeVar("_Item")
 
 
-def comparison_markdown(comparison: Comparison) -> Iterator[str]:
+def comparison_markdown(comparison: Comparison, fail_on: frozenset[FailOn] = frozenset()) -> Iterator[str]:
     """Yields the Markdown of a comparison."""
     verdict = sanitise(verdict_text(comparison), MAX_MESSAGE_CHARS)
     yield f"## MCP comparison\n\n<div>{html_code(verdict[0].upper() + verdict[1:])}</div>\n\n"
     yield from _sides(comparison)
-    changes = [change for change in comparison.changes if change.severity > Severity.NOTE]
-    notes = [change for change in comparison.changes if change.severity is Severity.NOTE]
+    changes, notes = ranked(comparison.changes, fail_on)
     failures = failures_of(comparison)
     others = [gap for gap in comparison.gaps if not gap.is_failure]
     if failures:
         yield f"### Could not be compared\n\n<table>\n{_rows(failures, _gap_row, 'gaps')}</table>\n\n"
-    yield from _change_part(changes, comparison)
-    yield from _value_part(changes)
-    yield from _folded(count_text(len(notes), "note"), notes, _note_row, "notes")
+    yield from _change_part(changes, comparison, fail_on)
+    yield from _folded(count_text(len(notes), "note"), notes, lambda note: _note_row(note, comparison), "notes")
     for heads, *table in (latency_rows(comparison.latencies), size_rows(comparison.sizes)):
         if table:
             yield f"<table>\n<tr>{''.join(f'<th>{head}</th>' for head in heads)}</tr>\n"
@@ -75,54 +73,44 @@ def _sides(comparison: Comparison) -> Iterator[str]:
     sides = (("old", comparison.old), ("new", comparison.new))
     yield "<table>\n"
     for label, side in sides:
-        yield html_row([html_code(sanitise(side.name, MAX_NAME_CHARS)), html_code(", ".join(side_facts(side)))], label)
+        yield html_row([html_code(side_name(side)), html_code(", ".join(side_facts(side)))], label)
+    yield "</table>\n\n"
     compared = compared_text(comparison)
     if compared:
-        yield html_row([html_code(sanitise(compared, MAX_MESSAGE_CHARS)), ""], "compared")
+        yield f"<div>compared: {html_code(sanitise(compared, MAX_MESSAGE_CHARS))}</div>\n\n"
     for label, side in sides:
         for warning in side.warnings[:_MAX_WARNINGS]:
-            yield html_row([html_code(sanitise(warning, MAX_NAME_CHARS)), ""], f"{label}: warning")
-    yield "</table>\n\n"
+            yield f"<div>warning about the {label} side: {html_code(sanitise(warning, MAX_NAME_CHARS))}</div>\n\n"
 
 
-def _change_part(changes: Sequence[Change], comparison: Comparison) -> Iterator[str]:
+def _change_part(changes: Sequence[Change], comparison: Comparison, fail_on: frozenset[FailOn]) -> Iterator[str]:
     if not changes:
         return
     yield "### Changes\n\n<table>\n"
     yield "<tr><th>severity</th><th>kind</th><th>subject</th><th>change</th><th>records</th></tr>\n"
-    yield _rows(changes, lambda change: _change_row(change, comparison), "changes")
+    yield _rows(changes, lambda change: _change_row(change, comparison, mark_text(change, fail_on)), "changes")
     yield "</table>\n\n"
 
 
-def _change_row(change: Change, comparison: Comparison) -> str:
-    message = sanitise(message_text(change), MAX_MESSAGE_CHARS)
+def _change_row(change: Change, comparison: Comparison, mark: str) -> str:
     places = sanitise(places_text(change, comparison), MAX_NAME_CHARS)
-    texts = (change.kind.id, subject_text(change), message, places)
+    texts = (change.kind.id, subject_text(change), _sentence(change, comparison), places)
     severity = f"<b>{change.severity}</b>" if change.severity is Severity.BREAKING else str(change.severity)
+    severity += f" ({mark})" if mark else ""
     return html_row([severity, *(html_code(text) if text else "" for text in texts)])
 
 
-def _value_part(changes: Sequence[Change]) -> Iterator[str]:
-    """Yields the values of the changes, folded."""
-    texts, hidden = _within(changes, _values, "values")
-    lines = [text for text in texts if text] + (["…"] if hidden else [])
-    if lines:
-        yield f"<details><summary>values and proofs</summary>\n\n{fenced_block(lines, 'text')}\n</details>\n\n"
+def _sentence(change: Change, comparison: Comparison) -> str:
+    """Returns what changed, with short values and a short proof; in code, backticks would be shown."""
+    message = sanitise(message_text(change), MAX_MESSAGE_CHARS).replace("`", "'")
+    values = values_text(change, comparison, MAX_VALUE_CHARS)
+    if change.severity is Severity.NOTE and ABSENT in (change.before, change.after):
+        values = ""  # a whole definition that is new or gone
+    return "; ".join(filter(None, (message, values, proof_text(change, MAX_VALUE_CHARS))))
 
 
-def _values(change: Change) -> str:
-    """Returns the values of a change in lines below its name; empty if it has none."""
-    before, after = (None, None) if quotes_values(change) else value_texts(change, MAX_VALUE_CHARS)
-    lines = [f"  {label} {text}" for label, text in (("was", before), ("now", after)) if text is not None]
-    proof = proof_text(change, MAX_VALUE_CHARS)
-    lines += [f"  {proof}"] if proof else []
-    return "\n".join((f"{change.kind.id}, {subject_text(change)}", *lines)) if lines else ""
-
-
-def _note_row(note: Change) -> str:
-    before, after = (None, None) if quotes_values(note) else value_texts(note, MAX_VALUE_CHARS // 4)
-    values = f"; was {before}, now {after}" if before is not None and after is not None else ""
-    return _code_row((note.kind.id, subject_text(note), f"{message_text(note)}{values}"))
+def _note_row(note: Change, comparison: Comparison) -> str:
+    return _code_row((note.kind.id, subject_text(note), _sentence(note, comparison)))
 
 
 def _gap_row(gap: Gap) -> str:

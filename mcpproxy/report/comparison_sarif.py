@@ -1,15 +1,30 @@
-"""A comparison as SARIF 2.1.0: a result for each change, and the pages of their kinds as rules."""
+"""A comparison as SARIF 2.1.0: a result for each change, and the pages of their kinds as rules.
+
+Changes that the baseline accepts are suppressed results.
+"""
 
 from collections.abc import Iterator
 from typing import Any, Final
 
 from analysis.comparison.change import ABSENT, Change, Comparison, Place
 from analysis.comparison.kind import Kind, Severity
+from mcpproxy.check_run.result import RecordLocation
 from mcpproxy.report.comparison_files import file_of
-from mcpproxy.report.sarif import DOCUMENT_START, document_end, escaped_text, notification, sarif_json, uri_of
+from mcpproxy.report.comparison_locations import locations_of, place_of
+from mcpproxy.report.sarif import (
+    ACCEPTED,
+    DOCUMENT_START,
+    document_end,
+    escaped_text,
+    notification,
+    region_of,
+    sarif_json,
+    uri_of,
+)
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.change_kinds import page_of
-from mcpproxy.wording.changes import change_line, failures_of, gap_text, proof_text
+from mcpproxy.wording.change_lines import change_line
+from mcpproxy.wording.changes import failures_of, gap_text, proof_text
 from mcpproxy.wording.json_text import compact_json
 
 MAX_VALUE_CHARS: Final = 1_000
@@ -22,17 +37,23 @@ _LEVELS: Final = {
     Severity.NOTE: "note",
 }
 _START: Final = {"startLine": 1, "byteOffset": 0, "byteLength": 0}
-"""The start of a file: viewers need a place, a change is about the whole capture, and its message names the frames."""
+"""The start of a file: viewers need a place, also if the line of the record is not known."""
 
 
 def comparison_sarif(comparison: Comparison) -> Iterator[str]:
     """Yields the document. Only kinds with a change are among its rules."""
     kinds: dict[str, tuple[int, Kind]] = {}
     yield DOCUMENT_START
-    for number, change in enumerate(comparison.changes):
+    changes = (*comparison.changes, *comparison.accepted_changes)
+    locations = locations_of(changes, comparison)
+    for number, change in enumerate(changes):
         index, _ = kinds.setdefault(change.kind.id, (len(kinds), change.kind))
+        place = place_of(change, comparison)
+        result = _result(change, comparison, index, None if place is None else locations.get(place))
+        if number >= len(comparison.changes):
+            result["suppressions"] = [ACCEPTED]
         yield ",\n" if number else ""
-        yield sarif_json(_result(change, comparison, index))
+        yield sarif_json(result)
     failures = failures_of(comparison)
     notes = [notification("error", f"not compared: {gap_text(gap)}") for gap in failures]
     notes += [notification("note", f"not compared: {gap_text(gap)}") for gap in comparison.gaps if not gap.is_failure]
@@ -42,14 +63,15 @@ def comparison_sarif(comparison: Comparison) -> Iterator[str]:
     yield document_end([_descriptor(kind) for _, kind in kinds.values()], notes, has_failed=bool(failures))
 
 
-def _result(change: Change, comparison: Comparison, rule_index: int) -> dict[str, Any]:
-    file = {"uri": uri_of(file_of(change, comparison))}
+def _result(change: Change, comparison: Comparison, rule_index: int, location: RecordLocation | None) -> dict[str, Any]:
+    file = file_of(change, comparison) if location is None else location.path
+    region = _START if location is None else region_of(location)
     return {
         "ruleId": change.kind.id,
         "ruleIndex": rule_index,
         "level": _LEVELS[change.severity],
         "message": {"text": escaped_text(change_line(change, comparison))},
-        "locations": [{"physicalLocation": {"artifactLocation": file, "region": _START}}],
+        "locations": [{"physicalLocation": {"artifactLocation": {"uri": uri_of(file)}, "region": region}}],
         "partialFingerprints": {"change/v1": change.fingerprint},
         "properties": {
             "severity": str(change.severity),

@@ -8,6 +8,7 @@ from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.cells import UNLIMITED_WIDTH, cells, fit, fit_ends
 from mcpproxy.wording.changes import MAX_NAME_CHARS
 from mcpproxy.wording.counts import count_text
+from mcpproxy.wording.latencies import ratio_text
 from mcpproxy.wording.spans import Role, Span, Style
 from mcpproxy.wording.units import brief_duration
 
@@ -49,14 +50,21 @@ def latency_summary(rows: Sequence[LatencyRow]) -> Iterator[str]:
     differing = _differing(rows)
     if len(differing) > MAX_SHOWN_LATENCIES:
         yield f"and {len(differing) - MAX_SHOWN_LATENCIES:,} more; --format json lists all"
+    if differing:
+        yield "the first call of each session is not counted if there are others"
     unchanged = sum(row.verdict == "same" for row in rows)
     if unchanged:
-        yield f"no difference proved: {unchanged:,} of {count_text(len(rows), 'call')}"
-    unclear = [row for row in rows if row.verdict not in (*_ROLES, "same")]
+        yield f"no difference proved: {unchanged:,} of {count_text(len(rows), 'kind of call', 'kinds of calls')}"
+    unclear = sorted((row for row in rows if row.verdict not in (*_ROLES, "same")), key=_order_of_unclear)
     if unclear:
         names = ", ".join(sanitise(row.name, _MAX_UNCLEAR_CHARS) for row in unclear[:_MAX_UNCLEAR])
         more = f", and {len(unclear) - _MAX_UNCLEAR:,} more" if len(unclear) > _MAX_UNCLEAR else ""
         yield f"cannot tell: {names}{more}"
+
+
+def _order_of_unclear(row: LatencyRow) -> tuple[bool, int]:
+    """Returns the key that sorts calls of tools first, and those before others that were made more often."""
+    return not row.name.startswith("tools/call"), -min(row.old_count, row.new_count)
 
 
 def _differing(rows: Sequence[LatencyRow]) -> list[LatencyRow]:
@@ -82,8 +90,8 @@ def interval_text(row: LatencyRow) -> str:
     shown = next(((name, interval) for name, interval in known if not interval[0] <= 1 <= interval[1]), None)
     if shown is None:
         return ""
-    name, (low, high) = shown
-    return f"{name} ×{low:.2g}–{high:.2g}"
+    name, interval = shown
+    return f"{name} {ratio_text(interval)}"
 
 
 def size_lines(rows: Sequence[SizeRow], style: Style, width: int) -> Iterator[str]:

@@ -4,13 +4,16 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from analysis.comparison.change import Change, Comparison, SideSummary
-from analysis.comparison.kind import Severity
+from analysis.comparison.change import ABSENT, Change, Comparison, SideSummary
+from analysis.comparison.kind import FailOn, Severity
+from mcpproxy.report.comparison_files import side_name
 from mcpproxy.report.comparison_folding import folded, subjects_text
+from mcpproxy.report.comparison_ranking import mark_text, ranked
 from mcpproxy.report.comparison_tables import latency_lines, size_lines
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.cells import UNLIMITED_WIDTH, cells, fit, fit_ends
 from mcpproxy.wording.change_kinds import ROLES
+from mcpproxy.wording.change_lines import values_text
 from mcpproxy.wording.changes import (
     MAX_MESSAGE_CHARS,
     MAX_NAME_CHARS,
@@ -21,7 +24,6 @@ from mcpproxy.wording.changes import (
     message_text,
     places_text,
     proof_text,
-    quotes_values,
     side_facts,
     value_texts,
     verdict_text,
@@ -35,7 +37,7 @@ MAX_SHOWN_PER_KIND: Final = 20
 """The most changes of one kind that are shown, and the most subjects of a change; the others are counted."""
 SCREEN_LINES: Final = 24
 """The lines of a small terminal; a longer text ends with the verdict, because its beginning has left the screen."""
-MAX_SHOWN_NOTES: Final = 10
+MAX_SHOWN_NOTES: Final = 20
 """The most notes that are shown."""
 MAX_NAMED_IN_NOTE: Final = 3
 """The most subjects that a note names, if it is the same for several."""
@@ -43,20 +45,23 @@ MAX_SHOWN_GAPS: Final = 10
 """The most things that were not compared, apart from failures, that are named."""
 _FINDING_WORDS: Final = {"finding/new-note": "new: ", "finding/gone": "gone: "}
 """What a note about a finding begins with, because the sentence is that of the finding, and notes show no kinds."""
-_HINT: Final = "`mcpproxy compare --explain KIND` explains a kind; `mcpproxy show CAPTURE --frame N` shows a frame"
+_HINT: Final = "`mcpproxy compare --explain KIND` explains a kind; `mcpproxy show --frame N CAPTURE` shows a frame"
 MAX_VALUE_CELLS: Final = 300
 """The most cells of a value; more than fits in a line of a terminal, because output may be searched."""
 
 
-def comparison_lines(comparison: Comparison, style: Style, width: int) -> Iterator[str]:
+def comparison_lines(
+    comparison: Comparison, style: Style, width: int, fail_on: frozenset[FailOn] = frozenset()
+) -> Iterator[str]:
     """Yields the lines of a comparison.
 
     Args:
         comparison: the comparison.
         style: the colours.
         width: the width of a line, in cells; at least 40.
+        fail_on: the words of `--fail-on`.
     """
-    text = _ComparisonText(comparison, style, max(MIN_WIDTH, width))
+    text = _ComparisonText(comparison, style, max(MIN_WIDTH, width), fail_on)
     tables = latency_lines(comparison.latencies, style, text.width), size_lines(comparison.sizes, style, text.width)
     lines = [
         *text.verdict_lines(),
@@ -76,8 +81,10 @@ def comparison_lines(comparison: Comparison, style: Style, width: int) -> Iterat
 class _ComparisonText:
     """Writes the parts of a comparison."""
 
-    def __init__(self, comparison: Comparison, style: Style, width: int) -> None:
+    def __init__(self, comparison: Comparison, style: Style, width: int, fail_on: frozenset[FailOn]) -> None:
         self._comparison = comparison
+        self._fail_on = fail_on
+        self._changes = ranked(comparison.changes, fail_on)
         self._style = style
         self.width = width
         self._value_width = min(width - 10, MAX_VALUE_CELLS)
@@ -105,7 +112,7 @@ class _ComparisonText:
             yield from self._labelled("", text, "dim")
 
     def _side_lines(self, label: str, side: SideSummary, facts: list[str]) -> Iterator[str]:
-        name = fit_ends(sanitise(side.name, MAX_NAME_CHARS), self.width - 7)
+        name = fit_ends(side_name(side), self.width - 7)
         head = [Span(f"  {label}  ", "dim"), Span(name, "accent")]
         text = ", ".join(facts)
         if cells(name) + 2 + cells(text) <= self.width - 7:
@@ -122,9 +129,8 @@ class _ComparisonText:
             yield self._style.paint([Span(f"  {'' if number else label:<3}  {line}", role)]).rstrip()
 
     def change_lines(self) -> Iterator[str]:
-        """Yields the changes that are more than notes, by subject; the subject with the worst change is first."""
-        changes = [change for change in self._comparison.changes if change.severity > Severity.NOTE]
-        shown, hidden = _shown_changes(folded(changes))
+        """Yields the changes that are more than notes, or fail, by subject; that with the worst change is first."""
+        shown, hidden = _shown_changes(folded(self._changes.listed))
         by_subjects: dict[str, list[list[Change]]] = {}
         for group in shown:
             by_subjects.setdefault(subjects_text(group, MAX_SHOWN_PER_KIND), []).append(group)
@@ -143,7 +149,9 @@ class _ComparisonText:
 
     def _change_lines(self, change: Change) -> Iterator[str]:
         severity = f"  {change.severity!s:<9}  "
-        yield self._with_places([Span(severity, ROLES[change.severity]), Span(change.kind.id)], change)
+        mark = mark_text(change, self._fail_on)
+        spans = [Span(severity, ROLES[change.severity]), Span(change.kind.id), Span(f"  {mark}" if mark else "", "bad")]
+        yield self._with_places(spans, change)
         for line in wrapped(message_text(change), self.width - 4):
             yield f"    {line}"
         yield from self._value_lines(change)
@@ -152,12 +160,11 @@ class _ComparisonText:
             yield from (f"      {line}" for line in wrapped(proof, self.width - 6))
 
     def _value_lines(self, change: Change) -> Iterator[str]:
-        before, after = (None, None) if quotes_values(change) else value_texts(change, self._value_width)
-        if before is not None and after is not None:
-            both = f"was {before}, now {after}"
-            if cells(both) <= self.width - 6:
-                yield f"      {both}"
-                return
+        both = values_text(change, self._comparison, self._value_width)
+        if cells(both) <= self.width - 6:
+            yield from [f"      {both}"] if both else []
+            return
+        before, after = value_texts(change, self._value_width)
         for label, text in (("was", before), ("now", after)):
             if text is not None:
                 yield f"      {label} {fit(text, self._value_width)}"
@@ -177,7 +184,7 @@ class _ComparisonText:
 
     def note_lines(self) -> Iterator[str]:
         """Yields the first notes, a line for each, and how many more there are."""
-        notes = [change for change in self._comparison.changes if change.severity is Severity.NOTE]
+        notes = self._changes.notes
         if not notes:
             return
         yield ""
@@ -187,9 +194,8 @@ class _ComparisonText:
             note = group[0]
             word = _FINDING_WORDS.get(note.kind.id, "")
             text = f"{subjects_text(group, MAX_NAMED_IN_NOTE)}: {word}{message_text(note)}"
-            before, after = (None, None) if quotes_values(note) else value_texts(note, 40)
-            if before is not None and after is not None:
-                text += f"; was {before}, now {after}"
+            values = values_text(note, self._comparison, 40) if ABSENT not in (note.before, note.after) else ""
+            text += f"; {values}" if values else ""
             lines = list(wrapped(text, self.width - 4))
             yield from (f"  {'· ' if not number else '  '}{line}" for number, line in enumerate(lines))
         if len(groups) > MAX_SHOWN_NOTES:

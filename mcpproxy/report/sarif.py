@@ -16,7 +16,7 @@ from urllib.parse import quote
 from analysis.rules.base import Rule
 from analysis.rules.finding import Level
 from mcpproxy import __version__
-from mcpproxy.check_run.result import CheckOutcome, LocatedFinding, Reporter, Totals
+from mcpproxy.check_run.result import CheckOutcome, LocatedFinding, RecordLocation, Reporter, Totals
 from mcpproxy.report.github import relative_path
 from mcpproxy.report.output import json_line
 from mcpproxy.sanitise import sanitise
@@ -27,6 +27,8 @@ SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/sche
 
 DOCUMENT_START: Final = f'{{"$schema":"{SCHEMA}","version":"2.1.0","runs":[{{"results":[\n'
 """The beginning of a document; results with commas between them follow, and then `document_end`."""
+ACCEPTED: Final = {"kind": "external", "status": "accepted"}
+"""The suppression of a result that a baseline accepts."""
 _LINK_CHARS: Final = re.compile(r"[\\\[\]]")
 
 
@@ -95,7 +97,7 @@ class SarifReporter(Reporter):
         if finding.rule in self._rules:
             result["ruleIndex"] = self._rule_indexes.setdefault(finding.rule, len(self._rule_indexes))
         if located.is_accepted:
-            result["suppressions"] = [{"kind": "external", "status": "accepted"}]
+            result["suppressions"] = [ACCEPTED]
         return result
 
 
@@ -145,8 +147,12 @@ def _location(located: LocatedFinding) -> dict[str, Any]:
     place, file = located.place, {"uri": uri_of(located.file)}
     if place is None:
         return {"physicalLocation": {"artifactLocation": file}}
-    region = {"startLine": place.line, "byteOffset": place.offset, "byteLength": place.size}
-    return {"physicalLocation": {"artifactLocation": file, "region": region}}
+    return {"physicalLocation": {"artifactLocation": file, "region": region_of(place)}}
+
+
+def region_of(location: RecordLocation) -> dict[str, int]:
+    """Returns the line and the bytes of a record as a region."""
+    return {"startLine": location.line, "byteOffset": location.offset, "byteLength": location.size}
 
 
 def sarif_json(value: Any) -> str:

@@ -9,6 +9,7 @@ from analysis.comparison.kind import Severity
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.json_text import compact_json
+from mcpproxy.wording.latencies import latency_of
 from mcpproxy.wording.names import revisions_text
 from mcpproxy.wording.units import local_time
 
@@ -131,13 +132,6 @@ def message_text(change: Change) -> str:
     return f"{message}{pointer}{f' ({change.times:,} times)' if change.times > 1 else ''}"
 
 
-def change_line(change: Change, comparison: Comparison) -> str:
-    """Returns a change in one line: what changed, the sentence, the value that proves it, the frames; sanitised."""
-    proof, places = proof_text(change, MAX_NAME_CHARS), places_text(change, comparison)
-    text = f"{subject_text(change)}: {message_text(change)}{f'; {proof}' if proof else ''}"
-    return f"{text} ({places})" if places else text
-
-
 def subject_text(change: Change) -> str:
     """Returns what changed, sanitised: that of a finding is a rule, whose id looks like that of a kind."""
     prefix = "rule " if change.kind.id.startswith("finding/") else ""
@@ -147,13 +141,15 @@ def subject_text(change: Change) -> str:
 def value_texts(change: Change, limit: int) -> tuple[str | None, str | None]:
     """Returns the values of both sides as JSON, sanitised; None if there is none.
 
+    Latencies and the ends of calls are in words.
+
     Long values that begin alike are shown from shortly before their first difference on.
 
     Args:
         change: the change.
         limit: the most characters of each value, at least 40.
     """
-    before, after = (_raw_text(value) for value in (change.before, change.after))
+    before, after = (_raw_text(change, value) for value in (change.before, change.after))
     start = 0
     if before is not None and after is not None and max(len(before), len(after)) > limit:
         pairs = enumerate(zip(before, after, strict=False))
@@ -179,8 +175,13 @@ def value_text(value: Any, limit: int) -> str:
     return sanitise(text, limit) if is_whole else f"{sanitise(text.removesuffix('…'), limit - 1).removesuffix('…')}…"
 
 
-def _raw_text(value: Any) -> str | None:
-    return None if value is ABSENT else compact_json(value, _MAX_COMPARED_CHARS).text
+def _raw_text(change: Change, value: Any) -> str | None:
+    if value is ABSENT:
+        return None
+    if change.kind.id.startswith("outcome/") and isinstance(value, str):
+        return " ".join(value[:_MAX_COMPARED_CHARS].split())  # words, in which an error may have line breaks
+    latency = latency_of(value) if change.kind.id.startswith("latency/") else None
+    return compact_json(value, _MAX_COMPARED_CHARS).text if latency is None else latency.text
 
 
 def _cut_text(text: str | None, start: int, limit: int) -> str | None:
@@ -217,7 +218,7 @@ def places_text(change: Change, comparison: Comparison) -> str:
 
 def place_text(place: Place | None, side: SideSummary) -> str:
     """Returns the frame of a place, with its capture if the side has several; empty if no frame shows it."""
-    if place is None or place.frame < 0:
+    if place is None or place.frame < 0 or not side.captures:  # an expectation has no records
         return ""
     return f"frame {place.frame}" + (f" of {sanitise(place.capture, MAX_NAME_CHARS)}" if side.captures > 1 else "")
 

@@ -112,8 +112,8 @@ def _gaps_of_sides(old: LatencyRecord, new: LatencyRecord, has_pairs: bool) -> I
         yield Gap("latency", _reason(old, new), False, _NEEDED_BY)
     omitted = old.omitted_count + new.omitted_count
     if omitted:
-        reason = f"they are of more kinds than the {len(old.calls):,} and {len(new.calls):,} that are kept"
-        yield Gap(f"latency of {omitted:,} more calls", reason, False)
+        reason = f"{omitted:,} calls are of more kinds than the {len(old.calls):,} and {len(new.calls):,} that are kept"
+        yield Gap("latency of calls of other kinds", reason, False)
 
 
 def _reason(old: LatencyRecord, new: LatencyRecord) -> str:
@@ -134,10 +134,14 @@ def _gaps_of_pairs(pairs: Mapping[LatencyKey, LatencyPair], decision_count: int)
     if not unknown:
         return
     level = LEVEL / max(1, decision_count)
-    needed = f"p50 needs at least {needed_count(MEDIAN, level)} on each side, p95 {needed_count(TAIL, level)}"
-    reason = f"too few calls for how much their times vary ({needed}, without the first of each session)"
-    what = f"{len(unknown):,} of {len(counted):,} kinds of calls"
-    yield Gap(f"latency of {_label(unknown[0].old.key) if len(counted) == 1 else what}", reason, False)
+    reason = (
+        "too few calls for how much their times vary: to compare medians (p50) takes at least "
+        f"{needed_count(MEDIAN, level)} calls on each side, and 95th percentiles (p95) {needed_count(TAIL, level)}; "
+        "the first call of each session is not counted"
+    )
+    # Without a count: names of test cases should be the same in every run.
+    what = "latency of some calls" if len(unknown) < len(counted) else "latency"
+    yield Gap(f"latency of {_label(unknown[0].old.key)}" if len(counted) == 1 else what, reason, False)
 
 
 def _interval(pair: LatencyPair | None, part: float) -> tuple[float, float] | None:

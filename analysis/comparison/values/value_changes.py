@@ -385,5 +385,5 @@ def _gaps(old: ValuesRecord, new: ValuesRecord, rows: list[tuple[RequestAnswers,
         yield Gap("values of some results", reason, is_failure=False, needed_by=_NEEDED_BY)
     large = sum(result.text is None for record in (old, new) for result in record.results)
     if large:
-        what = "contents of a large result" if large == 1 else f"contents of {large:,} large results"
-        yield Gap(what, "only their digests were compared" if large > 1 else "only its digest was compared", False)
+        reason = "of one, only its digest was compared" if large == 1 else f"of {large:,}, only digests were compared"
+        yield Gap("contents of large results", reason, False)

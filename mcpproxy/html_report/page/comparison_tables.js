@@ -96,13 +96,13 @@ function drawSizes({ sizes }) {
 function drawIgnored({ ignored }) {
   const columns = [
     ["rule", "wide-cell"],
-    ["values passed over", "num"],
+    ["values ignored", "num"],
     ["of them, differ", "num"],
   ];
   const rows = ignored.map(([rule, ...counts]) => [el("span", { class: "name" }, rule), ...counts]);
   drawRows("ignored", "Ignored values", columns, rows, {
-    lead: "Values that vary by themselves, or that the user chose to pass over, are not compared.",
-    nothing: "No value was passed over.",
+    lead: "Values that vary by themselves, or that the user chose to ignore, are not compared.",
+    nothing: "No value was ignored.",
   });
 }
 

@@ -14,6 +14,7 @@ from analysis.comparison.change import Change, Comparison, Place
 from analysis.comparison.kind import Severity
 from analysis.comparison.kinds.table import KINDS
 from mcpproxy.wording.aligned_json import AlignedLine, aligned_lines
+from mcpproxy.wording.change_lines import worded_line
 from mcpproxy.wording.changes import value_text
 
 MAX_CHANGES: Final = 10_000
@@ -76,6 +77,7 @@ def comparison_messages(comparison: Comparison) -> Iterator[bytes]:
         old=comparison.old._replace(warnings=comparison.old.warnings[:MAX_OTHER_ROWS]),
         new=comparison.new._replace(warnings=comparison.new.warnings[:MAX_OTHER_ROWS]),
         changes=(),
+        accepted_changes=(),
         gaps=tuple(gap._replace(what=gap.what[:MAX_SENT_CHARS], reason=gap.reason[:MAX_SENT_CHARS]) for gap in gaps),
         compared=comparison.compared[:MAX_OTHER_ROWS],
         latencies=comparison.latencies[:MAX_OTHER_ROWS],
@@ -104,7 +106,10 @@ def _change_message(change: Change) -> ChangeMessage:
 
 def detail_message(number: int, change: Change) -> bytes:
     """Returns the message with the values of a change."""
-    lines, is_whole = aligned_lines(change.before, change.after, MAX_DETAIL_LINES)
+    line = worded_line(change)
+    lines, is_whole = (
+        ([line], True) if line is not None else aligned_lines(change.before, change.after, MAX_DETAIL_LINES)
+    )
     kept_lines, characters = list[AlignedLine](), 0
     for line in lines:
         characters += len(line.old or "") + len(line.new or "")

@@ -14,6 +14,7 @@ from mcpproxy.wording import units
 from mcpproxy.wording.cells import UNLIMITED_WIDTH, fit_ends
 from mcpproxy.wording.change_kinds import ROLES
 from mcpproxy.wording.changes import gap_text, ignored_text, message_text, subject_text
+from mcpproxy.wording.latencies import ratio_text
 from mcpproxy.wording.spans import Role, Span
 from mcpproxy.wording.units import brief_duration
 
@@ -208,12 +209,7 @@ def _durations(old_ns: int | None, new_ns: int | None) -> str:
 
 
 def _interval_text(interval: tuple[float, float] | None) -> str:
-    """Returns the interval of a ratio: `×0.96–1.31`."""
-    return "–" if interval is None else f"×{_ratio(interval[0])}–{_ratio(interval[1])}"
-
-
-def _ratio(value: float) -> str:
-    return f"{value:.2f}" if value < 10 else f"{value:,.0f}" if value < 100_000 else ">100,000"
+    return ratio_text(interval) or "–"
 
 
 def _size_cells(row: SizeRow) -> dict[str, Sequence[Span]]:

@@ -143,7 +143,7 @@ def test_few_calls_are_a_gap_that_says_how_many_are_needed() -> None:
     assert verdicts(result) == {"tools/call search": "cannot tell"}
     (gap,) = result.gaps
     assert gap.what == "latency of tools/call search"
-    assert "p50 needs at least 8 on each side, p95 78" in gap.reason
+    assert "medians (p50) takes at least 8 calls on each side, and 95th percentiles (p95) 78;" in gap.reason
     assert not gap.is_failure
     assert gap.needed_by == frozenset()
 
@@ -151,7 +151,7 @@ def test_few_calls_are_a_gap_that_says_how_many_are_needed() -> None:
 def test_many_kinds_of_calls_share_one_gap() -> None:
     calls = [latencies(str(number), around(10, 3)) for number in range(50)]
     (gap,) = compared(side(*calls), side(*calls)).gaps
-    assert gap.what == "latency of 50 of 50 kinds of calls"
+    assert gap.what == "latency"  # a count would give a test case another name in each run
 
 
 def test_what_each_session_does_once_is_no_gap_if_there_is_more() -> None:
@@ -273,7 +273,7 @@ def test_names_and_their_number_are_bounded() -> None:
     assert len(record.calls) == MAX_KINDS
     assert record.omitted_count == 6
     assert len(record.calls[0].key.name) == 200
-    assert any("6 more calls" in gap.what for gap in compared(record, side()).gaps)
+    assert any("6 calls are of more kinds" in gap.reason for gap in compared(record, side()).gaps)
 
 
 def test_a_sample_is_bounded_even_and_the_same_every_time() -> None:

@@ -5,6 +5,7 @@ import re
 from typing import Any
 
 from analysis.comparison.change import Change, Comparison, Gap, Witness
+from analysis.comparison.kind import FailOn
 from mcpproxy.report.comparison import write_comparison
 from mcpproxy.report.comparison_github import MAX_ANNOTATIONS
 from mcpproxy.report.comparison_json import MAX_VALUE_CHARS, MEMBERS, PARTS
@@ -38,8 +39,11 @@ MANY = NOTHING._replace(
 """Very many hostile changes and gaps."""
 
 
-def document(comparison: Comparison, format_name: str) -> str:
-    return "".join(write_comparison(comparison, format_name))
+BREAKING: frozenset[FailOn] = frozenset({"breaking"})
+
+
+def document(comparison: Comparison, format_name: str, fail_on: frozenset[FailOn] = BREAKING) -> str:
+    return "".join(write_comparison(comparison, format_name, fail_on=fail_on))
 
 
 # ---- JSON
@@ -125,18 +129,21 @@ def test_markdown_counts_what_does_not_fit() -> None:
 # ---- JUnit
 
 
-def test_junit_is_well_formed_and_a_subject_fails_if_it_has_more_than_notes() -> None:
-    assert outcomes(checked(document(ORDINARY, "junit"))) == {
+def test_junit_is_well_formed_and_a_subject_fails_if_it_has_a_change_that_fails() -> None:
+    fail_on: frozenset[FailOn] = frozenset({"breaking", "value"})
+    assert outcomes(checked(document(ORDINARY, "junit", fail_on))) == {
         "tool fetch": ["failure"],
-        "tool search": ["failure"],
+        "tool search": ["failure", "system-out"],
         "tools/call search": ["failure", "system-out"],
-        "session": ["failure"],
+        "session": ["system-out"],
         "tools/call fetch": ["system-out"],
         "compare tools": ["system-out"],
         "compare calls": ["system-out"],
         "compare requests": ["system-out"],
         "compare prompts": ["skipped"],
     }
+    never = outcomes(checked(document(ORDINARY, "junit", frozenset())))
+    assert "failure" not in {tag for tags in never.values() for tag in tags}
     hard = HARD._replace(old=HARD.old._replace(warnings=()))
     assert "error" in {tag for tags in outcomes(checked(document(hard, "junit"))).values() for tag in tags}
 
@@ -184,6 +191,14 @@ def test_sarif_names_the_new_capture_or_the_old_one_of_what_is_gone() -> None:
     files = [result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for result in results]
     assert files[:2] == ["old.mcpcap", "new.mcpcap"]
     assert [result["level"] for result in results] == ["error", "error", *["warning"] * 4, *["note"] * 2]
+
+
+def test_changes_that_a_baseline_accepts_are_suppressed_in_sarif() -> None:
+    comparison = ORDINARY._replace(changes=ORDINARY.changes[1:], accepted_changes=ORDINARY.changes[:1])
+    results = run_in(document(comparison, "sarif"))["results"]
+    assert len(results) == len(ORDINARY.changes)
+    assert [result["ruleId"] for result in results if "suppressions" in result] == ["tool/removed"]
+    assert results[-1]["suppressions"] == [{"kind": "external", "status": "accepted"}]
 
 
 # ---- GitHub

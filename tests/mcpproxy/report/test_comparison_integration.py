@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from analysis.comparison.change import Comparison
 from analysis.comparison.definitions.drift import drift
 from mcpproxy.report.comparison import FORMATS, write_comparison
@@ -46,6 +48,34 @@ def fill(capture: CaptureWriter, number: int) -> None:
 def written(comparison: Comparison) -> dict[str, str]:
     """Returns the output in each format."""
     return {name: "".join(write_comparison(comparison, name)) for name in FORMATS}
+
+
+def test_annotations_point_at_the_line_of_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    comparison = compared(tmp_path, lambda old: fill(old, 0), lambda new: fill(new, 1), with_findings=True)
+    results = run_in("".join(write_comparison(comparison, "sarif")))["results"]
+    assert len(results) == len(comparison.changes)
+    for change, result in zip(comparison.changes, results, strict=True):
+        place = change.new or change.old
+        assert place is not None
+        region = result["locations"][0]["physicalLocation"]["region"]
+        line = Path(place.capture).read_bytes().splitlines()[region["startLine"] - 1]
+        assert json.loads(line)["seq"] == place.frame
+        assert region["byteLength"] == len(line)
+    commands = "".join(write_comparison(comparison, "github")).splitlines()
+    assert all(",line=" in command for command in commands if command.startswith("::"))
+
+
+def test_a_capture_that_is_gone_leaves_annotations_without_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    comparison = compared(tmp_path, lambda old: fill(old, 0), lambda new: fill(new, 1), with_findings=True)
+    for change in comparison.changes:
+        for place in filter(None, (change.old, change.new)):
+            Path(place.capture).unlink(missing_ok=True)
+    assert "::error title=" in "".join(write_comparison(comparison, "github"))
+    assert ",line=" not in "".join(write_comparison(comparison, "github"))
 
 
 def test_outputs_of_hostile_captures_are_harmless(tmp_path: Path) -> None:

@@ -95,6 +95,7 @@ COMPARISONS = st.builds(
     st.lists(LATENCIES, max_size=3).map(tuple),
     st.lists(st.builds(SizeRow, TEXTS, *([NUMBERS] * 6)), max_size=3).map(tuple),
     NUMBERS,
+    st.lists(CHANGES, max_size=2).map(tuple),
 )
 
 
@@ -120,7 +121,8 @@ def test_every_format_can_be_read(comparison: Comparison) -> None:
         assert json.loads(line)["type"]
     old, new = comparison.old._replace(warnings=()), comparison.new._replace(warnings=())
     checked(document(comparison._replace(old=old, new=new), "junit"))
-    assert len(run_in(document(comparison, "sarif"))["results"]) == len(comparison.changes)
+    results = run_in(document(comparison, "sarif"))["results"]
+    assert len(results) == len(comparison.changes) + len(comparison.accepted_changes)
     *commands, _ = document(comparison, "github").split("\n")[:-1]
     assert all(COMMAND.fullmatch(command) or FAILURE.fullmatch(command) for command in commands)
     markdown = document(comparison, "markdown")

@@ -16,6 +16,7 @@ import pyte
 import pytest
 
 from analysis.comparison.change import Change, Comparison, Gap
+from analysis.comparison.kind import FailOn
 from analysis.comparison.kinds.findings import FINDING_GONE, FINDING_NEW_NOTE
 from analysis.conversation.message import Number
 from mcpproxy import __version__
@@ -28,15 +29,19 @@ from mcpproxy.wording.json_text import MAX_DEPTH, compact_json
 from mcpproxy.wording.spans import Style
 from tests.mcpproxy.report.comparisons import (
     ARGUMENT_REQUIRED,
+    CALL_MISSING,
     DEEP,
     FAILED,
     FINDING_NEW,
     HARD,
     NEW,
     NOTHING,
+    NOW_FAILS,
     OLD,
     ORDINARY,
+    SLOWER,
     VALUE_CHANGED,
+    latency,
 )
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -52,8 +57,18 @@ def _utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     time.tzset()
 
 
-def text_of(comparison: Comparison, width: int = 80, *, colour: bool = False, format_name: str = "text") -> str:
-    return "".join(write_comparison(comparison, format_name, Style(colour=colour), width))
+BREAKING: frozenset[FailOn] = frozenset({"breaking"})
+
+
+def text_of(
+    comparison: Comparison,
+    width: int = 80,
+    *,
+    colour: bool = False,
+    format_name: str = "text",
+    fail_on: frozenset[FailOn] = BREAKING,
+) -> str:
+    return "".join(write_comparison(comparison, format_name, Style(colour=colour), width, fail_on=fail_on))
 
 
 def assert_golden(name: str, text: str) -> None:
@@ -167,6 +182,37 @@ def test_of_very_many_changes_the_first_are_shown_and_the_others_are_counted() -
     assert f"  and {50_000 - MAX_SHOWN_NOTES:,} more notes\n" in text
 
 
+def test_values_are_the_first_notes_and_the_sequence_is_the_last() -> None:
+    findings = [Change(FINDING_GONE, f"rule/{number}", f"finding {number}") for number in range(MAX_SHOWN_NOTES)]
+    value = Change(VALUE_CHANGED, "tool answer", "it changed")
+    call = Change(CALL_MISSING, "tool call", "it is not called")
+    text = text_of(NOTHING._replace(changes=(call, *findings, value)))
+    assert "\nnotes\n  · tool answer: it changed\n  · rule rule/0:" in text
+    assert "tool call" not in text
+    assert "  and 2 more notes\n" in text
+
+
+def test_a_note_that_fails_is_listed_and_marked() -> None:
+    others = [Change(CALL_MISSING, f"tool {number}", "it is not called") for number in range(50)]
+    value = Change(VALUE_CHANGED, "tool answer", "it changed")
+    comparison = NOTHING._replace(changes=(*others, value))
+    assert "fails" not in text_of(comparison)
+    fail_on: frozenset[FailOn] = frozenset({"value", "outcome"})
+    text = text_of(comparison, fail_on=fail_on)
+    assert "\ntool answer\n  note       value/changed  fails --fail-on value\n    it changed\n" in text
+    assert "· tool answer" not in text
+    assert "note (fails --fail-on value)" in text_of(comparison, format_name="markdown", fail_on=fail_on)
+    first_command, *_ = text_of(comparison, format_name="github", fail_on=fail_on).splitlines()
+    assert first_command == (
+        "::notice title=value/changed,file=new.mcpcap::tool answer: it changed [fails --fail-on value]"
+    )
+
+
+def test_what_a_severity_says_is_no_mark() -> None:
+    assert "fails --fail-on" not in text_of(ORDINARY)
+    assert text_of(ORDINARY, fail_on=frozenset({"breaking", "outcome"})).count("fails --fail-on outcome") == 1
+
+
 def test_a_value_is_written_only_as_far_as_it_is_shown() -> None:
     assert compact_json({"a": [1, None, True, "é\n", {}, [], (2,)], "b": -1.5}, 100) == (
         '{"a":[1,null,true,"é\\n",{},[],[2]],"b":-1.5}',
@@ -196,9 +242,49 @@ def test_latencies_have_a_part_only_if_there_is_something_to_tell() -> None:
     unclear = tuple(row for row in ORDINARY.latencies if row.verdict == "cannot tell")
     assert "latency" not in text_of(NOTHING._replace(latencies=unclear))
     same = (*unclear, *(row for row in ORDINARY.latencies if row.verdict == "same"))
-    assert "\nlatency\n  no difference proved: 1 of 2 calls\n  cannot tell: " in text_of(
+    assert "\nlatency\n  no difference proved: 1 of 2 kinds of calls\n  cannot tell: " in text_of(
         NOTHING._replace(latencies=same)
     )
+
+
+def test_calls_of_tools_are_the_first_whose_latency_cannot_be_told() -> None:
+    names = ("initialize", "ping", "prompts/list", "tools/call a", "tools/call b")
+    rows = [latency(name, "cannot tell", 1, 1, 3 + number) for number, name in enumerate(names)]
+    text = text_of(NOTHING._replace(latencies=(latency("tools/list", "same", 1, 1), *rows)))
+    assert "\n  cannot tell: tools/call b, tools/call a, prompts/list, and 2 more\n" in text
+
+
+def test_a_latency_is_in_words_in_every_format() -> None:
+    kind = SLOWER._replace(id="latency/slower")
+    old, new = ({"p50_ms": ms, "calls": 29} for ms in (33.84, 66.123))
+    change = Change(kind, "tools/call search", "the median latency is higher", before=old, after=new)
+    rows = (latency("tools/call search", "slower", 33.84, 66.123),)
+    text = "p50 33.8 ms → 66.1 ms (×1.8–2.1), 29 calls each"
+    for format_name in ("text", "markdown", "junit", "sarif", "github"):
+        assert text in text_of(NOTHING._replace(changes=(change,), latencies=rows), format_name=format_name)
+    assert "×1.8–2.1" in text_of(NOTHING._replace(changes=(change,), latencies=rows))
+    other = change._replace(after={"p50_ms": 66.123, "calls": 30})
+    assert "p50 33.8 ms → 66.1 ms, 29 → 30 calls\n" in text_of(NOTHING._replace(changes=(other,)))
+
+
+def test_the_text_of_an_error_is_on_one_line() -> None:
+    error = "tool_error: two errors\nproject\n  Field required"
+    change = Change(NOW_FAILS, "tools/call search", "the request fails now", "", "result", error)
+    for format_name in ("text", "markdown", "junit", "sarif", "github"):
+        text = text_of(NOTHING._replace(changes=(change,)), format_name=format_name)
+        assert "was result, now tool_error: two errors project Field required" in text
+
+
+def test_lines_for_other_programs_have_the_values_and_their_proof() -> None:
+    value, proof = "was 3, now 4", '{"query":"a"} was valid before and is not now'
+    for format_name, quoted in (
+        ("github", proof),
+        ("junit", proof),
+        ("sarif", proof.replace('"', '\\"').replace("{", "{{").replace("}", "}}")),
+    ):
+        text = text_of(ORDINARY, format_name=format_name)
+        assert value in text
+        assert quoted in text
 
 
 def test_values_that_the_sentence_quotes_are_not_repeated() -> None:
@@ -248,8 +334,34 @@ def test_a_change_without_the_value_that_would_prove_it_says_why() -> None:
     assert '"unproved":"the schema took too long"' in text_of(ORDINARY, format_name="json")
 
 
+def test_a_path_is_relative_to_the_working_directory_or_to_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("here", "home"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    names = {
+        str(tmp_path / "here" / "a" / "x.mcpcap"): "a/x.mcpcap",
+        str(tmp_path / "home" / "x.mcpcap"): "~/x.mcpcap",
+        "/nowhere/x.mcpcap": "/nowhere/x.mcpcap",
+        "x.mcpcap": "x.mcpcap",
+        "/a\0b": "/a\\x00b",
+    }
+    for name, shown in names.items():
+        comparison = ORDINARY._replace(old=OLD._replace(name=name))
+        for format_name, text in (
+            ("text", f"  old  {shown}"),
+            ("markdown", f"<code>{shown}</code>"),
+            ("junit", f"{shown} → "),
+        ):
+            assert text in text_of(comparison, format_name=format_name)
+
+
 def test_the_capture_of_a_record_is_named_only_if_the_side_has_several() -> None:
     several = ORDINARY._replace(new=NEW._replace(captures=3))
     assert "frame 4 → frame 6 of new.mcpcap\n" in text_of(several)
-    expectation = ORDINARY._replace(old=OLD._replace(captures=0))
-    assert "expectation" in text_of(expectation)
+    expectation = text_of(ORDINARY._replace(old=OLD._replace(captures=0)))
+    assert "expectation" in expectation
+    assert "  new frame 14\n" in expectation
+    assert "frame 12" not in expectation  # an expectation has no records, though it may know those of its captures
