@@ -3,7 +3,7 @@
 Compares tools, resources, prompts and their schemas, capabilities, findings, outcomes, results, the order of calls and
 latencies. A change is breaking if something that worked before no longer works.
 
-Exit code: 1 if a change is as bad as --fail-on says (default: breaking), 2 if something could not be compared.
+Exit code: 1 if a change is as bad as --fail-on says (default: breaking,outcome), 2 if something could not be compared.
 """
 
 import argparse

@@ -113,6 +113,18 @@ def test_the_same_capture_has_no_changes(library: Library) -> None:
         assert "othing changed" in stdout.splitlines()[0]
 
 
+def test_a_call_that_worked_and_fails_now_fails_without_options(tmp_path: Path) -> None:
+    works, fails = (CaptureWriter(tmp_path / f"{name}.mcpcap", "files") for name in ("works", "fails"))
+    for writer in (works, fails):
+        writer.handshake(name="files")
+        writer.call(20, 1, "read", path="a")
+    works.answer(21, 1, content=[])
+    fails.refuse(21, 1, -32603, "no")
+    code, stdout, stderr = compare(works.close(), fails.close())
+    assert (code, stderr) == (1, "")
+    assert "outcome/now-fails" in stdout
+
+
 def test_words_of_fail_on_choose_what_fails(library: Library) -> None:
     for words, versions, code in (
         ("never", ("1", "2"), 0),
