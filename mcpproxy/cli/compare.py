@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from analysis.checking.baseline import Baseline
-from analysis.comparison.change import Comparison
+from analysis.comparison.change import Change, Comparison
 from analysis.comparison.compare import compare
 from analysis.comparison.observe_sides import SideSource
 from analysis.comparison.options import CompareOptions
@@ -35,6 +35,7 @@ from mcpproxy.cli.outputs import check_file_output
 from mcpproxy.html_report.comparison import ComparisonPage
 from mcpproxy.report.comparison import FORMATS, write_comparison
 from mcpproxy.wording.changes import verdict_text
+from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.spans import Style
 
 
@@ -105,6 +106,7 @@ class _ComparisonRun:
         if options.output is not None or options.format != "text":
             for side in (comparison.old, comparison.new):
                 say_warnings(side)
+        self._say_absent_entries(comparison.accepted_changes)
         failures = [gap for gap in comparison.gaps if gap.is_failure]
         say_failures(failures)
         if failures:
@@ -126,11 +128,26 @@ class _ComparisonRun:
         if self._new_baseline is not None:
             for change in comparison.changes:
                 self._new_baseline.accept_change(change)
-        changes = tuple(change for change in comparison.changes if change.fingerprint not in self._accepted)
+        accepted: list[Change] = []
+        others: list[Change] = []
+        for change in comparison.changes:
+            is_accepted = any(each in self._accepted for each in change.accepting_fingerprints)
+            (accepted if is_accepted else others).append(change)
         gaps = tuple(
             gap._replace(is_failure=True) if self._options.fail_on.is_needed(gap) else gap for gap in comparison.gaps
         )
-        return comparison._replace(changes=changes, gaps=gaps, accepted=len(comparison.changes) - len(changes))
+        return comparison._replace(changes=tuple(others), gaps=gaps, accepted_changes=tuple(accepted))
+
+    def _say_absent_entries(self, accepted: Iterable[Change]) -> None:
+        """Report how many entries of the baseline accept nothing, so that they can be removed."""
+        used = {each for change in accepted for each in change.accepting_fingerprints}
+        count = sum(each not in used for each in self._accepted)
+        if count and self._new_baseline is None:
+            verb = "occurs" if count == 1 else "occur"
+            say(
+                f"{count_text(count, 'entry', 'entries')} of the baseline {self._options.baseline} no longer {verb}; "
+                "--update-baseline removes what does not"
+            )
 
     def _compare(self) -> Comparison:
         options = self._options

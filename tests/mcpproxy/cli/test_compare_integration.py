@@ -490,6 +490,37 @@ def test_accepted_changes_are_counted_and_others_reported(library: Library, tmp_
     assert "arguments/newly-required" not in stdout
 
 
+def test_a_baseline_accepts_no_other_value_and_no_larger_slowdown(tmp_path: Path) -> None:
+    def answering(name: str, total: int) -> Path:
+        writer = CaptureWriter(tmp_path / f"{name}.mcpcap", "files")
+        writer.handshake(name="files")
+        writer.call(20, 1, "read", path="a")
+        writer.answer(21, 1, content=[], structuredContent={"total": total})
+        return writer.close()
+
+    old, accepted, other = (answering(f"total-{total}", total) for total in (3, 41, 7))
+    fast, slow, slower = (timed(tmp_path / f"{ms}.mcpcap", ms) for ms in (10, 19, 90))
+    little_slower = timed(tmp_path / "little.mcpcap", 14)
+    for word, sides, same_or_better, worse in (
+        ("value", (old, accepted), (accepted,), other),
+        ("slower", (fast, slow), (slow, little_slower), slower),
+    ):
+        baseline = tmp_path / f"{word}.jsonl"
+        assert compare("--baseline", baseline, "--update-baseline", *sides)[0] == 0
+        for side in same_or_better:
+            assert compare("--baseline", baseline, "--fail-on", word, sides[0], side)[::2] == (0, ""), side
+        code, stdout, stderr = compare("--baseline", baseline, "--fail-on", word, "--json", sides[0], worse)
+        assert code == 1
+        assert stderr == (
+            f"mcpproxy: 1 entry of the baseline {baseline} no longer occurs; --update-baseline removes what does not\n"
+        )
+        _, stdout, _ = compare("--baseline", baseline, "--json", *sides)
+        rows = [json.loads(line) for line in stdout.splitlines()]
+        assert [row["rule"] for row in rows if row["type"] == "accepted"] == [
+            {"value": "value/changed", "slower": "latency/slower"}[word]
+        ]
+
+
 def test_the_changes_of_a_json_output_are_a_baseline(library: Library, tmp_path: Path) -> None:
     accepted = tmp_path / "accepted.jsonl"
     changes = [row for row in compared(library.old, library.new) if row["type"] == "change"]
