@@ -29,7 +29,7 @@ from mcpproxy.cli.compare_operands import (
 from mcpproxy.cli.compare_options import DEFAULT_PAGE, HTML, combination_error, compare_parser, mode_of
 from mcpproxy.cli.compare_output import write_result
 from mcpproxy.cli.compare_save import save_expectation
-from mcpproxy.cli.compare_warnings import say_failures, say_warnings
+from mcpproxy.cli.compare_warnings import say_failures, say_unused_places, say_warnings
 from mcpproxy.cli.diagnostics import Exit, Progress, fail, say
 from mcpproxy.cli.outputs import check_file_output
 from mcpproxy.html_report.comparison import ComparisonPage
@@ -93,6 +93,8 @@ class _ComparisonRun:
             if options.baseline
             else Baseline()
         )
+        self._ignored_places: tuple[str, ...] = ()
+        """The places of `--ignore` and `--ignore-from`."""
 
     def run(self) -> int:
         """Compare, write the result and report what is not in it; returns the exit code.
@@ -106,6 +108,7 @@ class _ComparisonRun:
         if options.output is not None or options.format != "text":
             for side in (comparison.old, comparison.new):
                 say_warnings(side)
+        say_unused_places(self._ignored_places, comparison.ignored)
         self._say_absent_entries(comparison.accepted_changes)
         failures = [gap for gap in comparison.gaps if gap.is_failure]
         say_failures(failures)
@@ -152,6 +155,7 @@ class _ComparisonRun:
     def _compare(self) -> Comparison:
         options = self._options
         progress, given_options = Progress(), observe_options_of(options)
+        self._ignored_places = given_options.ignored_pointers
         with compared_sides(options.side) as (old, new):
             if options.output is not None:
                 paths = [path for side in (old, new) if isinstance(side, SideSource) for _, path in side.captures]

@@ -399,6 +399,32 @@ def test_what_varies_by_itself_is_learnt_and_then_passed_over(library: Library, 
     )
 
 
+def test_places_at_which_nothing_was_ignored_are_reported(library: Library, tmp_path: Path) -> None:
+    file = tmp_path / "places.txt"
+    file.write_text("# mcpproxy ignore 1\n" + "".join(f"/absent/{number}\n" for number in range(30)))
+    code, _, stderr = compare("--ignore", "/structuredContent/*", "--ignore", "/absent", library.old, library.again)
+    assert (code, stderr) == (0, "mcpproxy: nothing was ignored by /absent\n")
+    code, _, stderr = compare("--ignore-from", file, library.old, library.again)
+    assert code == 0
+    assert stderr.startswith("mcpproxy: nothing was ignored by /absent/0\n")
+    assert re.search(r"nothing was ignored by \d+ more places\n$", stderr), stderr
+
+
+def test_what_is_learnt_from_recordings_of_different_things_is_doubted(library: Library, tmp_path: Path) -> None:
+    code, _, stderr = compare("--learn", tmp_path / "varies.txt", library.old, library.new)
+    assert code == 0
+    first, second = stderr.splitlines()
+    prefix = "mcpproxy: --learn is for two recordings of the same thing: "
+    assert first == f"{prefix}the servers or their versions differ (library 1.0.0, library 2.0.0)"
+    assert second.startswith(f"{prefix}calls end differently")
+    saved = tmp_path / "expected.json"
+    assert compare("--save", saved, library.old)[0] == 0
+    code, stdout, stderr = compare("--learn", tmp_path / "other.txt", saved, library.old)
+    assert (code, stdout) == (2, "")
+    assert stderr == f"mcpproxy: {saved} was written by --save; --learn needs two captures of the same thing\n"
+    assert not (tmp_path / "other.txt").exists()
+
+
 def test_nothing_is_learnt_from_recordings_that_have_nothing_in_common(tmp_path: Path) -> None:
     read, other = listing(tmp_path / "read.mcpcap", "read"), listing(tmp_path / "other.mcpcap", "other", call="other")
     code, stdout, stderr = compare("--learn", tmp_path / "varies.txt", read, other)
