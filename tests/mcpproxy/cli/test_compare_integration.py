@@ -220,12 +220,14 @@ def test_operands_that_are_not_two_sides_are_one_line_that_says_what_to_type(lib
         ((library.old, tmp_path / "none.mcpcap"), "none.mcpcap"),
         ((ROOT / "README.md", library.old), "README.md"),
         (("x" * 200, library.old), "there is no capture"),
-        (("x" * 5_000, library.old), "File name too long"),
+        (("x" * 300, library.old), "…: File name too long"),
+        (("x" * 5_000, library.old), "…: File name too long"),
     ):
         code, stdout, stderr = compare(*operands, HOME=str(tmp_path))
         assert (code, stdout) == (2, ""), operands
         assert reason in stderr, stderr
         assert (stderr.count("\n"), "\x1b" in stderr, "\u202e" in stderr) == (1, False, False), operands
+        assert len(stderr) < 1_000
 
 
 HOSTILE_NAME: Final = "\x1b[31mred\n::error::\u202e<script>|`.mcpcap"
@@ -694,6 +696,15 @@ def test_kinds_are_explained_and_listed() -> None:
     code, listed, stderr = compare("--explain")
     assert (code, stderr) == (0, "")
     assert "arguments/newly-required" in listed
+    code, stdout, stderr = compare("--explain", "tool/unlisted")
+    assert (code, stdout, stderr) == (
+        2,
+        "",
+        "mcpproxy: tool/unlisted is a rule of check: mcpproxy rule tool/unlisted\n",
+    )
+    code, stdout, stderr = compare("--explain", "newly-required")
+    assert (code, stdout) == (2, "")
+    assert "there is no kind of change newly-required; perhaps arguments/newly-required" in stderr
     code, stdout, stderr = compare("--explain", "tool/remove")
     assert (code, stdout) == (2, "")
     assert "tool/removed" in stderr
