@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
+from analysis.checking.baseline import lasting_words
+
 SIGNIFICANT_DIGITS: Final = 3
 """The precision of latencies: an error of at most half a percent, where only differences above 10 % count."""
 CHECKSUMS: Final = "checksums"
@@ -110,6 +112,12 @@ def _restored_sequence(saved: dict[str, Any], capture: str) -> dict[str, Any]:
     }
 
 
+def _saved_findings(record: dict[str, Any]) -> dict[str, Any]:
+    for row in record["findings"].values():
+        row["message"] = lasting_words(row["message"])
+    return record
+
+
 def _saved_latency(record: dict[str, Any]) -> dict[str, Any]:
     for calls in record["calls"]:
         calls["times_ns"] = [_rounded(time_ns) for time_ns in calls["times_ns"]]
@@ -121,6 +129,7 @@ def _rounded(time_ns: int) -> int:
 
 
 _SAVED: Final[dict[str, Callable[[dict[str, Any]], dict[str, Any]]]] = {
+    "findings": _saved_findings,
     "values": _saved_values,
     "sequence": _saved_sequence,
     LATENCY: _saved_latency,

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from analysis.comparison.change import Place
 from analysis.comparison.compare import compare
 from analysis.comparison.expectation import MAX_EXPECTATION_BYTES, load, save
+from analysis.comparison.findings import FindingRow, FindingsRecord
 from analysis.comparison.options import CompareOptions
 from analysis.comparison.outcome_record import OutcomesRecord, RequestRow
 from analysis.comparison.side import Side
@@ -105,6 +107,15 @@ def test_few_lines_differ_if_little_changed(tmp_path: Path) -> None:
     assert any("first" in line for line in differences)
     assert len(differences) < 40
     assert len(old_before) > 200
+
+
+def test_findings_have_no_numbers_that_differ_between_recordings(tmp_path: Path) -> None:
+    path = tmp_path / "weather.expectation"
+    place = Place("a", 1, 2)
+    finding = FindingRow("tool/repeated-call", 1, "called 3 times (frames 30 to 84): 341 ms", "", place, 3)
+    findings = FindingsRecord({"f": finding}, ["tool/repeated-call"], {}, [])
+    save(_side(tmp_path)._replace(records={"findings": findings}), path)
+    assert '"called N times (frames N to N): N ms"' in path.read_text("ascii")
 
 
 def test_latencies_are_rounded_to_half_a_percent(tmp_path: Path) -> None:
