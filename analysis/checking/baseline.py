@@ -39,9 +39,13 @@ def fingerprint(rule: str, method: str, pointer: str, message: str) -> str:
         pointer: the place in the message.
         message: the text of the finding.
     """
-    words = _NUMBER.sub("N", _UUID.sub("N", message.partition(GUESS_PREFIX)[0]))
-    text = f"{rule}\0{method}\0{pointer}\0{words}"
+    text = f"{rule}\0{method}\0{pointer}\0{lasting_words(message)}"
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def lasting_words(message: str) -> str:
+    """Returns the text of a finding without the parts that differ between sessions: `N` for each number, no guess."""
+    return _NUMBER.sub("N", _UUID.sub("N", message.partition(GUESS_PREFIX)[0]))
 
 
 class Baseline:

@@ -64,6 +64,9 @@ class Change(NamedTuple):
     """How many differences it stands for."""
     unproved: str = ""
     """Why there is no witness although the kind needs one, as a clause; empty if there is one, or none is needed."""
+    extents: tuple[str, ...] = ()
+    """How much changed, in words without standalone numbers; further ones are larger extents. A baseline accepts no
+    larger one than it has."""
 
     @property
     def severity(self) -> Severity:
@@ -71,9 +74,25 @@ class Change(NamedTuple):
         return self.kind.severity if self.lowered is None else self.lowered
 
     @property
+    def full_message(self) -> str:
+        """The message with how much changed, as JSON and baselines have it."""
+        return self._message(self.extents[0]) if self.extents else self.message
+
+    @property
     def fingerprint(self) -> str:
         """What is the same whenever the change is found again, as of a finding; baselines contain it."""
-        return fingerprint(self.kind.id, self.subject, self.pointer, self.message)
+        return self._fingerprint(self.full_message)
+
+    @property
+    def accepting_fingerprints(self) -> frozenset[str]:
+        """The fingerprints of changes such that a baseline with one of them accepts this change, too."""
+        return frozenset({self.fingerprint, *(self._fingerprint(self._message(extent)) for extent in self.extents)})
+
+    def _message(self, extent: str) -> str:
+        return f"{self.message} ({extent})"
+
+    def _fingerprint(self, message: str) -> str:
+        return fingerprint(self.kind.id, self.subject, self.pointer, message)
 
     def fails(self, words: frozenset[FailOn]) -> bool:
         """Whether it fails a comparison with these words of `--fail-on`."""
@@ -199,9 +218,12 @@ class Comparison(NamedTuple):
     ignored: tuple[Ignored, ...] = ()
     latencies: tuple[LatencyRow, ...] = ()
     sizes: tuple[SizeRow, ...] = ()
-    accepted: int = 0
-    """How many changes the baseline accepts."""
+    accepted_changes: tuple[Change, ...] = ()
+    """The changes that the baseline accepts, worst first."""
     caveats: tuple[str, ...] = ()
     """Why the result may be incomplete although nothing failed, as clauses that belong next to it: what is lost."""
-    accepted_changes: tuple[Change, ...] = ()
-    """These changes, for outputs that list them, too."""
+
+    @property
+    def accepted(self) -> int:
+        """How many changes the baseline accepts."""
+        return len(self.accepted_changes)

@@ -1,4 +1,4 @@
-"""Sides as lines of JSON: how they travel between processes, and what an expectation consists of.
+"""Sides as JSON: how they travel between processes, in lines, and what an expectation consists of.
 
 The encoding is ASCII, because texts of peers may hold lone surrogates, which no UTF-8 encoder accepts. Members are
 sorted, so equal sides give equal lines.
@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from analysis.comparison.aspect import Aspect
 from analysis.comparison.aspects import ASPECTS
 from analysis.comparison.change import Place, SideSummary
 from analysis.comparison.kind import AspectName
@@ -25,11 +26,10 @@ _TO_JSON: Final = json.JSONEncoder(separators=(",", ":"), sort_keys=True, check_
 
 def encode_side(side: Side) -> Iterator[bytes]:
     """Yields the lines of a side, without line ends: first its summary, then the record of each aspect."""
-    with _deep_values():
-        yield _line("summary", side.summary)
-    for aspect, record in side.records.items():
+    for name, value in (("summary", side.summary), *side.records.items()):
         with _deep_values():
-            yield _line(aspect, record)
+            line = _TO_JSON([name, plain_value(value)]).encode()
+        yield line
 
 
 def decode_side(lines: Iterable[bytes]) -> Side:
@@ -38,17 +38,35 @@ def decode_side(lines: Iterable[bytes]) -> Side:
     Raises:
         ValueError: the lines are not those of a side.
     """
-    types: dict[str, type] = {aspect.name: aspect.record for aspect in ASPECTS}
+    with _deep_values():
+        try:
+            return side_of(json.loads(line.decode("ascii")) for line in lines)
+        except RecursionError as error:
+            raise ValueError(str(error)) from error
+
+
+def plain_value(value: Any) -> Any:
+    """Returns a summary or record as a JSON value."""
+    return msgspec.to_builtins(value, str_keys=True, order="sorted", enc_hook=_plain)
+
+
+def side_of(members: Iterable[tuple[str, Any]]) -> Side:
+    """Returns the side with this summary and these records as JSON values, by name.
+
+    Raises:
+        ValueError: they are not those of a side.
+    """
+    aspects: dict[str, Aspect] = {aspect.name: aspect for aspect in ASPECTS}
     records: dict[AspectName, Any] = {}
     summary: SideSummary | None = None
     with _deep_values():
         try:
-            for line in lines:
-                name, value = json.loads(line.decode("ascii"))
+            for name, value in members:
                 if name == "summary":
                     summary = msgspec.convert(value, SideSummary, str_keys=True)
-                elif name in types:
-                    records[name] = msgspec.convert(value, types[name], str_keys=True)
+                elif name in aspects:
+                    aspect = aspects[name]
+                    records[aspect.name] = msgspec.convert(value, aspect.record, str_keys=True)
         except (TypeError, RecursionError, msgspec.ValidationError) as error:
             raise ValueError(str(error)) from error
     if summary is None:
@@ -74,10 +92,6 @@ def _with_places(value: Any, change: Callable[[Place], Place]) -> Any:
         members = [_with_places(member, change) for member in value]
         return type(value)(*members) if hasattr(value, "_fields") else tuple(members)
     return [_with_places(member, change) for member in value] if isinstance(value, list) else value
-
-
-def _line(name: str, value: Any) -> bytes:
-    return _TO_JSON([name, msgspec.to_builtins(value, str_keys=True, order="sorted", enc_hook=_plain)]).encode()
 
 
 def _plain(value: Any) -> float:

@@ -1,8 +1,9 @@
 """Expectations: a side in a file, which `compare --save` writes and `OLD` may name.
 
-The file consists of lines of JSON: the version of the format, the summary of the side, the record of each aspect, and
-a checksum of the lines before it. It holds nothing that depends on the machine or the moment, so that saving the same
-capture again gives the same bytes, and a difference can be reviewed.
+The file is a JSON object: the version of the format, the summary of the side, the record of each aspect, and a checksum
+of the lines before it. It holds nothing that depends on the machine or the moment, and has a line for each definition,
+request, result and finding, so that saving the same capture again gives the same bytes, and a difference can be
+reviewed. What differs in each recording comes last.
 """
 
 import json
@@ -13,7 +14,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from analysis.comparison.change import Place
-from analysis.comparison.encoding import decode_side, encode_side, with_places
+from analysis.comparison.encoding import plain_value, side_of, with_places
+from analysis.comparison.line_layout import laid_out
+from analysis.comparison.saved_records import restored_records, saved_members
 from analysis.comparison.side import Side
 from captures.errors import CannotCreate, CaptureError, NewerFormat
 from captures.new_file import new_file
@@ -23,7 +26,7 @@ FORMAT: Final = 1
 MAX_EXPECTATION_BYTES: Final = 64 << 20
 """The maximum size of an expectation."""
 _BEGIN: Final = b'{"mcpproxy_expectation":'
-_END: Final = b'{"blake2b":'
+_END: Final = b'"blake2b":'
 _SAVED_PLACE: Final = Place("", 0, -1)
 
 
@@ -34,9 +37,7 @@ def check_new(path: Path) -> None:
         CannotCreate: the file exists.
     """
     if os.path.lexists(path):
-        raise CannotCreate(
-            f"{path} exists, and an expectation never replaces a file; choose another name, or delete it"
-        )
+        raise CannotCreate(f"{path} exists, and --save never replaces a file; delete it first, or choose another name")
 
 
 def save(side: Side, path: Path) -> None:
@@ -46,16 +47,22 @@ def save(side: Side, path: Path) -> None:
         CannotCreate: the file exists, or cannot be written.
     """
     check_new(path)
-    summary = side.summary._replace(name=Path(side.summary.name).name)
-    records = {name: with_places(record, lambda _: _SAVED_PLACE) for name, record in sorted(side.records.items())}
-    lines = [_BEGIN + b"%d}" % FORMAT, *encode_side(Side(summary, records))]
+    summary = side.summary._replace(name="", begun_ns=None)
+    records: dict[str, Any] = {
+        name: plain_value(with_places(record, lambda _: _SAVED_PLACE)) for name, record in side.records.items()
+    }
+    lines = [_BEGIN + b"%d," % FORMAT]
+    for name, value in {"summary": plain_value(summary), **saved_members(records)}.items():
+        first, *others = laid_out(value)
+        lines += [line.encode() for line in (f'"{name}":{first}', *others)]
+        lines[-1] += b","
     lines.append(_END + b'"%s"}' % _checksum(lines).encode())
     content = b"".join(line + b"\n" for line in lines)
     if len(content) > MAX_EXPECTATION_BYTES:
         raise CannotCreate(
             f"cannot write {path}: it would be larger than {MAX_EXPECTATION_BYTES >> 20} MiB; use --filter"
         )
-    with new_file(path, advice=", and an expectation never replaces a file") as file:
+    with new_file(path, advice=", and --save never replaces a file; delete it first, or choose another name") as file:
         file.write_bytes(content)
 
 
@@ -73,16 +80,19 @@ def load(name: str, path: Path) -> Side | None:
     if content is None:
         return None
     lines = content.splitlines()
-    version = _member(lines[0], "mcpproxy_expectation")
+    version = _member(lines[0].removesuffix(b",") + b"}", "mcpproxy_expectation")
     if type(version) is int and version > FORMAT:
         raise NewerFormat(f"cannot read {path}: a later version of mcpproxy wrote it; update mcpproxy")
     if len(lines) < 2 or not lines[-1].startswith(_END):
         raise CaptureError(f"cannot read {path}: its end is missing; save it again, or restore it")
-    if version != FORMAT or _member(lines[-1], "blake2b") != _checksum(lines[:-1]):
+    if version != FORMAT or _member(b"{" + lines[-1], "blake2b") != _checksum(lines[:-1]):
         raise CaptureError(f"cannot read {path}: it is damaged, or was edited; save it again, or restore it")
     try:
-        side = decode_side(lines[1:-1])
-    except ValueError as error:
+        members = json.loads(b"\n".join(lines))
+        summary = members.pop("summary")
+        del members["mcpproxy_expectation"], members["blake2b"]
+        side = side_of((("summary", summary), *restored_records(members, name).items()))
+    except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise CaptureError(
             f"cannot read {path}: this version of mcpproxy does not understand it; save it again"
         ) from error

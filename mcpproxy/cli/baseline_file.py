@@ -77,7 +77,7 @@ class NewBaseline:
                 "level": str(change.severity),
                 "method": change.subject,
                 "pointer": change.pointer,
-                "message": change.message,
+                "message": change.full_message,
             }
             self._add(fingerprint, entry)
 

@@ -3,7 +3,7 @@
 Compares tools, resources, prompts and their schemas, capabilities, findings, outcomes, results, the order of calls and
 latencies. A change is breaking if something that worked before no longer works.
 
-Exit code: 1 if a change is as bad as --fail-on says (default: breaking), 2 if something could not be compared.
+Exit code: 1 if a change is as bad as --fail-on says (default: breaking,outcome), 2 if something could not be compared.
 """
 
 import argparse
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from analysis.checking.baseline import Baseline
-from analysis.comparison.change import Comparison
+from analysis.comparison.change import Change, Comparison
 from analysis.comparison.compare import compare
 from analysis.comparison.observe_sides import SideSource
 from analysis.comparison.options import CompareOptions
@@ -30,12 +30,13 @@ from mcpproxy.cli.compare_operands import (
 from mcpproxy.cli.compare_options import DEFAULT_PAGE, HTML, combination_error, compare_parser, mode_of
 from mcpproxy.cli.compare_output import write_result
 from mcpproxy.cli.compare_save import save_expectation
-from mcpproxy.cli.compare_warnings import say_failures, say_warnings
+from mcpproxy.cli.compare_warnings import say_failures, say_unused_places, say_warnings
 from mcpproxy.cli.diagnostics import Exit, Progress, fail, say
 from mcpproxy.cli.outputs import check_file_output
 from mcpproxy.html_report.comparison import ComparisonPage
 from mcpproxy.report.comparison import FORMATS, write_comparison
 from mcpproxy.wording.changes import verdict_text
+from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.spans import Style
 
 
@@ -93,6 +94,8 @@ class _ComparisonRun:
             if options.baseline
             else Baseline()
         )
+        self._ignored_places: tuple[str, ...] = ()
+        """The places of `--ignore` and `--ignore-from`."""
 
     def run(self) -> int:
         """Compare, write the result and report what is not in it; returns the exit code.
@@ -106,6 +109,8 @@ class _ComparisonRun:
         if options.output is not None or options.format != "text" or not sys.stdout.isatty():
             for side in (comparison.old, comparison.new):
                 say_warnings(side)
+        say_unused_places(self._ignored_places, comparison.ignored)
+        self._say_absent_entries(comparison.accepted_changes)
         failures = [gap for gap in comparison.gaps if gap.is_failure]
         say_failures(failures)
         if failures:
@@ -127,16 +132,31 @@ class _ComparisonRun:
         if self._new_baseline is not None:
             for change in comparison.changes:
                 self._new_baseline.accept_change(change)
-        changes = tuple(change for change in comparison.changes if change.fingerprint not in self._accepted)
-        accepted = tuple(change for change in comparison.changes if change.fingerprint in self._accepted)
+        accepted: list[Change] = []
+        others: list[Change] = []
+        for change in comparison.changes:
+            is_accepted = any(each in self._accepted for each in change.accepting_fingerprints)
+            (accepted if is_accepted else others).append(change)
         gaps = tuple(
             gap._replace(is_failure=True) if self._options.fail_on.is_needed(gap) else gap for gap in comparison.gaps
         )
-        return comparison._replace(changes=changes, gaps=gaps, accepted=len(accepted), accepted_changes=accepted)
+        return comparison._replace(changes=tuple(others), gaps=gaps, accepted_changes=tuple(accepted))
+
+    def _say_absent_entries(self, accepted: Iterable[Change]) -> None:
+        """Report how many entries of the baseline accept nothing, so that they can be removed."""
+        used = {each for change in accepted for each in change.accepting_fingerprints}
+        count = sum(each not in used for each in self._accepted)
+        if count and self._new_baseline is None:
+            verb = "occurs" if count == 1 else "occur"
+            say(
+                f"{count_text(count, 'entry', 'entries')} of the baseline {self._options.baseline} no longer {verb}; "
+                "--update-baseline removes what does not"
+            )
 
     def _compare(self) -> Comparison:
         options = self._options
         progress, given_options = Progress(), observe_options_of(options)
+        self._ignored_places = given_options.ignored_pointers
         with compared_sides(options.side) as (old, new):
             if options.output is not None:
                 paths = [path for side in (old, new) if isinstance(side, SideSource) for _, path in side.captures]

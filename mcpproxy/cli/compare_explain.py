@@ -5,6 +5,7 @@ import os
 import sys
 
 from analysis.comparison.kinds.table import KINDS
+from analysis.rules.discovery import rules
 from mcpproxy.cli.diagnostics import Exit, fail
 from mcpproxy.report.output import json_line, page_width
 from mcpproxy.wording.change_kinds import kind_row, page_lines, table_lines, unknown_kind_error
@@ -16,6 +17,8 @@ def explain(options: argparse.Namespace) -> int:
     if options.format not in ("text", "json"):
         return fail("--explain prints text or json; see mcpproxy compare --help")
     name = options.explain
+    if name and name not in KINDS and name in rules():
+        return fail(f"{name} is a rule of check: mcpproxy rule {name}")
     if name and name not in KINDS:
         return fail(unknown_kind_error(name))
     if options.format == "json":

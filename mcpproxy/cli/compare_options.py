@@ -2,7 +2,7 @@
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 from analysis.comparison.change import Comparison, Gap
@@ -62,7 +62,17 @@ class FailOnChoice(NamedTuple):
         return any(change.fails(self.words) for change in comparison.changes)
 
 
-DEFAULT_FAIL_ON: Final = FailOnChoice(frozenset(("breaking",)), is_given=False)
+FAIL_ON_MEANINGS: Final[Mapping[FailOn | Literal["never"], str]] = {
+    "breaking": "the contract is broken, as --explain says for each kind",
+    "may-break": "it is broken, may be, or cannot be judged",
+    "outcome": "a call ends worse than before",
+    "finding": "a rule is violated that was not before",
+    "value": "a result has another value",
+    "slower": "a call is certainly slower; slower=20% means by at least that much",
+    "never": "nothing",
+}
+"""The words of `--fail-on`, and what fails the comparison with each."""
+DEFAULT_FAIL_ON: Final = FailOnChoice(frozenset(("breaking", "outcome")), is_given=False)
 
 
 class _FailOnAction(argparse.Action):
@@ -76,7 +86,7 @@ class _FailOnAction(argparse.Action):
         earlier: FailOnChoice = getattr(options, self.dest)
         names: set[str] = {*(earlier.words or (_NEVER,))} if earlier.is_given else set()
         slower_percent = earlier.slower_percent
-        for word in str(text).split(","):
+        for word in map(str.strip, str(text).split(",")):
             name, has_value, value = word.partition("=")
             if name not in self.words:
                 raise argparse.ArgumentError(
@@ -92,9 +102,12 @@ class _FailOnAction(argparse.Action):
 
     def _percentage(self, name: str, text: str, earlier: float | None) -> float:
         match = _PERCENTAGE.fullmatch(text)
-        if name != _SLOWER or match is None or not float(match[1]):
+        if name != _SLOWER or match is None:
+            reason = f"only {_SLOWER} has a value, a percentage: {_SLOWER}=20%"
+            raise argparse.ArgumentError(self, f"{f'{name}={text}'!r:.80} is not valid: {reason}")
+        if not float(match[1]):
             raise argparse.ArgumentError(
-                self, f"{f'{name}={text}'!r:.80} is not valid: only {_SLOWER} has a value, a percentage: {_SLOWER}=20%"
+                self, f"{f'{name}={text}'!r:.80} is not valid: the percentage must be above 0; {_SLOWER} means any"
             )
         percentage = float(match[1])
         if earlier not in (None, percentage):
@@ -124,8 +137,9 @@ def compare_parser(description: str | None, formats: Sequence[str]) -> Parser:
         action=_FailOnAction,
         default=DEFAULT_FAIL_ON,
         metavar="|".join(_FailOnAction.words),
-        help="exit with 1 if there is such a change (default: breaking); can be repeated; slower=20%% means by at "
-        "least that much",
+        help="exit with 1 if there is such a change (default: breaking,outcome). A set of words, in no order, with "
+        "commas between them: "
+        + "; ".join(f"{word}: {meaning}".replace("%", "%%") for word, meaning in FAIL_ON_MEANINGS.items()),
     )
     parser.add_argument("--baseline", metavar="F", help="accept the changes in F, and report only others")
     parser.add_argument(
@@ -201,6 +215,6 @@ def combination_error(options: argparse.Namespace, parser: argparse.ArgumentPars
         return "--force needs -o F, the file to replace; see mcpproxy compare --help"
     if options.no_findings and "finding" in options.fail_on.words:
         return "--no-findings cannot be combined with --fail-on finding, which needs them"
-    if mode == "each" and options.fail_on.words - {"breaking", "may-break"}:
+    if mode == "each" and options.fail_on.is_given and options.fail_on.words - {"breaking", "may-break"}:
         return "--each compares only definitions: --fail-on can be breaking, may-break or never"
     return None

@@ -4,6 +4,7 @@ An error is one line: what was tried, on what, and what to do next. It is never 
 variables in it could contain traffic.
 """
 
+import errno
 import os
 import signal
 import sys
@@ -41,6 +42,8 @@ _CLEAR_LINE: Final = "\r\x1b[K"
 """Moves the cursor of a terminal to the start of the line, and clears the line."""
 INTERRUPTED: Final = 130
 """The exit code after Ctrl-C."""
+_MAX_LONG_NAME_CHARS: Final = 80
+"""How much of a name is shown that the system refuses as too long."""
 _ending_signals: Final[list[int]] = []
 """The signals that asked the process to end, in order of arrival."""
 _display_names: Final[dict[str, str]] = {}
@@ -189,6 +192,8 @@ def _run_reporting_errors(command: Callable[[list[str]], int], arguments: list[s
         return signal_code
     except OSError as error:
         file_text = "" if error.filename is None else f"{error.filename}: "
+        if error.errno == errno.ENAMETOOLONG and len(file_text) > _MAX_LONG_NAME_CHARS:
+            file_text = f"{file_text[:_MAX_LONG_NAME_CHARS]}…: "
         return fail(f"`{name}` failed: {file_text}{error.strerror or error}")
     finally:
         _flush_stdout()

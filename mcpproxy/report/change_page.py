@@ -28,7 +28,7 @@ _JSON: Final = """\
 ## JSON lines
 
 `--format json` prints an object on each line. The member `type` says what it is. Lines of the type `change` can be
-pasted into a baseline.
+pasted into a baseline; those of the type `accepted` are the changes that the baseline accepted.
 """
 _EACH: Final = """\
 ## JSON lines of `--each`

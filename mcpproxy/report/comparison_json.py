@@ -15,28 +15,31 @@ MAX_VALUE_CHARS: Final = 2_000
 """The most characters of a value as JSON; of a longer one, the output has the beginning as text."""
 _LATEST_NS: Final = 1 << 62
 
+_CHANGE_MEMBERS: Final[Mapping[str, str]] = {
+    "rule": "the id of the kind of change",
+    "level": "its severity: `breaking`, `worse`, `may break`, `unknown` or `note`",
+    "method": "what changed, such as `tool search`; untrusted. A baseline has this name for it, too",
+    "pointer": "the place in the definition, result or capabilities, as a JSON Pointer; empty if there is none",
+    "message": "what changed, as a sentence; it may quote untrusted text. In parentheses, how much: for a slower call "
+    "a class, for values a digest of the new ones. A baseline accepts no other value and no larger class",
+    "before": "the old value: null if there is none, otherwise an object with the members of `value` below",
+    "after": "the new value",
+    "old": "the record that shows the old side: `capture`, `session` (0 for none) and `frame`; null if unknown",
+    "new": "the record that shows the new side; `frame` is -1 in an expectation, which has no records",
+    "witness": "a value that proves the change: the members of `value` below, and `fits_old`: true if it was valid "
+    "before and is not now, false if the reverse; null if there is none",
+    "unproved": "why there is no such value although the kind needs one; null otherwise",
+    "times": "how many differences it stands for",
+    "fail_on": "the words of `--fail-on` that it fails",
+    "fingerprint": "what is the same whenever this change is found again",
+}
 MEMBERS: Final[Mapping[str, Mapping[str, str]]] = {
     "comparison": {
         "old": "the side that was relied on: an object with the members of `side` below",
         "new": "the side that is judged",
     },
-    "change": {
-        "rule": "the id of the kind of change",
-        "level": "its severity: `breaking`, `worse`, `may break`, `unknown` or `note`",
-        "method": "what changed, such as `tool search`; untrusted. A baseline has this name for it, too",
-        "pointer": "the place in the definition, result or capabilities, as a JSON Pointer; empty if there is none",
-        "message": "what changed, as a sentence; it may quote untrusted text",
-        "before": "the old value: null if there is none, otherwise an object with the members of `value` below",
-        "after": "the new value",
-        "old": "the record that shows the old side: `capture`, `session` (0 for none) and `frame`; null if unknown",
-        "new": "the record that shows the new side; `frame` is -1 in an expectation, which has no records",
-        "witness": "a value that proves the change: the members of `value` below, and `fits_old`: true if it was valid "
-        "before and is not now, false if the reverse; null if there is none",
-        "unproved": "why there is no such value although the kind needs one; null otherwise",
-        "times": "how many differences it stands for",
-        "fail_on": "the words of `--fail-on` that it fails",
-        "fingerprint": "what is the same whenever this change is found again",
-    },
+    "change": _CHANGE_MEMBERS,
+    "accepted": _CHANGE_MEMBERS,
     "gap": {
         "what": "what was not compared",
         "reason": "why",
@@ -111,6 +114,8 @@ def comparison_rows(comparison: Comparison) -> Iterator[str]:
     yield json_line({"type": "comparison", "old": _side(comparison.old), "new": _side(comparison.new)})
     for change in comparison.changes:
         yield json_line({"type": "change", **change_row(change)})
+    for change in comparison.accepted_changes:
+        yield json_line({"type": "accepted", **change_row(change)})
     for gap in comparison.gaps:
         yield json_line(_gap_row(gap))
     for ignored in comparison.ignored:
@@ -129,7 +134,7 @@ def change_row(change: Change) -> dict[str, Any]:
         "level": str(change.severity),
         "method": change.subject,
         "pointer": change.pointer,
-        "message": change.message,
+        "message": change.full_message,
         "before": _value(change.before),
         "after": _value(change.after),
         "old": _place(change.old),

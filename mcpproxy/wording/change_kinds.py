@@ -126,7 +126,8 @@ def kind_row(kind: Kind) -> dict[str, Any]:
 
 
 def unknown_kind_error(id_: str) -> str:
-    """Returns the error for an id that no kind has, with the nearest id."""
-    suggestion = nearest(id_, KINDS, 0.5)
+    """Returns the error for an id that no kind has, with the ids that end with it, or the nearest one."""
+    similar_ids = [known for known in KINDS if known.endswith((f"/{id_}", f"-{id_}"))] if id_ else []
+    suggestion = " or ".join(similar_ids) or nearest(id_, KINDS, 0.5)
     hint = f"perhaps {suggestion}" if suggestion else "`mcpproxy compare --explain` lists all kinds"
     return f"there is no kind of change {sanitise(id_, MAX_NAME_CHARS)}; {hint}"

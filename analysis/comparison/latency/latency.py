@@ -21,6 +21,16 @@ _NEEDED_BY: Final[frozenset[FailOn]] = frozenset(("slower",))
 _VERDICTS: Final[tuple[Verdict, ...]] = ("slower", "faster", "cannot tell", "same")
 """The order of rows."""
 _NS_PER_MS: Final = 1_000_000
+_SLOWDOWNS: Final = (
+    (1.5, "at most one and a half times as long"),
+    (2, "at most twice as long"),
+    (4, "at most four times as long"),
+    (8, "at most eight times as long"),
+    (16, "at most sixteen times as long"),
+    (32, "at most thirty-two times as long"),
+)
+"""Classes of slowdown, as factors and as words: a number would not be part of a fingerprint."""
+_LARGER_SLOWDOWN: Final = "more than thirty-two times as long"
 
 
 class LatencyAspect(Aspect):
@@ -104,7 +114,15 @@ def _change(pair: LatencyPair, part: float, kind: Kind, message: str) -> Change:
         for calls in (pair.old, pair.new)
     )
     subject = _label(pair.old.key, has_later_calls=pair.old.key.is_first)
-    return Change(kind, subject, message, before=before, after=after, old=pair.old.place, new=pair.new.place)
+    extents = () if kind is FASTER else _extents(before[name], after[name])
+    places = pair.old.place, pair.new.place
+    return Change(kind, subject, message, "", before, after, *places, extents=extents)
+
+
+def _extents(before_ms: float, after_ms: float) -> tuple[str, ...]:
+    """Returns the classes of slowdown that include this one, the smallest first."""
+    words = [text for factor, text in _SLOWDOWNS if after_ms <= factor * before_ms]
+    return (*words, _LARGER_SLOWDOWN)
 
 
 def _gaps_of_sides(old: LatencyRecord, new: LatencyRecord, has_pairs: bool) -> Iterator[Gap]:

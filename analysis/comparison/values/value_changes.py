@@ -38,6 +38,8 @@ MAX_STEP_CHARS: Final = 100
 MAX_POINTER_CHARS: Final = 1_000
 MAX_EXAMPLE_BYTES: Final = 4_000
 """A larger value is not shown as an example of a change, but described."""
+_SHOWN_DIGITS: Final = 8
+"""The length of the digest that stands for new values in a baseline."""
 
 TOO_LARGE: Final = "a result changed, which is too large to show where"
 TOO_MANY: Final = "further results changed, which were not compared in detail"
@@ -209,6 +211,8 @@ class _PlaceDifference(NamedTuple):
     example: Difference
     """The first difference, without large values."""
     message: str
+    new_values: set[str]
+    """The digests of the values on the new side."""
     times: int = 1
 
 
@@ -218,6 +222,8 @@ class _Collector:
     def __init__(self, sides: tuple[ComparedSide, ComparedSide]) -> None:
         self._sides = sides
         self._changes: dict[tuple[str, str, str, str], Change] = {}
+        self._new_values: dict[tuple[str, str, str, str], set[str]] = {}
+        """The digests of the values on the new side, of each change."""
         self._known: dict[tuple[str, str, str], list[_PlaceDifference]] = {}
         self._pairs: Counter[str] = Counter()
         self._chars = 0
@@ -232,7 +238,7 @@ class _Collector:
 
     def changes(self) -> tuple[Change, ...]:
         """Returns the changes."""
-        return tuple(self._changes.values())
+        return tuple(change._replace(extents=_extents(self._new_values[key])) for key, change in self._changes.items())
 
     def _differences(self, subject: str, pair: AnswerPair) -> list[_PlaceDifference]:
         """Returns the differences of two answers, or one that says why they cannot be shown."""
@@ -240,7 +246,7 @@ class _Collector:
             side.result(pair.row, answer.result) for side, answer in zip(self._sides, (pair.old, pair.new), strict=True)
         )
         if old.text is None or new.text is None:
-            return [_unshown(TOO_LARGE)]
+            return [_unshown(TOO_LARGE, new.digest)]
         key = subject, old.digest, new.digest
         known = self._known.get(key)
         if known is None:
@@ -248,21 +254,23 @@ class _Collector:
             self._chars += len(old.text) + len(new.text)
             is_too_much = self._pairs[subject] > MAX_DETAILED_PAIRS or self._chars > MAX_DETAILED_CHARS
             if is_too_much or not self._differences_left:
-                return [_unshown(TOO_MANY)]
-            known = self._known[key] = self._by_place(differences(parsed(old.text), parsed(new.text)))
+                return [_unshown(TOO_MANY, new.digest)]
+            found = differences(parsed(old.text), parsed(new.text))
+            known = self._known[key] = self._by_place(found, new.digest)
         return known
 
-    def _by_place(self, found: Iterator[Difference]) -> list[_PlaceDifference]:
+    def _by_place(self, found: Iterator[Difference], new_digest: str) -> list[_PlaceDifference]:
         by_place: dict[tuple[str, tuple[str, ...]], _PlaceDifference] = {}
         for difference in found:
             if not self._differences_left:
-                return [*by_place.values(), _unshown(TOO_MANY)]
+                return [*by_place.values(), _unshown(TOO_MANY, new_digest)]
             self._differences_left -= 1
             key = difference.kind.id, difference.steps
             known = by_place.get(key)
             if known is None:
                 by_place[key] = _shown(difference)
             else:
+                known.new_values.update(_digests(difference.after))
                 by_place[key] = known._replace(times=known.times + 1)
         return list(by_place.values())
 
@@ -272,6 +280,7 @@ class _Collector:
         if len(self._changes) >= MAX_CHANGES or len(pointer) > MAX_POINTER_CHARS:
             pointer = ""
         key = kind.id, subject, pointer, message if not difference.steps else ""
+        self._new_values.setdefault(key, set()).update(found.new_values)
         known = self._changes.get(key)
         if known is not None:
             self._changes[key] = known._replace(times=known.times + times)
@@ -349,15 +358,25 @@ class _Collector:
         return checksums
 
 
-def _unshown(reason: str) -> _PlaceDifference:
+def _unshown(reason: str, new_digest: str) -> _PlaceDifference:
     """Returns what stands for differences whose places are not known."""
-    return _PlaceDifference(Difference(kinds.VALUE_CHANGED, (), ABSENT, ABSENT), reason)
+    return _PlaceDifference(Difference(kinds.VALUE_CHANGED, (), ABSENT, ABSENT), reason, {new_digest})
 
 
 def _shown(difference: Difference) -> _PlaceDifference:
     """Returns a difference without large values, and its message."""
     shortened = difference._replace(before=_example(difference.before), after=_example(difference.after))
-    return _PlaceDifference(shortened, message_of(difference))
+    return _PlaceDifference(shortened, message_of(difference), {*_digests(difference.after)})
+
+
+def _digests(value: Any) -> tuple[str, ...]:
+    """Returns the digest of a value, if there is one."""
+    return () if value is ABSENT else (json_digest(value),)
+
+
+def _extents(new_values: set[str]) -> tuple[str, ...]:
+    """Returns a word for the values on the new side; its hyphen keeps it from being a number."""
+    return (f"value-{json_digest(sorted(new_values))[:_SHOWN_DIGITS]}",) if new_values else ()
 
 
 def _example(value: Any) -> Any:

@@ -77,7 +77,7 @@ def comparison_messages(comparison: Comparison) -> Iterator[bytes]:
         old=comparison.old._replace(warnings=comparison.old.warnings[:MAX_OTHER_ROWS]),
         new=comparison.new._replace(warnings=comparison.new.warnings[:MAX_OTHER_ROWS]),
         changes=(),
-        accepted_changes=(),
+        accepted_changes=(),  # the screens have no baseline
         gaps=tuple(gap._replace(what=gap.what[:MAX_SENT_CHARS], reason=gap.reason[:MAX_SENT_CHARS]) for gap in gaps),
         compared=comparison.compared[:MAX_OTHER_ROWS],
         latencies=comparison.latencies[:MAX_OTHER_ROWS],

@@ -113,6 +113,18 @@ def test_the_same_capture_has_no_changes(library: Library) -> None:
         assert "othing changed" in stdout.splitlines()[0]
 
 
+def test_a_call_that_worked_and_fails_now_fails_without_options(tmp_path: Path) -> None:
+    works, fails = (CaptureWriter(tmp_path / f"{name}.mcpcap", "files") for name in ("works", "fails"))
+    for writer in (works, fails):
+        writer.handshake(name="files")
+        writer.call(20, 1, "read", path="a")
+    works.answer(21, 1, content=[])
+    fails.refuse(21, 1, -32603, "no")
+    code, stdout, stderr = compare(works.close(), fails.close())
+    assert (code, stderr) == (1, "")
+    assert "outcome/now-fails" in stdout
+
+
 def test_words_of_fail_on_choose_what_fails(library: Library) -> None:
     for words, versions, code in (
         ("never", ("1", "2"), 0),
@@ -208,12 +220,14 @@ def test_operands_that_are_not_two_sides_are_one_line_that_says_what_to_type(lib
         ((library.old, tmp_path / "none.mcpcap"), "none.mcpcap"),
         ((ROOT / "README.md", library.old), "README.md"),
         (("x" * 200, library.old), "there is no capture"),
-        (("x" * 5_000, library.old), "File name too long"),
+        (("x" * 300, library.old), "…: File name too long"),
+        (("x" * 5_000, library.old), "…: File name too long"),
     ):
         code, stdout, stderr = compare(*operands, HOME=str(tmp_path))
         assert (code, stdout) == (2, ""), operands
         assert reason in stderr, stderr
         assert (stderr.count("\n"), "\x1b" in stderr, "\u202e" in stderr) == (1, False, False), operands
+        assert len(stderr) < 1_000
 
 
 HOSTILE_NAME: Final = "\x1b[31mred\n::error::\u202e<script>|`.mcpcap"
@@ -388,6 +402,32 @@ def test_what_varies_by_itself_is_learnt_and_then_passed_over(library: Library, 
     )
 
 
+def test_places_at_which_nothing_was_ignored_are_reported(library: Library, tmp_path: Path) -> None:
+    file = tmp_path / "places.txt"
+    file.write_text("# mcpproxy ignore 1\n" + "".join(f"/absent/{number}\n" for number in range(30)))
+    code, _, stderr = compare("--ignore", "/structuredContent/*", "--ignore", "/absent", library.old, library.again)
+    assert (code, stderr) == (0, "mcpproxy: nothing was ignored by /absent\n")
+    code, _, stderr = compare("--ignore-from", file, library.old, library.again)
+    assert code == 0
+    assert stderr.startswith("mcpproxy: nothing was ignored by /absent/0\n")
+    assert re.search(r"nothing was ignored by \d+ more places\n$", stderr), stderr
+
+
+def test_what_is_learnt_from_recordings_of_different_things_is_doubted(library: Library, tmp_path: Path) -> None:
+    code, _, stderr = compare("--learn", tmp_path / "varies.txt", library.old, library.new)
+    assert code == 0
+    first, second = stderr.splitlines()
+    prefix = "mcpproxy: --learn is for two recordings of the same thing: "
+    assert first == f"{prefix}the servers or their versions differ (library 1.0.0, library 2.0.0)"
+    assert second.startswith(f"{prefix}calls end differently")
+    saved = tmp_path / "expected.json"
+    assert compare("--save", saved, library.old)[0] == 0
+    code, stdout, stderr = compare("--learn", tmp_path / "other.txt", saved, library.old)
+    assert (code, stdout) == (2, "")
+    assert stderr == f"mcpproxy: {saved} was written by --save; --learn needs two captures of the same thing\n"
+    assert not (tmp_path / "other.txt").exists()
+
+
 def test_nothing_is_learnt_from_recordings_that_have_nothing_in_common(tmp_path: Path) -> None:
     read, other = listing(tmp_path / "read.mcpcap", "read"), listing(tmp_path / "other.mcpcap", "other", call="other")
     code, stdout, stderr = compare("--learn", tmp_path / "varies.txt", read, other)
@@ -477,6 +517,37 @@ def test_accepted_changes_are_counted_and_others_reported(library: Library, tmp_
     assert code == 1
     assert "tool/removed" in stdout
     assert "arguments/newly-required" not in stdout
+
+
+def test_a_baseline_accepts_no_other_value_and_no_larger_slowdown(tmp_path: Path) -> None:
+    def answering(name: str, total: int) -> Path:
+        writer = CaptureWriter(tmp_path / f"{name}.mcpcap", "files")
+        writer.handshake(name="files")
+        writer.call(20, 1, "read", path="a")
+        writer.answer(21, 1, content=[], structuredContent={"total": total})
+        return writer.close()
+
+    old, accepted, other = (answering(f"total-{total}", total) for total in (3, 41, 7))
+    fast, slow, slower = (timed(tmp_path / f"{ms}.mcpcap", ms) for ms in (10, 19, 90))
+    little_slower = timed(tmp_path / "little.mcpcap", 14)
+    for word, sides, same_or_better, worse in (
+        ("value", (old, accepted), (accepted,), other),
+        ("slower", (fast, slow), (slow, little_slower), slower),
+    ):
+        baseline = tmp_path / f"{word}.jsonl"
+        assert compare("--baseline", baseline, "--update-baseline", *sides)[0] == 0
+        for side in same_or_better:
+            assert compare("--baseline", baseline, "--fail-on", word, sides[0], side)[::2] == (0, ""), side
+        code, stdout, stderr = compare("--baseline", baseline, "--fail-on", word, "--json", sides[0], worse)
+        assert code == 1
+        assert stderr == (
+            f"mcpproxy: 1 entry of the baseline {baseline} no longer occurs; --update-baseline removes what does not\n"
+        )
+        _, stdout, _ = compare("--baseline", baseline, "--json", *sides)
+        rows = [json.loads(line) for line in stdout.splitlines()]
+        assert [row["rule"] for row in rows if row["type"] == "accepted"] == [
+            {"value": "value/changed", "slower": "latency/slower"}[word]
+        ]
 
 
 def test_the_changes_of_a_json_output_are_a_baseline(library: Library, tmp_path: Path) -> None:
@@ -640,6 +711,15 @@ def test_kinds_are_explained_and_listed() -> None:
     code, listed, stderr = compare("--explain")
     assert (code, stderr) == (0, "")
     assert "arguments/newly-required" in listed
+    code, stdout, stderr = compare("--explain", "tool/unlisted")
+    assert (code, stdout, stderr) == (
+        2,
+        "",
+        "mcpproxy: tool/unlisted is a rule of check: mcpproxy rule tool/unlisted\n",
+    )
+    code, stdout, stderr = compare("--explain", "newly-required")
+    assert (code, stdout) == (2, "")
+    assert "there is no kind of change newly-required; perhaps arguments/newly-required" in stderr
     code, stdout, stderr = compare("--explain", "tool/remove")
     assert (code, stdout) == (2, "")
     assert "tool/removed" in stderr

@@ -18,6 +18,7 @@ def parsed(line: str) -> argparse.Namespace:
 def test_words_of_fail_on_can_be_repeated_and_separated_by_commas() -> None:
     for line, expected in (
         ("", DEFAULT_FAIL_ON),
+        ("--fail-on 'breaking, outcome'", FailOnChoice(frozenset(("breaking", "outcome")))),
         ("--fail-on breaking", FailOnChoice(frozenset(("breaking",)))),
         ("--fail-on value --fail-on finding,outcome", FailOnChoice(frozenset(("value", "finding", "outcome")))),
         ("--fail-on slower", FailOnChoice(frozenset(("slower",)))),
@@ -37,7 +38,7 @@ def test_words_of_fail_on_that_make_no_sense_are_one_line_with_the_reason(capfd:
         ("breaking,", "'' is not one of"),
         ("breaking=5%", "only slower has a value"),
         ("slower=", "only slower has a value, a percentage: slower=20%"),
-        ("slower=0%", "'slower=0%' is not valid"),
+        ("slower=0%", "'slower=0%' is not valid: the percentage must be above 0; slower means any"),
         ("slower=-5", "is not valid"),
         ("slower=٢٠", "is not valid"),
         ("slower=1e9", "is not valid"),

@@ -59,6 +59,7 @@ def test_json_has_a_line_for_each_thing_with_the_members_of_its_table() -> None:
         assert [row["type"] for row in rows] == [
             "comparison",
             *["change"] * len(comparison.changes),
+            *["accepted"] * comparison.accepted,
             *["gap"] * len(comparison.gaps),
             *["ignored"] * len(comparison.ignored),
             *["latency"] * len(comparison.latencies),

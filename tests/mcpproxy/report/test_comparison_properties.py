@@ -94,7 +94,6 @@ COMPARISONS = st.builds(
     st.lists(st.builds(Ignored, TEXTS, NUMBERS, NUMBERS), max_size=3).map(tuple),
     st.lists(LATENCIES, max_size=3).map(tuple),
     st.lists(st.builds(SizeRow, TEXTS, *([NUMBERS] * 6)), max_size=3).map(tuple),
-    NUMBERS,
     st.lists(CHANGES, max_size=2).map(tuple),
 )
 

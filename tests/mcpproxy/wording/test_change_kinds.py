@@ -83,6 +83,9 @@ def test_a_page_reads_like_that_of_a_rule() -> None:
 
 def test_a_wrong_id_gets_the_nearest_one() -> None:
     assert unknown_kind_error(f"{BREAKING.id}x") == f"there is no kind of change {BREAKING.id}x; perhaps {BREAKING.id}"
+    assert unknown_kind_error("newly-required") == (
+        "there is no kind of change newly-required; perhaps arguments/newly-required or result/newly-required"
+    )
     assert unknown_kind_error("\x1b[31m") == (
         "there is no kind of change \\x1b[31m; `mcpproxy compare --explain` lists all kinds"
     )
