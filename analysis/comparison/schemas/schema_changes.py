@@ -20,7 +20,14 @@ from analysis.comparison.schemas.schema_document import Document
 from analysis.comparison.schemas.schema_mitigations import mitigation
 from analysis.comparison.schemas.schema_part import Undecidable
 from analysis.comparison.schemas.step_budget import StepBudget
-from analysis.comparison.schemas.witness import NOT_DECIDED, NOT_FOUND, JudgedSchema, TryBudget, WitnessSearch
+from analysis.comparison.schemas.witness import (
+    NO_VALIDATOR,
+    NOT_DECIDED,
+    NOT_FOUND,
+    JudgedSchema,
+    TryBudget,
+    WitnessSearch,
+)
 from analysis.json_schema.validator import schema_of
 from analysis.json_schema.worker import ValidatorFailure
 
@@ -131,6 +138,9 @@ def schema_changes(
         text = str(reason)
     except RecursionError:
         text = "a schema is nested too deeply"
+    except ValidatorFailure:
+        budget.has_validator_failed = True
+        text = NO_VALIDATOR
     message = f"the schema of the {role} changed and cannot be compared: {text}"
     return [Change(kinds.UNDECIDED, subject, message, pointer, old, new)]
 
