@@ -29,11 +29,14 @@ NOTHING_CASE: Final = "something in common"
 """The name of the skipped case of a comparison without any contents."""
 
 
+CLASS_NAME: Final = "mcpproxy compare"
+"""The class and suite of all cases: without names of captures, as test reports follow a case by its class and name."""
+
+
 class _Cases:
     """The cases of the suite, and how many of each outcome there are."""
 
-    def __init__(self, suite: str) -> None:
-        self._suite = suite
+    def __init__(self) -> None:
         self._names: set[str] = set()
         self.lines: list[str] = []
         self.sums = Counter[str]()
@@ -47,7 +50,7 @@ class _Cases:
         for outcome in ("failure", "error", "skipped"):
             self.sums[_SUMS[outcome]] += any(element.startswith(f"<{outcome}") for element in elements)
         self.lines += [
-            f"{case_start(self._suite, unique_name)}>",
+            f"{case_start(CLASS_NAME, unique_name)}>",
             *(f"      {element}" for element in elements),
             CASE_END,
         ]
@@ -63,8 +66,8 @@ def comparison_document(comparison: Comparison, fail_on: frozenset[FailOn] = fro
         comparison: the comparison.
         fail_on: the words of `--fail-on`; empty if no change fails.
     """
-    suite = f"{side_name(comparison.old)} → {side_name(comparison.new)}"
-    cases = _Cases(suite)
+    name = f"{CLASS_NAME} {side_name(comparison.old)} → {side_name(comparison.new)}"
+    cases = _Cases()
     for subject, changes in _changes_by_case(comparison, fail_on).items():
         cases.add(subject, *_change_elements(changes, comparison, fail_on))
     _add_compared(cases, comparison)
@@ -73,8 +76,8 @@ def comparison_document(comparison: Comparison, fail_on: frozenset[FailOn] = fro
     counts = count_attributes(cases.sums)
     warnings = "\n".join(sanitise(text) for side in (comparison.old, comparison.new) for text in side.warnings)
     yield '<?xml version="1.0" encoding="UTF-8"?>\n'
-    yield f'<testsuites name="mcpproxy compare" {counts}>\n'
-    yield f'  <testsuite name={xml_attribute(suite)} {counts} skipped="{cases.sums["skipped"]}">\n'
+    yield f"<testsuites name={xml_attribute(name)} {counts}>\n"
+    yield f'  <testsuite name="{CLASS_NAME}" {counts} skipped="{cases.sums["skipped"]}">\n'
     yield "".join(f"{line}\n" for line in cases.lines)
     yield f"    <system-err>{escape(warnings)}</system-err>\n" if warnings else ""
     yield "  </testsuite>\n</testsuites>\n"

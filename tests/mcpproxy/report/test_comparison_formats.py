@@ -149,6 +149,15 @@ def test_junit_is_well_formed_and_a_subject_fails_if_it_has_a_change_that_fails(
     assert "error" in {tag for tags in outcomes(checked(document(hard, "junit"))).values() for tag in tags}
 
 
+def test_junit_names_a_case_the_same_whatever_the_captures_are_called() -> None:
+    other = ORDINARY._replace(old=ORDINARY.old._replace(name="a.mcpcap"), new=ORDINARY.new._replace(name="b.mcpcap"))
+    cases = [
+        [(case.get("classname"), case.get("name")) for case in checked(document(comparison, "junit")).iter("testcase")]
+        for comparison in (ORDINARY, other)
+    ]
+    assert cases[0] == cases[1]
+
+
 def test_junit_reports_a_failed_comparison_as_an_error() -> None:
     assert outcomes(checked(document(FAILED, "junit")))["compare tools"] == ["error"]
     nothing = NOTHING._replace(compared=())
