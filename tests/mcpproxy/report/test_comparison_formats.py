@@ -200,7 +200,12 @@ def test_sarif_names_the_new_capture_or_the_old_one_of_what_is_gone() -> None:
     results = run_in(document(ORDINARY, "sarif"))["results"]
     files = [result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for result in results]
     assert files[:2] == ["old.mcpcap", "new.mcpcap"]
-    assert [result["level"] for result in results] == ["error", "error", *["warning"] * 4, *["note"] * (2 + ORDINARY.accepted)]
+    assert [result["level"] for result in results] == [
+        "error",
+        "error",
+        *["warning"] * 4,
+        *["note"] * (2 + ORDINARY.accepted),
+    ]
 
 
 def test_changes_that_a_baseline_accepts_are_suppressed_in_sarif() -> None:
