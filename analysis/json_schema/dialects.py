@@ -13,6 +13,8 @@ DIALECTS: Final[dict[str, Dialect]] = {
     "json-schema.org/draft/2020-12/schema": "2020-12",
 }
 """The supported dialects, by their URIs without the scheme."""
+DEFAULT_DIALECT: Final[Dialect] = "2020-12"
+"""The dialect of a schema that names none, if its revision specifies a default."""
 
 
 def dialect_of(schema: object) -> Dialect | None:

@@ -46,6 +46,8 @@ def _say_refusals(result: Drift) -> None:
         reports.report_or_count(reason)
     if reports.unreported_count:
         say(f"{count_text(reports.unreported_count, 'more capture')} could not be read")
+    if result.has_validator_failed:
+        say("not compared: schemas: the validator could not run")
     reports = LimitedReports(say)
     for path, reason in result.incomplete:
         reports.report_or_count(f"{sanitise(str(path))} may lack definitions: {reason}")
@@ -56,7 +58,7 @@ def _say_refusals(result: Drift) -> None:
 def _exit_code(result: Drift, fail_on: FailOnChoice) -> Exit:
     """Returns the exit code. Without `--fail-on`, a change does not fail: it may be of last year."""
     is_incomplete = result.is_truncated or result.unjudged or not result.definitions
-    if result.refused or result.incomplete:
+    if result.refused or result.incomplete or result.has_validator_failed:
         return Exit.USAGE
     if not fail_on.is_given or not fail_on.words:
         return Exit.FINE

@@ -107,6 +107,8 @@ def drift_verdict(drift: Drift) -> str:
         for captures, what in ((drift.refused, "could not be read"), (drift.incomplete, "may lack definitions"))
         if captures
     ]
+    if drift.has_validator_failed:
+        causes.append("the validator of schemas could not run")
     if causes:
         return f"incomplete, because {' and '.join(causes)}: {counts or 'no changes in the rest'}"
     rest = "; only the first ones are listed" if drift.is_truncated else ""
@@ -121,7 +123,7 @@ def drift_verdict(drift: Drift) -> str:
 def _text_lines(drift: Drift, style: Style, width: int) -> Iterator[str]:
     verdict = drift_verdict(drift)
     worst = max((change.severity for row in drift.rows for change in row.changes), default=Severity.NOTE)
-    role: Role = "bad" if drift.refused or drift.incomplete else ROLES[worst]
+    role: Role = "bad" if drift.refused or drift.incomplete or drift.has_validator_failed else ROLES[worst]
     for line in wrapped(verdict[0].upper() + verdict[1:], width):
         yield style.paint([Span(line, role)])
     holes = (*drift.refused, *drift.incomplete)

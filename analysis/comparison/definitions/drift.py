@@ -99,6 +99,8 @@ class Drift(NamedTuple):
     """Captures that may lack definitions, and why, as a clause: a change in them may be missing."""
     notices: tuple[str, ...]
     """Lines about captures that are copies of others, and about servers that are told apart. Untrusted text."""
+    has_validator_failed: bool = False
+    """Whether the validator could not run, so that a change of a schema may be worse than it looks."""
 
 
 def drift(paths: Iterable[Path], *, progress: Progress | None = None, memory: int = DEFAULT_MEMORY_BYTES) -> Drift:
@@ -135,6 +137,7 @@ def _drift(sources: Sources, progress: Progress | None, memory: int) -> Drift:
             tuple(refused),
             tuple((Path(hole.path), _hole_text(hole)) for hole in history.holes()),
             (*sources.duplicate_notices, *_name_notices(history)),
+            judge.has_validator_failed,
         )
 
 
@@ -176,6 +179,11 @@ class _Judge:
             for name in changed.gone
         )
         self._sightings = history.sightings(listed, absences)
+
+    @property
+    def has_validator_failed(self) -> bool:
+        """Whether the validator could not run for one of the pairs."""
+        return self._budget.has_validator_failed
 
     def changed_rows(self, changed_tools: Sequence[ChangedTool]) -> Iterator[DriftRow]:
         """Yields the rows of definitions that changed."""

@@ -15,7 +15,7 @@ from analysis.comparison.kinds import schemas as kinds
 from analysis.comparison.same_json import is_same_json
 from analysis.comparison.schemas.schema_annotations import without_annotations
 from analysis.comparison.schemas.schema_difference import Difference, DifferenceName, Direction, Path, narrows, widens
-from analysis.comparison.schemas.schema_differences import differences
+from analysis.comparison.schemas.schema_differences import ambiguous_keyword, differences
 from analysis.comparison.schemas.schema_document import Document
 from analysis.comparison.schemas.schema_mitigations import mitigation
 from analysis.comparison.schemas.schema_part import Undecidable
@@ -218,6 +218,8 @@ class _SchemaComparison:
                     changes.append(self._unforeseen_change(witness))
             elif witness != NOT_FOUND:
                 changes.append(self._undecided_change(witness))
+            elif keyword := ambiguous_keyword(old.judged.document, new.judged.document):
+                changes.append(self._undecided_change(f"`{keyword}` may mean something else in the other dialect"))
         return changes
 
     def _worst(self, found: list[Difference]) -> tuple[list[Difference], list[Change]]:

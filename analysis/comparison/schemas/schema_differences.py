@@ -29,17 +29,37 @@ from analysis.comparison.schemas.schema_difference import (
 )
 from analysis.comparison.schemas.schema_document import Document
 from analysis.comparison.schemas.schema_part import Part, Rule, Undecidable, json_key
+from analysis.json_schema.dialects import DEFAULT_DIALECT
 
 MAX_LEVELS: Final = 60
 """The most levels of members and items that are compared."""
 
 MAX_MATCHES: Final = 1_000
 """The most names that are matched with patterns of names for one pair of documents."""
+_DIALECT_KEYWORDS: Final = (
+    *("additionalItems", "contains", "dependencies", "dependentRequired", "dependentSchemas", "maxContains"),
+    *("minContains", "prefixItems", "unevaluatedItems", "unevaluatedProperties"),
+)
+"""Keywords that not all dialects have, or that mean something else in some of them. References are resolved as the
+dialect asks, and what `exclusiveMaximum` means shows in its value."""
 
 
 def differences(old: Document, new: Document) -> list[Difference]:
     """Returns the differences between two schemas; at most one if they cannot be compared at all."""
     return _Walk(old, new).differences()
+
+
+def has_other_dialect(old: Document, new: Document) -> bool:
+    """Whether the same words may mean something else in the new schema."""
+    return (old.dialect or DEFAULT_DIALECT) != (new.dialect or DEFAULT_DIALECT)
+
+
+def ambiguous_keyword(old: Document, new: Document) -> str | None:
+    """Returns a keyword that both schemas have and that their dialects may read differently; None if there is none."""
+    if not has_other_dialect(old, new):
+        return None
+    texts = json_key(old.schema), json_key(new.schema)
+    return next((word for word in _DIALECT_KEYWORDS if all(f'"{word}": ' in text for text in texts)), None)
 
 
 class _Walk:
@@ -53,6 +73,7 @@ class _Walk:
         self._matches = 0
         self._under_way: set[tuple[int, int]] = set()
         """The pairs of schemas that are being compared: a recursive schema comes back to one of them."""
+        self._has_other_dialect = has_other_dialect(old, new)
         self._has_same_definitions = all(
             json_key(_member(old.schema, name)) == json_key(_member(new.schema, name))
             for name in ("$defs", "definitions")
@@ -95,6 +116,8 @@ class _Walk:
             return False
         key = json_key(old)
         if key != json_key(new):
+            return False
+        if self._has_other_dialect and '"$ref": ' in key:
             return False
         here = "" if self._old.embedded or self._new.embedded else "#"  # else a reference may name an embedded schema
         references = key.count(f'"$ref": "{here}') + key.count('"$dynamicRef"') + key.count('"$recursiveRef"')

@@ -34,6 +34,8 @@ class Document:
         dialect = dialect_of(schema)
         if isinstance(schema, dict) and "$schema" in schema and dialect is None:
             raise Undecidable("its dialect is not known")
+        self.dialect = dialect
+        """The dialect that the schema names; None if it names none."""
         self._ignores_siblings = dialect in ("4", "6", "7")
         self.embedded = EmbeddedSchemas(schema, dialect)
         """The schemas that have an `$id` of their own; falsy if there are none."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final
 
 from analysis.conversation.call import MessageContext
-from analysis.json_schema.dialects import dialect_of
+from analysis.json_schema.dialects import DEFAULT_DIALECT, dialect_of
 from analysis.protocol import features
 from analysis.protocol.revisions import MODERN_ERA, Span, before
 from analysis.rules.base import NOTE, WARNING, Rule
@@ -15,7 +15,6 @@ from analysis.rules.unchanged_content import WordsScope
 _NAME_CHARACTERS: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.")
 _MAX_TOOL_NAME_CHARS: Final = 128
 _SCHEMA_MEMBERS: Final = ("inputSchema", "outputSchema")
-_DEFAULT_DIALECT: Final = "2020-12"
 
 
 class ToolListRule(Rule):
@@ -189,7 +188,7 @@ class SchemaDialect(PageRule):
 
     def check_page(self, context: MessageContext, page: ListPage) -> Iterator[Finding]:
         for index, schema, name in schemas_in(page):
-            if not isinstance(schema, dict) or "$schema" not in schema or dialect_of(schema) == _DEFAULT_DIALECT:
+            if not isinstance(schema, dict) or "$schema" not in schema or dialect_of(schema) == DEFAULT_DIALECT:
                 continue
             dialect_name = dialect_of(schema)
             draft = f"draft {dialect_name}" if dialect_name is not None else "an unknown draft, so it was not checked"

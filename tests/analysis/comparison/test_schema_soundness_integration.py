@@ -196,3 +196,19 @@ def assert_witnesses(found: list[Change], accepting: Any, refusing: Any) -> None
         assert change.witness is not None
         assert jsonschema_rs.is_valid(accepting, change.witness.value), json.dumps(change.witness.value)
         assert not jsonschema_rs.is_valid(refusing, change.witness.value), json.dumps(change.witness.value)
+
+
+DIALECTS: Final = ("http://json-schema.org/draft-07/schema#", "https://json-schema.org/draft/2020-12/schema")
+
+
+def test_a_reference_beside_which_other_words_count_now_is_breaking() -> None:
+    schema = {**an_object(**MANY, a={"$ref": "#/definitions/A", "minLength": 5}), "definitions": {"A": TEXT}}
+    old, new = ({**schema, "$schema": dialect} for dialect in DIALECTS)
+    assert [change.kind.id for change in bad_changes(old, new, "arguments")] == ["arguments/range-narrowed"]
+
+
+def test_a_word_that_another_dialect_reads_otherwise_is_undecided() -> None:
+    schema = an_object(**MANY, a={"type": "object", "dependentRequired": {"b": ["c"]}})
+    old, new = ({**schema, "$schema": dialect} for dialect in DIALECTS)
+    assert [change.severity for change in bad_changes(old, new, "arguments")] == [Severity.UNKNOWN]
+    assert bad_changes({**an_object(a=TEXT), "$schema": DIALECTS[0]}, an_object(a=TEXT), "arguments") == []

@@ -9,6 +9,7 @@ import pytest
 
 from analysis.comparison.change import Change
 from analysis.comparison.definitions.definitions import DefinitionsAspect
+from analysis.comparison.definitions.drift import drift
 from analysis.comparison.kind import Severity
 from analysis.comparison.observe import observe
 from analysis.comparison.options import ObserveOptions
@@ -16,6 +17,7 @@ from analysis.comparison.schemas.schema_changes import schema_changes
 from analysis.comparison.schemas.witness import NO_VALIDATOR
 from analysis.json_schema import validator
 from analysis.json_schema.worker import Worker
+from mcpproxy.report.comparison_drift import drift_verdict
 from tests.analysis.comparison.conversations import compared, conversation
 from tests.analysis.store.capture_writer import CaptureWriter
 
@@ -82,3 +84,15 @@ def test_a_schema_without_a_value_to_try_is_unknown() -> None:
     old = {"type": "object", "properties": members, "required": ["a"]}
     new = {**old, "properties": {**members, "b": {"type": "string"}}}
     assert kinds_of(old, new) == ["arguments/added", "schema/undecided"]
+
+
+def test_a_history_that_was_judged_without_a_validator_says_so(broken_validator: None, tmp_path: Path) -> None:
+    for number, schema in enumerate(NARROWER[1]):
+        writer = CaptureWriter(tmp_path / f"{number}.mcpcap", "server", number)
+        writer.handshake()
+        writer.ask(100, 1, "tools/list")
+        writer.answer(105, 1, tools=[tool(schema)])
+        writer.close()
+    history = drift(tmp_path.iterdir())
+    assert history.has_validator_failed
+    assert drift_verdict(history).startswith("incomplete, because the validator of schemas could not run")
