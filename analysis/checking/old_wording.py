@@ -93,7 +93,7 @@ WORDING_CHANGES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
             "a ping is answered with error {}; the response must be an empty result",
         ),
     ),
-    "ext-tasks/acknowledgement-not-empty": (("the answer to {} has {}", "the response to {} is not empty"),),
+    "ext-tasks/acknowledgement-not-empty": (("the answer to {} has {}", "the response to {} has {}"),),
     "framing/lone-surrogate": (
         (
             "a string holds half of a surrogate pair, which UTF-8 cannot represent",

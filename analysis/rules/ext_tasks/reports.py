@@ -12,7 +12,7 @@ from analysis.protocol.revisions import MODERN_ERA, REVISIONS
 from analysis.rules.base import WARNING, Rule
 from analysis.rules.ext_tasks.capability import SOURCE, TASK_REQUESTS
 from analysis.rules.finding import Finding, Impact
-from analysis.rules.support.eras import outcome_of
+from analysis.rules.support.eras import outcome_of, shortened
 from analysis.rules.support.extension_rules import OtherResultType
 from analysis.rules.support.task_reports import PolledTooFast, TerminalStatusChanged, reports_in, wrong_code_text
 
@@ -120,10 +120,12 @@ class AcknowledgementNotEmpty(_TaskResponseRule):
 
     def on_result(self, context: MessageContext) -> Iterable[Finding]:
         result = context.body["result"]
-        if not isinstance(result, dict) or result.keys() <= _ACKNOWLEDGEMENT_MEMBERS:
+        extra_names = result.keys() - _ACKNOWLEDGEMENT_MEMBERS if isinstance(result, dict) else ()
+        if not extra_names:
             return ()
-        # Which members it has is left out: their order says nothing, and baselines must accept each of them.
-        text = f"the response to {context.method} is not empty"
+        # Not the first as sent: the order of members says nothing. A task usually begins with its id.
+        extra_name = "taskId" if "taskId" in extra_names else min(extra_names)
+        text = f"the response to {context.method} has {shortened(extra_name)!r}"
         return [self.finding(context, text, pointer="/result")]
 
 
