@@ -5,11 +5,7 @@ with the sides swapped, and the changes, to send their values when they are show
 """
 
 import os
-import queue
-import resource
-import signal
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,9 +18,9 @@ from analysis.comparison.side import Side
 from captures.errors import CaptureError
 from mcpproxy.tui.data.changed_definitions import changed_definitions
 from mcpproxy.tui.data.comparison_messages import comparison_messages, detail_message
+from mcpproxy.tui.data.worker_start import start_worker
 from mcpproxy.wording.counts import count_text
 
-NICENESS: Final = 5
 MAX_REASON_CHARS: Final = 1000
 """The most characters of the reason for a failure."""
 
@@ -71,14 +67,7 @@ class Comparer:
 
 def main() -> None:
     """Compare two captures on request until stdin ends."""
-    with suppress(OSError):
-        os.nice(NICENESS)
-    with suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would contain traffic
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = Parent()
-    requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    parent.listen(requests.put)  # so that this process ends with the screen even while it reads
+    parent, requests = start_worker()
     comparer = Comparer(parent)
     while True:
         try:

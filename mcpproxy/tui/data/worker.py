@@ -13,8 +13,6 @@ If a capture has more findings than a person can read, most of them are reported
 import gc
 import os
 import queue
-import resource
-import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -35,6 +33,7 @@ from captures.tail import Tail
 from mcpproxy.tui.data.columns import Batch, renumbered
 from mcpproxy.tui.data.interpreting import Interpreter
 from mcpproxy.tui.data.output_caches import cache_of, is_cached
+from mcpproxy.tui.data.worker_start import start_worker
 
 STEP_BYTES: Final = 64 << 10
 """How many bytes are read per step: about 20 ms."""
@@ -42,7 +41,6 @@ REPORT_INTERVAL_S: Final = 0.25
 """Seconds between progress reports while a check lags behind; longer than a poll, so that a single new entry causes a
 report only once it has been checked."""
 POLL_INTERVAL_S: Final = 0.05
-NICENESS: Final = 5
 MAX_LAG_S: Final = 0.25
 """How long the meaning of a live capture's messages may wait for the rules."""
 MAX_TEXTS_PER_CAPTURE: Final = 10_000
@@ -394,14 +392,7 @@ class ReadingTask:
 
 def main() -> None:
     """Read captures on request until stdin ends."""
-    with suppress(OSError):
-        os.nice(NICENESS)
-    with suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core dump would contain traffic
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = Parent()
-    requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    parent.listen(requests.put)
+    parent, requests = start_worker()
     tasks: dict[int, ReadingTask] = {}
     while True:
         is_busy = _run_step(parent, tasks)
