@@ -1,0 +1,1 @@
+"""Plays a capture again: what each side sent, when it was due, and which request of today is which one of then."""

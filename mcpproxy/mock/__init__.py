@@ -1,0 +1,1 @@
+"""Serves a capture as a server: the recorded answers, to the requests that come."""

@@ -1,0 +1,1 @@
+"""Sends the client's half of a capture to a real server again."""

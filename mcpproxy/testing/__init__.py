@@ -1,0 +1,1 @@
+"""Captures in tests: fixtures, context managers and assertions, for pytest and unittest."""
