@@ -22,6 +22,8 @@ COMMANDS = {
     "check": "report violations of the protocol's rules",
     "rule": "list the rules, or explain a rule",
     "compare": "report what changed between two captures, and what it breaks",
+    "mock": "serve a capture as a server, with the recorded answers",
+    "replay": "send a capture's requests to a server again, and compare",
     "stats": "summarise latency, errors, ids, lifecycle and costs",
     "report": "write a self-contained HTML report of captures",
     "share": "write a copy of a capture without its secrets",
