@@ -108,7 +108,7 @@ class Ending(Struct, array_like=True, gc=False):
     """How the recording ended, and what is not in it."""
 
     by_server: bool
-    """Whether the server's process ended by itself: the client had not closed its input, and no signal was passed on."""
+    """Whether the server's process ended by itself: the client had not closed its input, and no signal was sent."""
     status: int | None
     """The exit status of the server's process, if it is known."""
     signal: str | None

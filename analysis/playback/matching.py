@@ -8,8 +8,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 MatchRule: TypeAlias = Literal["arguments", "exact", "method", "sequence"]
 """`arguments`: same method and equal params, apart from `_meta` and ignored places. `exact`: same method and equal
-params, with `_meta` (but not the progress token in it). `method`: same method, and same tool, prompt or URI. `sequence`:
-the next request in the order of the recording, whatever it asks; its method must be the same."""
+params, with `_meta` (but not the progress token in it). `method`: same method, and same tool, prompt or URI.
+`sequence`: the next request in the order of the recording, whatever it asks; its method must be the same."""
 
 
 class Matching(NamedTuple):

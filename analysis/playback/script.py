@@ -1,7 +1,7 @@
 """Script: the items of a capture in order, read behind the first answers and kept for the next time.
 
 A script is made by one reading (`analysis.reading`), or read back from a cache of that. It grows while it is used: the
-beginning of a conversation can be played long before the end has been read. What is known of an item never changes later,
+beginning of a conversation can be played long before the end has been read. What is known of an item never changes,
 except that its call may still be answered by a later item.
 """
 
@@ -79,8 +79,11 @@ class Script:
         raise NotImplementedError
 
     def items_of_call(self, call: int) -> Sequence[int]:
-        """Returns the numbers of the server's items that belong to a client's call so far, and of its own requests'
-        answers by the client, in order; the response is the last, if one came."""
+        """Returns the numbers of the items that belong to a client's call so far, in order.
+
+        These are the server's items with this `call`, its requests with this `outer`, and the client's responses to
+        them. The response to the call is the last, if one came.
+        """
         raise NotImplementedError
 
     def answer_of(self, call: int) -> int | None:

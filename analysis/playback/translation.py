@@ -1,7 +1,7 @@
 """Translation: a recorded message with the ids and progress tokens of today in place of those of the recording.
 
 What a client chose is translated; what a server chose (cursors, task ids, event ids) is repeated. If nothing changes,
-the bytes are the recorded ones; otherwise only whitespace between the members of the objects on the way to an id changes.
+the bytes are the recorded ones; otherwise only whitespace between the members of the objects that contain an id does.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ class Substitutes(NamedTuple):
 
 
 def translated(raw: bytes, substitutes: Substitutes) -> bytes:
-    """Returns a recorded message, request, response, notification or batch, translated; what is not JSON stays as it is.
+    """Returns a recorded message, request, response, notification or batch, translated; what is not JSON stays.
 
     Tokens are equal if their JSON type and value are: `1` and `1.0` are, `1` and `"1"` are not.
     """

@@ -12,8 +12,8 @@ class MockOptions(NamedTuple):
 
     matching: Matching = Matching()
     on_miss: OnMiss = "error"
-    """For a request that was not recorded: an error that names the nearest one, the nearest one's answer, or that of the
-    real server."""
+    """For a request that was not recorded: an error that names the nearest one, the nearest one's answer, or that of
+    the real server."""
     speed: float | None = None
     """How many times as fast as recorded; None for at once, in the recorded order."""
     is_strict: bool = False
