@@ -2,7 +2,7 @@
 
 A request is answered by everything that the server sent for it in the recording, in the recorded order: progress, log
 messages, requests to the client, and the response. An item waits for what the client had sent before it in the
-recording: always for the answer to a server's request; for other items at most `PATIENCE_NS`, because another client may
+recording: always for the answer to a server request; for other items at most `PATIENCE_NS`, because another client may
 not send them at all. Items that belong to no request follow what the client had sent last before them.
 """
 
