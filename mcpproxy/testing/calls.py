@@ -92,10 +92,8 @@ class RecordedCall:
 
     def __repr__(self) -> str:
         """Returns one line: frame, method, name, outcome and latency; safe to print."""
-        latency_ns = self.call.latency_ns
-        took_text = "" if latency_ns is None else f" in {duration(latency_ns)}"
         subject = sanitise(" ".join(filter(None, (self.method, self.name))), 200)
-        return f"<frame {self.frame}: {subject}: {self.outcome}{took_text}>"
+        return f"<frame {self.frame}: {subject}: {_took_text(self.call)}>"
 
 
 class Calls(Sequence[RecordedCall]):
@@ -180,9 +178,14 @@ class Calls(Sequence[RecordedCall]):
         return f" of {self._subject}" if self._subject else ""
 
     def __repr__(self) -> str:
-        """Returns a line for each call, at most some, safe to print."""
-        lines = [f"{count_text(len(self), 'call')}{self._of_subject}"]
-        lines += [f"  {call!r}" for call in self._calls[:_MAX_LISTED_CALLS]]
+        """Returns one line, safe to print: outcome and latency of each call, at most some."""
+        parts = [_took_text(call.call) for call in self._calls[:_MAX_LISTED_CALLS]]
         if len(self) > _MAX_LISTED_CALLS:
-            lines.append(f"  … {len(self) - _MAX_LISTED_CALLS:,} more")
-        return "\n".join(lines)
+            parts.append(f"… {len(self) - _MAX_LISTED_CALLS:,} more")
+        calls_text = f"{count_text(len(self), 'call')}{self._of_subject}"
+        return f"<{calls_text}: {', '.join(parts)}>" if parts else f"<{calls_text}>"
+
+
+def _took_text(call: Call) -> str:
+    latency_ns = call.latency_ns
+    return f"{call.outcome}{'' if latency_ns is None else f' in {duration(latency_ns)}'}"

@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 from typing import Final
 
-from analysis.facts import code_of
-from analysis.protocol.error_codes import NOT_RECORDED
 from mcpproxy.sanitise import sanitise
 from mcpproxy.testing.calls import RecordedCall
 from mcpproxy.wording.counts import count_text
 
+_MARK: Final = "mcpproxy"
+"""The member of `error.data` by which a mock's own errors differ from those that it repeats."""
 _MAX_LISTED_MISSES: Final = 10
 
 
@@ -17,8 +17,16 @@ class RequestsMissed(AssertionError):
 
 
 def missed_calls(calls: Iterable[RecordedCall]) -> list[RecordedCall]:
-    """Returns the calls that a mock answered with its own error, because they were not recorded."""
-    return [call for call in calls if call.call.response is not None and code_of(call.call.response) == NOT_RECORDED]
+    """Returns the calls that a mock answered with its own error, because they were not recorded.
+
+    Those that open a session are left out: a client may try another revision first, and go on.
+    """
+    return [call for call in calls if call.method not in OPENING_METHODS and _is_miss(call.error)]
+
+
+def _is_miss(error: Any) -> bool:
+    data = error.get("data") if isinstance(error, dict) else None
+    return isinstance(data, dict) and _MARK in data
 
 
 def misses_text(calls: list[RecordedCall], recording: str) -> str:

@@ -7,7 +7,7 @@ from typing import Final, cast
 
 import pytest
 
-from captures.file import SUFFIX
+from captures.paths import SUFFIX
 from mcpproxy.testing.cassette import MODES, Cassette, Mode
 from mcpproxy.wording.nearest import hint
 
@@ -42,10 +42,7 @@ def cassette_of(item: pytest.Item) -> Cassette | None:
 
 def _path_of(item: pytest.Item, name: str | None) -> Path:
     folder = item.config.getini("mcp_cassettes")
-    if folder:
-        cassettes = Path(item.config.rootpath, folder)
-    else:
-        cassettes = item.path.parent / "cassettes"
+    cassettes = Path(item.config.rootpath, folder) if folder else item.path.parent / "cassettes"
     if name is not None:
         return cassettes / name
     return cassettes / item.path.stem / f"{_file_name(item)}{SUFFIX}"

@@ -64,16 +64,16 @@ _mcp_servers = pytest.fixture(name="_mcp_servers")(_servers_of)
 
 @pytest.fixture
 def mcp_record(_mcp_servers: "ServersOfTest") -> ServerFactory:
-    """Puts a recorder in front of a server: `with mcp_record(["python", "server.py"]) as server: …`.
+    """Records a server, given as a command, `StdioServerParameters` or a URL; use the result in a `with` statement.
 
-    It takes a command, `StdioServerParameters` or a URL. With the marker `mcp`, it records or plays the cassette.
+    With the marker `mcp`, it records or plays the cassette.
     """
     return _mcp_servers.record
 
 
 @pytest.fixture
 def mcp_mock(_mcp_servers: "ServersOfTest") -> ServerFactory:
-    """Plays a capture in the place of its server: `with mcp_mock("NAME.mcpcap") as server: …`.
+    """Plays a capture in the place of its server; use the result in a `with` statement.
 
     With the marker `mcp`, the capture may be left out: it is the cassette.
     """
@@ -106,5 +106,6 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
     """Explain `findings == []` with a line for each finding."""
     if op == "==" and type(left).__module__ == "mcpproxy.testing.capture" and isinstance(left, list):
-        return [f"{len(left)} findings == {right!r:.100}", *repr(left).splitlines()]
+        heading, *lines = repr(left).splitlines()
+        return [f"{heading} == {right!r:.100}", *lines]
     return None
