@@ -1,8 +1,9 @@
 """What a mock was asked for and did not have: found in the capture of its own conversation."""
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
+from analysis.protocol.methods import OPENING_METHODS
 from mcpproxy.sanitise import sanitise
 from mcpproxy.testing.calls import RecordedCall
 from mcpproxy.wording.counts import count_text
