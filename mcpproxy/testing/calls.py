@@ -90,6 +90,13 @@ class RecordedCall:
         """The number of the request's frame, by which `mcpproxy show --frame` prints it."""
         return self.call.request.seq
 
+    def __eq__(self, other: object) -> bool:
+        """Whether it is the same call of the same reading."""
+        return isinstance(other, RecordedCall) and self.call is other.call
+
+    def __hash__(self) -> int:
+        return hash(self.call)
+
     def __repr__(self) -> str:
         """Returns one line: frame, method, name, outcome and latency; safe to print."""
         subject = sanitise(" ".join(filter(None, (self.method, self.name))), 200)
@@ -124,6 +131,12 @@ class Calls(Sequence[RecordedCall]):
 
     def __len__(self) -> int:
         return len(self._calls)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether another sequence has the same calls: `calls.errors == []`."""
+        return isinstance(other, Calls | list | tuple) and [*self] == [*other]
+
+    __hash__ = None  # type: ignore[assignment] # equal to lists, which have none
 
     @property
     def p50_ms(self) -> float:
