@@ -4,12 +4,11 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from analysis.protocol.methods import OPENING_METHODS
+from mcpproxy.mock.miss import REASON
 from mcpproxy.sanitise import sanitise
 from mcpproxy.testing.calls import RecordedCall
 from mcpproxy.wording.counts import count_text
 
-_MARK: Final = "mcpproxy"
-"""The member of `error.data` by which a mock's own errors differ from those that it repeats."""
 _MAX_LISTED_MISSES: Final = 10
 
 
@@ -27,7 +26,7 @@ def missed_calls(calls: Iterable[RecordedCall]) -> list[RecordedCall]:
 
 def _is_miss(error: Any) -> bool:
     data = error.get("data") if isinstance(error, dict) else None
-    return isinstance(data, dict) and _MARK in data
+    return isinstance(data, dict) and data.get("mcpproxy") == REASON
 
 
 def misses_text(calls: list[RecordedCall], recording: str) -> str:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 PASSED: Final = "PASSED/"
 """Stands in the words of a mock for the folder with the captures of what it asked the real server."""
+_UNUSED: Final = "mcpproxy: never asked for: "
+"""The beginning of a line in which a mock says, at its end, what it was never asked for."""
 _NO_SDK: Final = "`parameters` needs the official SDK (pip install mcp); `command` does not"
 
 
@@ -64,6 +66,7 @@ class RecordedServer:
         self._children: list[ListeningChild] = []
         self._url = ""
         self._is_closed = False
+        self._reported_misses = 0
 
     # ---- for the client
 
@@ -152,23 +155,27 @@ class RecordedServer:
     def check(self) -> None:
         """Fail if the mock was asked for something that its capture does not have; do nothing for a real server.
 
+        What it was asked for in vain is an error once; another check reports only what came after.
+
         Raises:
             RequestsMissed: it was; the text names the nearest recorded request of each.
         """
         if self.source.played is None:
             return
-        missed = [call for capture in self.captures for call in missed_calls(capture.calls())]
+        missed = [call for capture in self.captures for call in missed_calls(capture.calls())][self._reported_misses :]
+        self._reported_misses += len(missed)
         if missed:
             raise RequestsMissed(misses_text(missed, self.source.played.name))
-        if self._is_closed and self.source.is_strict:
+        if self._is_closed and self.source.is_strict and not self._reported_misses:
             self._check_all_asked()
 
     def _check_all_asked(self) -> None:
         """Fail with what a strict mock says at its end about requests that were never asked for."""
         said = [capture.stderr for capture in self.captures] + [child.stderr_text for child in self._children[:1]]
-        lines = [sanitise(line, 400) for text in said for line in text.splitlines() if "never" in line]
+        lines = [line.removeprefix(_UNUSED) for text in said for line in text.splitlines() if line.startswith(_UNUSED)]
         if lines:
-            raise RequestsMissed("\n".join(["requests of the capture were never asked for", *lines]))
+            unused = [f"  {sanitise(line, 400)}" for line in lines]
+            raise RequestsMissed("\n".join(["the capture has requests that were never asked for", *unused]))
 
     def close(self) -> None:
         """End what listens, and wait until the capture is closed. The command of a client ends with its client."""
