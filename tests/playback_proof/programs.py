@@ -1,11 +1,9 @@
 """Plays a capture with the programs, as a user would start them: `mcpproxy replay` against `mcpproxy mock`."""
 
-import json
 import subprocess
 import sys
 from pathlib import Path
 
-from captures.reader import Capture
 from tests.playback_proof.equality import compared, reason_of
 
 PROGRAM = Path(sys.executable).with_name("mcpproxy")
