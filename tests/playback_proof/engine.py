@@ -17,7 +17,7 @@ from captures.frame import Frame
 from captures.verdict import Direction
 from mcpproxy.mock.conversation import Conversation
 from mcpproxy.mock.options import MockOptions
-from tests.analysis.store.capture_writer import MS, CaptureWriter
+from tests.analysis.store.capture_writer import CaptureWriter
 
 STEP_NS = 1_000_000
 """How far the simulated clock moves between two messages of the client."""

@@ -209,9 +209,7 @@ def main() -> None:
     print(f"{sum(row.endswith(' equal') for row in rows)} of {len(rows)} equal")
 
 
-def one(
-    options: argparse.Namespace, server: Server, client: str, begin: Sequence[str], era: str, place: Path
-) -> str:
+def one(options: argparse.Namespace, server: Server, client: str, begin: Sequence[str], era: str, place: Path) -> str:
     """Run one combination; returns its row."""
     place.mkdir(exist_ok=True)
     captures = [place / f"{word}.mcpcap" for word in ("first", "second")]
