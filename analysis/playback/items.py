@@ -102,6 +102,8 @@ class HttpAnswer(Struct, array_like=True, gc=False):
     """Whether it belongs to the older transport (HTTP+SSE)."""
     retry_ms: int | None = None
     """Milliseconds to wait before reconnecting, as the event stream said."""
+    assigns_session_id: bool = False
+    """Whether the response had an `Mcp-Session-Id`. A capture holds only its hash."""
 
 
 class Ending(Struct, array_like=True, gc=False):

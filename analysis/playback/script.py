@@ -98,6 +98,13 @@ class Script:
         """Returns how an HTTP exchange was answered; None if no head of a response has been read so far."""
         raise NotImplementedError
 
+    def http_answers_of(self, session: int) -> Sequence[HttpAnswer]:
+        """Returns how the exchanges of a session were answered that carried no message of the client, in order.
+
+        These are GET, DELETE and OPTIONS; the list grows.
+        """
+        raise NotImplementedError
+
     def raw(self, item: Item) -> bytes:
         """Returns the exact bytes of an item, without its delimiter.
 

@@ -23,3 +23,6 @@ class Outgoing(NamedTuple):
     response at all), there is nothing else."""
     is_stderr: bool = False
     """Whether it is a line for stderr instead."""
+    ends_stream: bool = False
+    """Whether the HTTP exchange that carried it in the recording ended after it, although its request goes on: a client
+    must resume the stream to get the rest. Of a stream opened by GET, whether the stream ended after it."""
