@@ -75,6 +75,8 @@ class Item(Struct, array_like=True, gc=False):
     """The messages of a batch; empty for anything else."""
     is_repeat: bool = False
     """Whether it repeats an item that was sent before: a request after a redirect, an event after a resumption."""
+    event: str | None = None
+    """The type of an SSE event if it is not `message`: clients ignore such an event. Untrusted text."""
 
 
 class HttpAnswer(Struct, array_like=True, gc=False):
