@@ -164,16 +164,18 @@ def _renamed(message: Any, is_client: bool) -> Any:
             params["progressToken"] = _other(params["progressToken"])
         if is_client and message.get("method") == "notifications/cancelled" and "requestId" in params:
             params["requestId"] = _other(params["requestId"])
-    _rename_subscription(message, params, is_client)
+    _rename_subscription(message, is_client)
     return message
 
 
-def _rename_subscription(message: dict[str, Any], params: Any, is_client: bool) -> None:
+def _rename_subscription(message: dict[str, Any], is_client: bool) -> None:
     key = "io.modelcontextprotocol/subscriptionId"
     for name in ("params", "result"):
         holder = message.get(name)
-        meta = holder.get("_meta") if isinstance(holder, dict) else None
-        if isinstance(meta, dict) and key in meta and not is_client:
+        if is_client or not isinstance(holder, dict):
+            continue
+        meta = holder.get("_meta")
+        if isinstance(meta, dict) and key in meta:
             message[name] = {**holder, "_meta": {**meta, key: _other(meta[key])}}
 
 

@@ -35,8 +35,8 @@ def compared(old: Path, new: Path, *, with_findings: bool = True) -> Verdict:
         CaptureError: one cannot be read.
     """
     options = ObserveOptions(with_findings=with_findings)
-    sides = [observe(path.name, [(path.name, path)], options) for path in (old, new)]
-    return verdict_of(compare(*sides, CompareOptions()))
+    old_side, new_side = (observe(path.name, [(path.name, path)], options) for path in (old, new))
+    return verdict_of(compare(old_side, new_side, CompareOptions()))
 
 
 def verdict_of(comparison: Comparison) -> Verdict:

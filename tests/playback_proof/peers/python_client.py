@@ -17,6 +17,7 @@ import mcp_types as types
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.sse import sse_client
 from mcp.client.stdio import stdio_client
+from pydantic import FileUrl
 
 WITHIN_S = 60.0
 CALLS: dict[str, list[dict[str, Any]]] = {
@@ -172,6 +173,7 @@ async def call(client: Client, told: Transcript, name: str, arguments: dict[str,
 
 async def together(client: Client, told: Transcript, names: set[str]) -> None:
     """Make calls at the same time."""
+    several: list[tuple[str, dict[str, Any]]]
     several = [("count", {"steps": steps}) for steps in (7, 3, 5, 1)] if "count" in names else []
     several += [("echo", {"message": f"m{number}"}) for number in range(4)] if "echo" in names else []
     results: dict[str, Any] = {}
@@ -251,7 +253,7 @@ async def main() -> None:  # noqa: C901 -- the callbacks
 
     async def roots(context: Any) -> types.ListRootsResult:
         told.keep("roots", None)
-        return types.ListRootsResult(roots=[types.Root(uri="file:///work", name="work")])
+        return types.ListRootsResult(roots=[types.Root(uri=FileUrl("file:///work"), name="work")])
 
     async def logging(params: Any) -> None:
         told.keep("log", params)
@@ -263,7 +265,7 @@ async def main() -> None:  # noqa: C901 -- the callbacks
             told.keep(type(message).__name__, message)
 
     (first, *rest) = options.target
-    errors = open(options.errors, "ab") if options.errors else sys.stderr  # noqa: SIM115, ASYNC230
+    errors = open(options.errors, "a") if options.errors else sys.stderr  # noqa: SIM115, ASYNC230
     way: Any = first
     if "://" not in first:
         way = stdio_client(StdioServerParameters(command=first, args=rest), errlog=errors)
