@@ -5,11 +5,37 @@ beginning of a conversation can be played long before the end has been read. Wha
 except that its call may still be answered by a later item.
 """
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
+from threading import Event, Thread, current_thread
+from typing import Final, overload
 
+from msgspec.structs import replace
+
+from analysis.garbage import rare_collections
+from analysis.playback.endings import EndingObserver
 from analysis.playback.items import Ending, HttpAnswer, Item
 from analysis.playback.matching import Matching
+from analysis.playback.script_builder import ScriptBuilder
+from analysis.playback.script_table import ScriptTable
+from analysis.playback.stored_bytes import StoredBytes
+from analysis.reading import Reading, Step
+from captures.damage import Damage
+from captures.errors import CaptureError, NotACapture
+from captures.file import is_live
+from captures.frame import Frame
+from captures.listing import segments, total_size
+from captures.record import Record
+from captures.tail import Tail
+
+FIRST_READ_BYTES: Final = 8 << 10
+"""How much of the file is read at first, so that the first items are there soon."""
+READ_BYTES: Final = 64 << 10
+THREAD_STEP: Final = 100
+"""How many records a thread reads before it lets others run: less than a millisecond."""
+_TRANSPORTS: Final = ("stdio", "http", "import")
 
 
 class Script:
@@ -21,62 +47,130 @@ class Script:
         Raises:
             CaptureError: there is nothing to read, it is not a capture, or a later version wrote it.
         """
-        raise NotImplementedError
+        self._tail = Tail(path)
+        self._path = path
+        self._bytes = StoredBytes()
+        self._table = ScriptTable()
+        self._reading = Reading()
+        files = segments(path)
+        self._reading.is_growing = is_live(files[-1])
+        self._size_limit = total_size(files) if self._reading.is_growing else None
+        self._builder = ScriptBuilder(self._reading, self._table, matching)
+        self._ending_observer = EndingObserver(self._reading)
+        self._steps = self._read()
+        self._ending: Ending | None = None
+        self._thread: Thread | None = None
+        self._stop = Event()
 
     # ---- growing
 
     def grow(self, limit: int = 1_000) -> bool:
         """Read up to `limit` more records; return False if the script is complete."""
-        raise NotImplementedError
+        if self._ending is not None:
+            return False
+        builder, observer, count = self._builder, self._ending_observer, 0
+        for step in islice(self._steps, limit):
+            count += 1
+            builder.on_step(step)
+            if type(step.item) is not Frame:
+                observer.on_step(step)
+        if count < limit:
+            observer.note_abridged(builder.abridged_count)
+            self._ending = observer.ending()
+            self._tail.close()
+        return self._ending is None
 
     def grow_in_thread(self, on_growth: Callable[[], None]) -> None:
         """Grow to the end in a thread; `on_growth` is called in it after each step, and when the script is complete.
 
         A complete script of a closed capture is kept in the cache.
         """
-        raise NotImplementedError
+        self._thread = Thread(target=self._grow_to_end, args=(on_growth,), name="script", daemon=True)
+        self._thread.start()
 
     def close(self) -> None:
         """Stop growing, and close the files."""
-        raise NotImplementedError
+        self._stop.set()
+        if self._thread is not None and self._thread is not current_thread():
+            self._thread.join()
+        self._tail.close()
+        self._bytes.close()
+
+    def _grow_to_end(self, on_growth: Callable[[], None]) -> None:
+        with rare_collections():
+            while not self._stop.is_set():
+                is_growing = self.grow(THREAD_STEP)
+                on_growth()
+                if not is_growing:
+                    return
+                time.sleep(0)  # whoever waits for the interpreter gets it now
+
+    def _read(self) -> Iterator[Step]:
+        """Yields the steps of the reading up to the end that the capture had when it was opened."""
+        tail, feed, size = self._tail, self._reading.feed, FIRST_READ_BYTES
+        known_segments = 0
+        while True:
+            segment = len(tail.segments) - 1
+            for path in tail.segments[known_segments:]:
+                self._bytes.add_segment(path)
+            known_segments = segment + 1
+            try:
+                items: list[Frame | Record | Damage] = tail.step(size)
+            except (CaptureError, OSError):
+                self._ending_observer.note_failure()
+                break
+            self._builder.segment = segment
+            yield from map(feed, items)
+            size = READ_BYTES
+            if tail.has_ended or (not items and tail.is_at_end):
+                break
+            if self._size_limit is not None and tail.read_bytes >= self._size_limit:
+                break
+        yield from self._reading.finish()
 
     # ---- reading
 
     @property
     def is_complete(self) -> bool:
         """Whether everything has been read."""
-        raise NotImplementedError
+        return self._ending is not None
 
     @property
     def ending(self) -> Ending | None:
         """How the recording ended; None until the script is complete."""
-        raise NotImplementedError
+        return self._ending
 
     @property
     def transport(self) -> str:
         """`stdio`, `http` or `import`."""
-        raise NotImplementedError
+        transport = self._tail.header.members.get("transport")
+        if isinstance(transport, str) and transport in _TRANSPORTS:
+            return transport
+        return "http" if self._table.http_answers else "stdio"
 
     @property
     def items(self) -> Sequence[Item]:
         """All items so far, in order."""
-        raise NotImplementedError
+        return self._table
 
     @property
     def sessions(self) -> Sequence[int]:
         """The numbers of the sessions so far, in the order in which they began."""
-        raise NotImplementedError
+        return self._table.sessions
 
     def items_of(self, session: int) -> Sequence[int]:
-        """Returns the numbers of the items of a session so far, in order; the list grows."""
-        raise NotImplementedError
+        """Returns the numbers of the items of a session so far, in order; the list grows.
+
+        Session 0 has the lines of stderr.
+        """
+        return self._table.items_of(session)
 
     def requests(self, session: int, key: str) -> Sequence[int]:
         """Returns the numbers of the items of a session so far that are client's requests with this key, in order.
 
         A batch is listed under the key of each of its requests.
         """
-        raise NotImplementedError
+        return self._table.requests(session, key)
 
     def items_of_call(self, call: int) -> Sequence[int]:
         """Returns the numbers of the items that belong to a client's call so far, in order.
@@ -84,31 +178,68 @@ class Script:
         These are the server's items with this `call`, its requests with this `outer`, and the client's responses to
         them. The response to the call is the last, if one came.
         """
-        raise NotImplementedError
+        return self._table.items_of_call(call)
 
     def answer_of(self, call: int) -> int | None:
         """Returns the number of the item that answers a call of either side; None if there is none so far."""
-        raise NotImplementedError
+        return self._table.answer_of(call)
 
     def is_over(self, call: int) -> bool:
-        """Whether nothing more can belong to a call: it was answered, or the script is complete."""
-        raise NotImplementedError
+        """Whether nothing more can belong to a call: it was answered, or the script is complete.
+
+        The same is true of a call whose HTTP exchange ended without a response.
+        """
+        return self._ending is not None or self._table.has_ended(call)
 
     def http_answer(self, exchange: int) -> HttpAnswer | None:
         """Returns how an HTTP exchange was answered; None if no head of a response has been read so far."""
-        raise NotImplementedError
+        answer = self._table.http_answers.get(exchange)
+        place = self._table.response_texts.get(exchange)
+        if answer is None or place is None:
+            return answer
+        members = self._bytes.members_at(*place) or {}
+        text = members.get("response_text")
+        return replace(answer, text=text) if isinstance(text, str) else answer
 
     def http_answers_of(self, session: int) -> Sequence[HttpAnswer]:
         """Returns how the exchanges of a session were answered that carried no message of the client, in order.
 
         These are GET, DELETE and OPTIONS; the list grows.
         """
-        raise NotImplementedError
+        return _HttpAnswers(self, self._table.other_exchanges(session))
 
     def raw(self, item: Item) -> bytes:
-        """Returns the exact bytes of an item, without its delimiter.
+        """Returns the exact bytes of an item, without its delimiter; of a message over several lines, all of these.
 
         Raises:
             CaptureError: the record cannot be read any more, because the file was changed or is gone.
         """
-        raise NotImplementedError
+        stored = item.stored
+        raw = self._bytes.raw_at(stored.segment, stored.offset, stored.parts)
+        if raw is None:
+            raise NotACapture(f"cannot read record {item.seq} of {self._path} again: the file has changed")
+        return raw
+
+
+class _HttpAnswers(Sequence[HttpAnswer]):
+    """The answers of exchanges, read when they are asked for."""
+
+    def __init__(self, script: Script, exchanges: Sequence[int]) -> None:
+        self._script, self._exchanges = script, exchanges
+
+    def __len__(self) -> int:
+        return len(self._exchanges)
+
+    @overload
+    def __getitem__(self, number: int) -> HttpAnswer: ...
+    @overload
+    def __getitem__(self, number: slice) -> list[HttpAnswer]: ...
+    def __getitem__(self, number: int | slice) -> HttpAnswer | list[HttpAnswer]:
+        if isinstance(number, slice):
+            return [self._answer(exchange) for exchange in self._exchanges[number]]
+        return self._answer(self._exchanges[number])
+
+    def _answer(self, exchange: int) -> HttpAnswer:
+        answer = self._script.http_answer(exchange)
+        assert answer is not None
+        return answer

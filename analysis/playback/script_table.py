@@ -94,6 +94,8 @@ class ScriptTable(Sequence[Item]):
         """By number of the exchange; without the text of the response."""
         self.response_texts: dict[int, tuple[int, int]] = {}
         """Segment and offset of the record with the text of a response, by number of the exchange."""
+        self._other_exchanges: dict[int, list[int]] = {}
+        self._listed_exchanges: set[int] = set()
         self._text_numbers: dict[str, int] = {"": 0}
         self._by_session: dict[int, array[int]] = {}
         # The only request with a key, by the number of the key; several requests are listed by session.
@@ -126,6 +128,20 @@ class ScriptTable(Sequence[Item]):
             self.extras[number] = extras
         self.rows += ROW.pack(*row)
         self._index(number, row, extras)
+
+    def put_http_answer(self, answer: HttpAnswer, *, has_message: bool) -> None:
+        """Set what is known so far of how an exchange was answered.
+
+        Args:
+            answer: how it was answered, without the text.
+            has_message: whether the exchange carried a message of the client.
+        """
+        number = answer.exchange
+        self.http_answers[number] = answer
+        is_other = not has_message and (answer.method != "POST" or answer.ended_by)
+        if is_other and number not in self._listed_exchanges:
+            self._listed_exchanges.add(number)
+            self._other_exchanges.setdefault(answer.session, []).append(number)
 
     def note_end(self, call: int) -> None:
         """Note that a call ended without an answer."""
@@ -291,6 +307,10 @@ class ScriptTable(Sequence[Item]):
         if only == _SEVERAL:
             return self._requests.get((session, key_number), ())
         return (only,) if only >= 0 and self.row(only)[6] == session else ()
+
+    def other_exchanges(self, session: int) -> Sequence[int]:
+        """Returns the numbers of the exchanges of a session without a message of the client; the list grows."""
+        return self._other_exchanges.get(session, ())
 
     def items_of_call(self, call: int) -> Sequence[int]:
         """Returns the numbers of the items that belong to a client's call, in order."""
