@@ -99,6 +99,7 @@ def ran(client: Client, animal: Animal, root: Path, server: Sequence[str] | None
             (work / client.file).parent.mkdir(parents=True, exist_ok=True)
             (work / client.file).write_text(filled(client.text, places))
         environment = {**place.environment, "HOME": str(work), "NO_COLOR": "1"}
+        del environment["XDG_CONFIG_HOME"]
         try:
             done = subprocess.run(
                 filled(client.command, places),
