@@ -1,8 +1,8 @@
 """ScriptBuilder: turns the steps of a reading into the items of a script.
 
 The reading knows to which call a request, a response or progress belongs. For everything else that a server sends, what
-carried it decides: the exchange of a request, or the stream that resumes it; where all messages share one stream (stdio,
-the older transport), the only call that was open then.
+carried it decides: the exchange of a request, or the stream that resumes it. Where all messages share one stream (stdio,
+the older transport), it is the only call that was open then.
 """
 
 from collections.abc import Sequence
