@@ -122,6 +122,12 @@ class SessionPlay:
             play.is_over = True
             self.active_count -= 1
 
+    @property
+    def is_all_sent(self) -> bool:
+        """Whether the client has sent everything that it had sent in the recording, and got what belongs to it."""
+        self.clients.scan()
+        return self.active_count == 0 and self.clients.is_all_sent and not self.clients.unowned
+
     # ---- what is due
 
     def take_due(self, now_ns: int, limit: int) -> list[Delivery]:

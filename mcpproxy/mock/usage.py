@@ -1,12 +1,16 @@
 """What clients asked a mock for: the recorded calls that were used, and the requests that matched none."""
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from analysis.playback.items import Item
-from analysis.playback.matching import NearestRequest
 from analysis.playback.script import Script
+from mcpproxy.sanitise import sanitise
+
+if TYPE_CHECKING:
+    from analysis.playback.nearest import NearestRequest  # only a miss needs it
 
 MAX_MISSES: Final = 20
 """How many misses are kept; further ones are counted only."""
@@ -37,7 +41,14 @@ class UnusedRequests(NamedTuple):
 class Usage:
     """What was used of a script, over all conversations of a mock. Not safe for several threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_notice: Callable[[str], None] = lambda notice: None) -> None:
+        """Begin with nothing used.
+
+        Args:
+            on_notice: is called with what the user should know at once, as a sanitised line.
+        """
+        self._on_notice = on_notice
+        self._has_noted_revision = False
         self.calls: set[int] = set()
         """The numbers of the recorded calls that were answered to a client at least once."""
         self.answered_count = 0
@@ -47,8 +58,6 @@ class Usage:
         """The first misses."""
         self.invalid_count = 0
         """How many units of bytes from clients were no message."""
-        self.other_revisions: Counter[tuple[str, str]] = Counter()
-        """The revisions that clients asked for (untrusted text), each with the recorded one, if they differ."""
 
     def add_use(self, call: int) -> None:
         """Note that a request of today gets the answer of a recorded call."""
@@ -60,6 +69,15 @@ class Usage:
         self.miss_count += 1
         if len(self.misses) < MAX_MISSES:
             self.misses.append(miss)
+
+    def note_revision(self, requested: str, recorded: str) -> None:
+        """Tell the user, once, that a client asks for another revision than the recorded client. Untrusted text."""
+        if not self._has_noted_revision:
+            self._has_noted_revision = True
+            self._on_notice(
+                f"the client asks for revision {sanitise(requested, 32)}; it gets the recorded answer to a client that "
+                f"asked for {sanitise(recorded, 32)}"
+            )
 
     def unused_requests(self, script: Script) -> list[UnusedRequests]:
         """Returns the recorded requests that no client sent, grouped by method and name, in the recorded order."""
