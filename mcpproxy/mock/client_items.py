@@ -82,7 +82,7 @@ class ClientItems:
         while self._stderr_position < len(lines) and lines[self._stderr_position] < number:
             line = lines[self._stderr_position]
             self._stderr_position += 1
-            if first <= line and (last is None or line < last):
+            if first <= line and (last is None or line < last) and is_unowned(self._script.items[line]):
                 self.unowned.append(UnownedItem(line, self._last_client))
 
     @property

@@ -20,7 +20,7 @@ from analysis.playback.items import HttpAnswer, Item
 from analysis.playback.json_spans import spans_of
 from analysis.playback.script import Script
 from analysis.playback.translation import MessageTokens, Substitutes, tokens_of, translated
-from mcpproxy.mock.errors import invalid_response, pong, unsupported_version_response
+from mcpproxy.mock.errors import GIANT_RESPONSE, invalid_response, pong, unsupported_version_response
 from mcpproxy.mock.incoming import member_of_params, params_of, read_messages
 from mcpproxy.mock.options import MockOptions
 from mcpproxy.mock.outgoing import Outgoing
@@ -180,6 +180,11 @@ class Conversation:
                     self._play.mark_sent(number, now_ns)
                     return
         self._end_play(play)
+
+    def refuse_giant(self) -> None:
+        """Answer a line that is too large to hold."""
+        self.usage.invalid_count += 1
+        self._immediate.append(Outgoing(GIANT_RESPONSE, None))
 
     def abandon(self, request: int) -> None:
         """Note that the client closed the HTTP exchange of a request."""
@@ -348,6 +353,11 @@ class Conversation:
         return self._pending_bytes
 
     @property
+    def is_reading_on(self) -> bool:
+        """Whether a request waits for something that may be read later."""
+        return bool(self._pending) or self._play.is_reading_on
+
+    @property
     def has_server_ended(self) -> bool:
         """Whether the recorded server ended by itself where the conversation has come to: nothing more is to be sent."""
         ending, sessions = self._script.ending, self._script.sessions
@@ -461,7 +471,8 @@ class Conversation:
         answer = self._script.http_answer(exchange) if exchange else None
         if answer is None or (answer.status < _MIN_FAILURE_STATUS and answer.ended_by in ("", "client")):
             return []
-        return [Outgoing(answer.text.encode("utf-8", "replace"), play.request, ends_request=True, http=answer)]
+        text = answer.text.encode("utf-8", "replace")
+        return [Outgoing(text, play.request, ends_request=True, http=answer, failed_id=play.id_token)]
 
     def _end_play(self, play: Play, *, forgets_batch: bool = True) -> None:
         self._play.end(play)

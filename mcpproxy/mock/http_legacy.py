@@ -71,11 +71,6 @@ class LegacyClient(HttpClient):
             elif recorded is not None and recorded.status >= 300 and self._post_response is not None:
                 text = recorded.text.encode("utf-8", "replace")
                 self._post_response.send_whole(recorded.status, repeated_fields(recorded), "text/plain", text)
-            if recorded is not None and recorded.is_legacy and outgoing.ends_stream:
-                if recorded.ended_by == "complete":
-                    self._stream.end_events()
-                elif recorded.ended_by in ("server", "error"):
-                    self._stream.cut()
 
     def close_streams(self) -> None:
         """End the stream."""

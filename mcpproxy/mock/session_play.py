@@ -123,6 +123,11 @@ class SessionPlay:
             self.active_count -= 1
 
     @property
+    def is_reading_on(self) -> bool:
+        """Whether a request waits for something that may be read later."""
+        return any(not play.is_over for play in self._growth_waits) and not self._script.is_complete
+
+    @property
     def is_all_sent(self) -> bool:
         """Whether the client has sent everything that it had sent in the recording, and got what belongs to it."""
         self.clients.scan()
