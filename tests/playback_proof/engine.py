@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 from analysis.playback.matching import Matching
 from analysis.playback.script import Script
-from analysis.reading import Reading
-from captures.frame import Frame
 from captures.verdict import Direction
 from mcpproxy.mock.conversation import Conversation
 from mcpproxy.mock.options import MockOptions
+from mcpproxy.mock.outgoing import Outgoing
 from tests.analysis.store.capture_writer import CaptureWriter
 
+SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 STEP_NS = 1_000_000
 """How far the simulated clock moves between two messages of the client."""
 
@@ -52,40 +52,37 @@ def play(capture: Path, folder: Path) -> Played:
     Raises:
         CaptureError: the capture cannot be read.
     """
-    recorded = _recorded(capture)
     script = Script(capture, Matching())
+    old: list[Heard] = []
+    new: list[Heard] = []
     try:
         while script.grow():
             pass
-        old: list[Heard] = []
-        new: list[Heard] = []
         for session in script.sessions:
-            told = [Heard(heard.direction, renamed(heard), heard.t_ns) for heard in recorded.get(session, [])]
+            told = renamed(_recorded(script, session))
             old += told
             new += _conversation(Conversation(script, session, MockOptions()), told)
     finally:
         script.close()
-    said, played = ([heard.raw for heard in side if heard.direction == "s2c"] for side in (old, new))
-    missing, extra = Counter(map(canonical, said)), Counter(map(canonical, played))
+    said, played = ([canonical(heard.raw) for heard in side if heard.direction == "s2c"] for side in (old, new))
+    missing, extra = Counter(said), Counter(played)
     return Played(
         _written(folder / "old.mcpcap", old),
         _written(folder / "new.mcpcap", new),
         [*(missing - extra).elements()],
         [*(extra - missing).elements()],
-        [*map(canonical, said)] == [*map(canonical, played)],
+        said == played,
     )
 
 
-def _recorded(capture: Path) -> dict[int, list[Heard]]:
-    """Returns the units of each session in order, without those that repeat others."""
-    found: dict[int, list[Heard]] = {}
-    for step in Reading(capture).to_end():
-        if isinstance(step.item, Frame) and not step.item.is_ignored and step.item.whole and step.messages:
-            context = step.messages[0]
-            if not context.is_repeat:
-                heard = Heard(step.item.dir, step.item.raw, step.item.t_ns)
-                found.setdefault(context.session.number, []).append(heard)
-    return found
+def _recorded(script: Script, session: int) -> list[Heard]:
+    """Returns what both sides sent in a session, in order, without what only repeats an earlier item."""
+    items = (script.items[number] for number in script.items_of(session))
+    return [
+        Heard("c2s" if item.sender == "client" else "s2c", script.raw(item), item.t_ns)
+        for item in items
+        if not item.is_repeat and item.kind not in ("priming", "stderr") and item.event is None
+    ]
 
 
 def _conversation(mock: Conversation, told: list[Heard]) -> list[Heard]:
@@ -98,7 +95,7 @@ def _conversation(mock: Conversation, told: list[Heard]) -> list[Heard]:
         nonlocal now
         while True:
             sent = [outgoing for outgoing in mock.due(now) if not outgoing.is_stderr and outgoing.raw]
-            heard.extend(Heard("s2c", outgoing.raw, now) for outgoing in sent)
+            heard.extend(Heard("s2c", outgoing.raw, now) for outgoing in sent if not is_failure(outgoing))
             if sent:
                 continue
             wake = mock.next_due_ns
@@ -136,50 +133,89 @@ def canonical(raw: bytes) -> bytes:
         return raw
 
 
-def renamed(heard: Heard) -> bytes:
-    """Returns a message with other ids of the client's requests and other progress tokens of the client."""
+def is_failure(outgoing: Outgoing) -> bool:
+    """Whether it is the text of an HTTP failure, which is no message."""
+    http = outgoing.http
+    return http is not None and http.status >= 300 and outgoing.raw == http.text.encode("utf-8", "replace")
+
+
+def renamed(units: list[Heard]) -> list[Heard]:
+    """Returns a conversation with other ids of the client's requests, and other progress tokens of the client."""
+    renaming = _Renaming()
+    for unit in units:
+        for message in _messages(unit.raw):
+            renaming.note(message, is_client=unit.direction == "c2s")
+    return [unit._replace(raw=renaming.renamed(unit)) for unit in units]
+
+
+def _messages(raw: bytes) -> list[dict[str, Any]]:
     try:
-        value = json.loads(heard.raw)
+        value = json.loads(raw)
     except (ValueError, RecursionError):
-        return heard.raw
-    changed = _renamed(value, heard.direction == "c2s")
-    return json.dumps(changed).encode() if changed != value else heard.raw
+        return []
+    return [member for member in (value if isinstance(value, list) else [value]) if isinstance(member, dict)]
 
 
-def _renamed(message: Any, is_client: bool) -> Any:
-    if isinstance(message, list):
-        return [_renamed(member, is_client) for member in message]
-    if not isinstance(message, dict):
-        return message
-    message = dict(message)
-    if "id" in message and ("method" in message) == is_client:
-        message["id"] = _other(message["id"])
-    params = message.get("params")
-    if isinstance(params, dict):
-        params = message["params"] = dict(params)
+class _Renaming:
+    """Which ids and tokens a client chose; those become others, wherever they are."""
+
+    def __init__(self) -> None:
+        self._ids: set[str] = set()
+        self._server_ids: set[str] = set()
+        self._tokens: set[str] = set()
+
+    def note(self, message: dict[str, Any], *, is_client: bool) -> None:
+        """Note the id and the token of a request."""
+        if "method" not in message or "id" not in message:
+            return
+        (self._ids if is_client else self._server_ids).add(json.dumps(message["id"]))
+        meta = message["params"].get("_meta") if isinstance(message.get("params"), dict) else None
+        if is_client and isinstance(meta, dict) and "progressToken" in meta:
+            self._tokens.add(json.dumps(meta["progressToken"]))
+
+    def renamed(self, unit: Heard) -> bytes:
+        """Returns the bytes of a unit with other ids and tokens; the same bytes if it has none."""
+        try:
+            value = json.loads(unit.raw)
+        except (ValueError, RecursionError):
+            return unit.raw
+        changed = self._of(value, unit.direction == "c2s")
+        return unit.raw if changed == value else json.dumps(changed).encode()
+
+    def _of(self, message: Any, is_client: bool) -> Any:
+        if isinstance(message, list):
+            return [self._of(member, is_client) for member in message]
+        if not isinstance(message, dict):
+            return message
+        message = dict(message)
+        if "id" in message and ("method" in message) == is_client:
+            message["id"] = self._id(message["id"])
+        if not isinstance(params := message.get("params"), dict):
+            params = {}
         meta = params.get("_meta")
-        if is_client and isinstance(meta, dict) and "progressToken" in meta and "method" in message:
-            params["_meta"] = {**meta, "progressToken": _other(meta["progressToken"])}
-        if not is_client and message.get("method") == "notifications/progress" and "progressToken" in params:
-            params["progressToken"] = _other(params["progressToken"])
-        if is_client and message.get("method") == "notifications/cancelled" and "requestId" in params:
-            params["requestId"] = _other(params["requestId"])
-    _rename_subscription(message, is_client)
-    return message
+        if is_client and "id" in message and isinstance(meta, dict) and "progressToken" in meta:
+            message["params"] = {**params, "_meta": {**meta, "progressToken": self._token(meta["progressToken"])}}
+        method = message.get("method")
+        if not is_client and method == "notifications/progress" and "progressToken" in params:
+            message["params"] = {**params, "progressToken": self._token(params["progressToken"])}
+        if method == "notifications/cancelled" and "requestId" in params:
+            id_ = params["requestId"]
+            if is_client or json.dumps(id_) not in self._server_ids:
+                message["params"] = {**params, "requestId": self._id(id_)}
+        for name in ("params", "result") if not is_client else ():
+            holder = message.get(name)
+            if isinstance(holder, dict) and isinstance(meta := holder.get("_meta"), dict) and SUBSCRIPTION in meta:
+                message[name] = {**holder, "_meta": {**meta, SUBSCRIPTION: self._id(meta[SUBSCRIPTION])}}
+        return message
+
+    def _id(self, value: Any) -> Any:
+        return other(value) if json.dumps(value) in self._ids else value
+
+    def _token(self, value: Any) -> Any:
+        return other(value) if json.dumps(value) in self._tokens else value
 
 
-def _rename_subscription(message: dict[str, Any], is_client: bool) -> None:
-    key = "io.modelcontextprotocol/subscriptionId"
-    for name in ("params", "result"):
-        holder = message.get(name)
-        if is_client or not isinstance(holder, dict):
-            continue
-        meta = holder.get("_meta")
-        if isinstance(meta, dict) and key in meta:
-            message[name] = {**holder, "_meta": {**meta, key: _other(meta[key])}}
-
-
-def _other(value: Any) -> Any:
+def other(value: Any) -> Any:
     """Returns another id or token of the same type; what is neither a text nor a number stays."""
     if isinstance(value, str):
         return f"{value}-now"
