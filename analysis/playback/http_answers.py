@@ -24,6 +24,8 @@ REPEATED_FIELDS: Final = frozenset(
     }
 )
 """The header fields of a response that can be repeated."""
+MAX_NUMBER: Final = (1 << 63) - 1
+"""The highest number of an exchange that is kept; no recorder gets that far."""
 MAX_FIELD_CHARS: Final = 8 << 10
 """The most characters of a header field that is repeated."""
 _HASH_MARK: Final = "hmac:"
@@ -59,7 +61,7 @@ class HttpAnswers:
         """Note what a record says about an exchange; return the number of the exchange."""
         members = record.members
         number = members.get("exchange")
-        http = self._reading.exchange(number) if type(number) is int else None
+        http = self._reading.exchange(number) if type(number) is int and 0 < number <= MAX_NUMBER else None
         if http is None:
             return None
         stage = members.get("stage")
