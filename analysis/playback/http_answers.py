@@ -49,6 +49,12 @@ class HttpAnswers:
         if number in self._table.http_answers:
             self._put(http)
 
+    def note_server_message(self, http: HttpExchange) -> None:
+        """Note that an exchange carried a message of the server: only that may show to which session it belongs."""
+        answer = self._table.http_answers.get(http.number)
+        if answer is not None and not answer.session:
+            self._put(http)
+
     def calls_in(self, number: int) -> tuple[int, ...]:
         """Returns the client's calls that an exchange carried."""
         calls = self._calls.get(number)

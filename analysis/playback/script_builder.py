@@ -221,6 +221,8 @@ class ScriptBuilder:
         if frame.exchange is not None:
             exchange = frame.exchange if 0 < frame.exchange <= MAX_NUMBER else 0
             code |= self._channel(http, is_server=bool(code & SERVER)) << CHANNEL_SHIFT
+            if http is not None and code & SERVER:
+                self._http.note_server_message(http)
             if context.is_repeat:
                 code |= REPEAT
             own_id = self._own_event_id(frame) if frame.event_id is not None else None

@@ -1,9 +1,9 @@
 """ScriptCache: the items of a closed capture, kept so that the capture need not be read again.
 
-A file holds the items in order, in chunks, so that the first ones are there at once. Each chunk has a digest that covers
-it, the chunks before it, and everything that they depend on: a file that is truncated or damaged is used up to that
-place, and not at all if the capture or the program has changed. Whatever a forged file contains, loading it raises only
-`StaleScriptError`, and takes memory in proportion to its size.
+A file holds the items in order, in chunks, so that the first ones are there at once. A digest before each chunk covers
+it, all earlier chunks, and everything that they depend on: a file that is truncated or damaged is used up to that
+place, and not at all if the capture or the program has changed. Whatever a forged file contains, loading it raises
+only `StaleScriptError`, and takes memory in proportion to its size.
 """
 
 import os

@@ -161,7 +161,8 @@ class ScriptTable(Sequence[Item]):
         number = answer.exchange
         self.http_answers[number] = answer
         is_other = not has_message and (answer.method != "POST" or answer.ended_by)
-        if is_other and number not in self.other_sessions:
+        is_settled = answer.session or answer.ended_by
+        if is_other and is_settled and number not in self.other_sessions:
             self.list_exchange(number, answer.session)
 
     def list_exchange(self, number: int, session: int) -> None:
