@@ -21,6 +21,7 @@ REPEATED_FIELDS: Final = frozenset(
         "mcp-protocol-version",
         "retry-after",
         "www-authenticate",
+        "x-accel-buffering",
     }
 )
 """The header fields of a response that can be repeated."""

@@ -149,6 +149,11 @@ class Script:
         return self._ending is not None
 
     @property
+    def is_from_cache(self) -> bool:
+        """Whether all of it so far was read from the cache."""
+        return self._reading is None
+
+    @property
     def ending(self) -> Ending | None:
         """How the recording ended; None until the script is complete."""
         return self._ending
