@@ -25,7 +25,9 @@ def chunk(text: bytes) -> bytes:
 
 
 def result(number: int, text: str) -> bytes:
-    return json.dumps({"jsonrpc": "2.0", "id": number, "result": {"content": [{"type": "text", "text": text}]}}).encode()
+    return json.dumps(
+        {"jsonrpc": "2.0", "id": number, "result": {"content": [{"type": "text", "text": text}]}}
+    ).encode()
 
 
 def progress(token: int) -> bytes:
