@@ -189,7 +189,7 @@ class _Mock(NamedTuple):
     """Where what is asked of the real server is recorded."""
 
     def begin_conversation(self, session: int, wake: Callable[[], None]) -> "Conversation":
-        """Returns a conversation that plays a session; `wake` is called in a thread when the real server says something."""
+        """Returns a conversation that plays a session; threads call `wake` when the real server says something."""
         from mcpproxy.mock.conversation import Conversation
 
         real_server = None
@@ -211,7 +211,8 @@ def _serve(script: "Script", options: argparse.Namespace, mock_options: "MockOpt
         while options.session not in script.sessions and script.grow():
             pass
         if options.session not in script.sessions:
-            return fail(f"the capture has no session {options.session}; it has {count_text(len(script.sessions), 'session')}")
+            present = count_text(len(script.sessions), "session")
+            return fail(f"the capture has no session {options.session}; it has {present}")
     first = options.session or (script.sessions[0] if script.sessions else 1)
     mock = _Mock(script, mock_options, usage, target, options.capture_new)
     if options.listen is not None:
