@@ -141,9 +141,11 @@ class OpenCalls:
             now_ns: the time.
             recorded_delay_ns: how long after that it was answered in the recording; None if it was not.
         """
+        if recorded_delay_ns is None:
+            self.drop(call.number)
+            return
         call.is_cancelled = True
-        wait_ns = 0 if recorded_delay_ns is None else recorded_delay_ns + _LATE_NS
-        call.deadline_ns = min(call.deadline_ns, now_ns + wait_ns)
+        call.deadline_ns = min(call.deadline_ns, now_ns + recorded_delay_ns + _LATE_NS)
         heapq.heappush(self._deadlines, (call.deadline_ns, call.number))
 
     def failed_before(self, recorded_ns: int | None) -> list[OpenCall]:
