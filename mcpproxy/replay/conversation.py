@@ -312,7 +312,8 @@ class Conversation:
             if call is not None:
                 self.outcome.note_failure(call, reason)
                 if call.method in OPENING_METHODS and call.failed_ns is None:
-                    self._stop(f"{call.method} was not answered: {reason}")
+                    self.outcome.handshake_failure = f"{call.method} was not answered: {reason}"
+                    self._stop(self.outcome.handshake_failure)
 
     def end(self, reason: str) -> None:
         """Note that nothing more can come from the server.

@@ -30,6 +30,8 @@ _START_TIMEOUT_S: Final = 30.0
 _STREAM_TIMEOUT_S: Final = 1.0
 """How long the start of the stream for the server's own messages is waited for."""
 _MAX_SESSION_ID_CHARS: Final = 4 << 10
+_REFUSED: Final = (401, 403)
+_ADVICE: Final = "--header gives credentials"
 _FAILURES: Final = (OSError, http.client.HTTPException, ValueError)
 _SESSION_FIELD: Final = "Mcp-Session-Id"
 
@@ -223,7 +225,8 @@ class HttpTransport:
                 self._drop(connection)
                 connection, stream = self._resume(stream, outgoing.calls)
             if not (self._options.is_legacy and response.status < http.client.BAD_REQUEST):
-                reason = f"HTTP status {response.status}, and no answer in it"
+                advice = f"; {_ADVICE}" if response.status in _REFUSED else ""
+                reason = f"HTTP status {response.status}, and no answer in it{advice}"
         except _FAILURES as error:
             reason = _reason(error)
         self._drop(connection)

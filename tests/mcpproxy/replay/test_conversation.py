@@ -11,7 +11,6 @@ from mcpproxy.replay.order import PATIENCE_NS
 from tests.analysis.store.capture_writer import CaptureWriter
 from tests.mcpproxy.replay.replays import MS, Replayed
 
-
 Begin = Callable[..., Replayed]
 
 
