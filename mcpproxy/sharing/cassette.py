@@ -12,8 +12,9 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from analysis.conversation.call import MessageContext
+from analysis.conversation.call import Call, MessageContext
 from analysis.conversation.message import Notification, Request
+from analysis.conversation.under_way import PROGRESS_METHODS
 from analysis.reading import Reading, Step
 from captures.cutting import record_in
 from captures.file import CaptureFile
@@ -27,6 +28,7 @@ from mcpproxy.sharing.steady_records import SteadyRecords
 BATCH_BYTES: Final = 1 << 20
 _REDACTIONS: Final = ("headers", "path", "query", "bodies", "stderr", "key-not-kept")
 _SENDERS: Final[dict[object, Mover]] = {"c2s": "client", "s2c": "server"}
+_HANDSHAKES: Final = frozenset({"initialize", "server/discover"})
 _MAX_ID: Final = 1 << 62
 _ID_BYTES: Final = 16
 _NO_ID: Final = "0" * (2 * _ID_BYTES)
@@ -52,6 +54,9 @@ class SteadyWriter:
         self._carrying: set[int] = set()
         """The exchanges whose responses are streams or carry messages."""
         self._ended: set[int] = set()
+        self._plain_gets: set[int] = set()
+        self._unanswered_counts: Counter[int] = Counter()
+        """By exchange, the number of its requests that have not been answered yet."""
         self.left_out_unknown_count = 0
         """How many records have a type that this version does not know; they are left out."""
 
@@ -90,11 +95,12 @@ class SteadyWriter:
                 _describe_frame(entry, step)
             if entry.sender == "server":
                 self._carrying.add(number)
+            self._count_requests(step)
         elif record.rec == "exchange":
             self._describe_exchange(entry, values)
         elif record.rec in ("stream", "process"):
             entry.stage = str(values.get("event"))
-            entry.ended_by = str(values.get("ended_by"))
+            entry.ended_by = self._who_ended(number, values)
             if record.rec == "stream":
                 self._carrying.add(number)
         elif record.rec == "eof":
@@ -102,7 +108,7 @@ class SteadyWriter:
         return entry
 
     def _describe_exchange(self, entry: Entry, values: dict[str, Any]) -> None:
-        entry.stage, entry.ended_by = str(values.get("stage")), str(values.get("ended_by"))
+        entry.stage, entry.ended_by = str(values.get("stage")), self._who_ended(entry.exchange, values)
         if entry.stage == "end":
             self._ended.add(entry.exchange)
         for name in ("request", "response"):
@@ -112,23 +118,50 @@ class SteadyWriter:
                 if fields.session_id:
                     self._sessions.setdefault(entry.exchange, fields.session_id)
                 if name == "request":
-                    is_stream = "text/event-stream" in fields.fields.get("accept", "").lower()
+                    accepts_stream = "text/event-stream" in fields.fields.get("accept", "").lower()
                     entry.is_plain_get = (
-                        head.get("method") == "GET" and is_stream and "last-event-id" not in fields.fields
+                        head.get("method") == "GET" and accepts_stream and "last-event-id" not in fields.fields
                     )
+                    if entry.is_plain_get:
+                        self._plain_gets.add(entry.exchange)
         entry.session = self._sessions.get(entry.exchange, "")
+
+    def _count_requests(self, step: Step) -> None:
+        for context in step.messages:
+            call = context.call if isinstance(context.message, Request) else context.answered
+            if call is not None and call.http is not None and call.request.sender == "client":
+                self._unanswered_counts[call.http.number] += 1 if call is not context.answered else -1
+
+    def _who_ended(self, exchange: int, values: dict[str, Any]) -> str:
+        """Returns who ended an exchange; after its last answer, client and server may do so in any order."""
+        ended_by = str(values.get("ended_by"))
+        is_answered = exchange in self._unanswered_counts and self._unanswered_counts[exchange] == 0
+        return "complete" if is_answered and ended_by in ("client", "server") else ended_by
+
+    def _close_streams(self) -> None:
+        """Let the client end the streams that end after the last request, as it does unless the server is faster."""
+        for entry in reversed(self._entries):
+            if entry.has_request:
+                return
+            if entry.exchange in self._plain_gets and entry.ended_by in ("complete", "server"):
+                entry.ended_by = "client"
 
     def lines(self) -> Iterator[bytes]:
         """Yields the lines of the steady capture, each with its LF."""
         steady = SteadyRecords(keeps_times=self._keeps_times)
         entries = self._entries
-        for index in steady_order(entries):
+        self._close_streams()
+        order = range(len(entries)) if self._keeps_times else steady_order(entries)
+        for index in order:
             entry = entries[index]
             if self._is_repeated_head(entry):
                 continue
             record = record_in(os.pread(self._lines.fileno(), entry.size, entry.offset), entry.offset)
             if record is None:
                 continue  # the private file was damaged meanwhile
+            if not self._keeps_times and record.members.get("ended_by") not in (None, entry.ended_by):
+                record.members["ended_by"] = entry.ended_by
+                record.members.pop("error", None)
             line = _line(steady.record(record, self._sessions.get(entry.exchange, ""))) + b"\n"
             if len(line) <= MAX_LINE_BYTES:
                 yield line
@@ -142,24 +175,34 @@ class SteadyWriter:
 
 
 def _describe_frame(entry: Entry, step: Step) -> None:
+    entry.has_request = any(isinstance(context.message, Request) for context in step.messages)
     if len(step.messages) != 1:
         return
     (context,) = step.messages
     if entry.sender == "server":
-        entry.call = _call_of(context, step)
+        entry.call = _number_of(_call_of(context, step))
     elif isinstance(context.message, Request):
         request_id = context.body.get("id")
         entry.request_id = request_id if type(request_id) is int and 0 <= request_id < _MAX_ID else -1
+        # Where an id is used again, or a message repeated, the order shows which request an answer belongs to.
+        entry.call = -1 if context.earlier is not None or context.is_repeat else _number_of(context.call)
     elif isinstance(context.message, Notification):
         entry.is_initialized = context.message.method == "notifications/initialized"
 
 
-def _call_of(context: MessageContext, step: Step) -> int:
-    """Returns the number of the client's call to which a message of the server belongs; -1 if that is not certain."""
-    if context.answered is not None:
-        return context.answered.number
-    calls = [call for call in step.changed if call.request.sender == "client"]
-    return calls[0].number if isinstance(context.message, Notification) and len(calls) == 1 else -1
+def _call_of(context: MessageContext, step: Step) -> Call | None:
+    """Returns the call that a message of the server answers or reports progress of; None if that is not certain."""
+    if isinstance(context.message, Notification) and context.message.method in PROGRESS_METHODS:
+        (call,) = step.changed if len(step.changed) == 1 else (None,)
+        return call
+    return context.answered
+
+
+def _number_of(call: Call | None) -> int:
+    """Returns the number of a call of the client; -1 for a handshake, which other messages must not pass."""
+    if call is None or call.request.sender != "client" or call.request.method in _HANDSHAKES:
+        return -1
+    return call.number
 
 
 def _line(record: Record) -> bytes:
