@@ -47,10 +47,14 @@ class Entry(Struct, gc=False):
     """For a frame of the client: whether there is a request in it."""
     is_initialized: bool = False
     """Whether it is the client's notification that ends the handshake."""
-    is_plain_get: bool = False
-    """For the request of an exchange: whether it is a GET that resumes nothing."""
+    is_get: bool = False
+    """For the request of an exchange: whether it is a GET that resumes no stream."""
+    is_delete: bool = False
+    """For the request of an exchange: whether it ends a session."""
+    wants_stream: bool = False
+    """For the request of an exchange: whether an event stream is an acceptable answer."""
     session: str = ""
-    """For an exchange: the hash of its session id, if it has one."""
+    """For an exchange: the session id of its request, or the hash of that."""
 
 
 class _Block(Struct):
@@ -84,7 +88,9 @@ class _Exchange(Struct):
     request_id: int = -1
     frame_count: int = 0
     has_request: bool = False
-    is_plain_get: bool = False
+    is_get: bool = False
+    is_delete: bool = False
+    wants_stream: bool = False
     is_stream: bool = False
     is_initialized: bool = False
 
@@ -187,7 +193,9 @@ def _ends_output_late(entries: list[Entry], index: int) -> bool:
 
 def _add_record(exchange: _Exchange, index: int, entry: Entry) -> None:
     exchange.session = exchange.session or entry.session
-    exchange.is_plain_get = exchange.is_plain_get or entry.is_plain_get
+    exchange.is_get = exchange.is_get or entry.is_get
+    exchange.is_delete = exchange.is_delete or entry.is_delete
+    exchange.wants_stream = exchange.wants_stream or entry.wants_stream
     exchange.is_stream = exchange.is_stream or entry.stage == "opened"
     if entry.rec == "part":
         exchange.parts.setdefault(entry.sender, []).append(index)
@@ -204,7 +212,7 @@ def _add_record(exchange: _Exchange, index: int, entry: Entry) -> None:
     elif entry.stage in ("end", "ended"):
         exchange.ending.append(index)
         exchange.ended_by = entry.ended_by
-    elif entry.stage == "request" or exchange.is_plain_get:
+    elif entry.stage == "request" or exchange.is_get:
         exchange.opening.append(index)
     else:
         exchange.pending.append(index)
@@ -218,13 +226,13 @@ def _blocks_of(number: int, exchange: _Exchange) -> Iterator[_Block]:
     if (
         not answers
         and not exchange.is_stream
-        and (exchange.is_plain_get or (exchange.frame_count > 0 and not exchange.has_request and is_regular))
+        and (exchange.is_get or (exchange.frame_count > 0 and not exchange.has_request and is_regular))
     ):
         opening, ending = [*opening, *ending], []
     if opening:
-        position = opening[0] if exchange.is_plain_get else exchange.opening[-1]
+        position = opening[0] if exchange.is_get else exchange.opening[-1]
         yield _Block(position, opening, "client", number, call, exchange.request_id)
-    is_ended_by_answer = bool(answers) and is_regular and not exchange.is_plain_get
+    is_ended_by_answer = bool(answers) and is_regular and not exchange.is_get
     for place, (records, answered_call) in enumerate(answers, 1):
         ends_here = is_ended_by_answer and place == len(answers)
         yield _Block(records[-1], [*records, *ending] if ends_here else records, "server", number, answered_call)
@@ -238,16 +246,14 @@ def _with_streams_early(blocks: list[_Block], exchanges: dict[int, _Exchange]) -
     """Move a stream that a client opens after its handshake to the end of that, and its end to the end of all."""
     last_places = {block.exchange: place for place, block in enumerate(blocks) if block.exchange}
     handshakes = {exchange.session: number for number, exchange in exchanges.items() if exchange.is_initialized}
-    last_request = max(
-        (place for place, block in enumerate(blocks) if block.mover == "client" and block.call >= 0), default=-1
-    )
+    last_request = max((place for place, block in enumerate(blocks) if _asks(block, exchanges)), default=-1)
     client_places = [place for place, block in enumerate(blocks) if block.mover == "client"]
     end_place = max(last_places.values(), default=0)
     keys = [(place, 0, 0) for place in range(len(blocks))]
     moved_sessions: set[str] = set()
     for place, block in enumerate(blocks):
         exchange = exchanges.get(block.exchange)
-        if exchange is None or not exchange.is_plain_get:
+        if exchange is None or not (exchange.is_get and (exchange.is_stream or exchange.wants_stream)):
             continue
         if block.mover == "client":
             handshake = last_places.get(handshakes.get(exchange.session, 0), place)
@@ -259,3 +265,9 @@ def _with_streams_early(blocks: list[_Block], exchanges: dict[int, _Exchange]) -
         elif place > last_request and block.records == exchange.ending:
             keys[place] = end_place, 2, place
     return [blocks[place] for place in sorted(range(len(blocks)), key=keys.__getitem__)]
+
+
+def _asks(block: _Block, exchanges: dict[int, _Exchange]) -> bool:
+    """Whether a block is a client's message or request, but not the end of a session."""
+    exchange = exchanges.get(block.exchange)
+    return block.mover == "client" and (exchange is None or not exchange.is_delete)

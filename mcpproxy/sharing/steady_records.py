@@ -64,7 +64,7 @@ class SteadyRecords:
 
         Args:
             record: the record as it was recorded.
-            session: for an HTTP exchange, its session id or the hash of that; empty if it has none.
+            session: for an HTTP exchange, the session id of its request, or the hash of that; empty if it has none.
         """
         values = {name: value for name, value in record.members.items() if name not in _DROPPED}
         self._advance(record)
