@@ -118,9 +118,7 @@ class ClientItems:
     def is_all_sent(self) -> bool:
         """Whether today's client has sent each recorded request, as far as the items were scanned."""
         items = self._script.items
-        return all(
-            number in self._sent for number in self._clients if items[number].kind in ("request", "batch")
-        )
+        return all(number in self._sent for number in self._clients if items[number].kind in ("request", "batch"))
 
     def first_missing(self, after: int, before: int) -> int | None:
         """Returns the first client's item between two items for which to wait; None if there is none."""
@@ -170,4 +168,6 @@ class ClientItems:
 
 def is_unowned(item: Item) -> bool:
     """Whether an item of the server belongs to no request of the client."""
-    return item.call < 0 and item.outer < 0 and not item.is_repeat and all(member.call < 0 for member in item.members)
+    if item.is_repeat or item.outer >= 0 or (item.call >= 0 and item.kind != "request"):
+        return False
+    return all(member.call < 0 or member.kind == "request" for member in item.members)

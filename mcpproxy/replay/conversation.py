@@ -13,7 +13,7 @@ from analysis.conversation.message import Id, Notification, Request, Response, i
 from analysis.facts import target_name
 from analysis.playback.items import Item
 from analysis.playback.script import Script
-from analysis.playback.translation import Substitutes, translated
+from analysis.playback.translation import Substitutes, canonical_token, translated
 from analysis.protocol.extensions import ENDLESS_METHODS
 from analysis.protocol.methods import METHODS, OPENING_METHODS, REQUEST_METHODS
 from mcpproxy.replay.chosen_values import ChosenValues
@@ -414,8 +414,9 @@ def _token_of(request: Request) -> Id | None:
 
 
 def _substitutes(recorded: Request, request: Request) -> Substitutes:
+    """Returns what the answer to a recorded request needs to answer the one that came."""
     tokens = {}
     old_token, new_token = _token_of(recorded), _token_of(request)
     if old_token is not None and new_token is not None:
-        tokens[old_token.text.encode()] = new_token.text.encode()
-    return Substitutes({id_token(recorded): id_token(request)}, tokens)
+        tokens[canonical_token(old_token.text.encode())] = new_token.text.encode()
+    return Substitutes({canonical_token(id_token(recorded)): id_token(request)}, tokens)

@@ -38,9 +38,8 @@ class StartError(Exception):
 
 
 class HttpOptions(NamedTuple):
-    """How a server with a URL is reached."""
+    """How a server with a URL is used."""
 
-    url: str
     fields: Mapping[str, str]
     """Header fields that every request gets, such as credentials."""
     timeout_s: float
@@ -60,26 +59,47 @@ class _Stream(NamedTuple):
     """How many responses came in it."""
 
 
-class HttpTransport:
-    """A client of one MCP session over HTTP. Only the thread that creates it calls it."""
+class HttpRecorder:
+    """The recorder in front of a server with a URL, for any number of sessions."""
 
-    def __init__(self, options: HttpOptions, capture: str, name: str) -> None:
-        """Start the recorder.
+    def __init__(self, url: str, capture: str, name: str) -> None:
+        """Start it.
 
         Args:
-            options: how the server is reached.
+            url: the server's URL.
             capture: the path of the new capture.
             name: the server's name in it.
 
         Raises:
-            StartError: the recorder does not start.
-            OSError: the recorder cannot be started.
+            StartError: it does not start.
+            OSError: it cannot be started.
         """
-        self._options = options
-        self.child = RecorderChild(
-            ["serve", options.url, "--listen", "127.0.0.1:0", "--capture", capture, "--name", name]
-        )
-        self._url = self._read_url()
+        self._child = RecorderChild(["serve", url, "--listen", "127.0.0.1:0", "--capture", capture, "--name", name])
+        ready, _, _ = select.select([self._child.stdout], [], [], _START_TIMEOUT_S)
+        line = self._child.stdout.readline() if ready else b""
+        if not line.startswith(b"http"):
+            self.end()
+            last = self._child.last_lines[-1:] or [b"the recorder did not start"]
+            raise StartError(last[0].decode("utf-8", "backslashreplace").removeprefix("mcpproxy: "))
+        self.url = line.strip().decode("utf-8", "replace")
+        """The URL to which clients send requests."""
+
+    def end(self) -> int:
+        """End the recorder, and return its exit status."""
+        return self._child.end((signal.SIGTERM, signal.SIGKILL))
+
+
+class HttpTransport:
+    """A client of one MCP session over HTTP. Only the thread that creates it calls it."""
+
+    def __init__(self, url: str, options: HttpOptions) -> None:
+        """Begin a session; only with the older transport, something is sent already.
+
+        Args:
+            url: the URL of the recorder in front of the server.
+            options: how the server is used.
+        """
+        self._url, self._options = url, options
         self._arrivals = Arrivals()
         self._slots = threading.Semaphore(MAX_CONCURRENT)
         self._closing = threading.Event()
@@ -88,18 +108,8 @@ class HttpTransport:
         self._version: str | None = None
         self._endpoint = threading.Event()
         self._has_stream = False
-        self._unread = 0
         if options.is_legacy:
             self._start_stream(waits_s=options.timeout_s)
-
-    def _read_url(self) -> str:
-        ready, _, _ = select.select([self.child.stdout], [], [], _START_TIMEOUT_S)
-        line = self.child.stdout.readline() if ready else b""
-        if not line.startswith(b"http"):
-            self.child.end((signal.SIGTERM, signal.SIGKILL))
-            last = self.child.last_lines[-1:] or [b"the recorder did not start"]
-            raise StartError(last[0].decode("utf-8", "backslashreplace").removeprefix("mcpproxy: "))
-        return line.strip().decode("utf-8", "replace")
 
     # ---- sending
 
@@ -135,11 +145,11 @@ class HttpTransport:
         """Return what has come from the server, or None if nothing comes within a time in seconds."""
         return self._arrivals.get(timeout_s)
 
-    def close(self) -> int:
-        """End the session and all connections, then the recorder; returns its exit status."""
+    def close(self) -> None:
+        """End the session and all connections."""
         self._closing.set()
         self._arrivals.close()
-        if self._session_id is not None and self.child.status is None:
+        if self._session_id is not None:
             with contextlib.suppress(*_FAILURES):
                 connection = self._request("DELETE", None, {})
                 connection.getresponse().read(MAX_BODY_BYTES)
@@ -148,7 +158,6 @@ class HttpTransport:
             if connection.sock is not None:
                 with contextlib.suppress(OSError):
                     connection.sock.shutdown(2)
-        return self.child.end((signal.SIGTERM, signal.SIGKILL))
 
     def _request(self, method: str, body: bytes | None, fields: Mapping[str, str]) -> http.client.HTTPConnection:
         parts = urlsplit(self._url)
