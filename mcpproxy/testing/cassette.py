@@ -7,7 +7,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 from mcpproxy.sanitise import sanitise
 from mcpproxy.testing.commands import PROGRAM, Target
-from mcpproxy.testing.mocking import OnMiss, mock_source
+from mcpproxy.testing.mocking import Match, OnMiss, mock_source
 from mcpproxy.testing.server import RecordedServer, Source
 
 Mode: TypeAlias = Literal["once", "none", "new", "all"]
@@ -23,6 +23,10 @@ class Cassette(NamedTuple):
 
     path: Path
     mode: Mode
+    match: Match = "arguments"
+    """Which recorded request a request matches."""
+    ignore: tuple[str, ...] = ()
+    """Places in params that do not count."""
 
     @property
     def is_played(self) -> bool:
@@ -51,7 +55,7 @@ class Cassette(NamedTuple):
         if not self.is_played:
             return Source(target.command, target.url, parameters=target.parameters)
         on_miss: OnMiss = "pass" if self.mode == "new" else "error"
-        return mock_source(self.path, on_miss=on_miss, target=target)
+        return mock_source(self.path, match=self.match, on_miss=on_miss, ignore=self.ignore, target=target)
 
     def write(self, server: RecordedServer) -> None:
         """Write what was recorded, without its secrets, if it was recorded or the server was asked for something new.
