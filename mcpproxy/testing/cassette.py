@@ -75,7 +75,7 @@ class Cassette(NamedTuple):
                 "mcp_record for each start, each with a cassette of its own"
             )
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        words = [*PROGRAM, "share", "--force", "-o", os.path.abspath(self.path), str(captures[0])]
+        words = [*PROGRAM, "share", "--cassette", "--force", "-o", os.path.abspath(self.path), str(captures[0])]
         done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SHARE_S)
         if done.returncode:
             raise RuntimeError(f"the cassette could not be written: {sanitise(done.stderr.strip(), 2000)}")
