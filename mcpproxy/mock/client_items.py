@@ -118,9 +118,7 @@ class ClientItems:
     def is_all_sent(self) -> bool:
         """Whether today's client has sent each recorded request, as far as the items were scanned."""
         items = self._script.items
-        return all(
-            number in self._sent for number in self._clients if items[number].kind in ("request", "batch")
-        )
+        return all(number in self._sent for number in self._clients if items[number].kind in ("request", "batch"))
 
     def first_missing(self, after: int, before: int) -> int | None:
         """Returns the first client's item between two items for which to wait; None if there is none."""

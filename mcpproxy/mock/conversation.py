@@ -14,7 +14,16 @@ is repeated. Where the answer has not been read yet, a request waits for the scr
 from collections import deque
 from typing import Any, Final
 
-from analysis.conversation.message import Id, InvalidMessage, Message, Notification, Request, Response, id_of, id_of_token
+from analysis.conversation.message import (
+    Id,
+    InvalidMessage,
+    Message,
+    Notification,
+    Request,
+    Response,
+    id_of,
+    id_of_token,
+)
 from analysis.facts import target_name
 from analysis.playback.items import HttpAnswer, Item
 from analysis.playback.json_spans import spans_of
@@ -174,8 +183,9 @@ class Conversation:
         recorded_id = id_of_token(play.recorded_id) if play.recorded_id else None
         for number in self._play.clients.notifications(_CANCELLED)[:100]:
             for recorded in read_messages(self._script.raw(self._script.items[number])):
-                is_notification = isinstance(recorded, Notification)
-                if is_notification and id_of(member_of_params(recorded, "requestId")) == recorded_id:
+                if not isinstance(recorded, Notification):
+                    continue
+                if id_of(member_of_params(recorded, "requestId")) == recorded_id:
                     self._play.clients.take_this_notification(_CANCELLED, number)
                     self._play.mark_sent(number, now_ns)
                     return
@@ -229,7 +239,7 @@ class Conversation:
         message, play = request.message, Play(request.number, recorded.call, recorded.item, now_ns)
         recorded_raw = self._script.raw(recorded.item)
         recorded_tokens = tokens_of(recorded_raw)
-        index = recorded.index or 0
+        index = recorded.position or 0
         of_recorded = recorded_tokens[index] if index < len(recorded_tokens) else MessageTokens(None, None)
         play.id_token, play.progress_token = _id_of(request), request.tokens.progress_token or b""
         play.recorded_id, play.recorded_progress = of_recorded.id or b"", of_recorded.progress_token or b""
@@ -359,7 +369,7 @@ class Conversation:
 
     @property
     def has_server_ended(self) -> bool:
-        """Whether the recorded server ended by itself where the conversation has come to: nothing more is to be sent."""
+        """Whether the recorded server had ended by itself where the conversation is now."""
         ending, sessions = self._script.ending, self._script.sessions
         if ending is None or not ending.by_server or (sessions and sessions[-1] != self.session):
             return False

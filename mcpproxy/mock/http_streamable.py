@@ -214,26 +214,28 @@ class _Post:
         if self._stream is not None:
             self._send_events(self._stream, outgoings, is_begun=True)
             return
-        failure = next((outgoing for outgoing in outgoings if _is_failure(outgoing)), None)
-        if failure is not None and failure.http is not None:
+        self._waiting += outgoings
+        failure = next((outgoing for outgoing in self._waiting if _is_failure(outgoing)), None)
+        messages = [
+            outgoing for outgoing in self._waiting if outgoing is not failure and (outgoing.raw or outgoing.is_priming)
+        ]
+        if failure is not None and failure.http is not None and not messages:
             self._fail(failure, failure.http)
             return
-        self._waiting += outgoings
-        messages = [outgoing for outgoing in self._waiting if outgoing.raw or outgoing.is_priming]
         is_complete = not self._open_requests
         if not messages:
             if is_complete:
                 self.response.send_whole(202, (), None, b"")
             return
         is_single = is_complete and len(messages) == 1
-        if is_single and self._can_send_json and media_type_of(messages[0].http) != EVENT_STREAM:
+        if is_single and failure is None and self._can_send_json and media_type_of(messages[0].http) != EVENT_STREAM:
             self._send_body(messages[0])
         elif self._can_stream:
             self._waiting = []
             self._stream = self._client.new_stream()
             self.response.begin_events(self._status(messages[0]), self._fields(messages[-1]))
             self._stream.response = self.response
-            self._send_events(self._stream, messages, is_begun=False)
+            self._send_events(self._stream, [*messages, *([failure] if failure is not None else [])], is_begun=False)
         elif is_complete:
             self._send_body(next((item for item in reversed(messages) if item.ends_request), messages[-1]))
 
@@ -242,12 +244,12 @@ class _Post:
 
     def _send_events(self, stream: EventStream, outgoings: Sequence[Outgoing], *, is_begun: bool) -> None:
         for number, outgoing in enumerate(outgoings):
-            if outgoing.raw or outgoing.is_priming:
+            if (outgoing.raw or outgoing.is_priming) and not _is_failure(outgoing):
                 is_first = not is_begun and number == 0
                 self._client.send_outgoing(stream, outgoing, is_first=is_first or outgoing.is_priming)
         if not self._open_requests:
-            last = outgoings[-1]
-            if not last.raw and last.http is not None and last.http.ended_by != "complete" and _was_ended(last.http):
+            recorded = outgoings[-1].http
+            if recorded is not None and recorded.ended_by != "complete" and _was_ended(recorded):
                 stream.break_off(is_clean=False)
             stream.finish()
 

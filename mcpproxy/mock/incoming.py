@@ -1,11 +1,10 @@
 """Reads what a client sends, and what was recorded, as messages: the same way as a capture is read."""
 
+from analysis.conversation.message import MISSING, Message, Notification, Request, messages
 from captures.envelope import judge_and_read
 from captures.frame import Frame
 from captures.limits import MAX_READER_JUDGED_BYTES
 from captures.verdict import Direction
-
-from analysis.conversation.message import MISSING, Message, Notification, Request, messages
 
 
 def read_messages(raw: bytes, direction: Direction = "c2s") -> tuple[Message, ...]:

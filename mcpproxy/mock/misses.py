@@ -18,9 +18,7 @@ MAX_CANDIDATE_BYTES: Final = 2 << 20
 """How many bytes of them."""
 
 
-def error_of_miss(
-    id_token: bytes, method: str, name: str, nearest: NearestRequest | None, *, is_known: bool
-) -> bytes:
+def error_of_miss(id_token: bytes, method: str, name: str, nearest: NearestRequest | None, *, is_known: bool) -> bytes:
     """Returns the error that answers a miss.
 
     Args:
@@ -75,7 +73,7 @@ class NearestRequests:
         for recorded, candidate_params in self._with_params(chosen[:MAX_CANDIDATES]):
             by_call[recorded.call] = recorded
             item = recorded.item
-            source = item if recorded.index is None else item.members[recorded.index]
+            source = item if recorded.position is None else item.members[recorded.position]
             candidates.append((recorded.call, item.seq, source.method, source.name, candidate_params))
         nearest = nearest_request(method, name, params, candidates, self._matching)
         return None if nearest is None else (nearest, by_call[nearest.call])
@@ -89,18 +87,19 @@ class NearestRequests:
             if item.sender != "client":
                 continue
             for recorded in calls_in(item):
-                source = item if recorded.index is None else item.members[recorded.index]
+                source = item if recorded.position is None else item.members[recorded.position]
                 self._by_method.setdefault(source.method, {}).setdefault(source.name, []).append(recorded)
 
-    def _with_params(self, chosen: list[RecordedCall]) -> "list[tuple[RecordedCall, Any]]":
-        read_bytes, found = 0, []
+    def _with_params(self, chosen: list[RecordedCall]) -> list[tuple[RecordedCall, Any]]:
+        read_bytes = 0
+        found: list[tuple[RecordedCall, Any]] = []
         for recorded in chosen:
             raw = self._script.raw(recorded.item)
             read_bytes += len(raw)
             if read_bytes > MAX_CANDIDATE_BYTES and found:
                 break
             messages = read_messages(raw)
-            message = messages[recorded.index or 0] if (recorded.index or 0) < len(messages) else None
+            message = messages[recorded.position or 0] if (recorded.position or 0) < len(messages) else None
             if isinstance(message, Request):
                 found.append((recorded, params_of(message)))
         return found

@@ -1,6 +1,6 @@
 """Chooses the recorded call whose answer a request of today gets."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from analysis.playback.items import Item, Member
@@ -16,7 +16,7 @@ class RecordedCall(NamedTuple):
     item: Item
     """The item that holds it, alone or in a batch."""
     call: int
-    index: int | None = None
+    position: int | None = None
     """Its position in a batch; None if it is alone."""
 
 
@@ -75,7 +75,7 @@ class RecordedCalls:
         cursor = self._cursors.get(key)
         return cursor.last if cursor else None
 
-    def _is_mere_refusal(self, chosen: RecordedCall, position: int, numbers: "list[int] | tuple[int, ...]") -> bool:
+    def _is_mere_refusal(self, chosen: RecordedCall, position: int, numbers: Sequence[int]) -> bool:
         """Whether it was refused for want of a login, and asked again later."""
         exchange = chosen.item.exchange
         answer = self._script.http_answer(exchange) if exchange else None
@@ -116,7 +116,7 @@ class RecordedCalls:
 
 
 def _key_of(chosen: RecordedCall) -> str:
-    return chosen.item.key if chosen.index is None else chosen.item.members[chosen.index].key
+    return chosen.item.key if chosen.position is None else chosen.item.members[chosen.position].key
 
 
 def calls_in(item: Item, key: str | None = None) -> tuple[RecordedCall, ...]:
@@ -125,11 +125,8 @@ def calls_in(item: Item, key: str | None = None) -> tuple[RecordedCall, ...]:
         return ()
     if item.kind == "request":
         return (RecordedCall(item, item.call),) if key is None or item.key == key else ()
-    return tuple(
-        RecordedCall(item, member.call, index)
-        for index, member in enumerate(item.members)
-        if _is_request(member, key)
-    )
+    members = enumerate(item.members)
+    return tuple(RecordedCall(item, member.call, position) for position, member in members if _is_request(member, key))
 
 
 def _is_request(member: Member, key: str | None) -> bool:

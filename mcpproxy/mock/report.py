@@ -18,7 +18,7 @@ _MAX_SEQS: Final = 5
 
 
 def notice_of(script: "Script") -> str | None:
-    """Returns what of a script that has been read is used and what not, as one line; None if there is nothing to say."""
+    """Returns what is used of a script and what not, as one line; None if there is nothing to say."""
     ending, clauses = script.ending, []
     if ending is not None:
         if ending.is_growing:
@@ -39,7 +39,8 @@ def end_lines(usage: Usage, script: "Script", *, is_strict: bool) -> list[str]:
     """Returns what clients asked for in vain, and what they never asked for, as sanitised lines."""
     lines = [_miss_line(miss) for miss in usage.misses]
     if usage.miss_count > len(usage.misses):
-        lines.append(f"and {count_text(usage.miss_count - len(usage.misses), 'more request')} without a recorded answer")
+        hidden_count = usage.miss_count - len(usage.misses)
+        lines.append(f"and {count_text(hidden_count, 'more request')} without a recorded answer")
     if usage.invalid_count:
         lines.append(f"{count_text(usage.invalid_count, 'line')} from the client that {_is_are(usage)} no message")
     unused = usage.unused_requests(script)
@@ -47,7 +48,7 @@ def end_lines(usage: Usage, script: "Script", *, is_strict: bool) -> list[str]:
     if unused and not script.is_complete:
         lines.append("the capture was not read to its end, so there may be more")
     if unused and is_strict:
-        total = sum(requests.count for requests in unused)
+        total = sum(requests.request_count for requests in unused)
         lines.append(f"--strict: {count_text(total, 'recorded request')} never asked for, so the exit code is 1")
     return lines
 
@@ -63,11 +64,9 @@ def _miss_line(miss: Miss) -> str:
 
 
 def _unused_lines(unused: "Sequence[UnusedRequests]") -> list[str]:
-    lines = [
-        f"never asked for: {_subject(requests)} ({_frames(requests)})" for requests in unused[:MAX_LINES]
-    ]
+    lines = [f"never asked for: {_subject(requests)} ({_frames(requests)})" for requests in unused[:MAX_LINES]]
     if len(unused) > MAX_LINES:
-        hidden = sum(requests.count for requests in unused[MAX_LINES:])
+        hidden = sum(requests.request_count for requests in unused[MAX_LINES:])
         lines.append(f"never asked for: {count_text(hidden, 'more request')}")
     return lines
 
@@ -78,6 +77,6 @@ def _subject(requests: "UnusedRequests") -> str:
 
 def _frames(requests: "UnusedRequests") -> str:
     shown = requests.seqs[:_MAX_SEQS]
-    hidden = requests.count - len(shown)
+    hidden = requests.request_count - len(shown)
     frames = ", ".join(map(str, shown)) + (f" and {hidden} more" if hidden else "")
-    return f"frame {frames}" if requests.count == 1 else f"frames {frames}"
+    return f"frame {frames}" if requests.request_count == 1 else f"frames {frames}"

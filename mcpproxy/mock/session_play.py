@@ -1,6 +1,7 @@
 """SessionPlay: which items of a recorded session are due, given what today's client has sent."""
 
 import heapq
+from itertools import islice
 from typing import Final, NamedTuple
 
 from analysis.playback.items import Item
@@ -54,7 +55,7 @@ class Delivery(NamedTuple):
     play: Play | None
     """The request to which it belongs; None for an unowned item."""
     next_item: Item | None = None
-    """What follows for that request, as far as it was read."""
+    """What the server sent next for that request, as far as it was read."""
 
 
 class SessionPlay:
@@ -160,7 +161,8 @@ class SessionPlay:
         if number < 0:
             return Delivery(None, play)
         numbers = self._script.items_of_call(play.call)
-        following = items[numbers[play.position + 1]] if play.position + 1 < len(numbers) else None
+        rest = (items[number] for number in islice(numbers, play.position + 1, None))
+        following = next((item for item in rest if item.sender == "server"), None)
         play.position += 1
         delivery = Delivery(items[number], play, following)
         if items[number].sender == "server" and items[number].kind == "request":
@@ -270,7 +272,7 @@ class SessionPlay:
             self._push(self._ready, item.number, play)
 
     def _is_passed_over(self, item: Item, play: Play) -> bool:
-        """Whether an item is not sent or awaited: progress that was not asked for, a repetition, an answer that came."""
+        """Whether an item is neither sent nor awaited, such as progress that today's client did not ask for."""
         if item.sender == "client":
             return item.call not in play.asked or item.call in play.answered
         return item.is_repeat or (item.method == PROGRESS and item.kind == "notification" and not play.progress_token)

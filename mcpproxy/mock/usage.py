@@ -35,17 +35,17 @@ class UnusedRequests(NamedTuple):
     """Untrusted text."""
     seqs: tuple[int, ...]
     """The numbers of the first frames, at most ten."""
-    count: int
+    request_count: int
 
 
 class Usage:
     """What was used of a script, over all conversations of a mock. Not safe for several threads."""
 
-    def __init__(self, on_notice: Callable[[str], None] = lambda notice: None) -> None:
+    def __init__(self, on_notice: Callable[[str], None] | None = None) -> None:
         """Begin with nothing used.
 
         Args:
-            on_notice: is called with what the user should know at once, as a sanitised line.
+            on_notice: called with what the user should know at once, as a sanitised line.
         """
         self._on_notice = on_notice
         self._has_noted_revision = False
@@ -74,6 +74,8 @@ class Usage:
         """Tell the user, once, that a client asks for another revision than the recorded client. Untrusted text."""
         if not self._has_noted_revision:
             self._has_noted_revision = True
+            if self._on_notice is None:
+                return
             self._on_notice(
                 f"the client asks for revision {sanitise(requested, 32)}; it gets the recorded answer to a client that "
                 f"asked for {sanitise(recorded, 32)}"
@@ -85,9 +87,7 @@ class Usage:
         for item, call, method, name in client_requests(script.items):
             if call not in self.calls and method != "ping":
                 groups.setdefault((method, name), []).append(item.seq)
-        return [
-            UnusedRequests(method, name, tuple(seqs[:10]), len(seqs)) for (method, name), seqs in groups.items()
-        ]
+        return [UnusedRequests(method, name, tuple(seqs[:10]), len(seqs)) for (method, name), seqs in groups.items()]
 
 
 def client_requests(items: Sequence[Item]) -> Iterator[tuple[Item, int, str, str]]:
