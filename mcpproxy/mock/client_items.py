@@ -168,4 +168,6 @@ class ClientItems:
 
 def is_unowned(item: Item) -> bool:
     """Whether an item of the server belongs to no request of the client."""
-    return item.call < 0 and item.outer < 0 and not item.is_repeat and all(member.call < 0 for member in item.members)
+    if item.is_repeat or item.outer >= 0 or (item.call >= 0 and item.kind != "request"):
+        return False
+    return all(member.call < 0 or member.kind == "request" for member in item.members)

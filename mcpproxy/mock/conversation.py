@@ -12,7 +12,8 @@ is repeated. Where the answer has not been read yet, a request waits for the scr
 """
 
 from collections import deque
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
 
 from analysis.conversation.message import (
     Id,
@@ -21,6 +22,7 @@ from analysis.conversation.message import (
     Notification,
     Request,
     Response,
+    converted_id,
     id_of,
     id_of_token,
 )
@@ -56,6 +58,11 @@ class _Batch:
         self.answers: list[tuple[int, bytes, HttpAnswer | None]] = []
 
 
+class _PlayedSession(NamedTuple):
+    calls: RecordedCalls
+    play: SessionPlay
+
+
 class _PendingRequest:
     """A request of today."""
 
@@ -69,10 +76,10 @@ class _PendingRequest:
 class _AskedRequest:
     """A request of the server that was sent and not answered yet."""
 
-    __slots__ = ("call", "play")
+    __slots__ = ("call", "play", "session")
 
-    def __init__(self, play: Play | None, call: int) -> None:
-        self.play, self.call = play, call
+    def __init__(self, session: int, play: Play | None, call: int) -> None:
+        self.session, self.play, self.call = session, play, call
 
 
 class Conversation:
@@ -107,16 +114,29 @@ class Conversation:
         self._batches: dict[int, _Batch] = {}
         """By the number of each open request that came in a batch."""
         self._asked: dict[Id, deque[_AskedRequest]] = {}
+        self._first_methods: dict[int, str] = {}
         self._begin_session(session)
 
     def _begin_session(self, session: int) -> None:
         self.session = session
         """The number of the recorded session that is played; a new handshake on the same pipe takes the next one."""
-        is_in_sequence = self._options.matching.rule == "sequence"
-        self._calls = RecordedCalls(self._script, session, is_in_sequence=is_in_sequence)
-        self._play = SessionPlay(self._script, session, self._options.speed)
+        self._played: dict[int, _PlayedSession] = {}
+        """The sessions from which answers were taken: this one, and others without a handshake if it has none."""
+        self._active: dict[int, _PlayedSession] = {}
+        """Those of them in which something may be due."""
+        self._last: dict[str, tuple[int, RecordedCall]] = {}
+        """By key, the recorded request that was used last, with its session."""
         self._has_handshake = False
         self._nearest: Any = None
+        self._play = self._played_session(session).play
+
+    def _played_session(self, session: int) -> _PlayedSession:
+        if session not in self._played:
+            is_in_sequence = self._options.matching.rule == "sequence"
+            calls = RecordedCalls(self._script, session, is_in_sequence=is_in_sequence)
+            self._played[session] = _PlayedSession(calls, SessionPlay(self._script, session, self._options.speed))
+        self._active[session] = self._played[session]
+        return self._played[session]
 
     # ---- what the client sends
 
@@ -170,7 +190,7 @@ class Conversation:
         asked = waiting.popleft()
         if not waiting:
             del self._asked[response.id]
-        self._play.note_answer(asked.play, asked.call, now_ns)
+        self._played_session(asked.session).play.note_answer(asked.play, asked.call, now_ns)
 
     def _take_cancellation(self, message: Notification, now_ns: int) -> None:
         """Note a cancellation; unless the recorded client had cancelled, too, no answer follows it."""
@@ -179,15 +199,16 @@ class Conversation:
         if play is None:
             self._play.note_notification(message.method, now_ns)
             return
-        self._play.clients.scan()
+        session_play = self._played_session(play.session).play
+        session_play.clients.scan()
         recorded_id = id_of_token(play.recorded_id) if play.recorded_id else None
-        for number in self._play.clients.notifications(_CANCELLED)[:100]:
+        for number in session_play.clients.notifications(_CANCELLED)[:100]:
             for recorded in read_messages(self._script.raw(self._script.items[number])):
                 if not isinstance(recorded, Notification):
                     continue
                 if id_of(member_of_params(recorded, "requestId")) == recorded_id:
-                    self._play.clients.take_this_notification(_CANCELLED, number)
-                    self._play.mark_sent(number, now_ns)
+                    session_play.clients.take_this_notification(_CANCELLED, number)
+                    session_play.mark_sent(number, now_ns)
                     return
         self._end_play(play)
 
@@ -220,23 +241,43 @@ class Conversation:
 
     def _answer(self, request: _PendingRequest, now_ns: int) -> bool:
         """Begin to answer a request; return False if it must wait until more has been read."""
-        recorded = self._calls.take(request.key)
-        if recorded is None and request.message.method == "ping":
+        found = self._take_recorded(request.key)
+        if found is None and request.message.method == "ping":
             self._end_request(request, pong(_id_of(request)))
             return True
-        if recorded is None:
+        if found is None:
             if not self._script.is_complete and not self._is_of_other_era(request):
                 return False
-            recorded = self._calls.last(request.key)
-        if recorded is None:
+            found = self._last.get(request.key) if self._played[self.session].calls.repeats else None
+        if found is None:
             self._miss(request, now_ns)
         else:
-            self._begin_play(request, recorded, now_ns)
+            self._begin_play(request, *found, now_ns)
         return True
 
-    def _begin_play(self, request: _PendingRequest, recorded: RecordedCall, now_ns: int) -> None:
+    def _take_recorded(self, key: str) -> tuple[int, RecordedCall] | None:
+        """Use the next recorded request with a key; returns it with its session, or None."""
+        for session in self._sessions_to_search():
+            recorded = self._played_session(session).calls.take(key)
+            if recorded is not None:
+                self._last[key] = session, recorded
+                return session, recorded
+        return None
+
+    def _sessions_to_search(self) -> Iterator[int]:
+        """Yields this session and, if it has no handshake, all others without one, as those are guesses.
+
+        A client may have been taken for several, such as one that does not name itself.
+        """
+        yield self.session
+        if self._first_method(self.session) != "initialize":
+            for session in self._script.sessions:
+                if session != self.session and self._first_method(session) not in ("", "initialize"):
+                    yield session
+
+    def _begin_play(self, request: _PendingRequest, session: int, recorded: RecordedCall, now_ns: int) -> None:
         self.usage.add_use(recorded.call)
-        message, play = request.message, Play(request.number, recorded.call, recorded.item, now_ns)
+        message, play = request.message, Play(request.number, session, recorded.call, recorded.item, now_ns)
         recorded_raw = self._script.raw(recorded.item)
         recorded_tokens = tokens_of(recorded_raw)
         index = recorded.position or 0
@@ -253,7 +294,7 @@ class Conversation:
         self._plays[request.number] = play
         if message.id.is_answerable:
             self._play_by_id[message.id] = play
-        self._play.begin(play, now_ns)
+        self._played_session(session).play.begin(play, now_ns)
 
     def _note_revision(self, message: Request, recorded_raw: bytes, index: int) -> None:
         recorded = read_messages(recorded_raw)[index]
@@ -274,25 +315,26 @@ class Conversation:
                 self._begin_session(session)
                 return
 
-    @property
-    def _first_method(self) -> str:
-        """The method of the first request in the recorded session; empty if it has not been read."""
-        for number in self._script.items_of(self.session)[:1_000]:
-            item = self._script.items[number]
-            if item.sender == "client" and item.kind == "request":
-                return item.method
-        return ""
+    def _first_method(self, session: int) -> str:
+        """Returns the method of the first request in a recorded session; empty if it has not been read."""
+        if session not in self._first_methods:
+            for number in self._script.items_of(session)[:1_000]:
+                item = self._script.items[number]
+                if item.sender == "client" and item.kind == "request":
+                    self._first_methods[session] = item.method
+                    break
+        return self._first_methods.get(session, "")
 
     def _is_of_other_era(self, request: _PendingRequest) -> bool:
         """Whether a request opens a conversation of the era that was not recorded; a client then tries the other."""
-        first, method = self._first_method, request.message.method
+        first, method = self._first_method(self.session), request.message.method
         if method == "server/discover":
             return first == "initialize"
         return method == "initialize" and bool(first) and first != "initialize" and self._is_modern
 
     @property
     def _is_modern(self) -> bool:
-        return self._first_method == "server/discover"
+        return self._first_method(self.session) == "server/discover"
 
     def _miss(self, request: _PendingRequest, now_ns: int) -> None:
         from mcpproxy.mock.misses import NearestRequests, error_of_miss
@@ -304,7 +346,7 @@ class Conversation:
         found = self._nearest.find(message.method, name, params_of(message))
         self.usage.add_miss(Miss(message.method, name, found[0] if found else None))
         if found and self._options.on_miss == "nearest":
-            self._begin_play(request, found[1], now_ns)
+            self._begin_play(request, self.session, found[1], now_ns)
             return
         if message.method == "initialize" and self._is_modern:
             asked = member_of_params(message, "protocolVersion")
@@ -329,12 +371,21 @@ class Conversation:
             if self._immediate:
                 outgoing.append(self._immediate.popleft())
             else:
-                deliveries = self._play.take_due(now_ns, 1)
-                if not deliveries:
+                delivery = self._next_delivery(now_ns)
+                if delivery is None:
                     break
-                outgoing += self._outgoing_of(deliveries[0])
+                outgoing += self._outgoing_of(delivery)
             size += len(outgoing[-1].raw) if outgoing else 0
         return outgoing
+
+    def _next_delivery(self, now_ns: int) -> Delivery | None:
+        for session, played in list(self._active.items()):
+            delivery = played.play.take_due(now_ns)
+            if delivery is not None:
+                return delivery
+            if session != self.session and played.play.is_idle:
+                del self._active[session]
+        return None
 
     def _retry_pending(self, now_ns: int) -> None:
         read_count = len(self._script.items) + self._script.is_complete
@@ -355,7 +406,10 @@ class Conversation:
     @property
     def next_due_ns(self) -> int | None:
         """When something will be due next; None if that depends on the client, or on the growth of the script."""
-        return 0 if self._immediate else self._play.next_due_ns
+        if self._immediate:
+            return 0
+        times = [played.play.next_due_ns for played in self._active.values()]
+        return min((time for time in times if time is not None), default=None)
 
     @property
     def pending_bytes(self) -> int:
@@ -365,7 +419,7 @@ class Conversation:
     @property
     def is_reading_on(self) -> bool:
         """Whether a request waits for something that may be read later."""
-        return bool(self._pending) or self._play.is_reading_on
+        return bool(self._pending) or any(played.play.is_reading_on for played in self._active.values())
 
     @property
     def has_server_ended(self) -> bool:
@@ -391,11 +445,13 @@ class Conversation:
             return [self._outgoing(b"", delivery, item, is_priming=True)]
         self._note_server_requests(item, raw, play)
         if play is None:
+            if item.kind == "response" and not self._is_answer_of_today(raw):
+                return []
             maps = Substitutes(self._ids, self._progress_tokens, self._own_ids)
             return [self._outgoing(translated(raw, maps), delivery, item)]
         maps = _substitutes(play, self._own_ids)
         if item.kind == "response" and item.call == play.call:
-            return self._last_of(play, translated(raw, maps), delivery, item)
+            return self._last_of(play, translated(raw, _answer_substitutes(maps, play, raw)), delivery, item)
         positions = [
             position
             for position, member in enumerate(item.members)
@@ -406,6 +462,10 @@ class Conversation:
             answer = members[positions[0]] if positions[0] < len(members) else raw
             return self._last_of(play, translated(answer, maps), delivery, item)
         return [self._outgoing(translated(raw, maps), delivery, item)]
+
+    def _is_answer_of_today(self, raw: bytes) -> bool:
+        """Whether a response that fits no recorded call is safe to send: its id would not hit a request by chance."""
+        return all(tokens.id is None or tokens.id == _NULL or tokens.id in self._ids for tokens in tokens_of(raw))
 
     def _last_of(self, play: Play, raw: bytes, delivery: Delivery, item: Item) -> list[Outgoing]:
         self._end_play(play, forgets_batch=False)
@@ -469,7 +529,7 @@ class Conversation:
         for message in read_messages(raw, "s2c"):
             if isinstance(message, Request):
                 call = item.call if message.index is None else item.members[message.index].call
-                self._asked.setdefault(message.id, deque()).append(_AskedRequest(play, call))
+                self._asked.setdefault(message.id, deque()).append(_AskedRequest(item.session, play, call))
         for tokens in tokens_of(raw):
             if tokens.id is not None:
                 self._own_ids[tokens.id] = tokens.id
@@ -485,7 +545,7 @@ class Conversation:
         return [Outgoing(text, play.request, ends_request=True, http=answer, failed_id=play.id_token)]
 
     def _end_play(self, play: Play, *, forgets_batch: bool = True) -> None:
-        self._play.end(play)
+        self._played_session(play.session).play.end(play)
         self._plays.pop(play.request, None)
         if forgets_batch:
             self._leave_batch(play.request)
@@ -498,6 +558,17 @@ def _substitutes(play: Play, own_ids: dict[bytes, bytes]) -> Substitutes:
     ids = {play.recorded_id: play.id_token} if play.recorded_id else {}
     has_tokens = play.recorded_progress and play.progress_token
     return Substitutes(ids, {play.recorded_progress: play.progress_token} if has_tokens else {}, own_ids)
+
+
+def _answer_substitutes(maps: Substitutes, play: Play, raw: bytes) -> Substitutes:
+    """Returns the substitutes for a response; a server that changed the type of the id changes that of today's."""
+    for tokens in tokens_of(raw):
+        if tokens.id is None or tokens.id in maps.ids or not play.recorded_id:
+            continue
+        recorded, today = id_of_token(play.recorded_id), id_of_token(play.id_token)
+        if converted_id(recorded) == id_of_token(tokens.id) and today.type == recorded.type:
+            return maps._replace(ids={**maps.ids, tokens.id: converted_id(today).text.encode("utf-8", "replace")})
+    return maps
 
 
 def _id_of(request: _PendingRequest) -> bytes:
