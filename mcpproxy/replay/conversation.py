@@ -18,6 +18,7 @@ from analysis.protocol.extensions import ENDLESS_METHODS
 from analysis.protocol.methods import METHODS, OPENING_METHODS, REQUEST_METHODS
 from mcpproxy.replay.chosen_values import ChosenValues
 from mcpproxy.replay.incoming import client_messages_in, messages_in
+from mcpproxy.replay.new_ids import NewIds
 from mcpproxy.replay.open_calls import OpenCall, OpenCalls
 from mcpproxy.replay.options import ReplayOptions
 from mcpproxy.replay.outcome import ReplayOutcome
@@ -81,6 +82,7 @@ class Conversation:
         self.outcome = ReplayOutcome()
         self._values = ChosenValues()
         self._open = OpenCalls()
+        self._new_ids = NewIds()
         self._position = 0
         """The position in `numbers` of what has been looked at."""
         self._next: Item | None = None
@@ -173,7 +175,8 @@ class Conversation:
     def _cancelled_call(self, item: Item) -> OpenCall | None:
         for message in client_messages_in(self._script.raw(item)):
             if isinstance(message, Notification) and isinstance(message.params, dict):
-                return self._open.by_id(id_of(message.params.get("requestId")))
+                id_ = id_of(message.params.get("requestId"))
+                return self._open.by_id(self._new_ids.current(id_, item.session))
         return None
 
     # ---- sending
@@ -209,12 +212,14 @@ class Conversation:
 
     def _send(self, item: Item, now_ns: int) -> Outgoing:
         recorded = self._script.raw(item)
-        raw = self._values.substituted(recorded) if item.kind != "invalid" else recorded
+        raw = recorded
+        if item.kind != "invalid":
+            raw = self._new_ids.translated(self._values.substituted(recorded), item.session, self._open)
         calls = tuple(member.call for member in item.members if member.kind == "request")
         if item.kind == "request":
             calls = (item.call,)
         if calls:
-            self._open_calls(item, recorded, calls, now_ns)
+            self._open_calls(item, raw, calls, now_ns)
         elif item.method == _CANCELLED and (call := self._cancelled_call(item)) is not None:
             self._open.note_cancellation(call, now_ns, self._recorded_delay_after(call, item))
         self._answered_ns = item.t_ns
@@ -222,8 +227,8 @@ class Conversation:
         version = None if item.method == "initialize" else self._version
         return Outgoing(raw, calls, "" if item.kind in ("batch", "invalid") else item.method, version)
 
-    def _open_calls(self, item: Item, recorded: bytes, calls: tuple[int, ...], now_ns: int) -> None:
-        requests = [message for message in client_messages_in(recorded) if isinstance(message, Request)]
+    def _open_calls(self, item: Item, raw: bytes, calls: tuple[int, ...], now_ns: int) -> None:
+        requests = [message for message in client_messages_in(raw) if isinstance(message, Request)]
         for number, request in zip(calls, requests, strict=False):
             answer = self._script.answer_of(number)
             failed_ns = self._failed_ns(item, number) if answer is None else None
@@ -237,6 +242,7 @@ class Conversation:
                     number,
                     item.seq,
                     item.t_ns,
+                    item.session,
                     request.id,
                     _token_of(request),
                     request.method,
@@ -262,19 +268,25 @@ class Conversation:
 
     # ---- receiving
 
-    def receive(self, raw: bytes, now_ns: int) -> None:
-        """Take a unit of bytes from the server: a message, a batch, or something else."""
+    def receive(self, raw: bytes, now_ns: int, calls: Sequence[int] = ()) -> None:
+        """Take a unit of bytes from the server: a message, a batch, or something else.
+
+        Args:
+            raw: the bytes, without a delimiter.
+            now_ns: the time.
+            calls: `Call.number` of the recorded requests in the HTTP exchange that carried it.
+        """
         self._settled_ns = None
         for message in messages_in(raw):
             if isinstance(message, Response):
-                self._receive_response(message)
+                self._receive_response(message, calls)
             elif isinstance(message, Request):
                 self._receive_request(message, now_ns)
             elif isinstance(message, Notification):
                 self._receive_notification(message)
 
-    def _receive_response(self, response: Response) -> None:
-        call = None if response.id is None else self._open.take(response.id)
+    def _receive_response(self, response: Response, calls: Sequence[int]) -> None:
+        call = self._open.take(response, calls)
         if call is None:
             return
         self.outcome.note_answer(call)
@@ -291,7 +303,8 @@ class Conversation:
             return None
         recorded = messages_in(self._script.raw(self._script.items[number]))
         responses = (message for message in recorded if isinstance(message, Response))
-        return next((message for message in responses if len(recorded) == 1 or message.id == call.id), None)
+        recorded_id = self._new_ids.recorded(call.id)
+        return next((message for message in responses if len(recorded) == 1 or message.id == recorded_id), None)
 
     def _note_version(self, call: OpenCall, recorded: Response | None, response: Response) -> None:
         if call.method == "initialize":

@@ -194,14 +194,14 @@ class HttpTransport:
                 response = connection.getresponse()
             if outgoing.method == "initialize":
                 self._note_session_id(response)
-            stream = self._pass_on(response)
+            stream = self._pass_on(response, outgoing.calls)
             missing = len(outgoing.calls)
             for _ in range(_MAX_RESUMPTIONS):
                 missing -= 0 if stream is None else stream.answer_count
                 if stream is None or stream.last_id is None or missing <= 0 or self._closing.wait(stream.retry_s):
                     break
                 self._drop(connection)
-                connection, stream = self._resume(stream)
+                connection, stream = self._resume(stream, outgoing.calls)
             if not (self._options.is_legacy and response.status < http.client.BAD_REQUEST):
                 reason = f"HTTP status {response.status}, and no answer in it"
         except _FAILURES as error:
@@ -210,12 +210,12 @@ class HttpTransport:
         if reason and outgoing.calls:
             self._arrivals.put(Arrival(failed_calls=outgoing.calls, reason=reason))
 
-    def _resume(self, stream: _Stream) -> tuple[http.client.HTTPConnection, _Stream | None]:
+    def _resume(self, stream: _Stream, calls: tuple[int, ...]) -> tuple[http.client.HTTPConnection, _Stream | None]:
         connection = self._request("GET", None, {"Accept": "text/event-stream", "Last-Event-ID": stream.last_id or ""})
         response = connection.getresponse()
         if response.status != http.client.OK:
             return connection, None
-        resumed = self._pass_on(response)
+        resumed = self._pass_on(response, calls)
         if resumed is None:
             return connection, None
         return connection, resumed._replace(last_id=resumed.last_id or stream.last_id)
@@ -225,19 +225,19 @@ class HttpTransport:
         if session_id and session_id.isascii() and session_id.isprintable() and len(session_id) < _MAX_SESSION_ID_CHARS:
             self._session_id = session_id
 
-    def _pass_on(self, response: http.client.HTTPResponse) -> _Stream | None:
-        """Pass on the messages in a response; returns where it ended if it was a stream."""
+    def _pass_on(self, response: http.client.HTTPResponse, calls: tuple[int, ...] = ()) -> _Stream | None:
+        """Pass on the messages in the response to some calls; returns where it ended if it was a stream."""
         media_type = (response.getheader("content-type") or "").partition(";")[0].strip().lower()
         if media_type == "text/event-stream":
-            return self._pass_on_events(response)
+            return self._pass_on_events(response, calls)
         body = response.read(MAX_BODY_BYTES)
         while response.read(MAX_BODY_BYTES):
             body = b""
         if body and media_type == "application/json":
-            self._arrivals.put(Arrival(body))
+            self._arrivals.put(Arrival(body, calls))
         return None
 
-    def _pass_on_events(self, response: http.client.HTTPResponse) -> _Stream:
+    def _pass_on_events(self, response: http.client.HTTPResponse, calls: tuple[int, ...]) -> _Stream:
         splitter = EventSplitter(MAX_BODY_BYTES)
         last_id, retry_s, answer_count = None, 1.0, 0
         with contextlib.suppress(*_FAILURES):
@@ -248,10 +248,10 @@ class HttpTransport:
                         last_id = text if text.isprintable() and text.isascii() else None
                     if event.retry is not None:
                         retry_s = min(event.retry / 1000, _MAX_RETRY_S)
-                    answer_count += self._pass_on_event(event)
+                    answer_count += self._pass_on_event(event, calls)
         return _Stream(last_id, retry_s, answer_count)
 
-    def _pass_on_event(self, event: Event) -> int:
+    def _pass_on_event(self, event: Event, calls: tuple[int, ...]) -> int:
         """Pass on an event, or follow it; returns how many responses are in it."""
         if event.event == b"endpoint" and self._options.is_legacy and not self._endpoint.is_set() and event.data:
             target = urljoin(self._url, event.data.decode("utf-8", "replace").strip())
@@ -259,7 +259,7 @@ class HttpTransport:
                 self._url = target
                 self._endpoint.set()
         elif event.data and event.event in (b"", b"message") and event.is_whole and not event.part_number:
-            self._arrivals.put(Arrival(event.data))
+            self._arrivals.put(Arrival(event.data, calls))
             return sum(isinstance(message, Response) for message in messages_in(event.data))
         return 0
 
