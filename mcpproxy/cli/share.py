@@ -53,6 +53,14 @@ def parser() -> argparse.ArgumentParser:
         "--only", metavar="EXPR", help="only messages that EXPR selects, each with its request or response"
     )
     parser.add_argument("--last", metavar="AGE", type=age, help="only the end of the capture, such as 2m")
+    parser.add_argument(
+        "--cassette",
+        action="store_true",
+        help="write a cassette for version control: the same conversation, recorded again, gives the same file",
+    )
+    parser.add_argument(
+        "--keep-times", action="store_true", help="with --cassette, keep the recorded times, which always differ"
+    )
     parser.add_argument("--review", action="store_true", help="ask before each secret is replaced; needs a terminal")
     add_format(parser, of_json="one JSON object")
     return parser
@@ -63,6 +71,8 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     if options.review and not (sys.stdin is not None and sys.stdin.isatty() and os.isatty(2)):
         return fail("--review asks questions, so it needs a terminal")
+    if options.keep_times and not options.cassette:
+        return fail("--keep-times is only for --cassette: any other copy keeps the times")
     if not options.output:
         return fail("the name of the file to write is empty")
     with select_captures([options.capture]) as selection:
@@ -102,6 +112,8 @@ def _write_copy(path: Path, options: argparse.Namespace) -> int:
                 message_filter=message_filter,
                 replaces=options.force,
                 last_ns=None if options.last is None else options.last * 1_000_000_000,
+                is_cassette=options.cassette,
+                keeps_times=options.keep_times,
                 progress=progress.show,
             ),
         )

@@ -26,3 +26,5 @@ class Outgoing(NamedTuple):
     ends_stream: bool = False
     """Whether the HTTP exchange that carried it in the recording ended after it, although its request goes on: a client
     must resume the stream to get the rest. Of a stream opened by GET, whether the stream ended after it."""
+    failed_id: bytes = b""
+    """The id of the request, as its JSON token, if it ends with a failure of HTTP that `http` describes."""

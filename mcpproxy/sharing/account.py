@@ -63,6 +63,8 @@ class RedactionAccount:
     """The number of findings in the original that are not in the copy, by rule."""
     created_findings: Counter[str] = field(default_factory=Counter)
     """The number of findings in the copy that are not in the original, by rule."""
+    is_unchanged: bool = False
+    """Whether the file already had this content, so that it was not touched."""
     _secrets: dict[str, set[int]] = field(default_factory=dict)
 
     renamed_members: dict[str, str] = field(default_factory=dict)

@@ -21,8 +21,11 @@ _KEY_BYTES: Final = 32
 _DOMAIN: Final = ".invalid"
 """A domain reserved by RFC 2606, in which no host can exist."""
 
-PSEUDONYM: Final = re.compile(rf"{PREFIX}[0-9a-f]{{16}}|user-[0-9a-f]{{8}}|host-[0-9a-f]{{8}}\{_DOMAIN}")
-"""Matches every pseudonym apart from numbers, network addresses, ids and base64."""
+PSEUDONYM: Final = re.compile(
+    rf"{PREFIX}[0-9a-f]{{16}}|user-[0-9a-f]{{8}}|host-[0-9a-f]{{1,8}}\{_DOMAIN}"
+    r"|(?<![\w-])(?:token|secret|user)-[0-9]{1,7}(?![\w-])"
+)
+"""Matches every pseudonym apart from numbers, network addresses, ids and base64, also those of cassettes."""
 
 
 PHONE_PSEUDONYM: Final = "999"
@@ -44,8 +47,8 @@ class PseudonymGenerator:
         data = secret.encode("utf-8", "surrogatepass")
         return blake2b(data, key=self._key, digest_size=size, person=kind.encode()).digest()
 
-    def tag(self, secret: str) -> str:
-        """Returns `hmac:` and 16 hexadecimal digits, the form of redacted secrets in all captures."""
+    def tag(self, secret: str, kind: str = "") -> str:  # noqa: ARG002
+        """Returns `hmac:` and 16 hexadecimal digits, the form of redacted secrets, whatever their kind."""
         return PREFIX + self._digest("tag", secret, 8).hex()
 
     def tag_of_bytes(self, secret: bytes) -> str:
@@ -105,17 +108,17 @@ class PseudonymGenerator:
         """Returns a telephone number that cannot exist, with as many digits, and the other characters unchanged."""
         digits = re.sub("[^0-9]", "", number)
         stream = int.from_bytes(self._digest("phone", digits, 32))
-        return _fill_characters(number, str.isdigit, PHONE_PSEUDONYM + str(stream))
+        return fill_characters(number, str.isdigit, PHONE_PSEUDONYM + str(stream))
 
     def iban(self, account: str) -> str:
         """Returns a bank account that cannot exist, with the same length, and the spaces unchanged."""
         stream = int.from_bytes(self._digest("iban", re.sub("[^A-Z0-9]", "", account), 32))
-        return _fill_characters(account, str.isalnum, _IBAN_PSEUDONYM + str(stream))
+        return fill_characters(account, str.isalnum, _IBAN_PSEUDONYM + str(stream))
 
     def mac(self, address: str) -> str:
         """Returns a locally assigned MAC address, with the separators unchanged."""
         digits = re.sub("[^0-9a-f]", "", address.lower())
-        return _fill_characters(address, str.isalnum, MAC_PSEUDONYM + self._digest("mac", digits, 3).hex())
+        return fill_characters(address, str.isalnum, MAC_PSEUDONYM + self._digest("mac", digits, 3).hex())
 
     def identifier(self, digits: str) -> str:
         """Returns other hexadecimal digits in the same places, with the other characters unchanged."""
@@ -128,7 +131,7 @@ class PseudonymGenerator:
         return b64encode(self.tag(data).encode()).decode()
 
 
-def _fill_characters(text: str, is_replaced: Callable[[str], bool], new_chars: str) -> str:
+def fill_characters(text: str, is_replaced: Callable[[str], bool], new_chars: str) -> str:
     """Replace some characters of a text with `new_chars`, in order, and from the start again after the last one."""
     remaining_chars = cycle(new_chars)
     return "".join(next(remaining_chars) if is_replaced(char) else char for char in text)

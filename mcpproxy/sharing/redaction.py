@@ -234,7 +234,7 @@ class Redactor:
     def pseudonym(self, kind: str, secret: str) -> str:
         """Returns the pseudonym for a secret of a kind."""
         if kind in _DIGIT_KINDS and "\\" in secret:  # the digits are written as escapes
-            return self.pseudonyms.tag(secret)
+            return self.pseudonyms.tag(secret, kind)
         if kind == "known-value" and self.search.known_value_search.is_host(secret):
             return self.pseudonyms.host(secret)
         return self._pseudonym_in_form(kind, secret)
@@ -263,7 +263,7 @@ class Redactor:
                 return pseudonyms.identifier(secret)
             case "blob" | "secret-in-base64" | "personal-in-base64" | "known-value-in-base64":
                 return pseudonyms.base64(secret)
-        return pseudonyms.tag(secret)
+        return pseudonyms.tag(secret, kind)
 
     def _read_document(self, text: str, base: Path, depth: int, places: _DocumentPlaces) -> None:
         """Read a document and the documents in its strings.

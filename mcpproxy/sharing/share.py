@@ -7,22 +7,26 @@ never any other file.
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 from analysis.checking.checker import RuleSelection
 from analysis.filter import Filter
 from analysis.reading import Reading
+from captures.errors import CannotCreate
 from captures.file import CaptureFile, choose_path, sync, unlock_and_close
 from captures.integrity import inspect
 from captures.listing import first_segment
 from captures.paths import SUFFIX, file_name
+from captures.private_folder import private_folder
 from captures.publication import new_capture
 from captures.reader import Capture
 from captures.record import Record, use_orjson
 from captures.repair import WholeRecords
 from mcpproxy.sharing.account import RedactionAccount
+from mcpproxy.sharing.cassette import CassetteLines, SteadyWriter, finish_cassette, is_same_file
 from mcpproxy.sharing.choices import ShareChoices
 from mcpproxy.sharing.comparison import compare
 from mcpproxy.sharing.copying import Copier
@@ -30,6 +34,7 @@ from mcpproxy.sharing.excerpt import Excerpt, excerpt
 from mcpproxy.sharing.first_pass import FirstPass
 from mcpproxy.sharing.frames import FrameRedactor
 from mcpproxy.sharing.kingfisher import catalogue
+from mcpproxy.sharing.numbered_pseudonyms import NumberedPseudonyms
 from mcpproxy.sharing.pseudonyms import PseudonymGenerator
 from mcpproxy.sharing.records import RecordRedactor
 from mcpproxy.sharing.redaction import RedactionChoices, Redactor
@@ -61,6 +66,10 @@ class ShareOptions:
     """The machine name in the copy, and whether a user chose it. None keeps a chosen name and replaces a host name."""
     replaces: bool = False
     """Whether the copy may replace an earlier redacted copy with the same name."""
+    is_cassette: bool = False
+    """Whether the copy is a cassette: see `mcpproxy.sharing.cassette`."""
+    keeps_times: bool = False
+    """Whether a cassette has the recorded times."""
     compares: bool = True
     """Whether the findings of the copy are compared with those of the original."""
     progress: Callable[[int, int], None] = lambda _done, _all: None
@@ -85,14 +94,46 @@ def redacted_copy(source: Path, destination: Path, options: ShareOptions | None 
     options = options or ShareOptions()
     use_orjson()
     with unchanging_capture(Capture(source)) as capture:
-        return _write_copy(capture, source, destination, options)
+        if not options.is_cassette:
+            return _write_copy(capture, source, destination, options)
+        with private_folder() as folder:
+            steady_account = RedactionAccount(destination)
+            steady = _write_steady(capture, folder, options, steady_account)
+            whole = replace(options, message_filter=None, last_ns=None)
+            account = _write_copy(steady, source, destination, whole)
+    account.is_damaged = steady_account.is_damaged
+    account.out_of_order_records = steady_account.out_of_order_records
+    account.left_out_records = steady_account.left_out_records
+    account.left_out_unknown_records = steady_account.left_out_unknown_records
+    return account
+
+
+def _write_steady(capture: Capture, folder: Path, options: ShareOptions, account: RedactionAccount) -> Capture:
+    """Write a capture, or the selected part of it, to a private folder as a steady one."""
+    try:
+        path = folder / capture.path.name
+        with open(folder / "lines", "x+b") as lines, path.open("xb") as file:
+            writer = SteadyWriter(lines, keeps_times=options.keeps_times, keeps_stderr=options.keeps_unparsed)
+            writer.add_all(_records(capture, options, account))
+            file.writelines(writer.lines())
+    except OSError as error:
+        raise CannotCreate(
+            f"cannot write to {folder.parent}: {error.strerror}; set TMPDIR to another folder"
+        ) from error
+    account.left_out_records += writer.left_out_unknown_count
+    account.left_out_unknown_records += writer.left_out_unknown_count
+    return Capture(path)
+
+
+class _Unchanged(Exception):
+    """The copy would have the content of the file that it replaces."""
 
 
 def _write_copy(capture: Capture, source: Path, destination: Path, options: ShareOptions) -> RedactionAccount:
     first_pass = FirstPass()
-    pseudonyms, size = PseudonymGenerator(), capture.size
+    pseudonyms, size = NumberedPseudonyms() if options.is_cassette else PseudonymGenerator(), capture.size
     collector = Redactor(
-        pseudonyms,
+        PseudonymGenerator(),
         catalogue(),
         options.choices.unreviewed(),
         bodies=options.keeps_bodies,
@@ -128,12 +169,25 @@ def _write_copy(capture: Capture, source: Path, destination: Path, options: Shar
         staying=None if options.replaces_personal_numbers else account.personal_numbers,
         is_unchanged=first_pass.is_unchanged,
     )
-    with new_capture(target, replace=options.replaces) as file:
-        _write(file, copier.lines(_records(capture, options, account)))
+    lines = copier.lines(_records(capture, options, account))
+    with suppress(_Unchanged), new_capture(target, replace=options.replaces) as file:
+        _write(file, _completed(lines) if options.is_cassette else lines)
         if options.compares:
             compare(copier.findings, Path(file.path), account)
+        if options.is_cassette:
+            finish_cassette(file)
+            account.is_unchanged = is_same_file(Path(file.path), target)
+            if account.is_unchanged:
+                raise _Unchanged
     account.unmatched_patterns = options.choices.unmatched
     return account
+
+
+def _completed(lines: Iterable[tuple[Record, bytes]]) -> Iterator[tuple[Record, bytes]]:
+    """Yields the lines of a cassette, complete."""
+    cassette = CassetteLines()
+    for record, line in lines:
+        yield record, cassette.complete(line)
 
 
 def _records(capture: Capture, options: ShareOptions, account: RedactionAccount) -> Iterator[Record]:
