@@ -153,6 +153,7 @@ class RealServer:
         """Note that nobody waits for the answer to a request any more."""
         for number in [number for number, open_request in self._open.items() if open_request.request == request]:
             self._close(number)
+            self._send(ClientUnit(b"", version=self._version, abandoned=number))
 
     def close(self) -> None:
         """End the real server and its recorder, if they run; wait until they have ended, but at most some seconds."""

@@ -17,7 +17,7 @@ from captures.paths import SUFFIX, captures_root, safe_name
 from captures.redact import server_name
 from mcpproxy.replay.arrivals import Arrival
 from mcpproxy.replay.conversation import Outgoing as ClientUnit
-from mcpproxy.replay.http import HttpOptions, HttpTransport, StartError
+from mcpproxy.replay.http import HttpOptions, HttpRecorder, HttpTransport, StartError
 from mcpproxy.replay.stdio import StdioTransport
 from mcpproxy.sanitise import sanitise, sanitise_bytes
 
@@ -52,6 +52,8 @@ class RealConnection:
         self._target, self._capture = target, capture
         self._on_arrival, self._on_notice = on_arrival, on_notice
         self._transport: StdioTransport | HttpTransport | None = None
+        self._recorder: HttpRecorder | None = None
+        """The recorder in front of a server with a URL."""
         self._outbox: queue.SimpleQueue[ClientUnit | None] = queue.SimpleQueue()
         self._arrivals: deque[Arrival] = deque()
         self._room = threading.Semaphore(_MAX_ARRIVALS)
@@ -74,8 +76,8 @@ class RealConnection:
         self._is_closing.set()
         self._outbox.put(None)
         self._sender.join(_END_TIMEOUT_S)
-        if self._sender.is_alive() and self._transport is not None:
-            self._transport.close()
+        if self._sender.is_alive():
+            self._end()
 
     # ---- in the threads
 
@@ -88,7 +90,7 @@ class RealConnection:
         threading.Thread(target=self._receive_all, args=(transport,), name="real-server-output", daemon=True).start()
         while (unit := self._outbox.get()) is not None:
             transport.send(unit)
-        transport.close()
+        self._end()
 
     def _start(self) -> StdioTransport | HttpTransport:
         word = os.fsencode(self._target[0])
@@ -96,13 +98,20 @@ class RealConnection:
         url = urlsplit(self._target[0]) if is_url else None
         name = safe_name(url.netloc.rpartition("@")[2] if url else server_name([*map(os.fsencode, self._target)]))
         path = _new_path(self._capture, name)
-        transport = (
-            HttpTransport(HttpOptions(self._target[0], {}, _TIMEOUT_S), path, name)
-            if is_url
-            else StdioTransport(self._target, path, name)
-        )
+        transport: StdioTransport | HttpTransport
+        if is_url:
+            self._recorder = HttpRecorder(self._target[0], path, name)
+            transport = HttpTransport(self._recorder.url, HttpOptions({}, _TIMEOUT_S))
+        else:
+            transport = StdioTransport(self._target, path, name)
         self._on_notice(f"what was not recorded goes to the real server, and is recorded in {sanitise(path, None)}")
         return transport
+
+    def _end(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+        if self._recorder is not None:
+            self._recorder.end()
 
     def _receive_all(self, transport: StdioTransport | HttpTransport) -> None:
         is_end = False
@@ -111,7 +120,7 @@ class RealConnection:
             if arrival is None:
                 continue
             is_end = arrival.is_end
-            if is_end and (lines := transport.child.last_lines):
+            if is_end and isinstance(transport, StdioTransport) and (lines := transport.child.last_lines):
                 arrival = arrival._replace(reason=f"{arrival.reason}: {sanitise_bytes(lines[-1])}")
             self._put(arrival)
 

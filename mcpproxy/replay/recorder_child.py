@@ -1,6 +1,7 @@
 """The child process that records a replay: `mcpproxy run` or `mcpproxy serve`, in front of the server."""
 
 import contextlib
+import io
 import signal
 import subprocess
 import sys
@@ -34,10 +35,11 @@ class RecorderChild:
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
-        assert self._process.stdin is not None
+        assert isinstance(self._process.stdin, io.BufferedWriter)
         assert self._process.stdout is not None
         assert self._process.stderr is not None
-        self.stdin: IO[bytes] = self._process.stdin
+        # Without a buffer, it can be closed while a thread waits until the server reads.
+        self.stdin: io.RawIOBase = self._process.stdin.detach()
         self.stdout: IO[bytes] = self._process.stdout
         self._stderr: IO[bytes] = self._process.stderr
         self._last_lines: deque[bytes] = deque(maxlen=_MAX_LINES)
@@ -45,7 +47,7 @@ class RecorderChild:
         self._stderr_reader.start()
 
     def _read_stderr(self) -> None:
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError), self._stderr:
             for line in iter(lambda: self._stderr.readline(_MAX_LINE_BYTES), b""):
                 if line.strip():
                     self._last_lines.append(line.strip())
