@@ -5,6 +5,7 @@ of the ids and tokens stay as they are.
 """
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
@@ -107,11 +108,12 @@ def _looked_up(token: bytes, mapping: _Tokens) -> bytes | None:
 
 
 def _messages(raw: bytes) -> Iterator[tuple[int, int]]:
-    """Yields where each message begins and ends."""
-    if _begins_array(raw):
-        yield from ((span.start, span.end) for span in spans_of(raw))
+    """Yields where each message begins and ends; a byte order mark is ignored, as the reading of captures does."""
+    start = len(BOM_UTF8) if raw.startswith(BOM_UTF8) else 0
+    if _begins_array(raw, start):
+        yield from ((span.start, span.end) for span in spans_of(raw, start))
     else:
-        yield 0, len(raw)
+        yield start, len(raw)
 
 
 def _places(raw: bytes, start: int, end: int, substitutes: Substitutes) -> Iterator[tuple[Span, _Tokens, _Tokens]]:

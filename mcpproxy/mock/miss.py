@@ -95,5 +95,5 @@ def _sentence(method: str, name: str, nearest: NearestRequest | None) -> str:
 def _advice(method: str, name: str, pointers: Sequence[str]) -> str:
     if len(pointers) == 1 and 0 < len(pointers[0]) <= _MAX_QUOTED_CHARS and len(name) <= _MAX_QUOTED_CHARS:
         place = shlex.quote(place_line(bounded(method), bounded(name), pointers[0]))
-        return f"record it, pass over the difference with --ignore {place}, or use --on-miss pass"
+        return f"record it, allow the difference with --ignore {place}, or use --on-miss pass"
     return "record it, or use --on-miss pass"
