@@ -30,6 +30,7 @@ class ClientItems:
         """For each of them, and the end, a position from which to look for the next one that was not sent."""
         self._sent: set[int] = set()
         self._notifications: dict[str, deque[int]] = {}
+        self._invalid: deque[int] = deque()
         self._early_notifications: dict[str, int] = {}
         self.unowned: deque[UnownedItem] = deque()
         """The server's items without a request that were scanned and not taken away yet."""
@@ -61,7 +62,10 @@ class ClientItems:
         return self._clients[-1] if self._clients else -1
 
     def _add_client(self, item: Item) -> None:
-        if item.kind == "invalid" or item.is_repeat:
+        if item.is_repeat:
+            return
+        if item.kind == "invalid":
+            self._invalid.append(item.number)
             return
         self._clients.append(item.number)
         self._next.append(len(self._next))
@@ -156,6 +160,14 @@ class ClientItems:
             self._early_notifications[method] = self._early_notifications.get(method, 0) + 1
         return None
 
+    def take_invalid(self) -> int | None:
+        """Note bytes of the client that are no message; returns the recorded ones for which they stand, if any."""
+        self.scan()
+        number = self._invalid.popleft() if self._invalid else None
+        if number is not None:
+            self.frontier = max(self.frontier, number)
+        return number
+
     def notifications(self, method: str) -> list[int]:
         """Returns the recorded notifications with a method that were scanned and not sent yet."""
         return list(self._notifications.get(method, ()))
@@ -168,4 +180,6 @@ class ClientItems:
 
 def is_unowned(item: Item) -> bool:
     """Whether an item of the server belongs to no request of the client."""
-    return item.call < 0 and item.outer < 0 and not item.is_repeat and all(member.call < 0 for member in item.members)
+    if item.is_repeat or item.outer >= 0 or (item.call >= 0 and item.kind != "request"):
+        return False
+    return all(member.call < 0 or member.kind == "request" for member in item.members)

@@ -11,8 +11,9 @@ is repeated. Where the answer has not been read yet, a request waits for the scr
 `due` again.
 """
 
-from collections import deque
-from typing import Any, Final
+from collections import ChainMap, deque
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
 
 from analysis.conversation.message import (
     Id,
@@ -21,8 +22,10 @@ from analysis.conversation.message import (
     Notification,
     Request,
     Response,
+    converted_id,
     id_of,
     id_of_token,
+    parse_exactly,
 )
 from analysis.facts import target_name
 from analysis.playback.items import HttpAnswer, Item
@@ -48,12 +51,29 @@ _MIN_FAILURE_STATUS: Final = 300
 _NULL: Final = b"null"
 
 
+class _BatchAnswer(NamedTuple):
+    """The answer to one request of a batch."""
+
+    request: int
+    raw: bytes
+    http: HttpAnswer | None = None
+    item: Item | None = None
+    """The recorded item that holds it; None if it was not recorded."""
+    ids: tuple[bytes, bytes] = (b"", b"")
+    """The recorded id and that of today."""
+
+
 class _Batch:
     """A batch of today: its answers are collected, and sent as one."""
 
     def __init__(self, requests: list[int]) -> None:
         self.open_requests = set(requests)
-        self.answers: list[tuple[int, bytes, HttpAnswer | None]] = []
+        self.answers: list[_BatchAnswer] = []
+
+
+class _PlayedSession(NamedTuple):
+    calls: RecordedCalls
+    play: SessionPlay
 
 
 class _PendingRequest:
@@ -69,10 +89,10 @@ class _PendingRequest:
 class _AskedRequest:
     """A request of the server that was sent and not answered yet."""
 
-    __slots__ = ("call", "play")
+    __slots__ = ("call", "play", "session")
 
-    def __init__(self, play: Play | None, call: int) -> None:
-        self.play, self.call = play, call
+    def __init__(self, session: int, play: Play | None, call: int) -> None:
+        self.session, self.play, self.call = session, play, call
 
 
 class Conversation:
@@ -107,16 +127,29 @@ class Conversation:
         self._batches: dict[int, _Batch] = {}
         """By the number of each open request that came in a batch."""
         self._asked: dict[Id, deque[_AskedRequest]] = {}
+        self._first_methods: dict[int, str] = {}
         self._begin_session(session)
 
     def _begin_session(self, session: int) -> None:
         self.session = session
         """The number of the recorded session that is played; a new handshake on the same pipe takes the next one."""
-        is_in_sequence = self._options.matching.rule == "sequence"
-        self._calls = RecordedCalls(self._script, session, is_in_sequence=is_in_sequence)
-        self._play = SessionPlay(self._script, session, self._options.speed)
+        self._played: dict[int, _PlayedSession] = {}
+        """The sessions from which answers were taken: this one, and others without a handshake if it has none."""
+        self._active: dict[int, _PlayedSession] = {}
+        """Those of them in which something may be due."""
+        self._last: dict[str, tuple[int, RecordedCall]] = {}
+        """By key, the recorded request that was used last, with its session."""
         self._has_handshake = False
         self._nearest: Any = None
+        self._play = self._played_session(session).play
+
+    def _played_session(self, session: int) -> _PlayedSession:
+        if session not in self._played:
+            is_in_sequence = self._options.matching.rule == "sequence"
+            calls = RecordedCalls(self._script, session, is_in_sequence=is_in_sequence)
+            self._played[session] = _PlayedSession(calls, SessionPlay(self._script, session, self._options.speed))
+        self._active[session] = self._played[session]
+        return self._played[session]
 
     # ---- what the client sends
 
@@ -142,13 +175,25 @@ class Conversation:
                 request = _PendingRequest(taken[-1], message, of_message, batch, len(raw))
                 self._take_request(request, now_ns)
             elif isinstance(message, InvalidMessage):
-                self.usage.invalid_count += 1
-                number = self._take_number() if not requests else None
-                self._immediate.append(Outgoing(invalid_response(message), number, ends_request=number is not None))
-                taken += [] if number is None else [number]
+                if not requests:  # otherwise, it is for the recorded answer to the batch to name it
+                    taken.append(self._take_number())
+                    self._take_invalid(message, taken[-1], now_ns)
             else:
                 self._take_other(message, now_ns)
         return taken
+
+    def _take_invalid(self, message: InvalidMessage, number: int, now_ns: int) -> None:
+        """Treat bytes that are no message as the recorded server did, or else refuse them."""
+        recorded = self._play.clients.take_invalid()
+        if recorded is None:
+            self.usage.invalid_count += 1
+            self._immediate.append(Outgoing(invalid_response(message), number, ends_request=True))
+            return
+        self._play.wake(recorded, now_ns)
+        exchange = self._script.items[recorded].exchange
+        http = self._script.http_answer(exchange) if exchange else None
+        text = http.text.encode("utf-8", "replace") if http is not None else b""
+        self._immediate.append(Outgoing(text, number, ends_request=True, http=http, failed_id=_NULL if http else b""))
 
     def _take_number(self) -> int:
         self._request_count += 1
@@ -170,7 +215,7 @@ class Conversation:
         asked = waiting.popleft()
         if not waiting:
             del self._asked[response.id]
-        self._play.note_answer(asked.play, asked.call, now_ns)
+        self._played_session(asked.session).play.note_answer(asked.play, asked.call, now_ns)
 
     def _take_cancellation(self, message: Notification, now_ns: int) -> None:
         """Note a cancellation; unless the recorded client had cancelled, too, no answer follows it."""
@@ -179,15 +224,16 @@ class Conversation:
         if play is None:
             self._play.note_notification(message.method, now_ns)
             return
-        self._play.clients.scan()
+        session_play = self._played_session(play.session).play
+        session_play.clients.scan()
         recorded_id = id_of_token(play.recorded_id) if play.recorded_id else None
-        for number in self._play.clients.notifications(_CANCELLED)[:100]:
+        for number in session_play.clients.notifications(_CANCELLED)[:100]:
             for recorded in read_messages(self._script.raw(self._script.items[number])):
                 if not isinstance(recorded, Notification):
                     continue
                 if id_of(member_of_params(recorded, "requestId")) == recorded_id:
-                    self._play.clients.take_this_notification(_CANCELLED, number)
-                    self._play.mark_sent(number, now_ns)
+                    session_play.clients.take_this_notification(_CANCELLED, number)
+                    session_play.mark_sent(number, now_ns)
                     return
         self._end_play(play)
 
@@ -220,28 +266,49 @@ class Conversation:
 
     def _answer(self, request: _PendingRequest, now_ns: int) -> bool:
         """Begin to answer a request; return False if it must wait until more has been read."""
-        recorded = self._calls.take(request.key)
-        if recorded is None and request.message.method == "ping":
+        found = self._take_recorded(request.key)
+        if found is None and request.message.method == "ping":
             self._end_request(request, pong(_id_of(request)))
             return True
-        if recorded is None:
+        if found is None:
             if not self._script.is_complete and not self._is_of_other_era(request):
                 return False
-            recorded = self._calls.last(request.key)
-        if recorded is None:
+            found = self._last.get(request.key) if self._played[self.session].calls.repeats else None
+        if found is None:
             self._miss(request, now_ns)
         else:
-            self._begin_play(request, recorded, now_ns)
+            self._begin_play(request, *found, now_ns)
         return True
 
-    def _begin_play(self, request: _PendingRequest, recorded: RecordedCall, now_ns: int) -> None:
+    def _take_recorded(self, key: str) -> tuple[int, RecordedCall] | None:
+        """Use the next recorded request with a key; returns it with its session, or None."""
+        for session in self._sessions_to_search():
+            recorded = self._played_session(session).calls.take(key)
+            if recorded is not None:
+                self._last[key] = session, recorded
+                return session, recorded
+        return None
+
+    def _sessions_to_search(self) -> Iterator[int]:
+        """Yields this session and, if it has no handshake, all others without one, as those are guesses.
+
+        A client may have been taken for several, such as one that does not name itself.
+        """
+        yield self.session
+        if self._first_method(self.session) != "initialize":
+            for session in self._script.sessions:
+                if session != self.session and self._first_method(session) not in ("", "initialize"):
+                    yield session
+
+    def _begin_play(self, request: _PendingRequest, session: int, recorded: RecordedCall, now_ns: int) -> None:
         self.usage.add_use(recorded.call)
-        message, play = request.message, Play(request.number, recorded.call, recorded.item, now_ns)
+        message, play = request.message, Play(request.number, session, recorded.call, recorded.item, now_ns)
         recorded_raw = self._script.raw(recorded.item)
         recorded_tokens = tokens_of(recorded_raw)
         index = recorded.position or 0
         of_recorded = recorded_tokens[index] if index < len(recorded_tokens) else MessageTokens(None, None)
         play.id_token, play.progress_token = _id_of(request), request.tokens.progress_token or b""
+        play.is_from_batch = _is_array(recorded_raw)
         play.recorded_id, play.recorded_progress = of_recorded.id or b"", of_recorded.progress_token or b""
         if play.recorded_id:
             self._ids[play.recorded_id] = play.id_token
@@ -253,7 +320,7 @@ class Conversation:
         self._plays[request.number] = play
         if message.id.is_answerable:
             self._play_by_id[message.id] = play
-        self._play.begin(play, now_ns)
+        self._played_session(session).play.begin(play, now_ns)
 
     def _note_revision(self, message: Request, recorded_raw: bytes, index: int) -> None:
         recorded = read_messages(recorded_raw)[index]
@@ -274,25 +341,26 @@ class Conversation:
                 self._begin_session(session)
                 return
 
-    @property
-    def _first_method(self) -> str:
-        """The method of the first request in the recorded session; empty if it has not been read."""
-        for number in self._script.items_of(self.session)[:1_000]:
-            item = self._script.items[number]
-            if item.sender == "client" and item.kind == "request":
-                return item.method
-        return ""
+    def _first_method(self, session: int) -> str:
+        """Returns the method of the first request in a recorded session; empty if it has not been read."""
+        if session not in self._first_methods:
+            for number in self._script.items_of(session)[:1_000]:
+                item = self._script.items[number]
+                if item.sender == "client" and item.kind == "request":
+                    self._first_methods[session] = item.method
+                    break
+        return self._first_methods.get(session, "")
 
     def _is_of_other_era(self, request: _PendingRequest) -> bool:
         """Whether a request opens a conversation of the era that was not recorded; a client then tries the other."""
-        first, method = self._first_method, request.message.method
+        first, method = self._first_method(self.session), request.message.method
         if method == "server/discover":
             return first == "initialize"
         return method == "initialize" and bool(first) and first != "initialize" and self._is_modern
 
     @property
     def _is_modern(self) -> bool:
-        return self._first_method == "server/discover"
+        return self._first_method(self.session) == "server/discover"
 
     def _miss(self, request: _PendingRequest, now_ns: int) -> None:
         from mcpproxy.mock.misses import NearestRequests, error_of_miss
@@ -304,7 +372,7 @@ class Conversation:
         found = self._nearest.find(message.method, name, params_of(message))
         self.usage.add_miss(Miss(message.method, name, found[0] if found else None))
         if found and self._options.on_miss == "nearest":
-            self._begin_play(request, found[1], now_ns)
+            self._begin_play(request, self.session, found[1], now_ns)
             return
         if message.method == "initialize" and self._is_modern:
             asked = member_of_params(message, "protocolVersion")
@@ -316,7 +384,7 @@ class Conversation:
 
     def _end_request(self, request: _PendingRequest, raw: bytes) -> None:
         """Answer a request with something that was not recorded."""
-        self._immediate += self._answers(request.number, raw, None)
+        self._immediate += self._answer_in_batch(_BatchAnswer(request.number, raw))
 
     # ---- what is due
 
@@ -329,12 +397,21 @@ class Conversation:
             if self._immediate:
                 outgoing.append(self._immediate.popleft())
             else:
-                deliveries = self._play.take_due(now_ns, 1)
-                if not deliveries:
+                delivery = self._next_delivery(now_ns)
+                if delivery is None:
                     break
-                outgoing += self._outgoing_of(deliveries[0])
+                outgoing += self._outgoing_of(delivery)
             size += len(outgoing[-1].raw) if outgoing else 0
         return outgoing
+
+    def _next_delivery(self, now_ns: int) -> Delivery | None:
+        for session, played in list(self._active.items()):
+            delivery = played.play.take_due(now_ns)
+            if delivery is not None:
+                return delivery
+            if session != self.session and played.play.is_idle:
+                del self._active[session]
+        return None
 
     def _retry_pending(self, now_ns: int) -> None:
         read_count = len(self._script.items) + self._script.is_complete
@@ -355,7 +432,10 @@ class Conversation:
     @property
     def next_due_ns(self) -> int | None:
         """When something will be due next; None if that depends on the client, or on the growth of the script."""
-        return 0 if self._immediate else self._play.next_due_ns
+        if self._immediate:
+            return 0
+        times = [played.play.next_due_ns for played in self._active.values()]
+        return min((time for time in times if time is not None), default=None)
 
     @property
     def pending_bytes(self) -> int:
@@ -365,7 +445,7 @@ class Conversation:
     @property
     def is_reading_on(self) -> bool:
         """Whether a request waits for something that may be read later."""
-        return bool(self._pending) or self._play.is_reading_on
+        return bool(self._pending) or any(played.play.is_reading_on for played in self._active.values())
 
     @property
     def has_server_ended(self) -> bool:
@@ -391,37 +471,40 @@ class Conversation:
             return [self._outgoing(b"", delivery, item, is_priming=True)]
         self._note_server_requests(item, raw, play)
         if play is None:
+            if item.kind == "response" and self._hits_by_chance(raw):
+                return []
             maps = Substitutes(self._ids, self._progress_tokens, self._own_ids)
             return [self._outgoing(translated(raw, maps), delivery, item)]
-        maps = _substitutes(play, self._own_ids)
+        maps = _substitutes(play, self._ids, self._own_ids)
         if item.kind == "response" and item.call == play.call:
+            return self._last_of(play, translated(raw, _answer_substitutes(maps, play, raw)), delivery, item)
+        if any(member.call == play.call and member.kind == "response" for member in item.members):
             return self._last_of(play, translated(raw, maps), delivery, item)
-        positions = [
-            position
-            for position, member in enumerate(item.members)
-            if member.call == play.call and member.kind == "response"
-        ]
-        if positions:
-            members = [raw[span.start : span.end] for span in spans_of(raw)]
-            answer = members[positions[0]] if positions[0] < len(members) else raw
-            return self._last_of(play, translated(answer, maps), delivery, item)
         return [self._outgoing(translated(raw, maps), delivery, item)]
 
-    def _last_of(self, play: Play, raw: bytes, delivery: Delivery, item: Item) -> list[Outgoing]:
-        self._end_play(play, forgets_batch=False)
-        has_been_sent_alone = play.item.kind == "batch" and item.kind != "batch"
-        if play.request in self._batches and not has_been_sent_alone:
-            return self._answers(play.request, raw, self._http_of(item, play))
-        self._leave_batch(play.request)
-        return [self._outgoing(raw, delivery, item)._replace(ends_request=True, ends_stream=False)]
+    def _hits_by_chance(self, raw: bytes) -> bool:
+        """Whether a response that fits no recorded call has the id of a request that waits today."""
+        ids = [tokens.id for tokens in tokens_of(raw) if tokens.id is not None and tokens.id not in self._ids]
+        return any(id_of_token(token) in self._play_by_id for token in ids)
 
-    def _answers(self, request: int, raw: bytes, http: HttpAnswer | None) -> list[Outgoing]:
+    def _last_of(self, play: Play, raw: bytes, delivery: Delivery, item: Item) -> list[Outgoing]:
+        self._end_play(play, leaves_batch=False)
+        is_array = _is_array(raw)
+        if play.request in self._batches and (is_array or not play.is_from_batch):
+            ids = play.recorded_id, play.id_token
+            answer = _BatchAnswer(play.request, _own_answer(raw, item, play), self._http_of(item, play), item, ids)
+            return self._answer_in_batch(answer)
+        self._leave_batch(play.request)
+        own = _own_answer(raw, item, play) if is_array else raw
+        return [self._outgoing(own, delivery, item)._replace(ends_request=True, ends_stream=False)]
+
+    def _answer_in_batch(self, answer: _BatchAnswer) -> list[Outgoing]:
         """Returns the answer to a request; if it came in a batch, all answers once they are complete."""
-        batch = self._batches.pop(request, None)
+        batch = self._batches.pop(answer.request, None)
         if batch is None:
-            return [Outgoing(raw, request, ends_request=True, http=http)]
-        batch.open_requests.discard(request)
-        batch.answers.append((request, raw, http))
+            return [Outgoing(answer.raw, answer.request, ends_request=True, http=answer.http)]
+        batch.open_requests.discard(answer.request)
+        batch.answers.append(answer)
         return self._batch_answer(batch)
 
     def _leave_batch(self, request: int) -> None:
@@ -434,11 +517,21 @@ class Conversation:
     def _batch_answer(self, batch: _Batch) -> list[Outgoing]:
         if batch.open_requests or not batch.answers:
             return []
-        (first, _, http), *others = batch.answers
-        raw = b"[" + b",".join([answer for _, answer, _ in batch.answers]) + b"]"
+        first, *others = batch.answers
+        recorded = self._recorded_batch(batch.answers)
+        raw = b"[" + b",".join([answer.raw for answer in batch.answers]) + b"]" if recorded is None else recorded
         batch.answers = []
-        ends = [Outgoing(b"", request, ends_request=True) for request, _, _ in others]
-        return [Outgoing(raw, first, ends_request=True, http=http), *ends]
+        ends = [Outgoing(b"", answer.request, ends_request=True) for answer in others]
+        return [Outgoing(raw, first.request, ends_request=True, http=first.http), *ends]
+
+    def _recorded_batch(self, answers: list[_BatchAnswer]) -> bytes | None:
+        """Returns the recorded batch that answers exactly these requests, translated; None if there is none."""
+        item = answers[0].item
+        if item is None or any(answer.item is None or answer.item.number != item.number for answer in answers):
+            return None
+        if sum(member.call >= 0 for member in item.members) > len(answers):
+            return None
+        return translated(self._script.raw(item), Substitutes(dict(answer.ids for answer in answers), {}))
 
     def _outgoing(self, raw: bytes, delivery: Delivery, item: Item, *, is_priming: bool = False) -> Outgoing:
         play, following = delivery.play, delivery.next_item
@@ -468,8 +561,8 @@ class Conversation:
             return
         for message in read_messages(raw, "s2c"):
             if isinstance(message, Request):
-                call = item.call if message.index is None else item.members[message.index].call
-                self._asked.setdefault(message.id, deque()).append(_AskedRequest(play, call))
+                call = item.members[message.index].call if message.index is not None and item.members else item.call
+                self._asked.setdefault(message.id, deque()).append(_AskedRequest(item.session, play, call))
         for tokens in tokens_of(raw):
             if tokens.id is not None:
                 self._own_ids[tokens.id] = tokens.id
@@ -484,20 +577,54 @@ class Conversation:
         text = answer.text.encode("utf-8", "replace")
         return [Outgoing(text, play.request, ends_request=True, http=answer, failed_id=play.id_token)]
 
-    def _end_play(self, play: Play, *, forgets_batch: bool = True) -> None:
-        self._play.end(play)
+    def _end_play(self, play: Play, *, leaves_batch: bool = True) -> None:
+        self._played_session(play.session).play.end(play)
         self._plays.pop(play.request, None)
-        if forgets_batch:
+        if leaves_batch:
             self._leave_batch(play.request)
         for id_, other in ((id_, self._play_by_id[id_]) for id_ in _ids_of(play) if id_ in self._play_by_id):
             if other is play:
                 del self._play_by_id[id_]
 
 
-def _substitutes(play: Play, own_ids: dict[bytes, bytes]) -> Substitutes:
-    ids = {play.recorded_id: play.id_token} if play.recorded_id else {}
+def _substitutes(play: Play, all_ids: dict[bytes, bytes], own_ids: dict[bytes, bytes]) -> Substitutes:
+    ids = ChainMap({play.recorded_id: play.id_token} if play.recorded_id else {}, all_ids)
     has_tokens = play.recorded_progress and play.progress_token
     return Substitutes(ids, {play.recorded_progress: play.progress_token} if has_tokens else {}, own_ids)
+
+
+def _answer_substitutes(maps: Substitutes, play: Play, raw: bytes) -> Substitutes:
+    """Returns the substitutes for a response; a server that changed the type of the id changes that of today's."""
+    for tokens in tokens_of(raw):
+        if tokens.id is None or tokens.id in maps.ids or not play.recorded_id:
+            continue
+        recorded, today = id_of_token(play.recorded_id), id_of_token(play.id_token)
+        changed = converted_id(today).text.encode("utf-8", "replace")
+        if converted_id(recorded) == id_of_token(tokens.id) and today.type == recorded.type and _is_json(changed):
+            return maps._replace(ids={tokens.id: changed})
+    return maps
+
+
+def _is_json(token: bytes) -> bool:
+    try:
+        parse_exactly(token)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _is_array(raw: bytes) -> bool:
+    return raw.lstrip()[:1] == b"["
+
+
+def _own_answer(raw: bytes, item: Item, play: Play) -> bytes:
+    """Returns the response to one request from what may be a batch."""
+    if not _is_array(raw):
+        return raw
+    members = [raw[span.start : span.end] for span in spans_of(raw)]
+    calls = [member.call for member in item.members]
+    position = calls.index(play.call) if play.call in calls else 0
+    return members[position] if position < len(members) else raw
 
 
 def _id_of(request: _PendingRequest) -> bytes:

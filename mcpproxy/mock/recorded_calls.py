@@ -23,17 +23,16 @@ class RecordedCall(NamedTuple):
 class _Cursor:
     """How far the recorded requests with one key have been used."""
 
-    __slots__ = ("last", "member", "position")
+    __slots__ = ("member", "position")
 
     def __init__(self) -> None:
         self.position = 0
         self.member = 0
         """How many requests of the batch at the position were used."""
-        self.last: RecordedCall | None = None
 
 
 class RecordedCalls:
-    """The client's requests of a recorded session, each of which is used once; then the last is repeated."""
+    """The client's requests of a recorded session, each of which is used once."""
 
     def __init__(self, script: Script, session: int, *, is_in_sequence: bool) -> None:
         """Begin at the start of a session.
@@ -64,16 +63,10 @@ class RecordedCalls:
                     if not self._script.is_complete and cursor.position + 1 == len(numbers):
                         return None
                 else:
-                    cursor.last = chosen
                     cursor.member += 1
                     return chosen
             cursor.position, cursor.member = cursor.position + 1, 0
         return None
-
-    def last(self, key: str) -> RecordedCall | None:
-        """Returns the recorded request with a key that was used last; None if there is none."""
-        cursor = self._cursors.get(key)
-        return cursor.last if cursor else None
 
     def _is_mere_refusal(self, chosen: RecordedCall, position: int, numbers: Sequence[int]) -> bool:
         """Whether it was refused for want of a login, and asked again later."""
@@ -93,13 +86,11 @@ class RecordedCalls:
         if chosen is None or _key_of(chosen) != key:
             return None
         self._next_in_sequence = None
-        cursor = self._cursors.setdefault(key, _Cursor())
-        cursor.last = chosen
         return chosen
 
     @property
-    def is_at_end(self) -> bool:
-        """Whether all requests that were read so far have been used in sequence."""
+    def repeats(self) -> bool:
+        """Whether a request may get an answer that another one has got: in sequence, only after the end."""
         return self._next_in_sequence is None
 
     def _in_order(self) -> Iterator[RecordedCall | None]:

@@ -19,25 +19,26 @@ class Play:
 
     __slots__ = (
         "answered", "asked", "base_item_ns", "base_ns", "call", "end_of_patience_ns", "id_token", "is_endless",
-        "is_impatient", "is_over", "item", "position", "progress_token", "recorded_id", "recorded_progress", "request",
-        "waits_for",
+        "is_from_batch", "is_impatient", "is_over", "item", "position", "progress_token", "recorded_id",
+        "recorded_progress", "request", "session", "waits_for",
     )  # fmt: skip
 
-    def __init__(self, request: int, call: int, item: Item, now_ns: int) -> None:
+    def __init__(self, request: int, session: int, call: int, item: Item, now_ns: int) -> None:
         """Begin an answer.
 
         Args:
             request: the number of today's request.
+            session: the recorded session that it plays.
             call: the recorded call.
             item: the recorded item that holds the request.
             now_ns: when today's request came.
         """
-        self.request, self.call, self.item = request, call, item
+        self.request, self.session, self.call, self.item = request, session, call, item
         self.position = 0
         self.base_ns, self.base_item_ns = now_ns, item.t_ns
         self.id_token = self.progress_token = self.recorded_id = self.recorded_progress = b""
         self.is_endless = item.method in ENDLESS_METHODS
-        self.is_impatient = self.is_over = False
+        self.is_from_batch = self.is_impatient = self.is_over = False
         self.end_of_patience_ns: int | None = None
         self.asked: set[int] = set()
         """The calls of the server that were sent for it."""
@@ -91,9 +92,10 @@ class SessionPlay:
         self.clients.mark_sent(number)
         if self._speed is not None:
             self._sent_ns.setdefault(number, now_ns)
-        self._wake(number, now_ns)
+        self.wake(number, now_ns)
 
-    def _wake(self, number: int, now_ns: int) -> None:
+    def wake(self, number: int, now_ns: int) -> None:
+        """Go on with what has waited for a client's item."""
         for play in self._client_waits.pop(number, ()):
             self._advance(play, now_ns)
         while self._frontier_waits and self._frontier_waits[0][0] <= self.clients.frontier:
@@ -124,6 +126,11 @@ class SessionPlay:
             self.active_count -= 1
 
     @property
+    def is_idle(self) -> bool:
+        """Whether nothing will be due unless the client asks for more."""
+        return self.active_count == 0 and self.next_due_ns is None and not self.clients.unowned
+
+    @property
     def is_reading_on(self) -> bool:
         """Whether a request waits for something that may be read later."""
         return any(not play.is_over for play in self._growth_waits) and not self._script.is_complete
@@ -136,25 +143,21 @@ class SessionPlay:
 
     # ---- what is due
 
-    def take_due(self, now_ns: int, limit: int) -> list[Delivery]:
-        """Returns up to `limit` items that are due, in order."""
+    def take_due(self, now_ns: int) -> Delivery | None:
+        """Take the next item that is due; returns None if there is none."""
         self._run_timers(now_ns)
         self._notice_growth(now_ns)
-        deliveries: list[Delivery] = []
-        while len(deliveries) < limit:
-            self.clients.scan()
-            unowned = self._first_unowned_due(now_ns)
-            while self._ready and self._ready[0][2].is_over:
-                heapq.heappop(self._ready)
-            if unowned is not None and not (self._ready and self._ready[0][0] < unowned):
-                self.clients.unowned.popleft()
-                deliveries.append(Delivery(self._script.items[unowned], None))
-            elif self._ready:
-                number, _, play = heapq.heappop(self._ready)
-                deliveries.append(self._deliver(play, number, now_ns))
-            else:
-                break
-        return deliveries
+        self.clients.scan()
+        unowned = self._first_unowned_due(now_ns)
+        while self._ready and self._ready[0][2].is_over:
+            heapq.heappop(self._ready)
+        if unowned is not None and not (self._ready and self._ready[0][0] < unowned):
+            self.clients.unowned.popleft()
+            return Delivery(self._script.items[unowned], None)
+        if not self._ready:
+            return None
+        number, _, play = heapq.heappop(self._ready)
+        return self._deliver(play, number, now_ns)
 
     def _deliver(self, play: Play, number: int, now_ns: int) -> Delivery:
         items = self._script.items
@@ -200,7 +203,7 @@ class SessionPlay:
         missing = self.clients.first_missing(play.item.number, number)
         while missing is not None:
             self.clients.give_up(missing)
-            self._wake(missing, now_ns)
+            self.wake(missing, now_ns)
             missing = self.clients.first_missing(play.item.number, number)
         if play.waits_for == "client":
             self._advance(play, now_ns)
