@@ -97,6 +97,8 @@ class HttpMock:
         self._waiting: list[tuple[float, Callable[[], bool]]] = []
         """What waits for the reading: until when, and a function that returns False if it must wait longer."""
         self._wait_timer: asyncio.TimerHandle | None = None
+        self._closings: set[asyncio.Future[None]] = set()
+        """The conversations that are being closed."""
         self._is_woken = False
         self._next_wake_s = 0.0
         self._loop: asyncio.AbstractEventLoop
@@ -127,7 +129,7 @@ class HttpMock:
         if self._server is not None:
             self._server.close()
         for client in list(self._clients):
-            client.end()
+            self._remove(client)
         for connection in list(self._connections):
             connection.close()
         try:
@@ -138,6 +140,7 @@ class HttpMock:
         except TimeoutError:  # a client that does not read cannot be closed cleanly
             for connection in list(self._connections):
                 connection.abort()
+        await asyncio.gather(*self._closings, return_exceptions=True)
 
     def add_connection(self, connection: HttpConnection) -> bool:
         """Add a connection; return False if too many are open."""
@@ -163,6 +166,8 @@ class HttpMock:
         if self._loop.time() < self._next_wake_s:
             self._loop.call_at(self._next_wake_s, self._on_wake)
             return
+        self._closings: set[asyncio.Future[None]] = set()
+        """The conversations that are being closed."""
         self._is_woken = False
         self._next_wake_s = self._loop.time() + len(self._clients) * WAKE_INTERVAL_S
         if self._on_complete is not None and self._script.is_complete:
@@ -319,7 +324,8 @@ class HttpMock:
                     return False
                 response.send_whole(405, _ALLOWED, JSON, error_body("the recorded server had no such stream"))
             elif refusal is None:
-                client.listen(response, event_id)
+                accepted = [answer for answer in self._answers_to(client, "GET") if answer.status < 300]
+                client.listen(response, event_id, accepted[0] if accepted else None)
             else:
                 self._repeat(response, refusal)
             return True
@@ -462,6 +468,10 @@ class HttpMock:
             self._client_by_id.pop(session_id, None)
         self._forget_identity(client)
         client.end()
+        # Closing a conversation may take seconds, if it has a real server.
+        closing = self._loop.run_in_executor(None, client.conversation.close)
+        self._closings.add(closing)
+        closing.add_done_callback(self._closings.discard)
 
 
 def _is_modern(request: HttpRequest) -> bool:
