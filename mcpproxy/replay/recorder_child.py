@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from typing import IO, Final
 
 RECORDER: Final = (sys.executable, "-P", "-m", "mcpproxy")
+_TETHERED_RECORDER: Final = (sys.executable, "-P", "-m", "mcpproxy.replay.tethered")
+"""Ends with its stdin, as `run` does by itself."""
 _END_TIMEOUT_S: Final = 5.0
 """How long the child may take to end, after each of the ways to ask it."""
 _MAX_LINES: Final = 5
@@ -26,7 +28,7 @@ class RecorderChild:
             OSError: it cannot be started.
         """
         self._process = subprocess.Popen(
-            [*RECORDER, *arguments],
+            [*(_TETHERED_RECORDER if arguments[0] == "serve" else RECORDER), *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -125,6 +125,12 @@ def test_tokens_of_a_message_are_canonical() -> None:
         MessageTokens(None, None),
         MessageTokens(b"3", None),
     )
+    for raw, tokens in {
+        b'{"method":"notifications/cancelled","params":{"requestId":7.0,"_meta":{}}}': MessageTokens(None, None, b"7"),
+        b'{"method":"notifications/progress","params":{"progressToken":"t"}}': MessageTokens(None, None, None, b'"t"'),
+        b'{"method":"other","params":{"progressToken":1,"requestId":2}}': MessageTokens(None, None),
+    }.items():
+        assert tokens_of(raw) == (tokens,)
     assert tokens_of(b"not JSON") == (MessageTokens(None, None),)
 
 
