@@ -166,8 +166,6 @@ class HttpMock:
         if self._loop.time() < self._next_wake_s:
             self._loop.call_at(self._next_wake_s, self._on_wake)
             return
-        self._closings: set[asyncio.Future[None]] = set()
-        """The conversations that are being closed."""
         self._is_woken = False
         self._next_wake_s = self._loop.time() + len(self._clients) * WAKE_INTERVAL_S
         if self._on_complete is not None and self._script.is_complete:
