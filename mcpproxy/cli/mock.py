@@ -223,7 +223,7 @@ def _serve(script: "Script", options: argparse.Namespace, mock_options: "MockOpt
 def _serve_stdio(mock: _Mock, session: int) -> int:
     from mcpproxy.mock.stdio import StdioEnd, StdioMock
 
-    script, usage = mock.script, mock.usage
+    script = mock.script
     signals = _EndingSignals()
     stdio = StdioMock(script, lambda wake: mock.begin_conversation(session, wake), lambda: _say_notice(script))
     try:
