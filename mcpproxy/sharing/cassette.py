@@ -60,6 +60,7 @@ class SteadyWriter:
         """The exchanges whose responses are streams or carry messages."""
         self._ended: set[int] = set()
         self._gets: set[int] = set()
+        self._streams: set[int] = set()
         self._unanswered_counts: Counter[int] = Counter()
         """By exchange, the number of its requests that have not been answered yet."""
         self._independent_calls: set[int] = set()
@@ -113,6 +114,7 @@ class SteadyWriter:
             entry.ended_by = self._who_ended(number, record)
             if record.rec == "stream":
                 self._carrying.add(number)
+                self._streams.add(number)
         elif record.rec == "eof":
             entry.stage = str(values.get("dir"))
         return entry
@@ -185,7 +187,7 @@ class SteadyWriter:
             is_request = entry.rec == "exchange" and entry.stage == "request"
             if entry.sender == "client" or (is_request and not entry.is_delete):
                 return
-            if entry.exchange in self._gets and entry.ended_by in ("complete", "server"):
+            if entry.exchange in self._gets & self._streams and entry.ended_by in ("complete", "server"):
                 entry.ended_by = "client"
 
     def lines(self) -> Iterator[bytes]:

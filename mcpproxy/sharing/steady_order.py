@@ -243,7 +243,7 @@ def _add_record(exchange: _Exchange, index: int, entry: Entry) -> None:
 
 def _blocks_of(number: int, exchange: _Exchange) -> Iterator[_Block]:
     """Yields the blocks of an exchange, not in order."""
-    opening, answers, ending = exchange.opening, exchange.answers, [*exchange.pending, *exchange.ending]
+    opening, answers, pending, ending = exchange.opening, exchange.answers, exchange.pending, exchange.ending
     call = exchange.call if exchange.frame_count == 1 else -1
     is_regular = exchange.ended_by in _REGULAR_ENDS
     if (
@@ -251,10 +251,14 @@ def _blocks_of(number: int, exchange: _Exchange) -> Iterator[_Block]:
         and not exchange.is_stream
         and (exchange.is_get or (exchange.frame_count > 0 and not exchange.has_request and is_regular))
     ):
-        opening, ending = [*opening, *ending], []
+        opening, pending, ending = [*opening, *pending, *ending], [], []
     if opening:
         position = opening[0] if exchange.is_get else exchange.opening[-1]
         yield _Block(position, opening, "client", number, call, exchange.request_id, exchange.is_list)
+    if pending and not answers:
+        yield _Block(pending[-1], pending, "server", number)
+    elif pending:
+        ending = [*pending, *ending]
     is_ended_by_answer = bool(answers) and is_regular and exchange.is_settled
     for place, (records, entry) in enumerate(answers, 1):
         ends_here = is_ended_by_answer and place == len(answers)
