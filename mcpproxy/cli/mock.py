@@ -209,8 +209,9 @@ def _serve_http(script: "Script", options: argparse.Namespace, mock_options: "Mo
         serve_mock(
             options,
             script,
-            lambda session: Conversation(script, session, mock_options, usage),
+            lambda session, _wake: Conversation(script, session, mock_options, usage),
             write_stderr_line,
+            lambda: _say_notice(script),
         )
     except UsageError as error:
         return fail(str(error), Exit.USAGE)

@@ -18,8 +18,8 @@ from mcpproxy.cli.http_listener import (
     rate_limited,
     stderr_writer,
 )
-from mcpproxy.mock.conversation import Conversation
 from mcpproxy.mock.http import HttpMock
+from mcpproxy.mock.http_client import BeginConversation
 from mcpproxy.relay.http.socket_address import host_and_port
 
 _RECORDS_BEFORE_URL: Final = 200
@@ -29,16 +29,18 @@ _RECORDS_BEFORE_URL: Final = 200
 def serve_mock(
     options: argparse.Namespace,
     script: Script,
-    begin_conversation: Callable[[int], Conversation],
+    begin_conversation: BeginConversation,
     on_stderr: Callable[[bytes], None],
+    on_complete: Callable[[], None],
 ) -> None:
     """Serve over HTTP until a signal arrives; the URL is printed on stdout once clients can connect.
 
     Args:
-        options: the arguments that `add_listen_arguments` adds.
+        options: the arguments of `mock`.
         script: the recording, which grows from now on.
         begin_conversation: begins a conversation that plays a recorded session.
         on_stderr: called with each line that the recorded server wrote to stderr.
+        on_complete: called once the whole recording has been read.
 
     Raises:
         UsageError: it cannot listen on the address.
@@ -51,10 +53,12 @@ def serve_mock(
         mock = HttpMock(
             script,
             begin_conversation,
+            first_session=options.session,
             admission=admission,
             max_connections=limit,
             on_stderr=on_stderr,
             say=rate_limited(stderr_writer.put),
+            on_complete=on_complete,
         )
 
         async def serve() -> None:
@@ -64,7 +68,9 @@ def serve_mock(
             with contextlib.suppress(OSError):
                 sys.stdout.write(f"http://{host_and_port(listener.getsockname())}{mock.endpoint}\n")
                 sys.stdout.flush()
-            if not script.is_complete:
+            if script.is_complete:
+                mock.wake()
+            else:
                 script.grow_in_thread(mock.wake)
             await stopped.wait()
             await mock.close()

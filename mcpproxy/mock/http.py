@@ -55,20 +55,24 @@ class HttpMock:
         script: Script,
         begin_conversation: BeginConversation,
         *,
+        first_session: int | None,
         admission: AdmissionRule,
         max_connections: int,
         on_stderr: Callable[[bytes], None],
         say: Callable[[str], None],
+        on_complete: Callable[[], None],
     ) -> None:
         """Create a mock that does not listen yet.
 
         Args:
             script: the recording.
             begin_conversation: begins a conversation that plays a recorded session.
+            first_session: the number of the recorded session with which to begin; None for the first.
             admission: which requests are answered at all.
             max_connections: how many connections may be open.
             on_stderr: called with each line that the recorded server wrote to stderr.
             say: shows a line to the user.
+            on_complete: called once the whole recording has been read.
         """
         self.admission = admission
         self.body_bytes = 0
@@ -79,7 +83,8 @@ class HttpMock:
         self._begin_conversation = begin_conversation
         self._on_stderr = on_stderr
         self._say = say
-        self._order = SessionOrder(script)
+        self._on_complete: Callable[[], None] | None = on_complete
+        self._order = SessionOrder(script, first_session)
         self._history = EventHistory()
         self._clients: dict[HttpClient, str | None] = {}
         """All clients, the one that was used least recently first, with the ids of those that have one."""
@@ -149,6 +154,9 @@ class HttpMock:
 
     def _on_wake(self) -> None:
         self._is_woken = False
+        if self._on_complete is not None and self._script.is_complete:
+            on_complete, self._on_complete = self._on_complete, None
+            on_complete()
         self._retry()
         for client in list(self._clients):
             client.proceed()
@@ -240,7 +248,7 @@ class HttpMock:
 
         def begin(session: int) -> None:
             new_client = StreamableClient(
-                self._begin_conversation(session),
+                self._begin_conversation(session, self.wake),
                 session,
                 self._on_stderr,
                 self._history,
@@ -374,7 +382,7 @@ class HttpMock:
         def begin(session: int) -> None:
             session_id = secrets.token_hex(16)
             client: LegacyClient = LegacyClient(
-                self._begin_conversation(session),
+                self._begin_conversation(session, self.wake),
                 session,
                 self._on_stderr,
                 response,

@@ -10,8 +10,9 @@ from mcpproxy.mock.conversation import Conversation
 from mcpproxy.mock.http_connection import HttpRequest, HttpResponse
 from mcpproxy.mock.outgoing import Outgoing
 
-BeginConversation: TypeAlias = Callable[[int], Conversation]
-"""Begins a conversation that plays the recorded session with a number."""
+BeginConversation: TypeAlias = Callable[[int, Callable[[], None]], Conversation]
+"""Begins a conversation that plays the recorded session with a number; the function that it gets makes the transport
+look for what is due, and can be called in any thread."""
 
 MAX_OPEN_REQUESTS: Final = 10_000
 """The maximum number of open requests of one client."""

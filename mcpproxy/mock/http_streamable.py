@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from analysis.playback.items import HttpAnswer
-from analysis.protocol.error_codes import PARSE_ERROR
-from captures.envelope import judge
 from mcpproxy.mock.conversation import Conversation
 from mcpproxy.mock.http_client import MAX_OPEN_REQUESTS, HttpClient
 from mcpproxy.mock.http_connection import HttpRequest, HttpResponse
@@ -81,12 +79,12 @@ class StreamableClient(HttpClient):
         if len(self._posts) >= MAX_OPEN_REQUESTS:
             response.send_whole(503, (), JSON, error_body("too many requests are open"))
             return
+        invalid_count = self.conversation.usage.invalid_count
         requests = self.conversation.receive(request.body, time.monotonic_ns())
         if requests:
             post = _Post(self, requests, request, response, is_initialize=is_initialize)
+            post.is_invalid = self.conversation.usage.invalid_count > invalid_count
             self._posts.update(dict.fromkeys(requests, post))
-        elif judge(request.body, unit="http_body").kind == "invalid":
-            response.send_whole(400, (), JSON, error_body("the body is not a JSON-RPC message", PARSE_ERROR))
         else:
             response.send_whole(202, (), None, b"")
         self.proceed()
@@ -185,6 +183,8 @@ class _Post:
         is_initialize: bool,
     ) -> None:
         self.response = response
+        self.is_invalid = False
+        """Whether the body is not a message."""
         self._client = client
         self._open_requests = set(requests)
         accept_values = request.fields.values_of(b"accept")
@@ -253,10 +253,11 @@ class _Post:
                 stream.break_off(is_clean=False)
             stream.finish()
 
-    @staticmethod
-    def _status(answer: Outgoing) -> int:
+    def _status(self, answer: Outgoing) -> int:
         recorded = answer.http
-        status = 200 if recorded is None or recorded.is_legacy else recorded.status
+        if recorded is None or recorded.is_legacy:
+            return 400 if self.is_invalid else 200
+        status = recorded.status
         return status if status >= 200 and status not in (202, 204, 205) else 200
 
     def _fields(self, answer: Outgoing) -> HeaderFields:

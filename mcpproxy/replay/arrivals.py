@@ -16,6 +16,8 @@ class Arrival(NamedTuple):
 
     raw: bytes = b""
     """A unit of bytes, without a delimiter; empty if this is an end."""
+    calls: tuple[int, ...] = ()
+    """`Call.number` of the recorded requests in the HTTP exchange that carried it."""
     failed_calls: tuple[int, ...] = ()
     """`Call.number` of recorded requests whose HTTP exchange ended without an answer; those that have been answered may
     be among them."""

@@ -4,6 +4,7 @@ import contextlib
 import http.client
 import select
 import signal
+import socket
 import threading
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -29,6 +30,8 @@ _START_TIMEOUT_S: Final = 30.0
 _STREAM_TIMEOUT_S: Final = 1.0
 """How long the start of the stream for the server's own messages is waited for."""
 _MAX_SESSION_ID_CHARS: Final = 4 << 10
+_REFUSED: Final = (401, 403)
+_ADVICE: Final = "--header gives credentials"
 _FAILURES: Final = (OSError, http.client.HTTPException, ValueError)
 _SESSION_FIELD: Final = "Mcp-Session-Id"
 
@@ -104,6 +107,9 @@ class HttpTransport:
         self._slots = threading.Semaphore(MAX_CONCURRENT)
         self._closing = threading.Event()
         self._connections: set[http.client.HTTPConnection] = set()
+        self._exchanges: dict[int, http.client.HTTPConnection] = {}
+        """The connection of each call that waits for its answer."""
+        self._abandoned: set[int] = set()
         self._session_id: str | None = None
         self._version: str | None = None
         self._endpoint = threading.Event()
@@ -124,6 +130,9 @@ class HttpTransport:
     def send(self, outgoing: Outgoing) -> None:
         """Send a unit of bytes in a POST; if it has no request in it, wait until the server has accepted it."""
         self._version = outgoing.version
+        if outgoing.abandoned is not None:
+            self._abandon(outgoing.abandoned)
+            return
         if self._options.is_legacy and not self._endpoint.is_set():
             self._arrivals.put(Arrival(failed_calls=outgoing.calls, reason="the server named no endpoint"))
             return
@@ -134,12 +143,21 @@ class HttpTransport:
             self._arrivals.put(Arrival(failed_calls=outgoing.calls, reason=_reason(error)))
             return
         if outgoing.calls:
+            self._exchanges |= dict.fromkeys(outgoing.calls, connection)
             self._slots.acquire()
             threading.Thread(target=self._await_response, args=(connection, outgoing), daemon=True).start()
             return
         self._read_response(connection, outgoing)
         if outgoing.method == "notifications/initialized" and not self._has_stream:
             self._start_stream(waits_s=_STREAM_TIMEOUT_S)
+
+    def _abandon(self, call: int) -> None:
+        """Close the exchange of a call."""
+        self._abandoned.add(call)
+        connection = self._exchanges.get(call)
+        if connection is not None and connection.sock is not None:
+            with contextlib.suppress(OSError):
+                connection.sock.shutdown(socket.SHUT_RDWR)
 
     def next_arrival(self, timeout_s: float) -> Arrival | None:
         """Return what has come from the server, or None if nothing comes within a time in seconds."""
@@ -157,7 +175,7 @@ class HttpTransport:
         for connection in list(self._connections):
             if connection.sock is not None:
                 with contextlib.suppress(OSError):
-                    connection.sock.shutdown(2)
+                    connection.sock.shutdown(socket.SHUT_RDWR)
 
     def _request(self, method: str, body: bytes | None, fields: Mapping[str, str]) -> http.client.HTTPConnection:
         parts = urlsplit(self._url)
@@ -176,6 +194,8 @@ class HttpTransport:
         try:
             self._read_response(connection, outgoing)
         finally:
+            for call in outgoing.calls:
+                self._exchanges.pop(call, None)
             self._slots.release()
 
     def _read_response(self, connection: http.client.HTTPConnection, outgoing: Outgoing) -> None:
@@ -194,28 +214,31 @@ class HttpTransport:
                 response = connection.getresponse()
             if outgoing.method == "initialize":
                 self._note_session_id(response)
-            stream = self._pass_on(response)
+            stream = self._pass_on(response, outgoing.calls)
             missing = len(outgoing.calls)
             for _ in range(_MAX_RESUMPTIONS):
                 missing -= 0 if stream is None else stream.answer_count
                 if stream is None or stream.last_id is None or missing <= 0 or self._closing.wait(stream.retry_s):
                     break
+                if self._abandoned.issuperset(outgoing.calls):
+                    break
                 self._drop(connection)
-                connection, stream = self._resume(stream)
+                connection, stream = self._resume(stream, outgoing.calls)
             if not (self._options.is_legacy and response.status < http.client.BAD_REQUEST):
-                reason = f"HTTP status {response.status}, and no answer in it"
+                advice = f"; {_ADVICE}" if response.status in _REFUSED else ""
+                reason = f"HTTP status {response.status}, and no answer in it{advice}"
         except _FAILURES as error:
             reason = _reason(error)
         self._drop(connection)
         if reason and outgoing.calls:
             self._arrivals.put(Arrival(failed_calls=outgoing.calls, reason=reason))
 
-    def _resume(self, stream: _Stream) -> tuple[http.client.HTTPConnection, _Stream | None]:
+    def _resume(self, stream: _Stream, calls: tuple[int, ...]) -> tuple[http.client.HTTPConnection, _Stream | None]:
         connection = self._request("GET", None, {"Accept": "text/event-stream", "Last-Event-ID": stream.last_id or ""})
         response = connection.getresponse()
         if response.status != http.client.OK:
             return connection, None
-        resumed = self._pass_on(response)
+        resumed = self._pass_on(response, calls)
         if resumed is None:
             return connection, None
         return connection, resumed._replace(last_id=resumed.last_id or stream.last_id)
@@ -225,19 +248,19 @@ class HttpTransport:
         if session_id and session_id.isascii() and session_id.isprintable() and len(session_id) < _MAX_SESSION_ID_CHARS:
             self._session_id = session_id
 
-    def _pass_on(self, response: http.client.HTTPResponse) -> _Stream | None:
-        """Pass on the messages in a response; returns where it ended if it was a stream."""
+    def _pass_on(self, response: http.client.HTTPResponse, calls: tuple[int, ...] = ()) -> _Stream | None:
+        """Pass on the messages in the response to some calls; returns where it ended if it was a stream."""
         media_type = (response.getheader("content-type") or "").partition(";")[0].strip().lower()
         if media_type == "text/event-stream":
-            return self._pass_on_events(response)
+            return self._pass_on_events(response, calls)
         body = response.read(MAX_BODY_BYTES)
         while response.read(MAX_BODY_BYTES):
             body = b""
         if body and media_type == "application/json":
-            self._arrivals.put(Arrival(body))
+            self._arrivals.put(Arrival(body, calls))
         return None
 
-    def _pass_on_events(self, response: http.client.HTTPResponse) -> _Stream:
+    def _pass_on_events(self, response: http.client.HTTPResponse, calls: tuple[int, ...]) -> _Stream:
         splitter = EventSplitter(MAX_BODY_BYTES)
         last_id, retry_s, answer_count = None, 1.0, 0
         with contextlib.suppress(*_FAILURES):
@@ -248,10 +271,10 @@ class HttpTransport:
                         last_id = text if text.isprintable() and text.isascii() else None
                     if event.retry is not None:
                         retry_s = min(event.retry / 1000, _MAX_RETRY_S)
-                    answer_count += self._pass_on_event(event)
+                    answer_count += self._pass_on_event(event, calls)
         return _Stream(last_id, retry_s, answer_count)
 
-    def _pass_on_event(self, event: Event) -> int:
+    def _pass_on_event(self, event: Event, calls: tuple[int, ...]) -> int:
         """Pass on an event, or follow it; returns how many responses are in it."""
         if event.event == b"endpoint" and self._options.is_legacy and not self._endpoint.is_set() and event.data:
             target = urljoin(self._url, event.data.decode("utf-8", "replace").strip())
@@ -259,7 +282,7 @@ class HttpTransport:
                 self._url = target
                 self._endpoint.set()
         elif event.data and event.event in (b"", b"message") and event.is_whole and not event.part_number:
-            self._arrivals.put(Arrival(event.data))
+            self._arrivals.put(Arrival(event.data, calls))
             return sum(isinstance(message, Response) for message in messages_in(event.data))
         return 0
 

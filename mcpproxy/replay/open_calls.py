@@ -1,11 +1,12 @@
 """The calls of a replay that wait for their answers."""
 
 import heapq
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec import Struct
 
-from analysis.conversation.message import Id
+from analysis.conversation.message import Id, Response, converted_id
 
 _LATE_NS: Final = 1_000_000_000
 """How much longer than in the recording the answer to a cancelled call is waited for."""
@@ -20,8 +21,10 @@ class OpenCall(Struct, eq=False):
     """The number of the frame of the recorded request."""
     recorded_ns: int
     """The recorded stamp."""
+    session: int
+    """The number of the recorded session."""
     id: Id
-    """The id of the request, in the recording and now."""
+    """The id of the request now."""
     token: Id | None
     """The progress token."""
     method: str
@@ -35,6 +38,10 @@ class OpenCall(Struct, eq=False):
     """Whether it was answered, or its HTTP exchange ended, in the recording."""
     failed_ns: int | None = None
     """The recorded stamp of the end of its HTTP exchange, if that came without an answer."""
+    is_left: bool = False
+    """Whether the client ended that exchange."""
+    is_modern: bool = False
+    """Whether it names its revision itself: over HTTP, closing its exchange cancels it."""
     is_endless: bool = False
     """Whether it normally has no answer."""
     is_cancelled: bool = False
@@ -76,15 +83,31 @@ class OpenCalls:
             heapq.heappush(self._failures, (call.failed_ns, call.number))
         heapq.heappush(self._deadlines, (call.deadline_ns, call.number))
 
+    def is_used_elsewhere(self, id_: Id, session: int) -> bool:
+        """Whether an open call of another session has an id."""
+        return any(call.session != session for call in self._by_id.get(id_, ()))
+
     def by_id(self, id_: Id) -> OpenCall | None:
         """Returns the oldest open call with an id, or None."""
         calls = self._by_id.get(id_)
         return calls[0] if calls else None
 
-    def take(self, id_: Id) -> OpenCall | None:
-        """Remove the oldest open call with an id, and return it; None if there is none."""
-        call = self.by_id(id_)
-        return None if call is None else self.drop(call.number)
+    def take(self, response: Response, numbers: Sequence[int]) -> OpenCall | None:
+        """Remove the open call that a response answers, and return it; None if there is none.
+
+        Args:
+            response: the response.
+            numbers: the calls in the HTTP exchange that carried it; empty if that is unknown.
+        """
+        own_calls = [call for number in numbers if (call := self._by_number.get(number)) is not None]
+        if response.id is None or response.id.type == "null":
+            # A server that cannot read a request cannot name it.
+            return self.drop(own_calls[0].number) if len(own_calls) == 1 and response.is_error else None
+        for id_ in (response.id, converted_id(response.id)):
+            call = next((call for call in own_calls if call.id == id_), None) or self.by_id(id_)
+            if call is not None:
+                return self.drop(call.number)
+        return None
 
     def drop(self, number: int) -> OpenCall | None:
         """Remove a call, and return it; None if it is not open."""
@@ -118,15 +141,21 @@ class OpenCalls:
             now_ns: the time.
             recorded_delay_ns: how long after that it was answered in the recording; None if it was not.
         """
+        if recorded_delay_ns is None:
+            self.drop(call.number)
+            return
         call.is_cancelled = True
-        wait_ns = 0 if recorded_delay_ns is None else recorded_delay_ns + _LATE_NS
-        call.deadline_ns = min(call.deadline_ns, now_ns + wait_ns)
+        call.deadline_ns = min(call.deadline_ns, now_ns + recorded_delay_ns + _LATE_NS)
         heapq.heappush(self._deadlines, (call.deadline_ns, call.number))
 
-    def failed_before(self, recorded_ns: int) -> list[OpenCall]:
-        """Returns, once each, the open calls whose HTTP exchanges had failed before a moment of the recording."""
+    def failed_before(self, recorded_ns: int | None) -> list[OpenCall]:
+        """Returns, once each, the open calls whose HTTP exchanges had failed before a moment of the recording.
+
+        Args:
+            recorded_ns: the stamp; None for its end.
+        """
         calls = []
-        while self._failures and self._failures[0][0] <= recorded_ns:
+        while self._failures and (recorded_ns is None or self._failures[0][0] <= recorded_ns):
             call = self._by_number.get(heapq.heappop(self._failures)[1])
             if call is not None:
                 calls.append(call)

@@ -13,6 +13,7 @@ from mcpproxy.replay.incoming import client_messages_in
 
 _HANDSHAKE: Final = OPENING_METHODS | {"notifications/initialized"}
 _REFUSED: Final = (401, 403)
+_INITIALIZE: Final = "initialize"
 _CANCELLED: Final = "notifications/cancelled"
 
 
@@ -54,9 +55,7 @@ def plan(script: Script, path: Path, only: str) -> Plan:
         FilterError: the filter is invalid.
     """
     selected = {call.request.seq for call in calls(path, only) if call.request.sender == "client"} if only else None
-    parts: list[Sequence[int]] = [script.items_of(session) for session in script.sessions]
-    if script.transport != "http":
-        parts = [sorted(number for part in parts for number in part)]  # one pipe carried them all
+    parts = _parts(script)
     connections, skipped_count, refused_count = [], 0, 0
     for numbers in parts:
         items = [item for number in numbers if (item := script.items[number]).sender == "client"]
@@ -67,6 +66,22 @@ def plan(script: Script, path: Path, only: str) -> Plan:
         if len(items) > len(refused):
             connections.append(Connection(numbers, refused | unselected))
     return Plan(tuple(connections), skipped_count, refused_count)
+
+
+def _parts(script: Script) -> list[Sequence[int]]:
+    """Returns the numbers of the items of each connection."""
+    own: list[Sequence[int]] = []
+    shared: list[int] = []
+    for session in script.sessions:
+        numbers = script.items_of(session)
+        has_handshake = any(script.items[number].method == _INITIALIZE for number in numbers)
+        if script.transport == "http" and has_handshake:
+            own.append(numbers)
+        else:
+            # One pipe carried all sessions of stdio. Those without `initialize` are guesses, the same to the server.
+            shared += numbers
+    shared.sort()
+    return sorted((*own, *([shared] if shared else [])), key=lambda numbers: numbers[0])
 
 
 def _refused(script: Script, items: Sequence[Item]) -> frozenset[int]:

@@ -61,7 +61,7 @@ def replay(conversation: Conversation, transport: Transport, on_progress: Callab
 
 def _take(conversation: Conversation, arrival: Arrival) -> None:
     if arrival.raw:
-        conversation.receive(arrival.raw, time.monotonic_ns())
+        conversation.receive(arrival.raw, time.monotonic_ns(), arrival.calls)
     if arrival.failed_calls:
         conversation.fail(arrival.failed_calls, arrival.reason)
     if arrival.is_end:

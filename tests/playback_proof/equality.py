@@ -1,6 +1,7 @@
 """Whether two captures are equal under the normaliser, as `mcpproxy compare` says it, and if not, why."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,8 +35,17 @@ def compared(old: Path, new: Path, *, with_findings: bool = True) -> Verdict:
     Raises:
         CaptureError: one cannot be read.
     """
+    return compared_sets([old], [new], with_findings=with_findings)
+
+
+def compared_sets(old: Sequence[Path], new: Sequence[Path], *, with_findings: bool = True) -> Verdict:
+    """Returns the verdict on two sets of captures, each as one side.
+
+    Raises:
+        CaptureError: one cannot be read.
+    """
     options = ObserveOptions(with_findings=with_findings)
-    old_side, new_side = (observe(path.name, [(path.name, path)], options) for path in (old, new))
+    old_side, new_side = (observe("", [(path.name, path) for path in paths], options) for paths in (old, new))
     return verdict_of(compare(old_side, new_side, CompareOptions()))
 
 

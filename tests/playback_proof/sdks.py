@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -173,14 +174,20 @@ def mocked(
 
 
 def differences(first: list[str], second: list[str], mock: list[str]) -> list[str]:
-    """Returns the lines of the mock's run that neither run with the server has at that place, and those that lack."""
-    found = []
-    for number in range(max(len(first), len(mock))):
-        theirs = [lines[number] if number < len(lines) else "(nothing)" for lines in (first, second)]
-        ours = mock[number] if number < len(mock) else "(nothing)"
-        if ours not in theirs and theirs[0] == theirs[1]:
-            found += [f"- {theirs[0]}", f"+ {ours}"]
-    return found
+    """Returns the lines that both runs with the server have and the mock's run lacks, and those that only it has."""
+    stable = Counter(first) & Counter(second)
+    ours = Counter(mock)
+    theirs = Counter(first) | Counter(second)
+    varying = len(first) - stable.total()
+    extra = [*(ours - theirs).elements()]
+    # A line that varies from run to run may be another one with the mock, too, but it must be there.
+    lacking = [*(stable - ours).elements()]
+    if len(extra) <= varying and not lacking:
+        extra = []
+    order = [line for line in first if line in stable and line in ours]
+    same = [line for line in mock if line in stable]
+    found = [f"- {line}" for line in lacking] + [f"+ {line}" for line in extra]
+    return found or (["the order differs"] if order != same and varying == 0 else [])
 
 
 def main() -> None:
@@ -235,7 +242,7 @@ def one(options: argparse.Namespace, server: Server, client: str, begin: Sequenc
     (place / "differences.txt").write_text("\n".join(found))
     (place / "mock.out").write_text("\n".join(run.lines) + "\n\n" + run.errors)
     reason = reason_of(compared(captures[0], new)) if new.exists() else "no capture"
-    verdict = "equal" if not found else f"{len(found) // 2} lines differ"
+    verdict = "equal" if not found else f"{len(found)} lines differ"
     return f"{place.name:44} {len(runs[0]):4} lines, {varies} vary; captures: {reason or 'equal'}; output: {verdict}"
 
 

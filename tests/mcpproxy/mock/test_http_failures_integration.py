@@ -25,7 +25,9 @@ def chunk(text: bytes) -> bytes:
 
 
 def result(number: int, text: str) -> bytes:
-    return json.dumps({"jsonrpc": "2.0", "id": number, "result": {"content": [{"type": "text", "text": text}]}}).encode()
+    return json.dumps(
+        {"jsonrpc": "2.0", "id": number, "result": {"content": [{"type": "text", "text": text}]}}
+    ).encode()
 
 
 def progress(token: int) -> bytes:
@@ -34,7 +36,11 @@ def progress(token: int) -> bytes:
 
 
 SESSION = b"Mcp-Session-Id: 0123456789\r\n"
-HANDSHAKE = b'{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"s","version":"1"}}}'
+HANDSHAKE = (
+    b'{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-11-25","capabilities":{},'
+    b'"serverInfo":{"name":"s","version":"1"}}}'
+)
+ERROR = b'{"jsonrpc":"2.0","id":8,"error":{"code":-32602,"message":"no"}}'
 CHALLENGE = b'WWW-Authenticate: Bearer scope="notes"\r\n'
 RESPONSES: dict[str, list[bytes]] = {
     "initialize": [whole(b"200 OK", JSON_TYPE + SESSION, HANDSHAKE)],
@@ -45,7 +51,7 @@ RESPONSES: dict[str, list[bytes]] = {
     "cut": [EVENTS + chunk(b"id: a\ndata: %b\n\n" % progress(5))],
     "events": [EVENTS + chunk(b"id: 7\nretry: 250\ndata: %b\n\n" % result(6, "alone")) + b"0\r\n\r\n"],
     "body": [whole(b"200 OK", JSON_TYPE, result(7, "body"))],
-    "refused": [whole(b"400 Bad Request", JSON_TYPE, b'{"jsonrpc":"2.0","id":8,"error":{"code":-32602,"message":"no"}}')],
+    "refused": [whole(b"400 Bad Request", JSON_TYPE, ERROR)],
     "GET": [whole(b"405 Method Not Allowed", b"Allow: POST, DELETE\r\n")],
     "DELETE": [whole(b"405 Method Not Allowed", b"Allow: POST\r\n")],
 }
@@ -85,7 +91,8 @@ def call(number: int, tool: str) -> bytes:
 
 
 def bare(method: bytes, *fields: bytes) -> bytes:
-    return b"\r\n".join((method + b" /mcp HTTP/1.1", b"Host: localhost", b"Accept: text/event-stream", *fields, b"", b""))
+    lines = (method + b" /mcp HTTP/1.1", b"Host: localhost", b"Accept: text/event-stream", *fields)
+    return b"\r\n".join((*lines, b"", b""))
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
 """Recordings of the official SDK's server, mocked over HTTP: its client gets the same as from the server.
 
-The conversation is that of `test_serve_sdk_integration`: lists, progress, logging, sampling, roots, elicitation, changes
-on the client's own stream, a cancelled call, and a stream that breaks and is resumed.
+The conversation is that of `test_serve_sdk_integration`: lists, progress, logging, sampling, roots, elicitation,
+changes on the client's own stream, a cancelled call, and a stream that breaks and is resumed.
 """
 
 from collections.abc import Iterator

@@ -74,7 +74,8 @@ def test_a_stream_without_ids_keeps_nothing_for_nobody() -> None:
 
 
 def test_the_oldest_events_of_all_streams_are_dropped_first() -> None:
-    history, streams = EventHistory(1000), {}
+    history = EventHistory(1000)
+    streams: dict[str, EventStream] = {}
     first, second = EventStream(history, streams), EventStream(history, streams)
     for number in range(10):
         (first, second)[number % 2].send(b"x" * 50, str(number))
