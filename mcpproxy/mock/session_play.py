@@ -4,6 +4,7 @@ import heapq
 from itertools import islice
 from typing import Final, NamedTuple
 
+from analysis.conversation.message import Id
 from analysis.playback.items import Item
 from analysis.playback.script import Script
 from analysis.protocol.extensions import ENDLESS_METHODS
@@ -11,17 +12,15 @@ from mcpproxy.mock.client_items import ClientItems
 
 PATIENCE_NS: Final = 100_000_000
 """How long an answer waits for a message that the client had sent before it in the recording (concurrent calls)."""
+MIN_SPACING_NS: Final = 1_000_000
+"""A notification and a response with this time between them were certainly not read together in the recording."""
+SPACING_NS: Final = 2_000_000
+"""How much of it is kept if everything else is sent at once."""
 PROGRESS: Final = "notifications/progress"
 
 
 class Play:
     """A request of today, and how far the recorded answer to it has been sent."""
-
-    __slots__ = (
-        "answered", "asked", "base_item_ns", "base_ns", "call", "end_of_patience_ns", "id_token", "is_endless",
-        "is_from_batch", "is_impatient", "is_over", "item", "position", "progress_token", "recorded_id",
-        "recorded_progress", "request", "session", "waits_for",
-    )  # fmt: skip
 
     def __init__(self, request: int, session: int, call: int, item: Item, now_ns: int) -> None:
         """Begin an answer.
@@ -36,9 +35,12 @@ class Play:
         self.request, self.session, self.call, self.item = request, session, call, item
         self.position = 0
         self.base_ns, self.base_item_ns = now_ns, item.t_ns
+        self.id: Id | None = None
         self.id_token = self.progress_token = self.recorded_id = self.recorded_progress = b""
         self.is_endless = item.method in ENDLESS_METHODS
         self.is_from_batch = self.is_impatient = self.is_over = False
+        self.noticed_ns = self.noticed_item_ns = 0
+        """When a notification was sent for it last, and its stamp in the recording."""
         self.end_of_patience_ns: int | None = None
         self.asked: set[int] = set()
         """The calls of the server that were sent for it."""
@@ -138,7 +140,6 @@ class SessionPlay:
     @property
     def is_all_sent(self) -> bool:
         """Whether the client has sent everything that it had sent in the recording, and got what belongs to it."""
-        self.clients.scan()
         return self.active_count == 0 and self.clients.is_all_sent and not self.clients.unowned
 
     # ---- what is due
@@ -168,8 +169,10 @@ class SessionPlay:
         following = next((item for item in rest if item.sender == "server"), None)
         play.position += 1
         delivery = Delivery(items[number], play, following)
-        if items[number].sender == "server" and items[number].kind == "request":
+        if items[number].kind == "request":
             play.asked.add(items[number].call)
+        elif items[number].kind == "notification":
+            play.noticed_ns, play.noticed_item_ns = now_ns, items[number].t_ns
         self._advance(play, now_ns)
         return delivery
 
@@ -281,8 +284,14 @@ class SessionPlay:
         return item.is_repeat or (item.method == PROGRESS and item.kind == "notification" and not play.progress_token)
 
     def _due_ns(self, item: Item, play: Play) -> int:
+        """Returns when an item is due.
+
+        Even at once, a response that had come later than the notifications before it keeps a little distance: some SDKs
+        drop a notification that they read together with the response.
+        """
         if self._speed is None:
-            return 0
+            is_spaced = item.kind == "response" and item.t_ns - play.noticed_item_ns >= MIN_SPACING_NS
+            return play.noticed_ns + SPACING_NS if is_spaced and play.noticed_ns else 0
         return play.base_ns + self._pace(item.t_ns - play.base_item_ns)
 
     def _is_waiting_for_client(self, item: Item, play: Play, now_ns: int) -> bool:
