@@ -11,6 +11,7 @@ import argparse
 import json
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -124,6 +125,8 @@ def masked(text: str) -> list[str]:
 def one(animal: Animal, client: Client, folder: Path) -> str:
     """Run one combination; returns its verdict."""
     place = folder / f"{animal.name}-{client.name.replace(' ', '-').replace('/', '-')}"
+    if place.exists():
+        shutil.rmtree(place)
     runs = [ran(client, animal, folder / "root", None, place / f"real-{number}") for number in (1, 2)]
     found = sorted((place / "real-1").glob("*.mcpcap"), key=lambda path: -path.stat().st_size)
     if not found:
