@@ -50,14 +50,15 @@ class EndingObserver:
         rec, members = record.rec, record.members
         event = members.get("event")
         if rec == "eof":
-            if members.get("dir") == "s2c":
-                self._server_left = True
-            elif members.get("by") != "receiver" and not self._server_left:
-                self._was_asked = True
-        elif rec == "signal" and not self._server_left:
-            self._was_asked = True
+            # A reader that is gone has left before the other side's stream ended.
+            is_of_server = (members.get("dir") == "s2c") != (members.get("by") == "receiver")
+            self._server_left = self._server_left or (is_of_server and not self._was_asked)
+            self._was_asked = self._was_asked or not (is_of_server or self._server_left)
+        elif rec == "signal":
+            self._was_asked = self._was_asked or not self._server_left
         elif (rec == "process" and event in ("ended", "failed")) or rec == "close":
             if rec == "close" and members.get("ending") != "server":
+                self._was_asked = self._was_asked or members.get("ending") in ("client", "signal")
                 return
             self._server_left = self._process_ended = True
             status, signal = members.get("status"), members.get("signal")

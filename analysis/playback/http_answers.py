@@ -21,9 +21,12 @@ REPEATED_FIELDS: Final = frozenset(
         "mcp-protocol-version",
         "retry-after",
         "www-authenticate",
+        "x-accel-buffering",
     }
 )
 """The header fields of a response that can be repeated."""
+MAX_NUMBER: Final = (1 << 63) - 1
+"""The highest number of an exchange that is kept; no recorder gets that far."""
 MAX_FIELD_CHARS: Final = 8 << 10
 """The most characters of a header field that is repeated."""
 _HASH_MARK: Final = "hmac:"
@@ -47,6 +50,12 @@ class HttpAnswers:
         if number in self._table.http_answers:
             self._put(http)
 
+    def note_server_message(self, http: HttpExchange) -> None:
+        """Note that an exchange carried a message of the server: only that may show to which session it belongs."""
+        answer = self._table.http_answers.get(http.number)
+        if answer is not None and not answer.session:
+            self._put(http)
+
     def calls_in(self, number: int) -> tuple[int, ...]:
         """Returns the client's calls that an exchange carried."""
         calls = self._calls.get(number)
@@ -59,7 +68,7 @@ class HttpAnswers:
         """Note what a record says about an exchange; return the number of the exchange."""
         members = record.members
         number = members.get("exchange")
-        http = self._reading.exchange(number) if type(number) is int else None
+        http = self._reading.exchange(number) if type(number) is int and 0 < number <= MAX_NUMBER else None
         if http is None:
             return None
         stage = members.get("stage")

@@ -7,32 +7,32 @@ except that its call may still be answered by a later item.
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from threading import Event, Thread, current_thread
-from typing import Final, overload
+from typing import TYPE_CHECKING, Final, overload
 
 from msgspec.structs import replace
 
 from analysis.garbage import rare_collections
-from analysis.playback.endings import EndingObserver
 from analysis.playback.items import Ending, HttpAnswer, Item
 from analysis.playback.matching import Matching
-from analysis.playback.script_builder import ScriptBuilder
+from analysis.playback.script_cache import (
+    FIRST_CHUNK_ITEMS,
+    MAX_CHUNK_ITEMS,
+    MIN_CAPTURE_BYTES,
+    Mark,
+    ScriptCache,
+    StaleScriptError,
+    load,
+)
 from analysis.playback.script_table import ScriptTable
 from analysis.playback.stored_bytes import StoredBytes
-from analysis.reading import Reading, Step
-from captures.damage import Damage
-from captures.errors import CaptureError, NotACapture
-from captures.file import is_live
-from captures.frame import Frame
+from captures.errors import NotACapture
 from captures.listing import segments, total_size
-from captures.record import Record
-from captures.tail import Tail
 
-FIRST_READ_BYTES: Final = 8 << 10
-"""How much of the file is read at first, so that the first items are there soon."""
-READ_BYTES: Final = 64 << 10
+if TYPE_CHECKING:
+    from analysis.playback.script_reading import ScriptReading
+
 THREAD_STEP: Final = 100
 """How many records a thread reads before it lets others run: less than a millisecond."""
 _TRANSPORTS: Final = ("stdio", "http", "import")
@@ -47,38 +47,66 @@ class Script:
         Raises:
             CaptureError: there is nothing to read, it is not a capture, or a later version wrote it.
         """
-        self._tail = Tail(path)
-        self._path = path
-        self._bytes = StoredBytes()
-        self._table = ScriptTable()
-        self._reading = Reading()
-        files = segments(path)
-        self._reading.is_growing = is_live(files[-1])
-        self._size_limit = total_size(files) if self._reading.is_growing else None
-        self._builder = ScriptBuilder(self._reading, self._table, matching)
-        self._ending_observer = EndingObserver(self._reading)
-        self._steps = self._read()
+        self._path, self._matching = path, matching
+        self._table, self._bytes = ScriptTable(), StoredBytes()
         self._ending: Ending | None = None
+        self._transport = ""
+        self._marks: list[Mark] = []
         self._thread: Thread | None = None
         self._stop = Event()
+        self._reading: ScriptReading | None = None
+        self._chunks: Iterator[bytes] = iter(())
+        files = segments(path)
+        self._cache = ScriptCache(path, matching) if total_size(files) >= MIN_CAPTURE_BYTES else None
+        if self._cache is None or not self._load_first(self._cache, files):
+            self._reading = self._open_reading()
+
+    def _load_first(self, cache: ScriptCache, files: list[Path]) -> bool:
+        """Load the first chunk of the cache; return whether there is one."""
+        self._chunks = cache.chunks()
+        try:
+            self._transport, self._ending = load(next(self._chunks), self._table)
+        except (StaleScriptError, StopIteration):
+            return False
+        for file in files:
+            self._bytes.add_segment(file)
+        return True
+
+    def _open_reading(self) -> "ScriptReading":
+        from analysis.playback.script_reading import ScriptReading  # most of the time that a cache saves at the start
+
+        self._table.begin_again()
+        self._bytes.forget_segments()
+        reading = ScriptReading(self._path, self._matching, self._table, self._bytes)
+        self._transport = reading.transport
+        return reading
 
     # ---- growing
 
     def grow(self, limit: int = 1_000) -> bool:
-        """Read up to `limit` more records; return False if the script is complete."""
+        """Read up to `limit` more records; return False if the script is complete.
+
+        What comes from the cache comes in pieces of its own size.
+        """
         if self._ending is not None:
             return False
-        builder, observer, count = self._builder, self._ending_observer, 0
-        for step in islice(self._steps, limit):
-            count += 1
-            builder.on_step(step)
-            if type(step.item) is not Frame:
-                observer.on_step(step)
-        if count < limit:
-            observer.note_abridged(builder.abridged_count)
-            self._ending = observer.ending()
-            self._tail.close()
+        if self._reading is None:
+            try:
+                self._transport, self._ending = load(next(self._chunks), self._table)
+            except StaleScriptError:
+                self._reading = self._open_reading()
+        else:
+            ending = self._reading.grow(limit)
+            if self._cache is not None:
+                self._mark(is_last=ending is not None)
+            self._ending = ending
         return self._ending is None
+
+    def _mark(self, *, is_last: bool) -> None:
+        """Note how much of the table exists, so that the cache has it in pieces."""
+        done = self._marks[-1].items if self._marks else 0
+        if is_last or len(self._table) - done >= (MAX_CHUNK_ITEMS if done else FIRST_CHUNK_ITEMS):
+            self._marks.append(Mark.of(self._table))
 
     def grow_in_thread(self, on_growth: Callable[[], None]) -> None:
         """Grow to the end in a thread; `on_growth` is called in it after each step, and when the script is complete.
@@ -93,40 +121,25 @@ class Script:
         self._stop.set()
         if self._thread is not None and self._thread is not current_thread():
             self._thread.join()
-        self._tail.close()
+        if self._reading is not None:
+            self._reading.close()
         self._bytes.close()
 
     def _grow_to_end(self, on_growth: Callable[[], None]) -> None:
         with rare_collections():
-            while not self._stop.is_set():
+            is_growing = self._ending is None
+            while is_growing and not self._stop.is_set():
                 is_growing = self.grow(THREAD_STEP)
                 on_growth()
-                if not is_growing:
-                    return
                 time.sleep(0)  # whoever waits for the interpreter gets it now
+            if self._ending is not None and self._reading is not None:
+                self.save()
 
-    def _read(self) -> Iterator[Step]:
-        """Yields the steps of the reading up to the end that the capture had when it was opened."""
-        tail, feed, size = self._tail, self._reading.feed, FIRST_READ_BYTES
-        known_segments = 0
-        while True:
-            segment = len(tail.segments) - 1
-            for path in tail.segments[known_segments:]:
-                self._bytes.add_segment(path)
-            known_segments = segment + 1
-            try:
-                items: list[Frame | Record | Damage] = tail.step(size)
-            except (CaptureError, OSError):
-                self._ending_observer.note_failure()
-                break
-            self._builder.segment = segment
-            yield from map(feed, items)
-            size = READ_BYTES
-            if tail.has_ended or (not items and tail.is_at_end):
-                break
-            if self._size_limit is not None and tail.read_bytes >= self._size_limit:
-                break
-        yield from self._reading.finish()
+    def save(self) -> bool:
+        """Keep the script in the cache if it is complete, and was not loaded from there; return whether it is kept."""
+        if self._cache is None or self._ending is None or self._reading is None:
+            return False
+        return self._cache.save(self._table, self._marks, self.transport, self._ending, self._stop.is_set)
 
     # ---- reading
 
@@ -136,6 +149,11 @@ class Script:
         return self._ending is not None
 
     @property
+    def is_from_cache(self) -> bool:
+        """Whether all of it so far was read from the cache."""
+        return self._reading is None
+
+    @property
     def ending(self) -> Ending | None:
         """How the recording ended; None until the script is complete."""
         return self._ending
@@ -143,9 +161,8 @@ class Script:
     @property
     def transport(self) -> str:
         """`stdio`, `http` or `import`."""
-        transport = self._tail.header.members.get("transport")
-        if isinstance(transport, str) and transport in _TRANSPORTS:
-            return transport
+        if self._transport in _TRANSPORTS:
+            return self._transport
         return "http" if self._table.http_answers else "stdio"
 
     @property

@@ -1,8 +1,8 @@
 """ScriptBuilder: turns the steps of a reading into the items of a script.
 
-The reading knows to which call a request, a response or progress belongs. For everything else that a server sends, what
-carried it decides: the exchange of a request, or the stream that resumes it. Where all messages share one stream (stdio,
-the older transport), it is the only call that was open then.
+The reading knows to which call a request, a response or progress belongs. For everything else that a server sends, the
+stream that carried it decides: that of a request's exchange, or one that resumes it. Where all messages share a stream
+(stdio, the older transport), it is the only call that was open then.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from analysis.conversation.message import Notification, Request, Response
 from analysis.conversation.subscriptions import LISTEN, ListenSubscription
 from analysis.conversation.under_way import PROGRESS_METHODS
 from analysis.facts import target_name
-from analysis.playback.http_answers import HttpAnswers
+from analysis.playback.http_answers import MAX_NUMBER, HttpAnswers
 from analysis.playback.matching import Matching
 from analysis.playback.script_table import (
     ANSWER,
@@ -38,6 +38,7 @@ from analysis.playback.script_table import (
     STREAM,
     Extras,
     ScriptTable,
+    Terms,
 )
 from analysis.protocol.extensions import ENDLESS_METHODS
 from analysis.reading import Reading, Step
@@ -53,7 +54,6 @@ MAX_OUTER_CALLS: Final = 10_000
 """The most requests of a server that are remembered with the call during which they were sent."""
 MAX_OPEN_STREAM_CALLS: Final = 100
 """The most open calls among which the only one that can be meant is looked for."""
-_MAX_INT64: Final = (1 << 63) - 1
 _CLIENT_REQUEST: Final = REQUEST << KIND_SHIFT
 _SERVER_ANSWER: Final = SERVER | RESPONSE << KIND_SHIFT | ANSWER
 
@@ -93,7 +93,8 @@ class ScriptBuilder:
             parts: tuple[tuple[int, int], ...] = ()
             if record is not item and (type(record) is not Record or "parts" in record.members or record.rec == "part"):
                 parts = self._take_parts(item, record)
-            if len(messages) == 1 and messages[0].message.seq == item.seq and len(messages[0].message.frames) == 1:
+            message = messages[0].message if len(messages) == 1 else None
+            if message is not None and message.seq == item.seq and message.index is None and len(message.frames) == 1:
                 self._add(messages[0], item, self.segment, parts)
             else:
                 self._held[item.seq] = self.segment, parts
@@ -118,7 +119,7 @@ class ScriptBuilder:
             call = self._only_open_call()
             code = SERVER | STDERR << KIND_SHIFT | PIPE << CHANNEL_SHIFT
             place = max(0, record.offset)
-            self._table.append((record.seq, record.t_ns, place, 0, call, -1, 0, self.segment, 0, 0, 0, 0, code))
+            self._table.append(record.seq, record.t_ns, place, 0, 0, self.segment, 0, (call, -1, 0, 0, 0, code))
         elif rec in ("exchange", "stream"):
             number = self._http.on_record(record, self.segment)
             if number is not None and record.members.get("stage") == "end":
@@ -166,27 +167,28 @@ class ScriptBuilder:
 
     def _add(self, context: MessageContext, frame: Frame, segment: int, parts: tuple[tuple[int, int], ...]) -> None:
         """Add one message that is a frame, or several lines."""
-        message, call, table = context.message, context.call, self._table
+        message, call, text_number = context.message, context.call, self._table.text_number
         number, outer, method, name, key = -1, -1, 0, 0, 0
-        http = context.http
         if isinstance(message, Request):
             code = _CLIENT_REQUEST
-            method = table.text_number(message.method[:MAX_TEXT_CHARS])
+            method = text_number(message.method[:MAX_TEXT_CHARS])
             if call is not None:
                 number = call.number
-                name = 0 if call.name is None else table.text_number(call.name[:MAX_TEXT_CHARS])
+                if call.name is not None:
+                    name = text_number(call.name[:MAX_TEXT_CHARS])
             if message.sender == "server":
                 code = SERVER | REQUEST << KIND_SHIFT
                 outer = self._outer_call(call, context, frame)
             else:
-                key = table.text_number(self._key_of(context))
+                key = text_number(self._key_of(context))
         elif isinstance(message, Response):
             code, number, outer = self._response_terms(context)
-            method = table.text_number(context.method[:MAX_TEXT_CHARS])
+            if context.request is not None:
+                method = text_number(context.request.method[:MAX_TEXT_CHARS])
         else:
             if isinstance(message, Notification):
                 kind, name = NOTIFICATION, self._name_number(context)
-                method = table.text_number(message.method[:MAX_TEXT_CHARS])
+                method = text_number(message.method[:MAX_TEXT_CHARS])
             else:
                 kind = PRIMING if frame.is_priming else INVALID
             code = kind << KIND_SHIFT
@@ -194,15 +196,20 @@ class ScriptBuilder:
                 code |= SERVER
                 number = self._server_call(context, frame)
         extras = None if not parts and frame.event is None else Extras(parts, b"", frame.event)
-        self._append(context, frame, (number, outer, method, name, key, code), segment, extras)
-        if http is not None and message.sender == "client":
-            self._note_client_message(http, context, (number,) if isinstance(message, Request) and call else ())
+        terms = (number, outer, method, name, key, code)
+        if frame.exchange is None and not frame.is_abridged:  # nearly all messages on a pipe
+            place = max(frame.offset, 0)
+            self._table.append(message.seq, message.t_ns, place, 0, context.session.number, segment, 0, terms, extras)
+            return
+        self._append(context, frame, terms, segment, extras)
+        if context.http is not None and message.sender == "client":
+            self._note_client_message(context.http, context, (number,) if isinstance(message, Request) and call else ())
 
     def _append(
         self,
         context: MessageContext,
         frame: Frame,
-        terms: tuple[int, int, int, int, int, int],
+        terms: Terms,
         segment: int,
         extras: Extras | None,
     ) -> None:
@@ -212,8 +219,10 @@ class ScriptBuilder:
         if frame.is_abridged:
             self.abridged_count += 1
         if frame.exchange is not None:
-            exchange = frame.exchange if 0 < frame.exchange <= _MAX_INT64 else 0
+            exchange = frame.exchange if 0 < frame.exchange <= MAX_NUMBER else 0
             code |= self._channel(http, is_server=bool(code & SERVER)) << CHANNEL_SHIFT
+            if http is not None and code & SERVER:
+                self._http.note_server_message(http)
             if context.is_repeat:
                 code |= REPEAT
             own_id = self._own_event_id(frame) if frame.event_id is not None else None
@@ -221,21 +230,14 @@ class ScriptBuilder:
                 event_id = self._table.text_number(own_id)
                 call, outer, code = self._recognise(http, own_id, call, outer, code)
         self._table.append(
-            (
-                message.seq,
-                message.t_ns,
-                max(0, frame.offset),
-                exchange,
-                call,
-                outer,
-                context.session.number,
-                segment,
-                method,
-                name,
-                key,
-                event_id,
-                code,
-            ),
+            message.seq,
+            message.t_ns,
+            max(0, frame.offset),
+            exchange,
+            context.session.number,
+            segment,
+            event_id,
+            (call, outer, method, name, key, code),
             extras,
         )
 
@@ -383,7 +385,7 @@ class ScriptBuilder:
         key = http.stream, event_id
         original = self._sent_events.get(key)
         if original is None:
-            self._sent_events.put(key, len(self._table))
+            self._sent_events.put(key, self._table.next_number)
         elif self._table.row(original)[3] != http.number and http.resumption == "known":
             row = self._table.row(original)
             # An answer is given once: the client has it already, or takes it from here.

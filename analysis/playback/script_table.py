@@ -8,7 +8,7 @@ changed except the indexes of what came before.
 from array import array
 from collections.abc import Iterator, Sequence
 from struct import Struct
-from typing import Final, NamedTuple, overload
+from typing import Final, NamedTuple, TypeAlias, overload
 
 from analysis.conversation.message import Side
 from analysis.playback.items import Channel, HttpAnswer, Item, ItemKind, Member, Stored
@@ -43,25 +43,13 @@ MEMBER_ROW: Final = Struct("<iIIIB")
 MAX_TEXT_CHARS: Final = 1_000
 """The most characters of a method or name that are kept."""
 _KIND_MASK: Final = 7
+_KIND: Final = _KIND_MASK << KIND_SHIFT
+_pack: Final = ROW.pack
 _SEVERAL: Final = -2
 
 
-class Row(NamedTuple):
-    """An item as it is stored."""
-
-    seq: int
-    t_ns: int
-    offset: int
-    exchange: int
-    call: int
-    outer: int
-    session: int
-    segment: int
-    method: int
-    name: int
-    key: int
-    event_id: int
-    code: int
+Terms: TypeAlias = tuple[int, int, int, int, int, int]
+"""Call, outer call, method, name, key and code of an item; -1 for no call."""
 
 
 class Extras(NamedTuple):
@@ -94,9 +82,17 @@ class ScriptTable(Sequence[Item]):
         """By number of the exchange; without the text of the response."""
         self.response_texts: dict[int, tuple[int, int]] = {}
         """Segment and offset of the record with the text of a response, by number of the exchange."""
+        self.other_sessions: dict[int, int] = {}
+        """The sessions of the exchanges that carried no message of the client, by the numbers of the exchanges."""
+        self.ended_calls = array("q")
+        """The calls that ended without an answer, in this order."""
         self._other_exchanges: dict[int, list[int]] = {}
-        self._listed_exchanges: set[int] = set()
         self._text_numbers: dict[str, int] = {"": 0}
+        self.next_number = 0
+        """The number of the item that is appended next."""
+        self.message_count = 0
+        """How many messages the loaded items have; every call has a smaller number."""
+        self._restored_count = 0
         self._by_session: dict[int, array[int]] = {}
         # The only request with a key, by the number of the key; several requests are listed by session.
         self._only_requests = array("q")
@@ -116,18 +112,44 @@ class ScriptTable(Sequence[Item]):
             number = self._text_numbers[text] = len(self.texts) - 1
         return number
 
-    def append(self, row: Row | tuple[int, ...], extras: Extras | None = None) -> None:
+    def append(
+        self,
+        seq: int,
+        t_ns: int,
+        offset: int,
+        exchange: int,
+        session: int,
+        segment: int,
+        event_id: int,
+        terms: Terms,
+        extras: Extras | None = None,
+    ) -> None:
         """Append an item.
 
         Args:
-            row: its values, as in `Row`.
+            seq: the number of its record.
+            t_ns: its stamp.
+            offset: the offset of the record in its segment.
+            exchange: the number of the HTTP exchange, or 0.
+            session: the number of its session, or 0.
+            segment: the position of its segment.
+            event_id: the number of the text of its event id, or 0.
+            terms: its call, texts and code.
             extras: what few items have.
         """
-        number = len(self.rows) // ROW.size
+        number = self.next_number
+        self.next_number = number + 1
+        if number < self._restored_count:
+            return
         if extras is not None:
             self.extras[number] = extras
-        self.rows += ROW.pack(*row)
-        self._index(number, row, extras)
+        call, outer, method, name, key, code = terms
+        self.rows += _pack(
+            seq, t_ns, offset, exchange, call, outer, session, segment, method, name, key, event_id, code
+        )
+        self._index(number, session, call, outer, key, code)
+        if extras is not None and extras.members:
+            self._index_members(number, session, code, extras.members)
 
     def put_http_answer(self, answer: HttpAnswer, *, has_message: bool) -> None:
         """Set what is known so far of how an exchange was answered.
@@ -139,9 +161,14 @@ class ScriptTable(Sequence[Item]):
         number = answer.exchange
         self.http_answers[number] = answer
         is_other = not has_message and (answer.method != "POST" or answer.ended_by)
-        if is_other and number not in self._listed_exchanges:
-            self._listed_exchanges.add(number)
-            self._other_exchanges.setdefault(answer.session, []).append(number)
+        is_settled = answer.session or answer.ended_by
+        if is_other and is_settled and number not in self.other_sessions:
+            self.list_exchange(number, answer.session)
+
+    def list_exchange(self, number: int, session: int) -> None:
+        """List an exchange as one of a session that carried no message of the client."""
+        self.other_sessions[number] = session
+        self._other_exchanges.setdefault(session, []).append(number)
 
     def note_end(self, call: int) -> None:
         """Note that a call ended without an answer."""
@@ -150,29 +177,35 @@ class ScriptTable(Sequence[Item]):
             _extend(answers, call)
         if answers[call] == -1:
             answers[call] = _SEVERAL
+            self.ended_calls.append(call)
 
-    def _index(self, number: int, row: Row | tuple[int, ...], extras: Extras | None) -> None:
-        call, outer, session, code = row[4], row[5], row[6], row[12]
-        kind = code >> KIND_SHIFT & _KIND_MASK
+    def begin_again(self) -> None:
+        """Expect that all items are appended again, in the same order; those that are here already stay."""
+        self.next_number, self._restored_count = 0, len(self)
+
+    def _index(self, number: int, session: int, call: int, outer: int, key: int, code: int) -> None:
         items = self._by_session.get(session)
         if items is None:
-            items = self._by_session[session] = array("q")
-            if session:
-                self.sessions.append(session)
+            items = self._begin_session(session)
         items.append(number)
-        if code & ANSWER and call >= 0:
-            self._add_answer(call, number)
         if code & SERVER:
-            owner = outer if kind == REQUEST else call
+            if call >= 0 and code & ANSWER:
+                self._add_answer(call, number)
+            owner = outer if code & _KIND == 0 else call
             if owner >= 0:
                 self._add_to_call(owner, number)
-        elif kind == REQUEST:
-            if not code & REPEAT:
-                self._add_request(row[10], session, number)
-        elif kind == RESPONSE and outer >= 0:
-            self._add_to_call(outer, number)
-        if extras is not None and extras.members:
-            self._index_members(number, session, code, extras.members)
+        elif code & (_KIND | REPEAT) == 0:
+            self._add_request(key, session, number)
+        elif call >= 0 and code & ANSWER:
+            self._add_answer(call, number)
+            if outer >= 0:
+                self._add_to_call(outer, number)
+
+    def _begin_session(self, session: int) -> "array[int]":
+        items = self._by_session[session] = array("q")
+        if session:
+            self.sessions.append(session)
+        return items
 
     def _index_members(self, number: int, session: int, code: int, members: bytes) -> None:
         for call, _, _, key, member_code in MEMBER_ROW.iter_unpack(members):
@@ -231,7 +264,7 @@ class ScriptTable(Sequence[Item]):
         return len(self.rows) // ROW.size
 
     def row(self, number: int) -> tuple[int, ...]:
-        """Returns the values of a row, as in `Row`."""
+        """Returns the values of a row, in the order of `ROW`."""
         return ROW.unpack_from(self.rows, number * ROW.size)
 
     @overload

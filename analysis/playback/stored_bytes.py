@@ -34,6 +34,10 @@ class StoredBytes:
         if len(self._files) < MAX_OPEN_FILES:
             self._file(len(self._paths) - 1)
 
+    def forget_segments(self) -> None:
+        """Forget the segments, because they are added again; open files stay open."""
+        self._paths.clear()
+
     def close(self) -> None:
         """Close the files; after this, nothing can be read."""
         self._is_closed = True
