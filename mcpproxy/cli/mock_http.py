@@ -36,7 +36,7 @@ def serve_mock(
     """Serve over HTTP until a signal arrives; the URL is printed on stdout once clients can connect.
 
     Args:
-        options: the arguments that `add_listen_arguments` adds.
+        options: the arguments of `mock`.
         script: the recording, which grows from now on.
         begin_conversation: begins a conversation that plays a recorded session.
         on_stderr: called with each line that the recorded server wrote to stderr.
@@ -53,6 +53,7 @@ def serve_mock(
         mock = HttpMock(
             script,
             begin_conversation,
+            first_session=options.session,
             admission=admission,
             max_connections=limit,
             on_stderr=on_stderr,

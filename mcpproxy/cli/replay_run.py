@@ -119,9 +119,10 @@ class ReplayRun:
         if not needs_folder:
             return Path(new)
         if wanted is not None and not (wanted.endswith(os.sep) or os.path.isdir(wanted)):
+            sessions = count_text(len(chosen.connections), "session")
             raise CannotCreate(
-                f"the recording has {count_text(len(chosen.connections), 'session')}, each of which needs a process and "
-                f"a capture of its own: --capture {wanted.removesuffix(SUFFIX)}/"
+                f"the recording has {sessions}, each of which needs a process and a capture of its own: "
+                f"--capture {wanted.removesuffix(SUFFIX)}/"
             )
         folder = Path(new.removesuffix(SUFFIX))
         try:

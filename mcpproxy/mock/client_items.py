@@ -30,6 +30,7 @@ class ClientItems:
         """For each of them, and the end, a position from which to look for the next one that was not sent."""
         self._sent: set[int] = set()
         self._notifications: dict[str, deque[int]] = {}
+        self._invalid: deque[int] = deque()
         self._early_notifications: dict[str, int] = {}
         self.unowned: deque[UnownedItem] = deque()
         """The server's items without a request that were scanned and not taken away yet."""
@@ -61,7 +62,10 @@ class ClientItems:
         return self._clients[-1] if self._clients else -1
 
     def _add_client(self, item: Item) -> None:
-        if item.kind == "invalid" or item.is_repeat:
+        if item.is_repeat:
+            return
+        if item.kind == "invalid":
+            self._invalid.append(item.number)
             return
         self._clients.append(item.number)
         self._next.append(len(self._next))
@@ -155,6 +159,14 @@ class ClientItems:
         if not self._script.is_complete and self._position >= len(self._numbers):
             self._early_notifications[method] = self._early_notifications.get(method, 0) + 1
         return None
+
+    def take_invalid(self) -> int | None:
+        """Note bytes of the client that are no message; returns the recorded ones for which they stand, if any."""
+        self.scan()
+        number = self._invalid.popleft() if self._invalid else None
+        if number is not None:
+            self.frontier = max(self.frontier, number)
+        return number
 
     def notifications(self, method: str) -> list[int]:
         """Returns the recorded notifications with a method that were scanned and not sent yet."""

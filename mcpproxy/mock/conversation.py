@@ -11,7 +11,7 @@ is repeated. Where the answer has not been read yet, a request waits for the scr
 `due` again.
 """
 
-from collections import deque
+from collections import ChainMap, deque
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
@@ -25,6 +25,7 @@ from analysis.conversation.message import (
     converted_id,
     id_of,
     id_of_token,
+    parse_exactly,
 )
 from analysis.facts import target_name
 from analysis.playback.items import HttpAnswer, Item
@@ -50,12 +51,24 @@ _MIN_FAILURE_STATUS: Final = 300
 _NULL: Final = b"null"
 
 
+class _BatchAnswer(NamedTuple):
+    """The answer to one request of a batch."""
+
+    request: int
+    raw: bytes
+    http: HttpAnswer | None = None
+    item: Item | None = None
+    """The recorded item that holds it; None if it was not recorded."""
+    ids: tuple[bytes, bytes] = (b"", b"")
+    """The recorded id and that of today."""
+
+
 class _Batch:
     """A batch of today: its answers are collected, and sent as one."""
 
     def __init__(self, requests: list[int]) -> None:
         self.open_requests = set(requests)
-        self.answers: list[tuple[int, bytes, HttpAnswer | None]] = []
+        self.answers: list[_BatchAnswer] = []
 
 
 class _PlayedSession(NamedTuple):
@@ -162,13 +175,25 @@ class Conversation:
                 request = _PendingRequest(taken[-1], message, of_message, batch, len(raw))
                 self._take_request(request, now_ns)
             elif isinstance(message, InvalidMessage):
-                self.usage.invalid_count += 1
-                number = self._take_number() if not requests else None
-                self._immediate.append(Outgoing(invalid_response(message), number, ends_request=number is not None))
-                taken += [] if number is None else [number]
+                if not requests:  # otherwise, it is for the recorded answer to the batch to name it
+                    taken.append(self._take_number())
+                    self._take_invalid(message, taken[-1], now_ns)
             else:
                 self._take_other(message, now_ns)
         return taken
+
+    def _take_invalid(self, message: InvalidMessage, number: int, now_ns: int) -> None:
+        """Treat bytes that are no message as the recorded server did, or else refuse them."""
+        recorded = self._play.clients.take_invalid()
+        if recorded is None:
+            self.usage.invalid_count += 1
+            self._immediate.append(Outgoing(invalid_response(message), number, ends_request=True))
+            return
+        self._play.wake(recorded, now_ns)
+        exchange = self._script.items[recorded].exchange
+        http = self._script.http_answer(exchange) if exchange else None
+        text = http.text.encode("utf-8", "replace") if http is not None else b""
+        self._immediate.append(Outgoing(text, number, ends_request=True, http=http, failed_id=_NULL if http else b""))
 
     def _take_number(self) -> int:
         self._request_count += 1
@@ -283,6 +308,7 @@ class Conversation:
         index = recorded.position or 0
         of_recorded = recorded_tokens[index] if index < len(recorded_tokens) else MessageTokens(None, None)
         play.id_token, play.progress_token = _id_of(request), request.tokens.progress_token or b""
+        play.is_from_batch = _is_array(recorded_raw)
         play.recorded_id, play.recorded_progress = of_recorded.id or b"", of_recorded.progress_token or b""
         if play.recorded_id:
             self._ids[play.recorded_id] = play.id_token
@@ -358,7 +384,7 @@ class Conversation:
 
     def _end_request(self, request: _PendingRequest, raw: bytes) -> None:
         """Answer a request with something that was not recorded."""
-        self._immediate += self._answers(request.number, raw, None)
+        self._immediate += self._answer_in_batch(_BatchAnswer(request.number, raw))
 
     # ---- what is due
 
@@ -445,43 +471,40 @@ class Conversation:
             return [self._outgoing(b"", delivery, item, is_priming=True)]
         self._note_server_requests(item, raw, play)
         if play is None:
-            if item.kind == "response" and not self._is_answer_of_today(raw):
+            if item.kind == "response" and self._hits_by_chance(raw):
                 return []
             maps = Substitutes(self._ids, self._progress_tokens, self._own_ids)
             return [self._outgoing(translated(raw, maps), delivery, item)]
-        maps = _substitutes(play, self._own_ids)
+        maps = _substitutes(play, self._ids, self._own_ids)
         if item.kind == "response" and item.call == play.call:
             return self._last_of(play, translated(raw, _answer_substitutes(maps, play, raw)), delivery, item)
-        positions = [
-            position
-            for position, member in enumerate(item.members)
-            if member.call == play.call and member.kind == "response"
-        ]
-        if positions:
-            members = [raw[span.start : span.end] for span in spans_of(raw)]
-            answer = members[positions[0]] if positions[0] < len(members) else raw
-            return self._last_of(play, translated(answer, maps), delivery, item)
+        if any(member.call == play.call and member.kind == "response" for member in item.members):
+            return self._last_of(play, translated(raw, maps), delivery, item)
         return [self._outgoing(translated(raw, maps), delivery, item)]
 
-    def _is_answer_of_today(self, raw: bytes) -> bool:
-        """Whether a response that fits no recorded call is safe to send: its id would not hit a request by chance."""
-        return all(tokens.id is None or tokens.id == _NULL or tokens.id in self._ids for tokens in tokens_of(raw))
+    def _hits_by_chance(self, raw: bytes) -> bool:
+        """Whether a response that fits no recorded call has the id of a request that waits today."""
+        ids = [tokens.id for tokens in tokens_of(raw) if tokens.id is not None and tokens.id not in self._ids]
+        return any(id_of_token(token) in self._play_by_id for token in ids)
 
     def _last_of(self, play: Play, raw: bytes, delivery: Delivery, item: Item) -> list[Outgoing]:
-        self._end_play(play, forgets_batch=False)
-        has_been_sent_alone = play.item.kind == "batch" and item.kind != "batch"
-        if play.request in self._batches and not has_been_sent_alone:
-            return self._answers(play.request, raw, self._http_of(item, play))
+        self._end_play(play, leaves_batch=False)
+        is_array = _is_array(raw)
+        if play.request in self._batches and (is_array or not play.is_from_batch):
+            ids = play.recorded_id, play.id_token
+            answer = _BatchAnswer(play.request, _own_answer(raw, item, play), self._http_of(item, play), item, ids)
+            return self._answer_in_batch(answer)
         self._leave_batch(play.request)
-        return [self._outgoing(raw, delivery, item)._replace(ends_request=True, ends_stream=False)]
+        own = _own_answer(raw, item, play) if is_array else raw
+        return [self._outgoing(own, delivery, item)._replace(ends_request=True, ends_stream=False)]
 
-    def _answers(self, request: int, raw: bytes, http: HttpAnswer | None) -> list[Outgoing]:
+    def _answer_in_batch(self, answer: _BatchAnswer) -> list[Outgoing]:
         """Returns the answer to a request; if it came in a batch, all answers once they are complete."""
-        batch = self._batches.pop(request, None)
+        batch = self._batches.pop(answer.request, None)
         if batch is None:
-            return [Outgoing(raw, request, ends_request=True, http=http)]
-        batch.open_requests.discard(request)
-        batch.answers.append((request, raw, http))
+            return [Outgoing(answer.raw, answer.request, ends_request=True, http=answer.http)]
+        batch.open_requests.discard(answer.request)
+        batch.answers.append(answer)
         return self._batch_answer(batch)
 
     def _leave_batch(self, request: int) -> None:
@@ -494,11 +517,21 @@ class Conversation:
     def _batch_answer(self, batch: _Batch) -> list[Outgoing]:
         if batch.open_requests or not batch.answers:
             return []
-        (first, _, http), *others = batch.answers
-        raw = b"[" + b",".join([answer for _, answer, _ in batch.answers]) + b"]"
+        first, *others = batch.answers
+        recorded = self._recorded_batch(batch.answers)
+        raw = b"[" + b",".join([answer.raw for answer in batch.answers]) + b"]" if recorded is None else recorded
         batch.answers = []
-        ends = [Outgoing(b"", request, ends_request=True) for request, _, _ in others]
-        return [Outgoing(raw, first, ends_request=True, http=http), *ends]
+        ends = [Outgoing(b"", answer.request, ends_request=True) for answer in others]
+        return [Outgoing(raw, first.request, ends_request=True, http=first.http), *ends]
+
+    def _recorded_batch(self, answers: list[_BatchAnswer]) -> bytes | None:
+        """Returns the recorded batch that answers exactly these requests, translated; None if there is none."""
+        item = answers[0].item
+        if item is None or any(answer.item is None or answer.item.number != item.number for answer in answers):
+            return None
+        if sum(member.call >= 0 for member in item.members) > len(answers):
+            return None
+        return translated(self._script.raw(item), Substitutes(dict(answer.ids for answer in answers), {}))
 
     def _outgoing(self, raw: bytes, delivery: Delivery, item: Item, *, is_priming: bool = False) -> Outgoing:
         play, following = delivery.play, delivery.next_item
@@ -528,7 +561,7 @@ class Conversation:
             return
         for message in read_messages(raw, "s2c"):
             if isinstance(message, Request):
-                call = item.call if message.index is None else item.members[message.index].call
+                call = item.members[message.index].call if message.index is not None and item.members else item.call
                 self._asked.setdefault(message.id, deque()).append(_AskedRequest(item.session, play, call))
         for tokens in tokens_of(raw):
             if tokens.id is not None:
@@ -544,18 +577,18 @@ class Conversation:
         text = answer.text.encode("utf-8", "replace")
         return [Outgoing(text, play.request, ends_request=True, http=answer, failed_id=play.id_token)]
 
-    def _end_play(self, play: Play, *, forgets_batch: bool = True) -> None:
+    def _end_play(self, play: Play, *, leaves_batch: bool = True) -> None:
         self._played_session(play.session).play.end(play)
         self._plays.pop(play.request, None)
-        if forgets_batch:
+        if leaves_batch:
             self._leave_batch(play.request)
         for id_, other in ((id_, self._play_by_id[id_]) for id_ in _ids_of(play) if id_ in self._play_by_id):
             if other is play:
                 del self._play_by_id[id_]
 
 
-def _substitutes(play: Play, own_ids: dict[bytes, bytes]) -> Substitutes:
-    ids = {play.recorded_id: play.id_token} if play.recorded_id else {}
+def _substitutes(play: Play, all_ids: dict[bytes, bytes], own_ids: dict[bytes, bytes]) -> Substitutes:
+    ids = ChainMap({play.recorded_id: play.id_token} if play.recorded_id else {}, all_ids)
     has_tokens = play.recorded_progress and play.progress_token
     return Substitutes(ids, {play.recorded_progress: play.progress_token} if has_tokens else {}, own_ids)
 
@@ -566,9 +599,32 @@ def _answer_substitutes(maps: Substitutes, play: Play, raw: bytes) -> Substitute
         if tokens.id is None or tokens.id in maps.ids or not play.recorded_id:
             continue
         recorded, today = id_of_token(play.recorded_id), id_of_token(play.id_token)
-        if converted_id(recorded) == id_of_token(tokens.id) and today.type == recorded.type:
-            return maps._replace(ids={**maps.ids, tokens.id: converted_id(today).text.encode("utf-8", "replace")})
+        changed = converted_id(today).text.encode("utf-8", "replace")
+        if converted_id(recorded) == id_of_token(tokens.id) and today.type == recorded.type and _is_json(changed):
+            return maps._replace(ids={tokens.id: changed})
     return maps
+
+
+def _is_json(token: bytes) -> bool:
+    try:
+        parse_exactly(token)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _is_array(raw: bytes) -> bool:
+    return raw.lstrip()[:1] == b"["
+
+
+def _own_answer(raw: bytes, item: Item, play: Play) -> bytes:
+    """Returns the response to one request from what may be a batch."""
+    if not _is_array(raw):
+        return raw
+    members = [raw[span.start : span.end] for span in spans_of(raw)]
+    calls = [member.call for member in item.members]
+    position = calls.index(play.call) if play.call in calls else 0
+    return members[position] if position < len(members) else raw
 
 
 def _id_of(request: _PendingRequest) -> bytes:

@@ -55,6 +55,7 @@ class HttpMock:
         script: Script,
         begin_conversation: BeginConversation,
         *,
+        first_session: int | None,
         admission: AdmissionRule,
         max_connections: int,
         on_stderr: Callable[[bytes], None],
@@ -66,6 +67,7 @@ class HttpMock:
         Args:
             script: the recording.
             begin_conversation: begins a conversation that plays a recorded session.
+            first_session: the number of the recorded session with which to begin; None for the first.
             admission: which requests are answered at all.
             max_connections: how many connections may be open.
             on_stderr: called with each line that the recorded server wrote to stderr.
@@ -82,7 +84,7 @@ class HttpMock:
         self._on_stderr = on_stderr
         self._say = say
         self._on_complete: Callable[[], None] | None = on_complete
-        self._order = SessionOrder(script)
+        self._order = SessionOrder(script, first_session)
         self._history = EventHistory()
         self._clients: dict[HttpClient, str | None] = {}
         """All clients, the one that was used least recently first, with the ids of those that have one."""

@@ -18,9 +18,16 @@ FIRST_SESSION: Final = 1
 class SessionOrder:
     """The recorded sessions, each given to one new client, and the last one to all further clients."""
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: Script, first: int | None = None) -> None:
+        """Begin with the first session.
+
+        Args:
+            script: the recording.
+            first: the number of the session to begin with instead, which has been read.
+        """
         self._script = script
-        self._sorted_count = 0
+        self._first_index = 0 if first is None else list(script.sessions).index(first)
+        self._sorted_count = self._first_index
         self._sessions: dict[SessionKind, list[int]] = {"handshake": [], "other": []}
         self._given_counts: dict[SessionKind, int] = {"handshake": 0, "other": 0}
 
@@ -35,9 +42,11 @@ class SessionOrder:
         sessions, given_count = self._sessions[kind], self._given_counts[kind]
         is_complete = self._script.is_complete
         if given_count >= len(sessions):
-            if not is_complete and can_wait and (given_count or not self._sorted_count):
+            if not is_complete and can_wait and (given_count or self._sorted_count == self._first_index):
                 return None
-            sessions = sessions or list(self._script.sessions[:1]) or [FIRST_SESSION]
+            sessions = (
+                sessions or list(self._script.sessions[self._first_index : self._first_index + 1]) or [FIRST_SESSION]
+            )
         self._given_counts[kind] += 1
         return sessions[min(given_count, len(sessions) - 1)]
 

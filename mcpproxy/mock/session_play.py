@@ -19,8 +19,8 @@ class Play:
 
     __slots__ = (
         "answered", "asked", "base_item_ns", "base_ns", "call", "end_of_patience_ns", "id_token", "is_endless",
-        "is_impatient", "is_over", "item", "position", "progress_token", "recorded_id", "recorded_progress", "request",
-        "session", "waits_for",
+        "is_from_batch", "is_impatient", "is_over", "item", "position", "progress_token", "recorded_id",
+        "recorded_progress", "request", "session", "waits_for",
     )  # fmt: skip
 
     def __init__(self, request: int, session: int, call: int, item: Item, now_ns: int) -> None:
@@ -38,7 +38,7 @@ class Play:
         self.base_ns, self.base_item_ns = now_ns, item.t_ns
         self.id_token = self.progress_token = self.recorded_id = self.recorded_progress = b""
         self.is_endless = item.method in ENDLESS_METHODS
-        self.is_impatient = self.is_over = False
+        self.is_from_batch = self.is_impatient = self.is_over = False
         self.end_of_patience_ns: int | None = None
         self.asked: set[int] = set()
         """The calls of the server that were sent for it."""
@@ -92,9 +92,10 @@ class SessionPlay:
         self.clients.mark_sent(number)
         if self._speed is not None:
             self._sent_ns.setdefault(number, now_ns)
-        self._wake(number, now_ns)
+        self.wake(number, now_ns)
 
-    def _wake(self, number: int, now_ns: int) -> None:
+    def wake(self, number: int, now_ns: int) -> None:
+        """Go on with what has waited for a client's item."""
         for play in self._client_waits.pop(number, ()):
             self._advance(play, now_ns)
         while self._frontier_waits and self._frontier_waits[0][0] <= self.clients.frontier:
@@ -202,7 +203,7 @@ class SessionPlay:
         missing = self.clients.first_missing(play.item.number, number)
         while missing is not None:
             self.clients.give_up(missing)
-            self._wake(missing, now_ns)
+            self.wake(missing, now_ns)
             missing = self.clients.first_missing(play.item.number, number)
         if play.waits_for == "client":
             self._advance(play, now_ns)

@@ -114,7 +114,7 @@ class StdioMock:
         raw = unit.raw
         if unit.failed_id:
             raw = http_failure_response(unit.failed_id, unit.http)
-        if not raw:
+        if not raw and (unit.ends_request or unit.is_priming):
             return
         # A recorded body may contain line feeds between its members, which would end the line here.
         line = raw.replace(b"\n", b" ").replace(b"\r", b" ") if b"\n" in raw else raw

@@ -26,6 +26,8 @@ _MAX_VALUE_BYTES: Final = 8 << 10
 """Longer values of the client are not looked up."""
 _OF_CLIENT: Final = frozenset({"requestId", "progressToken"})
 """Members whose values the client chose, or that are translated with the ids of requests."""
+_ASKED: Final = "inputRequests"
+_ANSWERED: Final = b"inputResponses"
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|[{}\[\],:]|[^\s{}\[\],:"]++', re.DOTALL)
 _NAMES_OF_CONTENT: Final = frozenset({b"params", b"result"})
 
@@ -38,6 +40,8 @@ class ChosenValues:
         self._token_by_recorded: dict[tuple[str, str], bytes] = {}
         """JSON tokens of new values, by the type and text of recorded ones."""
         self._token_by_member: dict[str, bytes] = {}
+        self._token_by_name: dict[bytes, bytes] = {}
+        """New names of inputs that the server asks for, as JSON tokens, by the recorded ones."""
 
     def __len__(self) -> int:
         return len(self._token_by_recorded)
@@ -52,6 +56,8 @@ class ChosenValues:
                 return
             name, old_value, new_value = pending.pop()
             if isinstance(old_value, dict) and isinstance(new_value, dict):
+                if name == _ASKED:
+                    self._learn_names(old_value, new_value)
                 pending += [(key, old_value[key], new_value[key]) for key in old_value if key in new_value]
             elif isinstance(old_value, list) and isinstance(new_value, list):
                 pending += [(name, *pair) for pair in zip(old_value, new_value, strict=False)]
@@ -59,6 +65,13 @@ class ChosenValues:
                 self._learn_text(name, old_value, new_value, pending)
             elif _is_number(old_value) and _is_number(new_value) and _is_chosen_by_server(name):
                 self._note(old_value, new_value)
+
+    def _learn_names(self, old: dict[str, Any], new: dict[str, Any]) -> None:
+        """Remember the names of the inputs that the server asks for, if it gives each one a new name."""
+        if len(old) == len(new) and old.keys().isdisjoint(new):
+            for old_name, new_name in zip(old, new, strict=True):
+                if len(self._token_by_name) < MAX_VALUES:
+                    self._token_by_name[json.dumps(old_name).encode()] = json.dumps(new_name).encode()
 
     def _learn_text(self, name: str, old_text: str, new_text: str, pending: list[tuple[str, Any, Any]]) -> None:
         if old_text == new_text or max(len(old_text), len(new_text)) > _MAX_TEXT_CHARS:
@@ -84,7 +97,10 @@ class ChosenValues:
 
     def substituted(self, raw: bytes) -> bytes:
         """Returns a message of the client with the new values; all other bytes stay as they are."""
-        if not (self._token_by_recorded or self._token_by_member) or len(raw) > _MAX_MESSAGE_BYTES:
+        if (
+            not (self._token_by_recorded or self._token_by_member or self._token_by_name)
+            or len(raw) > _MAX_MESSAGE_BYTES
+        ):
             return raw
         pieces: list[bytes] = []
         position = 0
@@ -116,6 +132,8 @@ class ChosenValues:
                 is_name = False
             elif is_name:
                 name = token[1:-1]
+                if outer_name == _ANSWERED and (new_name := self._token_by_name.get(token)) is not None:
+                    found.append((match.start(), match.end(), new_name))
             elif is_content and len(token) <= _MAX_VALUE_BYTES and (new := self._new_token(name, token)) is not None:
                 found.append((match.start(), match.end(), new))
         return found

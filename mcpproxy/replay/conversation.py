@@ -5,39 +5,30 @@ it in the recording; calls that were open at the same time then are so again. Th
 order: each follows the request of the server that it answers, which may come at another time than before.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from analysis.conversation.message import Id, Notification, Request, Response, id_of
 from analysis.facts import target_name
-from analysis.playback.items import Item
+from analysis.playback.items import HttpAnswer, Item
 from analysis.playback.script import Script
 from analysis.playback.translation import Substitutes, canonical_token, translated
 from analysis.protocol.extensions import ENDLESS_METHODS
-from analysis.protocol.methods import METHODS, OPENING_METHODS, REQUEST_METHODS
+from analysis.protocol.methods import OPENING_METHODS
 from mcpproxy.replay.chosen_values import ChosenValues
 from mcpproxy.replay.incoming import client_messages_in, messages_in
 from mcpproxy.replay.new_ids import NewIds
 from mcpproxy.replay.open_calls import OpenCall, OpenCalls
 from mcpproxy.replay.options import ReplayOptions
+from mcpproxy.replay.order import PATIENCE_NS, PROGRESS, Order
 from mcpproxy.replay.outcome import ReplayOutcome
 from mcpproxy.replay.server_requests import ServerRequests, answer_to_unrecorded, id_token
-from mcpproxy.replay.versions import agreed_version, replacing_version
+from mcpproxy.replay.versions import VERSION_MEMBER, agreed_version, replacing_version
 
-PATIENCE_NS: Final = 1_000_000_000
-"""How long is waited for what an item need not depend on: a notification that the client may have reacted to, a request
-of the server outside a call, the items before a response."""
 MAX_UNANSWERED: Final = 3
 """After so many calls in a row that were not answered in time, the replay ends: the server hangs."""
-_REACTED_TO: Final = frozenset(
-    name
-    for name, method in METHODS.items()
-    if method.sender == "server" and name.startswith("notifications/") and name != "notifications/message"
-)
-"""Notifications to which a client reacts."""
-_PROGRESS: Final = "notifications/progress"
 _CANCELLED: Final = "notifications/cancelled"
+_FIRST_BAD_STATUS: Final = 300
 
 
 class Outgoing(NamedTuple):
@@ -51,6 +42,9 @@ class Outgoing(NamedTuple):
     """The method of the request or notification; empty for responses, batches and bytes that are no message."""
     version: str | None = None
     """The revision that `initialize` agreed on; None before that, or without it."""
+    abandoned: int | None = None
+    """`Call.number` of a call that is cancelled now: over HTTP by closing its exchange, over pipes by the bytes, if
+    there are any."""
 
 
 class _Reaction(NamedTuple):
@@ -78,106 +72,18 @@ class Conversation:
             options: how they are sent.
             skipped: the client's items among them that are not sent.
         """
-        self._script, self._numbers, self._options, self._skipped = script, numbers, options, skipped
+        self._script, self._options = script, options
         self.outcome = ReplayOutcome()
         self._values = ChosenValues()
         self._open = OpenCalls()
         self._new_ids = NewIds()
-        self._position = 0
-        """The position in `numbers` of what has been looked at."""
-        self._next: Item | None = None
-        self._awaited: set[int] = set()
-        """The calls that had been answered before the next item, and may be open now."""
-        self._hoped_for: list[Item] = []
-        """What else had come before the next item."""
-        self._answered_ns = 0
-        """The recorded stamp of the last event that the next item follows."""
-        self._free_ns: int | None = None
-        """When nothing stood in the way of the next item any more; None if something does."""
-        self._given_up_hope: set[str] = set()
-        """Methods for which hope was in vain."""
-        self._came: Counter[str] = Counter()
-        self._expected: Counter[str] = Counter()
         self._server_requests = ServerRequests(script, numbers, options.matching)
+        self._order = Order(script, numbers, skipped, self._open, self._server_requests)
         self._reactions: list[_Reaction] = []
         self._version: str | None = None
         self._is_ended = False
         self._settled_ns: int | None = None
         self._last_ns = script.items[numbers[-1]].t_ns if numbers else 0
-        self._advance()
-
-    # ---- the order
-
-    def _advance(self) -> None:
-        """Go on to the client's next item in the recording."""
-        self._next, self._free_ns, self._hoped_for = None, None, []
-        items = self._script.items
-        while self._position < len(self._numbers):
-            item = items[self._numbers[self._position]]
-            self._position += 1
-            if item.sender == "server":
-                self._note_server_item(item)
-            elif item.kind == "response":
-                if item.call >= 0:
-                    self._hoped_for.append(item)
-            elif item.number not in self._skipped:
-                self._next = item
-                self._awaited.update(call.number for call in self._open.failed_before(item.t_ns))
-                return
-
-    def _note_server_item(self, item: Item) -> None:
-        for call in [member.call for member in item.members if member.kind == "response"] or [item.call]:
-            if item.kind in ("response", "batch") and call in self._open:
-                self._awaited.add(call)
-                self._answered_ns = item.t_ns
-        if item.kind == "notification" and item.method in _REACTED_TO:
-            self._expected[item.method] += 1
-            self._hoped_for.append(item)
-
-    def _is_free(self, item: Item, now_ns: int) -> bool:
-        """Whether the next item may be sent now."""
-        self._awaited = {call for call in self._awaited if call in self._open}
-        if self._awaited:
-            return False
-        if self._free_ns is None:
-            self._free_ns = now_ns
-        if any(map(self._is_still_hoped_for, self._hoped_for)):
-            if now_ns < self._free_ns + PATIENCE_NS:
-                return False
-            self._given_up_hope.update(each.method for each in self._hoped_for if self._is_still_hoped_for(each))
-        self._hoped_for = []
-        return now_ns >= self._earliest_ns(item)
-
-    def _is_still_hoped_for(self, item: Item) -> bool:
-        if item.method in self._given_up_hope:
-            return False
-        if item.kind == "response":
-            return item.method in REQUEST_METHODS and not self._server_requests.has_come(item.call)
-        return self._came[item.method] < self._expected[item.method]
-
-    def _earliest_ns(self, item: Item) -> int:
-        assert self._free_ns is not None
-        earliest_ns = self._free_ns
-        if self._options.speed is not None:
-            earliest_ns += int(max(0, item.t_ns - self._answered_ns) / self._options.speed)
-        if item.method == _CANCELLED and (call := self._cancelled_call(item)) is not None:
-            recorded_progress = self._progress_before(call, item)
-            if recorded_progress > call.progress_count:
-                return call.deadline_ns
-            if not recorded_progress:
-                earliest_ns = max(earliest_ns, min(call.sent_ns + item.t_ns - call.recorded_ns, call.deadline_ns))
-        return earliest_ns
-
-    def _progress_before(self, call: OpenCall, item: Item) -> int:
-        items = (self._script.items[number] for number in self._script.items_of_call(call.number))
-        return sum(each.method == _PROGRESS and each.number < item.number for each in items)
-
-    def _cancelled_call(self, item: Item) -> OpenCall | None:
-        for message in client_messages_in(self._script.raw(item)):
-            if isinstance(message, Notification) and isinstance(message.params, dict):
-                id_ = id_of(message.params.get("requestId"))
-                return self._open.by_id(self._new_ids.current(id_, item.session))
-        return None
 
     # ---- sending
 
@@ -191,23 +97,65 @@ class Conversation:
         self._expire(now_ns)
         if self._is_ended:
             return []
-        outgoing = [Outgoing(reaction.raw, version=self._version) for reaction in self._take_reactions(now_ns)]
-        while len(outgoing) < limit and self._next is not None and self._is_free(self._next, now_ns):
-            outgoing.append(self._send(self._next, now_ns))
-            self._advance()
-            outgoing += [Outgoing(reaction.raw, version=self._version) for reaction in self._take_reactions(now_ns)]
+        outgoing = [*self._take_abandoned(now_ns), *self._take_reactions(now_ns)]
+        while len(outgoing) < limit and (item := self._order.next) is not None:
+            if not self._order.is_free(now_ns) or now_ns < self._earliest_ns(item):
+                break
+            outgoing.append(self._send(item, now_ns))
+            self._order.advance()
+            outgoing += [*self._take_abandoned(now_ns), *self._take_reactions(now_ns)]
         return outgoing
 
-    def _take_reactions(self, now_ns: int) -> list[_Reaction]:
+    def _earliest_ns(self, item: Item) -> int:
+        """Returns when the next item may be sent, given that nothing that comes before it is missing."""
+        assert self._order.free_ns is not None
+        earliest_ns = self._order.free_ns
+        if self._options.speed is not None:
+            earliest_ns += int(self._order.pause_ns / self._options.speed)
+        if item.method == _CANCELLED and (call := self._cancelled_call(item)) is not None:
+            earliest_ns = max(earliest_ns, self._cancelling_ns(call, item.t_ns))
+        return earliest_ns
+
+    def _cancelling_ns(self, call: OpenCall, recorded_ns: int) -> int:
+        """Returns when a call is cancelled: after as much progress as then, or after as long if there was none."""
+        items = (self._script.items[number] for number in self._script.items_of_call(call.number))
+        progress_count = sum(item.method == PROGRESS and item.t_ns < recorded_ns for item in items)
+        if progress_count:
+            return call.sent_ns if call.progress_count >= progress_count else call.deadline_ns
+        return min(call.sent_ns + recorded_ns - call.recorded_ns, call.deadline_ns)
+
+    def _cancelled_call(self, item: Item) -> OpenCall | None:
+        for message in client_messages_in(self._script.raw(item)):
+            if isinstance(message, Notification) and isinstance(message.params, dict):
+                id_ = id_of(message.params.get("requestId"))
+                return self._open.by_id(self._new_ids.current(id_, item.session))
+        return None
+
+    def _take_abandoned(self, now_ns: int) -> Iterator[Outgoing]:
+        """Yields the ends of the calls that the client abandoned by closing their HTTP exchanges."""
+        for call in list(self._order.left):
+            if call.number not in self._open:
+                self._order.left.remove(call)
+            elif call.failed_ns is not None and now_ns >= self._cancelling_ns(call, call.failed_ns):
+                self._order.left.remove(call)
+                self._open.drop(call.number)
+                raw = b""
+                if call.is_modern:
+                    params = b'"params":{"requestId":%b}' % call.id.text.encode("utf-8", "surrogatepass")
+                    raw = b'{"jsonrpc":"2.0","method":"%b",%b}' % (_CANCELLED.encode(), params)
+                yield Outgoing(raw, method=_CANCELLED, version=self._version, abandoned=call.number)
+
+    def _take_reactions(self, now_ns: int) -> list[Outgoing]:
         ready = [reaction for reaction in self._reactions if self._is_ready(reaction, now_ns)]
         self._reactions = [reaction for reaction in self._reactions if reaction not in ready]
         self.outcome.sent += len(ready)
-        return ready
+        return [Outgoing(reaction.raw, version=self._version) for reaction in ready]
 
     def _is_ready(self, reaction: _Reaction, now_ns: int) -> bool:
         if now_ns < reaction.earliest_ns:
             return False
-        is_next_later = self._next is None or reaction.item is None or self._next.number > reaction.item.number
+        item = self._order.next
+        is_next_later = item is None or reaction.item is None or item.number > reaction.item.number
         return is_next_later or now_ns >= reaction.due_ns
 
     def _send(self, item: Item, now_ns: int) -> Outgoing:
@@ -220,18 +168,20 @@ class Conversation:
             calls = (item.call,)
         if calls:
             self._open_calls(item, raw, calls, now_ns)
-        elif item.method == _CANCELLED and (call := self._cancelled_call(item)) is not None:
+        abandoned = None
+        if item.method == _CANCELLED and (call := self._cancelled_call(item)) is not None:
             self._open.note_cancellation(call, now_ns, self._recorded_delay_after(call, item))
-        self._answered_ns = item.t_ns
+            abandoned = call.number if call.is_modern else None
         self.outcome.sent += 1
         version = None if item.method == "initialize" else self._version
-        return Outgoing(raw, calls, "" if item.kind in ("batch", "invalid") else item.method, version)
+        return Outgoing(raw, calls, "" if item.kind in ("batch", "invalid") else item.method, version, abandoned)
 
     def _open_calls(self, item: Item, raw: bytes, calls: tuple[int, ...], now_ns: int) -> None:
         requests = [message for message in client_messages_in(raw) if isinstance(message, Request)]
         for number, request in zip(calls, requests, strict=False):
             answer = self._script.answer_of(number)
-            failed_ns = self._failed_ns(item, number) if answer is None else None
+            failure = self._failure_of(item, number) if answer is None else None
+            failed_ns = None if failure is None else failure.ended_ns
             known_end_ns = self._last_ns if failed_ns is None else failed_ns
             is_answered = answer is not None or failed_ns is not None
             wait_ns = self._options.timeout_ns
@@ -251,13 +201,19 @@ class Conversation:
                     now_ns + wait_ns,
                     is_answered=is_answered,
                     failed_ns=failed_ns,
+                    is_left=failure is not None and failure.ended_by == "client",
                     is_endless=request.method in ENDLESS_METHODS,
+                    is_modern=VERSION_MEMBER in request.meta,
                 )
             )
 
-    def _failed_ns(self, item: Item, number: int) -> int | None:
+    def _failure_of(self, item: Item, number: int) -> HttpAnswer | None:
+        """Returns how the HTTP exchange of a call ended that was not answered; None if it was open to the end."""
         answer = self._script.http_answer(item.exchange) if item.exchange else None
-        return answer.ended_ns if answer is not None and number in answer.calls and answer.ended_ns >= 0 else None
+        if answer is None or number not in answer.calls or answer.ended_ns < 0:
+            return None
+        is_accepted = answer.is_legacy and answer.status < _FIRST_BAD_STATUS
+        return None if is_accepted else answer  # the older transport answers in its stream
 
     def _recorded_delay_after(self, call: OpenCall, item: Item) -> int | None:
         """Returns how long after its cancellation a call was answered in the recording; None if it was not."""
@@ -339,10 +295,9 @@ class Conversation:
         self._reactions.append(_Reaction(answer, self._values.substituted(raw), due_ns + PATIENCE_NS, due_ns))
 
     def _receive_notification(self, notification: Notification) -> None:
-        if notification.method in _REACTED_TO:
-            self._came[notification.method] += 1
+        self._order.note_notification(notification.method)
         params = notification.params
-        if notification.method == _PROGRESS and isinstance(params, dict):
+        if notification.method == PROGRESS and isinstance(params, dict):
             self._open.note_progress(id_of(params.get("progressToken")))
 
     def fail(self, calls: Iterable[int], reason: str) -> None:
@@ -357,7 +312,8 @@ class Conversation:
             if call is not None:
                 self.outcome.note_failure(call, reason)
                 if call.method in OPENING_METHODS and call.failed_ns is None:
-                    self._stop(f"{call.method} was not answered: {reason}")
+                    self.outcome.handshake_failure = f"{call.method} was not answered: {reason}"
+                    self._stop(self.outcome.handshake_failure)
 
     def end(self, reason: str) -> None:
         """Note that nothing more can come from the server.
@@ -375,11 +331,7 @@ class Conversation:
             return
         self._is_ended = True
         self._reactions = []
-        items = self._script.items
-        rest = [items[number] for number in self._numbers[self._position :]]
-        self.outcome.unsent += (self._next is not None) + sum(
-            item.sender == "client" and item.kind != "response" and item.number not in self._skipped for item in rest
-        )
+        self.outcome.unsent += self._order.unsent_count
         self.outcome.stopped = reason if self.outcome.unsent else ""
 
     def _expire(self, now_ns: int) -> None:
@@ -399,25 +351,24 @@ class Conversation:
         """Whether everything has been sent, and all that can be expected has come."""
         if self._is_ended:
             return True
-        if self._next is not None or self._reactions or self._open.is_waiting:
+        if self._order.next is not None or self._reactions or self._open.is_waiting:
             return False
         if self._settled_ns is None:
-            self._settled_ns = now_ns + (PATIENCE_NS if self._is_more_expected else 0)
+            self._settled_ns = now_ns + (PATIENCE_NS if self._order.is_more_expected else 0)
         return now_ns >= self._settled_ns
-
-    @property
-    def _is_more_expected(self) -> bool:
-        if any(self._came[method] < count for method, count in self._expected.items()):
-            return True
-        return self._server_requests.is_any_expected
 
     def next_due_ns(self, now_ns: int) -> int | None:
         """Returns when something may be due next; None if that depends on the server alone."""
         times = [reaction.earliest_ns for reaction in self._reactions if reaction.earliest_ns > now_ns]
         times += [reaction.due_ns for reaction in self._reactions]
-        times += [time for time in (self._open.next_deadline_ns, self._settled_ns) if time is not None]
-        if self._next is not None and self._free_ns is not None:
-            times.append(self._free_ns + PATIENCE_NS if self._hoped_for else self._earliest_ns(self._next))
+        times += [self._cancelling_ns(call, call.failed_ns) for call in self._order.left if call.failed_ns is not None]
+        times += [
+            time
+            for time in (self._open.next_deadline_ns, self._settled_ns, self._order.next_look_ns)
+            if time is not None
+        ]
+        if self._order.next is not None and self._order.free_ns is not None:
+            times.append(self._earliest_ns(self._order.next))
         return min(times, default=None)
 
 

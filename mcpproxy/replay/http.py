@@ -4,6 +4,7 @@ import contextlib
 import http.client
 import select
 import signal
+import socket
 import threading
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -29,6 +30,8 @@ _START_TIMEOUT_S: Final = 30.0
 _STREAM_TIMEOUT_S: Final = 1.0
 """How long the start of the stream for the server's own messages is waited for."""
 _MAX_SESSION_ID_CHARS: Final = 4 << 10
+_REFUSED: Final = (401, 403)
+_ADVICE: Final = "--header gives credentials"
 _FAILURES: Final = (OSError, http.client.HTTPException, ValueError)
 _SESSION_FIELD: Final = "Mcp-Session-Id"
 
@@ -104,6 +107,9 @@ class HttpTransport:
         self._slots = threading.Semaphore(MAX_CONCURRENT)
         self._closing = threading.Event()
         self._connections: set[http.client.HTTPConnection] = set()
+        self._exchanges: dict[int, http.client.HTTPConnection] = {}
+        """The connection of each call that waits for its answer."""
+        self._abandoned: set[int] = set()
         self._session_id: str | None = None
         self._version: str | None = None
         self._endpoint = threading.Event()
@@ -124,6 +130,9 @@ class HttpTransport:
     def send(self, outgoing: Outgoing) -> None:
         """Send a unit of bytes in a POST; if it has no request in it, wait until the server has accepted it."""
         self._version = outgoing.version
+        if outgoing.abandoned is not None:
+            self._abandon(outgoing.abandoned)
+            return
         if self._options.is_legacy and not self._endpoint.is_set():
             self._arrivals.put(Arrival(failed_calls=outgoing.calls, reason="the server named no endpoint"))
             return
@@ -134,12 +143,21 @@ class HttpTransport:
             self._arrivals.put(Arrival(failed_calls=outgoing.calls, reason=_reason(error)))
             return
         if outgoing.calls:
+            self._exchanges |= dict.fromkeys(outgoing.calls, connection)
             self._slots.acquire()
             threading.Thread(target=self._await_response, args=(connection, outgoing), daemon=True).start()
             return
         self._read_response(connection, outgoing)
         if outgoing.method == "notifications/initialized" and not self._has_stream:
             self._start_stream(waits_s=_STREAM_TIMEOUT_S)
+
+    def _abandon(self, call: int) -> None:
+        """Close the exchange of a call."""
+        self._abandoned.add(call)
+        connection = self._exchanges.get(call)
+        if connection is not None and connection.sock is not None:
+            with contextlib.suppress(OSError):
+                connection.sock.shutdown(socket.SHUT_RDWR)
 
     def next_arrival(self, timeout_s: float) -> Arrival | None:
         """Return what has come from the server, or None if nothing comes within a time in seconds."""
@@ -157,7 +175,7 @@ class HttpTransport:
         for connection in list(self._connections):
             if connection.sock is not None:
                 with contextlib.suppress(OSError):
-                    connection.sock.shutdown(2)
+                    connection.sock.shutdown(socket.SHUT_RDWR)
 
     def _request(self, method: str, body: bytes | None, fields: Mapping[str, str]) -> http.client.HTTPConnection:
         parts = urlsplit(self._url)
@@ -176,6 +194,8 @@ class HttpTransport:
         try:
             self._read_response(connection, outgoing)
         finally:
+            for call in outgoing.calls:
+                self._exchanges.pop(call, None)
             self._slots.release()
 
     def _read_response(self, connection: http.client.HTTPConnection, outgoing: Outgoing) -> None:
@@ -200,10 +220,13 @@ class HttpTransport:
                 missing -= 0 if stream is None else stream.answer_count
                 if stream is None or stream.last_id is None or missing <= 0 or self._closing.wait(stream.retry_s):
                     break
+                if self._abandoned.issuperset(outgoing.calls):
+                    break
                 self._drop(connection)
                 connection, stream = self._resume(stream, outgoing.calls)
             if not (self._options.is_legacy and response.status < http.client.BAD_REQUEST):
-                reason = f"HTTP status {response.status}, and no answer in it"
+                advice = f"; {_ADVICE}" if response.status in _REFUSED else ""
+                reason = f"HTTP status {response.status}, and no answer in it{advice}"
         except _FAILURES as error:
             reason = _reason(error)
         self._drop(connection)

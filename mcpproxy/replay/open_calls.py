@@ -38,6 +38,10 @@ class OpenCall(Struct, eq=False):
     """Whether it was answered, or its HTTP exchange ended, in the recording."""
     failed_ns: int | None = None
     """The recorded stamp of the end of its HTTP exchange, if that came without an answer."""
+    is_left: bool = False
+    """Whether the client ended that exchange."""
+    is_modern: bool = False
+    """Whether it names its revision itself: over HTTP, closing its exchange cancels it."""
     is_endless: bool = False
     """Whether it normally has no answer."""
     is_cancelled: bool = False
@@ -137,15 +141,21 @@ class OpenCalls:
             now_ns: the time.
             recorded_delay_ns: how long after that it was answered in the recording; None if it was not.
         """
+        if recorded_delay_ns is None:
+            self.drop(call.number)
+            return
         call.is_cancelled = True
-        wait_ns = 0 if recorded_delay_ns is None else recorded_delay_ns + _LATE_NS
-        call.deadline_ns = min(call.deadline_ns, now_ns + wait_ns)
+        call.deadline_ns = min(call.deadline_ns, now_ns + recorded_delay_ns + _LATE_NS)
         heapq.heappush(self._deadlines, (call.deadline_ns, call.number))
 
-    def failed_before(self, recorded_ns: int) -> list[OpenCall]:
-        """Returns, once each, the open calls whose HTTP exchanges had failed before a moment of the recording."""
+    def failed_before(self, recorded_ns: int | None) -> list[OpenCall]:
+        """Returns, once each, the open calls whose HTTP exchanges had failed before a moment of the recording.
+
+        Args:
+            recorded_ns: the stamp; None for its end.
+        """
         calls = []
-        while self._failures and self._failures[0][0] <= recorded_ns:
+        while self._failures and (recorded_ns is None or self._failures[0][0] <= recorded_ns):
             call = self._by_number.get(heapq.heappop(self._failures)[1])
             if call is not None:
                 calls.append(call)

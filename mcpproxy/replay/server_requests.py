@@ -47,19 +47,17 @@ class ServerRequests:
                 self._add(item)
 
     def _add(self, item: Item) -> None:
-        members = [(0, item.call, item.method, item.key)]
-        if item.kind == "batch":
-            members = [
-                (index, member.call, member.method, member.key)
-                for index, member in enumerate(item.members)
-                if member.kind == "request"
-            ]
-        for index, call, method, key in members:
-            request = RecordedRequest(item, index, call, method)
-            self._by_key.setdefault(key, deque()).append(request)
-            self._by_method.setdefault(method, deque()).append(request)
-            if self._script.answer_of(call) is not None:
-                self._answered.add(call)
+        calls = [member.call for member in item.members] or [item.call]
+        for (position, message), call in zip(enumerate(messages_in(self._script.raw(item))), calls, strict=False):
+            if isinstance(message, Request):
+                request = RecordedRequest(item, position, call, message.method)
+                self._by_key.setdefault(self._key_of(message), deque()).append(request)
+                self._by_method.setdefault(message.method, deque()).append(request)
+                if self._script.answer_of(call) is not None:
+                    self._answered.add(call)
+
+    def _key_of(self, request: Request) -> str:
+        return self._matching.key_of(request.method, target_name(request.params) or "", request.body.get("params"))
 
     @property
     def is_any_expected(self) -> bool:
@@ -72,8 +70,7 @@ class ServerRequests:
 
     def take(self, request: Request) -> RecordedRequest | None:
         """Return the recorded request that equals one that came, or else the next of its method; None without one."""
-        key = self._matching.key_of(request.method, target_name(request.params) or "", request.body.get("params"))
-        for queue in (self._by_key.get(key), self._by_method.get(request.method)):
+        for queue in (self._by_key.get(self._key_of(request)), self._by_method.get(request.method)):
             while queue:
                 recorded = queue.popleft()
                 if recorded.call not in self._come and recorded.method == request.method:

@@ -43,7 +43,8 @@ class StdioTransport:
 
     def send(self, outgoing: Outgoing) -> None:
         """Send a unit of bytes as a line, behind those that wait."""
-        self._outbox.put(outgoing.raw + b"\n")
+        if outgoing.raw or outgoing.abandoned is None:
+            self._outbox.put(outgoing.raw + b"\n")
 
     def next_arrival(self, timeout_s: float) -> Arrival | None:
         """Return what has come from the server, or None if nothing comes within a time in seconds."""

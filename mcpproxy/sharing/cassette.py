@@ -10,10 +10,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import BinaryIO, Final
 
-from analysis.conversation.call import MessageContext
+from analysis.conversation.call import Call, MessageContext
 from analysis.conversation.message import Notification, Request
+from analysis.conversation.under_way import PROGRESS_METHODS
 from analysis.reading import Reading, Step
 from captures.cutting import record_in
 from captures.file import CaptureFile
@@ -27,6 +28,15 @@ from mcpproxy.sharing.steady_records import SteadyRecords
 BATCH_BYTES: Final = 1 << 20
 _REDACTIONS: Final = ("headers", "path", "query", "bodies", "stderr", "key-not-kept")
 _SENDERS: Final[dict[object, Mover]] = {"c2s": "client", "s2c": "server"}
+_INDEPENDENT_METHODS: Final = frozenset(
+    {
+        *("tools/call", "tools/list", "prompts/get", "prompts/list", "completion/complete", "ping"),
+        *("resources/read", "resources/list", "resources/templates/list"),
+    }
+)
+"""Methods of requests that no other request depends on while both are under way."""
+_MAX_RACE_NS: Final = 1_000_000_000
+"""How long after the last answer it is a matter of chance who ends an exchange."""
 _MAX_ID: Final = 1 << 62
 _ID_BYTES: Final = 16
 _NO_ID: Final = "0" * (2 * _ID_BYTES)
@@ -52,6 +62,11 @@ class SteadyWriter:
         self._carrying: set[int] = set()
         """The exchanges whose responses are streams or carry messages."""
         self._ended: set[int] = set()
+        self._gets: set[int] = set()
+        self._unanswered_counts: Counter[int] = Counter()
+        """By exchange, the number of its requests that have not been answered yet."""
+        self._last_answers: dict[int, int] = {}
+        """By exchange, when its last request was answered."""
         self.left_out_unknown_count = 0
         """How many records have a type that this version does not know; they are left out."""
 
@@ -90,45 +105,77 @@ class SteadyWriter:
                 _describe_frame(entry, step)
             if entry.sender == "server":
                 self._carrying.add(number)
+            self._count_requests(step)
         elif record.rec == "exchange":
-            self._describe_exchange(entry, values)
+            self._describe_exchange(entry, record)
         elif record.rec in ("stream", "process"):
             entry.stage = str(values.get("event"))
-            entry.ended_by = str(values.get("ended_by"))
+            entry.ended_by = self._who_ended(number, record)
             if record.rec == "stream":
                 self._carrying.add(number)
         elif record.rec == "eof":
             entry.stage = str(values.get("dir"))
         return entry
 
-    def _describe_exchange(self, entry: Entry, values: dict[str, Any]) -> None:
-        entry.stage, entry.ended_by = str(values.get("stage")), str(values.get("ended_by"))
+    def _describe_exchange(self, entry: Entry, record: Record) -> None:
+        values = record.members
+        entry.stage, entry.ended_by = str(values.get("stage")), self._who_ended(entry.exchange, record)
         if entry.stage == "end":
             self._ended.add(entry.exchange)
         for name in ("request", "response"):
             head = values.get(name)
             if isinstance(head, dict):
                 fields = head if isinstance(head, Head) else Head(head)
-                if fields.session_id:
-                    self._sessions.setdefault(entry.exchange, fields.session_id)
                 if name == "request":
-                    is_stream = "text/event-stream" in fields.fields.get("accept", "").lower()
-                    entry.is_plain_get = (
-                        head.get("method") == "GET" and is_stream and "last-event-id" not in fields.fields
-                    )
+                    if fields.session_id:
+                        self._sessions.setdefault(entry.exchange, fields.session_id)
+                    entry.wants_stream = "text/event-stream" in fields.fields.get("accept", "").lower()
+                    entry.is_get = head.get("method") == "GET" and "last-event-id" not in fields.fields
+                    entry.is_delete = head.get("method") == "DELETE"
+                    if entry.is_get:
+                        self._gets.add(entry.exchange)
         entry.session = self._sessions.get(entry.exchange, "")
+
+    def _count_requests(self, step: Step) -> None:
+        for context in step.messages:
+            call = context.call if isinstance(context.message, Request) else context.answered
+            if call is not None and call.http is not None and call.request.sender == "client":
+                self._unanswered_counts[call.http.number] += 1 if call is not context.answered else -1
+                self._last_answers[call.http.number] = context.message.t_ns
+
+    def _who_ended(self, exchange: int, record: Record) -> str:
+        """Return who ended an exchange; right after its last answer, it may be the client or the server by chance."""
+        ended_by = str(record.members.get("ended_by"))
+        is_answered = exchange in self._last_answers and self._unanswered_counts[exchange] == 0
+        if is_answered and ended_by in ("client", "server"):
+            return "complete" if record.t_ns - self._last_answers[exchange] <= _MAX_RACE_NS else ended_by
+        return ended_by
+
+    def _close_streams(self) -> None:
+        """Let the client end the streams that end after everything else, as it does unless the server is faster."""
+        for entry in reversed(self._entries):
+            is_request = entry.rec == "exchange" and entry.stage == "request"
+            if entry.sender == "client" or (is_request and not entry.is_delete):
+                return
+            if entry.exchange in self._gets and entry.ended_by in ("complete", "server"):
+                entry.ended_by = "client"
 
     def lines(self) -> Iterator[bytes]:
         """Yields the lines of the steady capture, each with its LF."""
         steady = SteadyRecords(keeps_times=self._keeps_times)
         entries = self._entries
-        for index in steady_order(entries):
+        self._close_streams()
+        order = range(len(entries)) if self._keeps_times else steady_order(entries)
+        for index in order:
             entry = entries[index]
             if self._is_repeated_head(entry):
                 continue
             record = record_in(os.pread(self._lines.fileno(), entry.size, entry.offset), entry.offset)
             if record is None:
                 continue  # the private file was damaged meanwhile
+            if not self._keeps_times and record.members.get("ended_by") not in (None, entry.ended_by):
+                record.members["ended_by"] = entry.ended_by
+                record.members.pop("error", None)
             line = _line(steady.record(record, self._sessions.get(entry.exchange, ""))) + b"\n"
             if len(line) <= MAX_LINE_BYTES:
                 yield line
@@ -142,24 +189,34 @@ class SteadyWriter:
 
 
 def _describe_frame(entry: Entry, step: Step) -> None:
+    entry.has_request = any(isinstance(context.message, Request) for context in step.messages)
     if len(step.messages) != 1:
         return
     (context,) = step.messages
     if entry.sender == "server":
-        entry.call = _call_of(context, step)
+        entry.call = _number_of(_call_of(context, step))
     elif isinstance(context.message, Request):
         request_id = context.body.get("id")
         entry.request_id = request_id if type(request_id) is int and 0 <= request_id < _MAX_ID else -1
+        # Where an id is used again, or a message repeated, the order shows which request an answer belongs to.
+        entry.call = -1 if context.earlier is not None or context.is_repeat else _number_of(context.call)
     elif isinstance(context.message, Notification):
         entry.is_initialized = context.message.method == "notifications/initialized"
 
 
-def _call_of(context: MessageContext, step: Step) -> int:
-    """Returns the number of the client's call to which a message of the server belongs; -1 if that is not certain."""
-    if context.answered is not None:
-        return context.answered.number
-    calls = [call for call in step.changed if call.request.sender == "client"]
-    return calls[0].number if isinstance(context.message, Notification) and len(calls) == 1 else -1
+def _call_of(context: MessageContext, step: Step) -> Call | None:
+    """Returns the call that a message of the server answers or reports progress of; None if that is not certain."""
+    if isinstance(context.message, Notification) and context.message.method in PROGRESS_METHODS:
+        (call,) = step.changed if len(step.changed) == 1 else (None,)
+        return call
+    return context.answered
+
+
+def _number_of(call: Call | None) -> int:
+    """Returns the number of a call of the client; -1 if others may depend on it, such as a handshake."""
+    if call is None or call.request.sender != "client" or call.request.method not in _INDEPENDENT_METHODS:
+        return -1
+    return call.number
 
 
 def _line(record: Record) -> bytes:
@@ -204,8 +261,9 @@ class CassetteLines:
                 values["totals"] = values["totals"] | {
                     "c2s": self._totals("c2s"),
                     "s2c": self._totals("s2c"),
-                    "stderr": {"bytes": self._stderr_bytes, "recorded": self._stderr_bytes},
                 }
+                if "stderr" in values["totals"]:
+                    values["totals"]["stderr"] = {"bytes": self._stderr_bytes, "recorded": self._stderr_bytes}
             case _:
                 return line
         return _line(record._replace(members=values)) + b"\n"

@@ -54,7 +54,7 @@ class NumberedPseudonyms(PseudonymGenerator):
 
         A secret keeps the noun of its first occurrence.
         """
-        if _HASH(secret):
+        if kind == "hash" or _HASH(secret):
             return f"{PREFIX}{self._number('hash', secret):016x}"
         key = _key("tag", secret)
         if key not in self._names:

@@ -210,7 +210,7 @@ class RecordRedactor:
                 for place, address in values["rewritten"].items()
             }
         if isinstance(values.get("uri_key"), str):
-            redacted_values["uri_key"] = self._redactor.pseudonyms.tag(values["uri_key"])
+            redacted_values["uri_key"] = self._redactor.pseudonyms.tag(values["uri_key"], "hash")
         if isinstance(values.get("oauth"), dict):
             redacted_values["oauth"] = self._redact_oauth(values["oauth"])
         if isinstance(values.get("body_hash"), dict):

@@ -1,11 +1,11 @@
-"""The order of a cassette's records, which does not depend on how concurrent messages happened to interleave.
+"""The order of a cassette's records, which does not depend on how concurrent calls happened to interleave.
 
-The records are put together in blocks, each around one message. Every message of one side stays behind all messages of
-the other side that it was behind: only blocks of the same side, with no block of the other side between them, change
-places. So a request still precedes its response, and what a peer may have known when it sent a message is the same.
-Two things move further, because no message goes with them: the end of an HTTP exchange whose answer is complete, which
-goes to that answer, and a stream that the client opens by GET right after its handshake, whose opening races with the
-next request.
+The records are put together in blocks, each around one message. A call that overlaps others gets its answer, and its
+progress, right behind its request: between two messages of any other kind, calls stand one after the other, in the
+order of their requests. Nothing passes a message that could depend on it, such as a cancellation, a notification
+without a call, or a request of the server; and no request comes before a message that it followed. What is in no
+message moves freely: the end of an HTTP exchange whose answer is complete goes to that answer, and a stream that the
+client opens by GET right after its handshake, whose opening races with the next request, goes to that handshake.
 """
 
 from bisect import bisect_left, bisect_right
@@ -39,15 +39,22 @@ class Entry(Struct, gc=False):
     """The stage of an exchange; the event of a stream or process; the direction of an end of file."""
     ended_by: str = ""
     call: int = -1
-    """For a frame of the server: the client's call that it belongs to; -1 if it belongs to none, or this is unknown."""
+    """For a frame that may change places: the client's call that it opens, answers or reports progress of. -1 for
+    anything else."""
     request_id: int = -1
     """For a frame of the client: the id of its request if that is a whole number; otherwise -1."""
+    has_request: bool = False
+    """For a frame of the client: whether there is a request in it."""
     is_initialized: bool = False
     """Whether it is the client's notification that ends the handshake."""
-    is_plain_get: bool = False
-    """For the request of an exchange: whether it is a GET that resumes nothing."""
+    is_get: bool = False
+    """For the request of an exchange: whether it is a GET that resumes no stream."""
+    is_delete: bool = False
+    """For the request of an exchange: whether it ends a session."""
+    wants_stream: bool = False
+    """For the request of an exchange: whether an event stream is an acceptable answer."""
     session: str = ""
-    """For an exchange: the hash of its session id, if it has one."""
+    """For an exchange: the session id of its request, or the hash of that."""
 
 
 class _Block(Struct):
@@ -59,7 +66,9 @@ class _Block(Struct):
     mover: Mover
     exchange: int = 0
     call: int = -1
+    """The client's call among whose blocks it may be placed; -1 if no other block may pass it."""
     request_id: int = -1
+    has_message: bool = True
 
 
 class _Exchange(Struct):
@@ -67,34 +76,81 @@ class _Exchange(Struct):
 
     opening: list[int] = []
     """The request, with the frames of its body; of a GET, also the head of the response, which is in no message."""
-    answers: list[list[int]] = []
-    """The frames of the response, each after its parts and the records that came right before it."""
+    answers: list[tuple[list[int], int]] = []
+    """The frames of the response, each after its parts and the records that came right before it, with its call."""
     pending: list[int] = []
     """Records of the response that belong to the next frame, or to the end."""
     ending: list[int] = []
     parts: dict[Mover, list[int]] = {}
     session: str = ""
     ended_by: str = ""
-    is_plain_get: bool = False
+    call: int = -1
+    request_id: int = -1
+    frame_count: int = 0
+    has_request: bool = False
+    is_get: bool = False
+    is_delete: bool = False
+    wants_stream: bool = False
     is_stream: bool = False
     is_initialized: bool = False
-    request_ids: list[int] = []
+
+
+class _Call(Struct):
+    """The blocks of one call in a stretch."""
+
+    request: _Block | None = None
+    answers: list[_Block] = []
+
+    @property
+    def end(self) -> int:
+        """The position of its last block."""
+        return max((block.position for block in self.answers), default=1 << 62)
 
 
 def steady_order(entries: list[Entry]) -> Iterator[int]:
     """Yields the indices of all records, in the order of a cassette."""
-    ranks: dict[int, int] = {}
-    """By exchange: its position among those that the client began."""
-    for mover, group in groupby(_blocks(entries), attrgetter("mover")):
-        run: Iterable[_Block] = list(group)
-        if mover == "client":
-            run = list(_in_order_of_ids(run))
-            for block in run:
-                ranks.setdefault(block.exchange, len(ranks))
-        elif mover == "server":
-            run = _in_order_of_requests(run, ranks)
-        for block in run:
+    for is_movable, group in groupby(_blocks(entries), lambda block: block.call >= 0):
+        for block in _one_call_after_the_other(group) if is_movable else group:
             yield from block.records
+
+
+def _one_call_after_the_other(stretch: Iterable[_Block]) -> Iterator[_Block]:
+    """Yields the blocks of calls, sorted by call; those of earlier calls come first."""
+    calls: dict[int, _Call] = {}
+    for block in stretch:
+        call = calls.setdefault(block.call, _Call())
+        if block.mover == "client" and call.request is None:
+            call.request = block
+        else:
+            call.answers.append(block)
+    earlier = [number for number, call in calls.items() if call.request is None]
+    for number in sorted(earlier):
+        yield from calls[number].answers
+    for call in _in_order_of_ids(call for call in calls.values() if call.request is not None):
+        assert call.request is not None
+        yield call.request
+        yield from sorted(call.answers, key=lambda block: (block.has_message, block.position))
+
+
+def _in_order_of_ids(calls: Iterable[_Call]) -> Iterator[_Call]:
+    """Sort calls that overlap in several HTTP exchanges by their ids, which clients count up."""
+    overlapping: list[_Call] = []
+    end = -1
+    for call in calls:
+        assert call.request is not None
+        if call.request.position > end:
+            yield from _sorted_by_id(overlapping)
+            overlapping, end = [], -1
+        overlapping.append(call)
+        end = max(end, call.end)
+    yield from _sorted_by_id(overlapping)
+
+
+def _sorted_by_id(calls: list[_Call]) -> list[_Call]:
+    requests = [call.request for call in calls if call.request is not None]
+    if all(request.exchange and request.request_id >= 0 for request in requests):
+        calls.sort(key=lambda call: call.request.request_id if call.request is not None else -1)
+    return calls
 
 
 def _blocks(entries: list[Entry]) -> list[_Block]:
@@ -110,7 +166,7 @@ def _blocks(entries: list[Entry]) -> list[_Block]:
             parts.setdefault(entry.sender, []).append(index)
         elif entry.rec == "frame":
             records = [*parts.pop(entry.sender, ()), index]
-            blocks.append(_Block(index, records, entry.sender, call=entry.call))
+            blocks.append(_Block(index, records, entry.sender, 0, entry.call, entry.request_id))
         elif entry.rec == "stderr" and blocks:
             blocks[-1].records.append(index)
         elif _ends_output_late(entries, index):
@@ -137,21 +193,26 @@ def _ends_output_late(entries: list[Entry], index: int) -> bool:
 
 def _add_record(exchange: _Exchange, index: int, entry: Entry) -> None:
     exchange.session = exchange.session or entry.session
-    exchange.is_plain_get = exchange.is_plain_get or entry.is_plain_get
+    exchange.is_get = exchange.is_get or entry.is_get
+    exchange.is_delete = exchange.is_delete or entry.is_delete
+    exchange.wants_stream = exchange.wants_stream or entry.wants_stream
     exchange.is_stream = exchange.is_stream or entry.stage == "opened"
     if entry.rec == "part":
         exchange.parts.setdefault(entry.sender, []).append(index)
     elif entry.rec == "frame" and entry.sender == "client":
         exchange.opening += [*exchange.parts.pop("client", ()), index]
-        exchange.request_ids.append(entry.request_id)
+        exchange.frame_count += 1
+        exchange.call, exchange.request_id = entry.call, entry.request_id
+        exchange.has_request = exchange.has_request or entry.has_request
         exchange.is_initialized = exchange.is_initialized or entry.is_initialized
     elif entry.rec == "frame":
-        exchange.answers.append([*exchange.pending, *exchange.parts.pop("server", ()), index])
+        records = [*exchange.pending, *exchange.parts.pop("server", ()), index]
+        exchange.answers.append((records, entry.call))
         exchange.pending = []
     elif entry.stage in ("end", "ended"):
         exchange.ending.append(index)
         exchange.ended_by = entry.ended_by
-    elif entry.stage == "request" or exchange.is_plain_get:
+    elif entry.stage == "request" or exchange.is_get:
         exchange.opening.append(index)
     else:
         exchange.pending.append(index)
@@ -160,18 +221,23 @@ def _add_record(exchange: _Exchange, index: int, entry: Entry) -> None:
 def _blocks_of(number: int, exchange: _Exchange) -> Iterator[_Block]:
     """Yields the blocks of an exchange, not in order."""
     opening, answers, ending = exchange.opening, exchange.answers, [*exchange.pending, *exchange.ending]
-    if exchange.is_plain_get and not exchange.is_stream and not answers:
+    call = exchange.call if exchange.frame_count == 1 else -1
+    is_regular = exchange.ended_by in _REGULAR_ENDS
+    if (
+        not answers
+        and not exchange.is_stream
+        and (exchange.is_get or (exchange.frame_count > 0 and not exchange.has_request and is_regular))
+    ):
         opening, ending = [*opening, *ending], []
     if opening:
-        request_id = exchange.request_ids[0] if len(exchange.request_ids) == 1 else -1
-        position = opening[0] if exchange.is_plain_get else opening[-1]
-        yield _Block(position, opening, "client", number, request_id=request_id)
-    is_ended_by_answer = bool(answers) and exchange.ended_by in _REGULAR_ENDS and not exchange.is_plain_get
-    for place, records in enumerate(answers, 1):
+        position = opening[0] if exchange.is_get else exchange.opening[-1]
+        yield _Block(position, opening, "client", number, call, exchange.request_id)
+    is_ended_by_answer = bool(answers) and is_regular and not exchange.is_get
+    for place, (records, answered_call) in enumerate(answers, 1):
         ends_here = is_ended_by_answer and place == len(answers)
-        yield _Block(records[-1], [*records, *ending] if ends_here else records, "server", number)
+        yield _Block(records[-1], [*records, *ending] if ends_here else records, "server", number, answered_call)
     if ending and not is_ended_by_answer:
-        yield _Block(ending[-1], ending, "server", number)
+        yield _Block(ending[-1], ending, "server", number, call if is_regular else -1, has_message=False)
     for side, records in exchange.parts.items():
         yield _Block(records[-1], records, side, number)
 
@@ -180,14 +246,14 @@ def _with_streams_early(blocks: list[_Block], exchanges: dict[int, _Exchange]) -
     """Move a stream that a client opens after its handshake to the end of that, and its end to the end of all."""
     last_places = {block.exchange: place for place, block in enumerate(blocks) if block.exchange}
     handshakes = {exchange.session: number for number, exchange in exchanges.items() if exchange.is_initialized}
-    last_request = max((place for place, block in enumerate(blocks) if block.request_id >= 0), default=-1)
+    last_request = max((place for place, block in enumerate(blocks) if _asks(block, exchanges)), default=-1)
     client_places = [place for place, block in enumerate(blocks) if block.mover == "client"]
     end_place = max(last_places.values(), default=0)
     keys = [(place, 0, 0) for place in range(len(blocks))]
     moved_sessions: set[str] = set()
     for place, block in enumerate(blocks):
         exchange = exchanges.get(block.exchange)
-        if exchange is None or not exchange.is_plain_get:
+        if exchange is None or not (exchange.is_get and (exchange.is_stream or exchange.wants_stream)):
             continue
         if block.mover == "client":
             handshake = last_places.get(handshakes.get(exchange.session, 0), place)
@@ -196,27 +262,12 @@ def _with_streams_early(blocks: list[_Block], exchanges: dict[int, _Exchange]) -
             if is_early and exchange.session not in moved_sessions:
                 moved_sessions.add(exchange.session)
                 keys[place] = handshake, 1, place
-        elif place > last_request and block.records[-1:] == exchange.ending[-1:]:
+        elif place > last_request and block.records == exchange.ending:
             keys[place] = end_place, 2, place
     return [blocks[place] for place in sorted(range(len(blocks)), key=keys.__getitem__)]
 
 
-# ---- runs of blocks of one side
-
-
-def _in_order_of_ids(run: Iterable[_Block]) -> Iterator[_Block]:
-    """Sort requests that were sent at once in several exchanges by their ids, which clients count up."""
-    for is_request, group in groupby(run, lambda block: block.exchange > 0 and block.request_id >= 0):
-        blocks = list(group)
-        yield from sorted(blocks, key=attrgetter("request_id")) if is_request else blocks
-
-
-def _in_order_of_requests(run: Iterable[_Block], ranks: dict[int, int]) -> Iterator[_Block]:
-    """Sort what the server sent at once by the requests that it belongs to."""
-
-    def rank(block: _Block) -> int:
-        return ranks.get(block.exchange, -1) if block.exchange else block.call
-
-    for is_sortable, group in groupby(run, lambda block: rank(block) >= 0):
-        blocks = list(group)
-        yield from sorted(blocks, key=rank) if is_sortable else blocks
+def _asks(block: _Block, exchanges: dict[int, _Exchange]) -> bool:
+    """Whether a block is a client's message or request, but not the end of a session."""
+    exchange = exchanges.get(block.exchange)
+    return block.mover == "client" and (exchange is None or not exchange.is_delete)

@@ -13,7 +13,7 @@ from captures.versions import FORMAT_VERSION
 STEP_NS: Final = 1_000_000
 """The time between two records, unless the recorded one is kept."""
 LONG_WAIT_NS: Final = 10_000_000_000
-"""A wait of this length or longer is kept, rounded to a multiple of it: time-outs and new sessions depend on it."""
+"""A wait between messages of this length or longer is kept, rounded to a multiple of it: sessions depend on it."""
 
 _HEADER_MEMBERS: Final = (
     "transport",
@@ -53,7 +53,10 @@ class SteadyRecords:
         """
         self._keeps_times = keeps_times
         self._next_seq = 0
-        self._t_ns = self._recorded_ns = 0
+        self._t_ns = 0
+        self._recorded_ns = 0
+        """The recorded time of the latest message so far."""
+        self._has_answer = False
         self._exchanges: dict[int, int] = {}
         self._connections: dict[object, int] = {}
         self._connection_of: dict[int, int] = {}
@@ -64,7 +67,7 @@ class SteadyRecords:
 
         Args:
             record: the record as it was recorded.
-            session: for an HTTP exchange, its session id or the hash of that; empty if it has none.
+            session: for an HTTP exchange, the session id of its request, or the hash of that; empty if it has none.
         """
         values = {name: value for name, value in record.members.items() if name not in _DROPPED}
         self._advance(record)
@@ -83,14 +86,20 @@ class SteadyRecords:
         return Record(self._next_seq - 1, record.rec, self._t_ns, values)
 
     def _advance(self, record: Record) -> None:
-        """Set the stamp of the next record."""
-        wait_ns = record.t_ns - self._recorded_ns
-        self._recorded_ns = max(self._recorded_ns, record.t_ns)
+        """Set the stamp of the next record.
+
+        A long wait counts if the message before it is not part of the start: how long a server takes to start depends
+        on the machine.
+        """
         if self._keeps_times:
-            self._t_ns = self._recorded_ns
-        elif self._next_seq:
-            long_waits = (wait_ns + LONG_WAIT_NS // 2) // LONG_WAIT_NS if wait_ns >= LONG_WAIT_NS else 0
-            self._t_ns += STEP_NS + long_waits * LONG_WAIT_NS
+            self._t_ns = max(self._t_ns, record.t_ns)
+            return
+        self._t_ns += STEP_NS if self._next_seq else 0
+        if record.rec == "frame":
+            if self._has_answer and record.t_ns - self._recorded_ns >= LONG_WAIT_NS:
+                self._t_ns += round((record.t_ns - self._recorded_ns) / LONG_WAIT_NS) * LONG_WAIT_NS
+            self._recorded_ns = max(self._recorded_ns, record.t_ns)
+            self._has_answer = self._has_answer or record.members.get("dir") == "s2c"
 
     def _gap(self, values: dict[str, Any]) -> dict[str, Any]:
         """Returns a gap that accounts for as many numbers as before; where the user left something out, for none."""

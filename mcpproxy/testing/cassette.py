@@ -7,7 +7,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 from mcpproxy.sanitise import sanitise
 from mcpproxy.testing.commands import PROGRAM, Target
-from mcpproxy.testing.mocking import OnMiss, mock_source
+from mcpproxy.testing.mocking import Match, OnMiss, mock_source
 from mcpproxy.testing.server import RecordedServer, Source
 
 Mode: TypeAlias = Literal["once", "none", "new", "all"]
@@ -23,6 +23,10 @@ class Cassette(NamedTuple):
 
     path: Path
     mode: Mode
+    match: Match = "arguments"
+    """Which recorded request a request matches."""
+    ignore: tuple[str, ...] = ()
+    """Places in params that do not count."""
 
     @property
     def is_played(self) -> bool:
@@ -51,7 +55,7 @@ class Cassette(NamedTuple):
         if not self.is_played:
             return Source(target.command, target.url, parameters=target.parameters)
         on_miss: OnMiss = "pass" if self.mode == "new" else "error"
-        return mock_source(self.path, on_miss=on_miss, target=target)
+        return mock_source(self.path, match=self.match, on_miss=on_miss, ignore=self.ignore, target=target)
 
     def write(self, server: RecordedServer) -> None:
         """Write what was recorded, without its secrets, if it was recorded or the server was asked for something new.
@@ -71,7 +75,7 @@ class Cassette(NamedTuple):
                 "mcp_record for each start, each with a cassette of its own"
             )
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        words = [*PROGRAM, "share", "--force", "-o", os.path.abspath(self.path), str(captures[0])]
+        words = [*PROGRAM, "share", "--cassette", "--force", "-o", os.path.abspath(self.path), str(captures[0])]
         done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SHARE_S)
         if done.returncode:
             raise RuntimeError(f"the cassette could not be written: {sanitise(done.stderr.strip(), 2000)}")

@@ -50,11 +50,10 @@ def mcp_mock(
     if (on_miss == "pass") != (server is not None):
         raise ValueError('on_miss="pass" needs a `server`, and nothing else uses one')
     target = None if server is None else target_of(server)
-    options = [word for place in ignore for word in ("--ignore", place)]
-    if speed is not None:
-        options += ["--speed", f"{speed:g}"]
     return RecordedServer(
-        mock_source(Path(capture), match=match, on_miss=on_miss, strict=strict, options=options, target=target)
+        mock_source(
+            Path(capture), match=match, on_miss=on_miss, strict=strict, speed=speed, ignore=ignore, target=target
+        )
     )
 
 
@@ -64,7 +63,8 @@ def mock_source(
     match: Match = "arguments",
     on_miss: OnMiss = "error",
     strict: bool = False,
-    options: Iterable[str] = (),
+    speed: float | None = None,
+    ignore: Iterable[str] = (),
     target: Target | None = None,
 ) -> Source:
     """Returns a mock that plays a capture; over stdio, and over HTTP.
@@ -74,7 +74,8 @@ def mock_source(
         match: which recorded request a request matches.
         on_miss: what a request gets that was not recorded.
         strict: whether requests that were never asked for are an error.
-        options: further options of `mcpproxy mock`.
+        speed: how many times as fast as recorded; None for at once.
+        ignore: places in params that do not count.
         target: the server that was recorded, whose environment and working directory its stand-in gets; with
             `on_miss="pass"`, it is asked.
 
@@ -82,7 +83,11 @@ def mock_source(
         CaptureError: the capture cannot be read.
     """
     Capture(capture)  # a test should fail here, and not in its client
-    words = ["--match", match, "--on-miss", on_miss, *(["--strict"] if strict else []), *options]
+    words = ["--match", match, "--on-miss", on_miss, *(f"--ignore={place}" for place in ignore)]
+    if strict:
+        words.append("--strict")
+    if speed is not None:
+        words += ["--speed", f"{speed:g}"]
     if on_miss == "pass":
         words += ["--capture", PASSED]
     operands = [os.path.abspath(capture), *(target.words if target is not None and on_miss == "pass" else ())]

@@ -3,15 +3,17 @@
 import os
 import re
 from pathlib import Path
-from typing import Final, cast
+from typing import Final, cast, get_args
 
 import pytest
 
 from captures.paths import SUFFIX
 from mcpproxy.testing.cassette import MODES, Cassette, Mode
+from mcpproxy.testing.mocking import Match
 from mcpproxy.wording.nearest import hint
 
-_ARGUMENTS: Final = ("cassette", "mode")
+_ARGUMENTS: Final = ("cassette", "mode", "match", "ignore")
+_WORDS: Final = {"mode": MODES, "match": get_args(Match)}
 _UNSAFE: Final = re.compile(r"[^\w.-]+")
 _MAX_NAME_CHARS: Final = 100
 _NOT_CI: Final = ("", "0", "false")
@@ -25,8 +27,9 @@ def check_markers(item: pytest.Item, fixtures: tuple[str, ...]) -> None:
         for name, value in marker.kwargs.items():
             if name not in _ARGUMENTS:
                 pytest.fail(f"@pytest.mark.mcp has no argument {name}{hint(name, _ARGUMENTS)}", pytrace=False)
-            if name == "mode" and value not in MODES:
-                text = f"{value!r:.40} is not a mode{hint(str(value), MODES)}; the modes are {', '.join(MODES)}"
+            words = _WORDS.get(name, ())
+            if words and value not in words:
+                text = f"{value!r:.40} is not a {name}{hint(str(value), words)}; use {', '.join(words)}"
                 pytest.fail(f"@pytest.mark.mcp: {text}", pytrace=False)
     if not {*fixtures} & {*getattr(item, "fixturenames", ())}:
         pytest.fail(f"@pytest.mark.mcp does nothing without one of the fixtures {', '.join(fixtures)}", pytrace=False)
@@ -37,7 +40,14 @@ def cassette_of(item: pytest.Item) -> Cassette | None:
     marker = item.get_closest_marker("mcp")
     if marker is None:
         return None
-    return Cassette(_path_of(item, marker.kwargs.get("cassette")), _mode_of(item, marker.kwargs.get("mode")))
+    arguments = marker.kwargs
+    ignore = arguments.get("ignore", ())
+    return Cassette(
+        _path_of(item, arguments.get("cassette")),
+        _mode_of(item, arguments.get("mode")),
+        arguments.get("match", "arguments"),
+        (ignore,) if isinstance(ignore, str) else tuple(ignore),
+    )
 
 
 def _path_of(item: pytest.Item, name: str | None) -> Path:

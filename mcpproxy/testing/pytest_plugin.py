@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mcpproxy.testing.server import RecordedServer
 
 _MARKER: Final = (
-    'mcp(cassette="NAME.mcpcap", mode="once|none|new|all"): '
+    'mcp(cassette="NAME.mcpcap", mode="once|none|new|all", match="arguments", ignore=("/arguments/now",)): '
     "record what the test says to the server of mcp_record, or play the cassette in its place"
 )
 _FIXTURES: Final = ("mcp_record", "mcp_mock")

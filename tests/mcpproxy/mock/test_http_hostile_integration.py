@@ -1,4 +1,4 @@
-"""Clients that send what no client should, to a mock over HTTP: each gets a refusal, and others are served as before."""
+"""Clients that send a mock over HTTP what no client should: each gets a refusal, and others are served as before."""
 
 import json
 import re

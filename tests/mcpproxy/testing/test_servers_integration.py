@@ -17,7 +17,6 @@ from tests.harness import DEADLINE_S, ROOT
 from tests.mcpproxy.testing.notes_client import Client
 
 NOTES = str(Path(__file__).with_name("notes_server.py"))
-SDK_SERVER = str(ROOT / "tests/peers/sdk_server.py")
 
 
 def server_of(folder: Path) -> list[str]:
@@ -70,30 +69,34 @@ def test_block_that_fails_keeps_the_capture_and_says_where(tmp_path: Path) -> No
     path.parent.rmdir()
 
 
-@pytest.mark.costly("the official SDK, over stdio and HTTP")
+@pytest.mark.costly("the official SDK, over HTTP")
 def test_official_sdk_takes_parameters_and_url(tmp_path: Path) -> None:
-    given = StdioServerParameters(command=sys.executable, args=[SDK_SERVER], env={"COLOUR": "blue"}, cwd=tmp_path)
-
-    async def talk(server: RecordedServer, *, by_url: bool) -> None:
-        with anyio.fail_after(DEADLINE_S):
-            async with SdkClient(server.url if by_url else server.parameters) as client:
-                await client.call_tool("count", {"steps": 2})
-
+    given = StdioServerParameters(command=sys.executable, args=["server.py"], env={"COLOUR": "blue"}, cwd=tmp_path)
     with mcp_record(given) as server:
         assert type(server.parameters) is StdioServerParameters
+        assert server.parameters.args[-3:] == ["--", given.command, *given.args]
         assert (server.parameters.env, server.parameters.cwd) == (given.env, given.cwd)
-        anyio.run(lambda: talk(server, by_url=False))
-    assert [call.text for call in server.capture.calls("count")] == ["counted to 2"]
+        with pytest.raises(NotACapture):
+            _ = server.capture
+
+    async def count(url: str) -> None:
+        with anyio.fail_after(DEADLINE_S):
+            async with SdkClient(url) as client:
+                await client.call_tool("count", {"steps": 2})
+
     http_server = [sys.executable, "-m", "tests.peers.sdk_http_server", str(tmp_path / "account")]
     with subprocess.Popen(http_server, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
-            with mcp_record(process.stdout.readline().strip()) as server:
+            with mcp_record(process.stdout.readline().strip(), cassette=tmp_path / "count.mcpcap") as server:
                 with pytest.raises(TypeError, match="is reached by HTTP"):
                     _ = server.command
-                anyio.run(lambda: talk(server, by_url=True))
+                anyio.run(count, server.url)
         finally:
             process.terminate()
+    assert [call.text for call in server.capture.calls("count")] == ["counted to 2"]
+    with mcp_mock(tmp_path / "count.mcpcap") as server:
+        anyio.run(count, server.url)
     assert [call.text for call in server.capture.calls("count")] == ["counted to 2"]
 
 
@@ -108,6 +111,7 @@ def test_url_that_nothing_can_record_is_an_error_with_its_reason() -> None:
         _ = server.url
 
 
+@pytest.mark.costly("six servers and mocks, and `share`")
 def test_cassette_is_recorded_once_and_then_played(tmp_path: Path) -> None:
     cassette = tmp_path / "cassettes/notes.mcpcap"
     record(tmp_path, "milk", cassette=cassette)
