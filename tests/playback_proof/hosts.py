@@ -83,7 +83,7 @@ def clients(call: Mapping[str, Any] | None) -> list[Client]:
 def ran(client: Client, animal: Animal, root: Path, server: Sequence[str] | None, captures: Path) -> dict[str, str]:
     """Run a client; returns what it printed. `server` replaces the animal's own command."""
     with prepared(animal, root, free_port()) as (place, command, work):
-        captures.mkdir(parents=True, exist_ok=True)
+        captures.mkdir(parents=True, mode=0o700, exist_ok=True)
         record = [str(MCPPROXY), "run", "--name", "zoo", "--capture", f"{captures}/", "--"]
         program = root / "server"
         variables = {name: place.environment[name] for name in (*animal.environment, "PATH")}
