@@ -304,7 +304,7 @@ class Conversation:
         """Note that the HTTP exchange of calls ended without their answers.
 
         Args:
-            calls: `Call.number` of each; those that have been answered are passed over.
+            calls: `Call.number` of each; those that have been answered are ignored.
             reason: how it ended, in words of ours.
         """
         for number in calls:

@@ -89,6 +89,7 @@ class HttpRecorder:
 
     def end(self) -> int:
         """End the recorder, and return its exit status."""
+        self._child.stdout.close()
         return self._child.end((signal.SIGTERM, signal.SIGKILL))
 
 
