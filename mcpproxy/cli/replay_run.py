@@ -21,7 +21,7 @@ from mcpproxy.replay.conversation import Conversation
 from mcpproxy.replay.http import HttpOptions, HttpRecorder, HttpTransport, StartError
 from mcpproxy.replay.options import ReplayOptions
 from mcpproxy.replay.outcome import ReplayOutcome
-from mcpproxy.replay.plan import Connection, Plan, plan
+from mcpproxy.replay.plan import Connection, Plan, is_legacy, plan
 from mcpproxy.replay.replay import replay
 from mcpproxy.replay.safety import ToolHints, UnsafeCalls, redacted_count, unsafe_calls
 from mcpproxy.replay.stdio import StdioTransport
@@ -170,7 +170,7 @@ class ReplayRun:
                 options = HttpOptions(
                     self._target.fields,
                     self._options.timeout / 1e9,
-                    _is_legacy(script, connection),
+                    is_legacy(script, connection.numbers),
                     hints.arguments,
                 )
                 conversation = self._conversation(script, connection)
@@ -207,14 +207,6 @@ class ReplayRun:
         code = compare_sides(self._options)
         is_incomplete = any(outcome.unsent for outcome in outcomes)
         return int(Exit.USAGE) if code == Exit.FINE and is_incomplete else code
-
-
-def _is_legacy(script: Script, connection: Connection) -> bool:
-    """Whether a session was recorded over the older transport."""
-    exchanges = (script.items[number].exchange for number in connection.numbers)
-    answers = (script.http_answer(exchange) for exchange in exchanges if exchange)
-    first = next((answer for answer in answers if answer is not None), None)
-    return first is not None and first.is_legacy
 
 
 def _refuse(unsafe: Sequence[UnsafeCalls]) -> int:
