@@ -105,7 +105,8 @@ def test_in_sequence_the_next_request_gets_the_next_answer(tmp_path: Path) -> No
     for number, question in ((1, "a"), (2, "b")):
         made.call(number, arguments={"q": question})
         made.server(id=number, result={"n": number})
-    client = Client(made.script(tmp_path), MockOptions(Matching("sequence"))).handshake()
+    matching = Matching("sequence")
+    client = Client(made.script(tmp_path, matching), MockOptions(matching)).handshake()
     assert client.call(5, arguments={"q": "b"})[0]["result"] == {"n": 1}
     assert "error" in client.send(id=6, method="tools/list")[0], "a call was recorded next"
     assert client.call(7, arguments={"q": "?"})[0]["result"] == {"n": 2}
@@ -217,9 +218,9 @@ def test_with_a_speed_pauses_are_those_of_the_recording(tmp_path: Path) -> None:
     made.server(id=1, result={})
     client = Client(made.script(tmp_path), MockOptions(speed=2.0)).handshake()
     client.conversation.receive(b'{"id":1,"jsonrpc":"2.0","method":"tools/call","params":{"name":"search"}}', 0)
-    assert client.conversation.due(int(10.4 * MS)) != []
-    assert not any(unit.ends_request for unit in client.conversation.due(int(10.4 * MS)))
-    assert client.conversation.due(int(10.5 * MS))[-1].ends_request
+    assert client.conversation.due(int(10.9 * MS)) != []
+    assert not any(unit.ends_request for unit in client.conversation.due(int(10.9 * MS)))
+    assert client.conversation.due(11 * MS)[-1].ends_request
 
 
 def test_pings_are_answered_and_other_misses_name_the_nearest_call(tmp_path: Path) -> None:
