@@ -119,6 +119,8 @@ def _messages(raw: bytes) -> Iterator[tuple[int, int]]:
 def _places(raw: bytes, start: int, end: int, substitutes: Substitutes) -> Iterator[tuple[Span, _Tokens, _Tokens]]:
     """Yields the values of one message that may be translated, in order, each with the one or two mappings for it."""
     members = spans_of(raw, start, end)
+    if not members:
+        return
     method = _method(raw, members)
     needs_meta = _mentions(raw, SUBSCRIPTION_ID.encode(), start, end)
     needs_params = needs_meta or _mentions(raw, b"progressToken", start, end)
@@ -150,6 +152,8 @@ def _meta_places(raw: bytes, meta: Span, substitutes: Substitutes) -> Iterator[t
 def _tokens(raw: bytes, start: int, end: int) -> MessageTokens:
     found: dict[str, bytes] = {}
     members = spans_of(raw, start, end)
+    if not members:
+        return MessageTokens(None, None)
     method = _method(raw, members)
     needs_params = method == _CANCELLED or _mentions(raw, b"progressToken", start, end)
     for member in members:
