@@ -30,6 +30,8 @@ from mcpproxy.wording.counts import count_text
 
 _MAX_ROWS: Final = 20
 """The most tools that are listed; others are counted."""
+_PROGRESS_S: Final = 0.1
+"""How often the progress line changes at most, in seconds."""
 _MAX_NAME_CHARS: Final = 80
 
 
@@ -52,6 +54,7 @@ class ReplayRun:
         self._replay_options = ReplayOptions(options.speed, options.timeout, Matching())
         self._progress = Progress()
         self._sent = 0
+        self._next_progress_s = 0.0
         self._name = "server-replay"
         """The name of the server in the new capture: not the old one, so that `compare SERVER` takes no replay."""
 
@@ -191,6 +194,10 @@ class ReplayRun:
         return Conversation(script, connection.numbers, self._replay_options, connection.skipped)
 
     def _show(self, sent: int, total: int) -> None:
+        now_s = time.monotonic()
+        if now_s < self._next_progress_s:
+            return
+        self._next_progress_s = now_s + _PROGRESS_S
         self._progress.show(f"sent {self._sent + sent:,} of {total:,} messages")
 
     # ---- the end
