@@ -227,7 +227,8 @@ class ScriptBuilder:
                 code |= REPEAT
             own_id = self._own_event_id(frame) if frame.event_id is not None else None
             if own_id is not None and http is not None:
-                event_id = self._table.text_number(own_id)
+                self._table.event_ids.append(own_id)
+                event_id = len(self._table.event_ids)
                 call, outer, code = self._recognise(http, own_id, call, outer, code)
         self._table.append(
             message.seq,

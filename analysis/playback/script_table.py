@@ -11,6 +11,7 @@ from struct import Struct
 from typing import Final, NamedTuple, TypeAlias, overload
 
 from analysis.conversation.message import Side
+from analysis.playback.http_answer_table import HttpAnswerTable
 from analysis.playback.items import Channel, HttpAnswer, Item, ItemKind, Member, Stored
 
 KINDS: Final[tuple[ItemKind, ...]] = (
@@ -37,7 +38,7 @@ ANSWER: Final = 1 << 7
 """The item answers its call."""
 ROW: Final = Struct("<QQQqiiIIIIIIB")
 """Number of the record, stamp, offset, exchange, call, outer call, session, segment, method, name, key, event id, code.
-Texts are positions among the texts."""
+Texts are positions among the texts; the event id is one more than its position among the event ids."""
 MEMBER_ROW: Final = Struct("<iIIIB")
 """Call, method, name, key, code of one message of a batch."""
 MAX_TEXT_CHARS: Final = 1_000
@@ -78,8 +79,9 @@ class ScriptTable(Sequence[Item]):
         """By number of the item."""
         self.sessions: list[int] = []
         """The numbers of the sessions in the order in which they began."""
-        self.http_answers: dict[int, HttpAnswer] = {}
-        """By number of the exchange; without the text of the response."""
+        self.http_answers = HttpAnswerTable()
+        self.event_ids: list[str] = []
+        """The ids of events in the order of the items that have one."""
         self.response_texts: dict[int, tuple[int, int]] = {}
         """Segment and offset of the record with the text of a response, by number of the exchange."""
         self.other_sessions: dict[int, int] = {}
@@ -133,7 +135,7 @@ class ScriptTable(Sequence[Item]):
             exchange: the number of the HTTP exchange, or 0.
             session: the number of its session, or 0.
             segment: the position of its segment.
-            event_id: the number of the text of its event id, or 0.
+            event_id: one more than the position of its event id among `event_ids`, or 0.
             terms: its call, texts and code.
             extras: what few items have.
         """
@@ -159,7 +161,7 @@ class ScriptTable(Sequence[Item]):
             has_message: whether the exchange carried a message of the client.
         """
         number = answer.exchange
-        self.http_answers[number] = answer
+        self.http_answers.put(answer)
         is_other = not has_message and (answer.method != "POST" or answer.ended_by)
         is_settled = answer.session or answer.ended_by
         if is_other and is_settled and number not in self.other_sessions:
@@ -318,7 +320,7 @@ class ScriptTable(Sequence[Item]):
             texts[key],
             exchange,
             CHANNELS[code >> CHANNEL_SHIFT & 3],
-            texts[event_id] if event_id else None,
+            self.event_ids[event_id - 1] if event_id else None,
             tuple([self._member(row) for row in MEMBER_ROW.iter_unpack(extras.members)]) if extras.members else (),
             bool(code & REPEAT),
             extras.event,
