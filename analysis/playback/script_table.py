@@ -47,6 +47,8 @@ _KIND_MASK: Final = 7
 _KIND: Final = _KIND_MASK << KIND_SHIFT
 _pack: Final = ROW.pack
 _SEVERAL: Final = -2
+_UNKNOWN: Final = array("q", (-1,))
+_EXTENSION: Final = 1_000
 
 
 Terms: TypeAlias = tuple[int, int, int, int, int, int]
@@ -89,13 +91,15 @@ class ScriptTable(Sequence[Item]):
         self.ended_calls = array("q")
         """The calls that ended without an answer, in this order."""
         self._other_exchanges: dict[int, list[int]] = {}
-        self._text_numbers: dict[str, int] = {"": 0}
+        self.text_numbers: dict[str, int] = {"": 0}
+        """The numbers of the texts."""
         self.next_number = 0
         """The number of the item that is appended next."""
         self.message_count = 0
         """How many messages the loaded items have; every call has a smaller number."""
         self._restored_count = 0
         self._by_session: dict[int, array[int]] = {}
+        self._last_session, self._last_items = -1, array("q")
         # The only request with a key, by the number of the key; several requests are listed by session.
         self._only_requests = array("q")
         self._requests: dict[tuple[int, int], array[int]] = {}
@@ -108,10 +112,10 @@ class ScriptTable(Sequence[Item]):
 
     def text_number(self, text: str) -> int:
         """Store a text unless it is stored already; return its number."""
-        number = self._text_numbers.get(text)
+        number = self.text_numbers.get(text)
         if number is None:
             self.texts.append(text)
-            number = self._text_numbers[text] = len(self.texts) - 1
+            number = self.text_numbers[text] = len(self.texts) - 1
         return number
 
     def append(
@@ -186,13 +190,16 @@ class ScriptTable(Sequence[Item]):
         self.next_number, self._restored_count = 0, len(self)
 
     def _index(self, number: int, session: int, call: int, outer: int, key: int, code: int) -> None:
-        items = self._by_session.get(session)
-        if items is None:
-            items = self._begin_session(session)
-        items.append(number)
+        if session != self._last_session:
+            self._last_session = session
+            self._last_items = self._by_session.get(session) or self._begin_session(session)
+        self._last_items.append(number)
         if code & SERVER:
-            if call >= 0 and code & ANSWER:
-                self._add_answer(call, number)
+            if code & ANSWER and call >= 0:
+                answers = self._answers
+                if call >= len(answers):
+                    _extend(answers, call)
+                answers[call] = number
             owner = outer if code & _KIND == 0 else call
             if owner >= 0:
                 self._add_to_call(owner, number)
@@ -337,7 +344,7 @@ class ScriptTable(Sequence[Item]):
 
     def requests(self, session: int, key: str) -> Sequence[int]:
         """Returns the numbers of the items of a session that are client's requests with this key, in order."""
-        key_number = self._text_numbers.get(key, -1)
+        key_number = self.text_numbers.get(key, -1)
         only = self._only_requests[key_number] if 0 <= key_number < len(self._only_requests) else -1
         if only == _SEVERAL:
             return self._requests.get((session, key_number), ())
@@ -367,5 +374,5 @@ def _sender(code: int) -> Side:
 
 
 def _extend(numbers: "array[int]", last: int) -> None:
-    """Extend a list of numbers with -1 so that it has a position `last`."""
-    numbers.extend([-1] * (last + 1 - len(numbers)))
+    """Extend a list of numbers with -1 so that it has a position `last`; it gets some more, as each time costs."""
+    numbers.extend(_UNKNOWN * (last + _EXTENSION - len(numbers)))
