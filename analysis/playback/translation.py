@@ -5,6 +5,7 @@ of the ids and tokens stay as they are.
 """
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
@@ -50,6 +51,10 @@ class MessageTokens(NamedTuple):
     id: bytes | None
     progress_token: bytes | None
     """`params._meta.progressToken` of a request."""
+    cancelled_id: bytes | None = None
+    """`params.requestId` of a cancellation."""
+    reported_token: bytes | None = None
+    """`params.progressToken` of a progress notification."""
 
 
 def translated(raw: bytes, substitutes: Substitutes) -> bytes:
@@ -103,11 +108,12 @@ def _looked_up(token: bytes, mapping: _Tokens) -> bytes | None:
 
 
 def _messages(raw: bytes) -> Iterator[tuple[int, int]]:
-    """Yields where each message begins and ends."""
-    if _begins_array(raw):
-        yield from ((span.start, span.end) for span in spans_of(raw))
+    """Yields where each message begins and ends; a byte order mark is ignored, as the reading of captures does."""
+    start = len(BOM_UTF8) if raw.startswith(BOM_UTF8) else 0
+    if _begins_array(raw, start):
+        yield from ((span.start, span.end) for span in spans_of(raw, start))
     else:
-        yield 0, len(raw)
+        yield start, len(raw)
 
 
 def _places(raw: bytes, start: int, end: int, substitutes: Substitutes) -> Iterator[tuple[Span, _Tokens, _Tokens]]:
@@ -142,17 +148,23 @@ def _meta_places(raw: bytes, meta: Span, substitutes: Substitutes) -> Iterator[t
 
 
 def _tokens(raw: bytes, start: int, end: int) -> MessageTokens:
-    id_ = progress_token = None
-    has_token = _mentions(raw, b"progressToken", start, end)
-    for member in spans_of(raw, start, end):
+    found: dict[str, bytes] = {}
+    members = spans_of(raw, start, end)
+    method = _method(raw, members)
+    needs_params = method == _CANCELLED or _mentions(raw, b"progressToken", start, end)
+    for member in members:
         if member.name == "id":
-            id_ = canonical_token(raw[member.start : member.end])
-        elif member.name == "params" and has_token:
-            for inner in spans_of(raw, member.start, member.end):
-                for innermost in spans_of(raw, inner.start, inner.end) if inner.name == "_meta" else ():
-                    if innermost.name == "progressToken":
-                        progress_token = canonical_token(raw[innermost.start : innermost.end])
-    return MessageTokens(id_, progress_token)
+            found["id"] = raw[member.start : member.end]
+        for inner in spans_of(raw, member.start, member.end) if member.name == "params" and needs_params else ():
+            if inner.name == "requestId" and method == _CANCELLED:
+                found["cancelled_id"] = raw[inner.start : inner.end]
+            elif inner.name == "progressToken" and method == _PROGRESS:
+                found["reported_token"] = raw[inner.start : inner.end]
+            for innermost in spans_of(raw, inner.start, inner.end) if inner.name == "_meta" else ():
+                if innermost.name == "progressToken":
+                    found["progress_token"] = raw[innermost.start : innermost.end]
+    tokens = {name: canonical_token(token) for name, token in found.items()}
+    return MessageTokens(tokens.pop("id", None), tokens.pop("progress_token", None), **tokens)
 
 
 def _method(raw: bytes, members: list[Span]) -> bytes | None:

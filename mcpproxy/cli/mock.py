@@ -17,17 +17,20 @@ import argparse
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
 from captures.errors import CaptureError
 from mcpproxy.cli.arguments import Parser, count
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.mock_listen import add_listen_arguments
+from mcpproxy.wording.counts import count_text
 
 if TYPE_CHECKING:
     from analysis.playback.script import Script
+    from mcpproxy.mock.conversation import Conversation
     from mcpproxy.mock.options import MockOptions
     from mcpproxy.mock.usage import Usage
 
@@ -85,6 +88,21 @@ def parser() -> argparse.ArgumentParser:
         metavar="max|N",
         help="max: answer at once, in the recorded order (default); 1: with the recorded pauses; 2: twice as fast",
     )
+    parser.add_argument(
+        "--capture",
+        dest="capture_new",
+        metavar="FILE|DIR/",
+        help="with --on-miss pass: record what is asked of the real server to a new FILE.mcpcap, or to a new file in "
+        "DIR (default: the user's data directory)",
+    )
+    parser.add_argument(
+        "--header",
+        action="append",
+        default=[],
+        metavar="'NAME: env:VARIABLE'",
+        help="with --on-miss pass and a URL: send this header field, whose value is in an environment variable; a "
+        "scheme can stand before it, as in 'Authorization: Bearer env:TOKEN'; can be repeated",
+    )
     parser.add_argument("--strict", action="store_true", help="exit with 1 if something was never asked for")
     parser.add_argument(
         "--session", type=count, metavar="N", help="begin with this session of the capture (default: the first)"
@@ -118,6 +136,21 @@ def run(arguments: list[str]) -> int:
             if not has_target
             else "a real server is only asked with --on-miss pass"
         )
+    if options.capture_new is not None and not has_target:
+        return fail("--capture is for --on-miss pass: a mock records nothing itself")
+    target = [options.target] if options.target is not None else command or []
+    if has_target and not (target and target[0]):
+        return fail("the real server's command is missing after --")
+    fields: dict[str, str] = {}
+    if options.header:
+        from mcpproxy.cli.replay_headers import HeaderError, header_fields
+
+        if options.target is None:
+            return fail("--header is for the real server's URL; a command inherits the environment")
+        try:
+            fields = header_fields(options.header)
+        except HeaderError as error:
+            return fail(str(error))
     from analysis.playback.matching import Matching
     from analysis.playback.script import Script
     from mcpproxy.mock.options import MockOptions
@@ -133,17 +166,17 @@ def run(arguments: list[str]) -> int:
     mock_options = MockOptions(matching, options.on_miss, options.speed, options.strict)
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     try:
-        return _serve(script, options, mock_options)
+        return _serve(script, options, mock_options, target, fields)
     finally:
         script.close()
 
 
-def _split_at_command(arguments: list[str]) -> tuple[list[str], list[bytes] | None]:
+def _split_at_command(arguments: list[str]) -> tuple[list[str], list[str] | None]:
     """Returns the arguments of `mock`, and the command after them; None if there is no `--`."""
     if "--" not in arguments:
         return arguments, None
     at = arguments.index("--")
-    return arguments[:at], [os.fsencode(word) for word in arguments[at + 1 :]]
+    return arguments[:at], arguments[at + 1 :]
 
 
 def _path_of(argument: str) -> Path:
@@ -162,8 +195,40 @@ def _path_of(argument: str) -> Path:
         return selected.paths[0]
 
 
-def _serve(script: "Script", options: argparse.Namespace, mock_options: "MockOptions") -> int:
-    from mcpproxy.mock.conversation import Conversation
+class _Mock(NamedTuple):
+    """What all conversations of a mock have in common."""
+
+    script: "Script"
+    options: "MockOptions"
+    usage: "Usage"
+    target: list[str]
+    """The command of the real server, or its URL; empty without `--on-miss pass`."""
+    capture: str | None
+    """Where what is asked of the real server is recorded."""
+    fields: dict[str, str]
+    """The header fields that a real server with a URL gets."""
+
+    def begin_conversation(self, session: int, wake: Callable[[], None]) -> "Conversation":
+        """Returns a conversation that plays a session; threads call `wake` when the real server says something."""
+        from mcpproxy.mock.conversation import Conversation
+
+        real_server = None
+        if self.target:
+            from mcpproxy.mock.passing import RealServer
+            from mcpproxy.replay.plan import is_legacy
+
+            has_older_transport = is_legacy(self.script, self.script.items_of(session))
+            real_server = RealServer(self.target, self.capture, wake, say, self.fields, is_legacy=has_older_transport)
+        return Conversation(self.script, session, self.options, self.usage, real_server)
+
+
+def _serve(
+    script: "Script",
+    options: argparse.Namespace,
+    mock_options: "MockOptions",
+    target: list[str],
+    fields: dict[str, str],
+) -> int:
     from mcpproxy.mock.usage import Usage
 
     usage = Usage(say)
@@ -174,49 +239,51 @@ def _serve(script: "Script", options: argparse.Namespace, mock_options: "MockOpt
         while options.session not in script.sessions and script.grow():
             pass
         if options.session not in script.sessions:
-            return fail(f"the capture has no session {options.session}; it has {len(script.sessions)}")
+            present = count_text(len(script.sessions), "session")
+            return fail(f"the capture has no session {options.session}; it has {present}")
     first = options.session or (script.sessions[0] if script.sessions else 1)
+    mock = _Mock(script, mock_options, usage, target, options.capture_new, fields)
     if options.listen is not None:
-        return _serve_http(script, options, mock_options, usage)
+        return _serve_http(mock, options)
+    return _serve_stdio(mock, first)
+
+
+def _serve_stdio(mock: _Mock, session: int) -> int:
     from mcpproxy.mock.stdio import StdioEnd, StdioMock
 
+    script = mock.script
     signals = _EndingSignals()
-    mock = StdioMock(script, Conversation(script, first, mock_options, usage), lambda: _say_notice(script))
+    stdio = StdioMock(script, lambda wake: mock.begin_conversation(session, wake), lambda: _say_notice(script))
     try:
-        end = mock.run()
+        end = stdio.run()
     except _EndedBySignal:
-        _report(usage, script, mock_options)
+        _report(mock)
         signals.die()
-    has_unused = _report(usage, script, mock_options)
-    if usage.miss_count or (mock_options.is_strict and has_unused):
-        return int(Exit.FINDINGS)
+    code = _exit_code(mock)
     ending = script.ending
-    if end is StdioEnd.SERVER and ending is not None:
-        if ending.status is not None:
-            return ending.status
-        if ending.signal is not None:
-            _die_by(getattr(signal, ending.signal, signal.SIGTERM))
-    return int(Exit.FINE)
+    if code or end is StdioEnd.CLIENT or ending is None:
+        return code
+    if ending.status is None and ending.signal is not None:
+        _die_by(getattr(signal, ending.signal, signal.SIGTERM))
+    return ending.status or 0
 
 
-def _serve_http(script: "Script", options: argparse.Namespace, mock_options: "MockOptions", usage: "Usage") -> int:
+def _serve_http(mock: _Mock, options: argparse.Namespace) -> int:
     from mcpproxy.cli.http_listener import UsageError
     from mcpproxy.cli.mock_http import serve_mock
-    from mcpproxy.mock.conversation import Conversation
     from mcpproxy.mock.stdio import write_stderr_line
 
     try:
-        serve_mock(
-            options,
-            script,
-            lambda session, _wake: Conversation(script, session, mock_options, usage),
-            write_stderr_line,
-            lambda: _say_notice(script),
-        )
+        serve_mock(options, mock.script, mock.begin_conversation, write_stderr_line, lambda: _say_notice(mock.script))
     except UsageError as error:
         return fail(str(error), Exit.USAGE)
-    has_unused = _report(usage, script, mock_options)
-    return int(Exit.FINDINGS if usage.miss_count or (mock_options.is_strict and has_unused) else Exit.FINE)
+    return _exit_code(mock)
+
+
+def _exit_code(mock: _Mock) -> int:
+    """Report what was not asked for; return the exit code."""
+    has_unused = _report(mock)
+    return int(Exit.FINDINGS if mock.usage.miss_count or (mock.options.is_strict and has_unused) else Exit.FINE)
 
 
 def _say_notice(script: "Script") -> None:
@@ -227,13 +294,13 @@ def _say_notice(script: "Script") -> None:
         say(f"the capture: {notice}")
 
 
-def _report(usage: "Usage", script: "Script", mock_options: "MockOptions") -> bool:
+def _report(mock: _Mock) -> bool:
     """Report what was not asked for; return whether there is any."""
     from mcpproxy.mock.report import end_lines
 
-    for line in end_lines(usage, script, is_strict=mock_options.is_strict):
+    for line in end_lines(mock.usage, mock.script, is_strict=mock.options.is_strict):
         say(line)
-    return bool(usage.unused_requests(script))
+    return bool(mock.usage.unused_requests(mock.script))
 
 
 class _EndedBySignal(Exception):

@@ -29,8 +29,12 @@ class ClientItems:
         self._next: list[int] = [0]
         """For each of them, and the end, a position from which to look for the next one that was not sent."""
         self._sent: set[int] = set()
+        self._missing_requests = 0
+        """How many of the requests that were scanned were not sent."""
         self._notifications: dict[str, deque[int]] = {}
         self._invalid: deque[int] = deque()
+        self._batches: deque[int] = deque()
+        """Batches without requests, for which nothing is answered."""
         self._early_notifications: dict[str, int] = {}
         self.unowned: deque[UnownedItem] = deque()
         """The server's items without a request that were scanned and not taken away yet."""
@@ -67,6 +71,9 @@ class ClientItems:
         if item.kind == "invalid":
             self._invalid.append(item.number)
             return
+        if item.kind == "batch" and not any(member.kind == "request" for member in item.members):
+            self._batches.append(item.number)
+        self._missing_requests += item.kind in ("request", "batch")
         self._clients.append(item.number)
         self._next.append(len(self._next))
         if item.kind == "notification":
@@ -104,8 +111,10 @@ class ClientItems:
     def mark_sent(self, number: int) -> None:
         """Note that today's client has sent what a client's item holds."""
         self.frontier = max(self.frontier, number)
-        self._sent.add(number)
         self.scan(number)
+        if number not in self._sent and self._script.items[number].kind in ("request", "batch"):
+            self._missing_requests -= 1
+        self._sent.add(number)
         self.give_up(number)
 
     def give_up(self, number: int) -> None:
@@ -120,9 +129,9 @@ class ClientItems:
 
     @property
     def is_all_sent(self) -> bool:
-        """Whether today's client has sent each recorded request, as far as the items were scanned."""
-        items = self._script.items
-        return all(number in self._sent for number in self._clients if items[number].kind in ("request", "batch"))
+        """Whether today's client has sent each recorded request that has been read."""
+        self.scan(len(self._script.items))
+        return self._missing_requests == 0
 
     def first_missing(self, after: int, before: int) -> int | None:
         """Returns the first client's item between two items for which to wait; None if there is none."""
@@ -159,6 +168,11 @@ class ClientItems:
         if not self._script.is_complete and self._position >= len(self._numbers):
             self._early_notifications[method] = self._early_notifications.get(method, 0) + 1
         return None
+
+    def take_batch(self) -> int | None:
+        """Returns the next recorded batch without a request; None if there is none."""
+        self.scan()
+        return self._batches.popleft() if self._batches else None
 
     def take_invalid(self) -> int | None:
         """Note bytes of the client that are no message; returns the recorded ones for which they stand, if any."""

@@ -9,11 +9,13 @@ import orjson
 from analysis.comparison.requests import bounded, subject_of
 from analysis.comparison.values.ignored_places import place_line
 from analysis.playback.nearest import NearestRequest
-from analysis.protocol.error_codes import NOT_RECORDED
+from analysis.protocol.error_codes import INTERNAL_ERROR, NOT_RECORDED
 from mcpproxy.sanitise import sanitise
 
 REASON: Final = "not-recorded"
 """The member `mcpproxy` of the error's data, by which programs tell a miss from a recorded error."""
+FAILURE_REASON: Final = "not-passed"
+"""The same, if the real server was asked in vain."""
 _MAX_POINTERS: Final = 3
 """The most pointers in a sentence; the data have all."""
 _MAX_SUBJECT_CHARS: Final = 200
@@ -45,6 +47,18 @@ def miss_response(
             "differences": list(_differences(nearest)),
         }
     error = {"code": code, "message": f"mcpproxy mock: {_sentence(method, name, nearest)}", "data": data}
+    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (id_token, orjson.dumps(error))
+
+
+def failure_response(id_token: bytes, reason: str) -> bytes:
+    """Returns the JSON-RPC error that answers a request that was passed on to the real server in vain.
+
+    Args:
+        id_token: the id of the request as its JSON token.
+        reason: what went wrong, as a clause. Untrusted text.
+    """
+    message = f"mcpproxy mock: no answer was recorded, and the real server gave none: {sanitise(reason)}"
+    error = {"code": INTERNAL_ERROR, "message": message, "data": {"mcpproxy": FAILURE_REASON}}
     return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (id_token, orjson.dumps(error))
 
 
@@ -81,5 +95,5 @@ def _sentence(method: str, name: str, nearest: NearestRequest | None) -> str:
 def _advice(method: str, name: str, pointers: Sequence[str]) -> str:
     if len(pointers) == 1 and 0 < len(pointers[0]) <= _MAX_QUOTED_CHARS and len(name) <= _MAX_QUOTED_CHARS:
         place = shlex.quote(place_line(bounded(method), bounded(name), pointers[0]))
-        return f"record it, pass over the difference with --ignore {place}, or use --on-miss pass"
+        return f"record it, allow the difference with --ignore {place}, or use --on-miss pass"
     return "record it, or use --on-miss pass"

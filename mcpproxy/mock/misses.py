@@ -37,7 +37,7 @@ class NearestRequests:
 
     def __init__(self, script: Script, session: int, matching: Matching) -> None:
         """Begin with nothing read."""
-        self._script, self._session, self._matching = script, session, matching
+        self._script, self.session, self._matching = script, session, matching
         self._position = 0
         self._by_method: dict[str, dict[str, list[RecordedCall]]] = {}
 
@@ -79,7 +79,7 @@ class NearestRequests:
         return None if nearest is None else (nearest, by_call[nearest.call])
 
     def _read(self) -> None:
-        numbers = self._script.items_of(self._session)
+        numbers = self._script.items_of(self.session)
         items = self._script.items
         while self._position < len(numbers):
             item = items[numbers[self._position]]

@@ -4,6 +4,7 @@ import heapq
 from itertools import islice
 from typing import Final, NamedTuple
 
+from analysis.conversation.message import Id
 from analysis.playback.items import Item
 from analysis.playback.script import Script
 from analysis.protocol.extensions import ENDLESS_METHODS
@@ -11,17 +12,15 @@ from mcpproxy.mock.client_items import ClientItems
 
 PATIENCE_NS: Final = 100_000_000
 """How long an answer waits for a message that the client had sent before it in the recording (concurrent calls)."""
+MIN_SPACING_NS: Final = 1_000_000
+"""A notification and a response with this time between them were certainly not read together in the recording."""
+SPACING_NS: Final = 2_000_000
+"""How much of it is kept if everything else is sent at once."""
 PROGRESS: Final = "notifications/progress"
 
 
 class Play:
     """A request of today, and how far the recorded answer to it has been sent."""
-
-    __slots__ = (
-        "answered", "asked", "base_item_ns", "base_ns", "call", "end_of_patience_ns", "id_token", "is_endless",
-        "is_from_batch", "is_impatient", "is_over", "item", "position", "progress_token", "recorded_id",
-        "recorded_progress", "request", "session", "waits_for",
-    )  # fmt: skip
 
     def __init__(self, request: int, session: int, call: int, item: Item, now_ns: int) -> None:
         """Begin an answer.
@@ -36,9 +35,14 @@ class Play:
         self.request, self.session, self.call, self.item = request, session, call, item
         self.position = 0
         self.base_ns, self.base_item_ns = now_ns, item.t_ns
+        self.id: Id | None = None
         self.id_token = self.progress_token = self.recorded_id = self.recorded_progress = b""
         self.is_endless = item.method in ENDLESS_METHODS
+        self.is_answered = False
+        """Whether its response was sent; what the server had sent even later follows."""
         self.is_from_batch = self.is_impatient = self.is_over = False
+        self.noticed_ns = self.noticed_item_ns = 0
+        """When a notification was sent for it last, and its stamp in the recording."""
         self.end_of_patience_ns: int | None = None
         self.asked: set[int] = set()
         """The calls of the server that were sent for it."""
@@ -46,6 +50,13 @@ class Play:
         """Those that today's client has answered."""
         self.waits_for: str = ""
         """What the next item waits for: `time`, `client`, `frontier`, `answer` or `growth`."""
+
+
+def is_answer(item: Item, call: int) -> bool:
+    """Whether an item holds the response to a call."""
+    if item.kind == "response":
+        return item.call == call
+    return any(member.call == call and member.kind == "response" for member in item.members)
 
 
 class Delivery(NamedTuple):
@@ -71,6 +82,8 @@ class SessionPlay:
         self._ready: list[tuple[int, int, Play]] = []
         """Plays with the item that is due, as a heap."""
         self._timers: list[tuple[int, int, Play]] = []
+        self._spaced: list[tuple[int, int, Play]] = []
+        """Responses that keep a distance to the notifications before them, by their numbers, as a heap."""
         self._client_waits: dict[int, list[Play]] = {}
         self._frontier_waits: list[tuple[int, int, Play]] = []
         self._growth_waits: list[Play] = []
@@ -107,6 +120,12 @@ class SessionPlay:
         if number is not None:
             self.mark_sent(number, now_ns)
 
+    def note_batch(self, now_ns: int) -> None:
+        """Note a batch of the client in which there is no request."""
+        number = self.clients.take_batch()
+        if number is not None:
+            self.mark_sent(number, now_ns)
+
     def note_answer(self, play: Play | None, call: int, now_ns: int) -> None:
         """Note that the client has answered a request of the server, `call`, that was sent for `play`."""
         recorded = self._script.answer_of(call)
@@ -121,9 +140,9 @@ class SessionPlay:
 
     def end(self, play: Play) -> None:
         """Send nothing more for a request."""
-        if not play.is_over:
-            play.is_over = True
+        if not play.is_over and not play.is_answered:
             self.active_count -= 1
+        play.is_over = True
 
     @property
     def is_idle(self) -> bool:
@@ -138,7 +157,6 @@ class SessionPlay:
     @property
     def is_all_sent(self) -> bool:
         """Whether the client has sent everything that it had sent in the recording, and got what belongs to it."""
-        self.clients.scan()
         return self.active_count == 0 and self.clients.is_all_sent and not self.clients.unowned
 
     # ---- what is due
@@ -151,6 +169,12 @@ class SessionPlay:
         unowned = self._first_unowned_due(now_ns)
         while self._ready and self._ready[0][2].is_over:
             heapq.heappop(self._ready)
+        barrier = self._first_spaced
+        if barrier is not None:
+            # What was recorded later keeps its place behind a response that is spaced.
+            unowned = None if unowned is None or unowned > barrier else unowned
+            if unowned is None and (not self._ready or self._ready[0][0] > barrier):
+                return None
         if unowned is not None and not (self._ready and self._ready[0][0] < unowned):
             self.clients.unowned.popleft()
             return Delivery(self._script.items[unowned], None)
@@ -168,21 +192,37 @@ class SessionPlay:
         following = next((item for item in rest if item.sender == "server"), None)
         play.position += 1
         delivery = Delivery(items[number], play, following)
-        if items[number].sender == "server" and items[number].kind == "request":
+        if is_answer(items[number], play.call):
+            play.is_answered = True
+            self.active_count -= 1
+        if items[number].kind == "request":
             play.asked.add(items[number].call)
+        elif items[number].kind == "notification":
+            play.noticed_ns, play.noticed_item_ns = now_ns, items[number].t_ns
         self._advance(play, now_ns)
         return delivery
+
+    @property
+    def _first_spaced(self) -> int | None:
+        """The lowest number of a response that is spaced from the notifications before it; None if there is none."""
+        while self._spaced:
+            number, _, play = self._spaced[0]
+            if not play.is_over and play.waits_for == "time":
+                return number
+            heapq.heappop(self._spaced)
+        return None
 
     @property
     def next_due_ns(self) -> int | None:
         """When something will be due; None if that depends on the client, or on the growth of the script."""
         times = []
-        if self._ready:
+        barrier = self._first_spaced
+        if self._ready and (barrier is None or self._ready[0][0] < barrier):
             return 0
         if self._timers:
             times.append(self._timers[0][0])
         unowned = self._unowned_due_ns()
-        if unowned is not None:
+        if unowned is not None and (barrier is None or self.clients.unowned[0].number < barrier):
             times.append(unowned)
         return min(times, default=None)
 
@@ -254,7 +294,9 @@ class SessionPlay:
                 break
             play.position += 1
         else:
-            if script.is_over(play.call):
+            if play.is_answered:
+                play.is_over = True
+            elif script.is_over(play.call):
                 play.waits_for = ""
                 self._push(self._ready, -1, play)
             else:
@@ -268,6 +310,8 @@ class SessionPlay:
         if due_ns > now_ns:
             play.waits_for = "time"
             self._push(self._timers, due_ns, play)
+            if self._speed is None:
+                self._push(self._spaced, item.number, play)
         elif self._is_waiting_for_client(item, play, now_ns):
             return
         else:
@@ -281,8 +325,14 @@ class SessionPlay:
         return item.is_repeat or (item.method == PROGRESS and item.kind == "notification" and not play.progress_token)
 
     def _due_ns(self, item: Item, play: Play) -> int:
+        """Returns when an item is due.
+
+        Even at once, a response that had come later than the notifications before it keeps a little distance: some SDKs
+        drop a notification that they read together with the response.
+        """
         if self._speed is None:
-            return 0
+            is_spaced = item.kind == "response" and item.t_ns - play.noticed_item_ns >= MIN_SPACING_NS
+            return play.noticed_ns + SPACING_NS if is_spaced and play.noticed_ns else 0
         return play.base_ns + self._pace(item.t_ns - play.base_item_ns)
 
     def _is_waiting_for_client(self, item: Item, play: Play, now_ns: int) -> bool:

@@ -40,15 +40,21 @@ class StdioEnd(Enum):
 class StdioMock:
     """One client on stdio."""
 
-    def __init__(self, script: Script, conversation: Conversation, on_complete: Callable[[], None]) -> None:
-        """Prepare to play a conversation.
+    def __init__(
+        self,
+        script: Script,
+        begin_conversation: Callable[[Callable[[], None]], Conversation],
+        on_complete: Callable[[], None],
+    ) -> None:
+        """Begin a conversation.
 
         Args:
-            script: its script, which grows from now on.
-            conversation: what to play.
+            script: its script, which `run` lets grow.
+            begin_conversation: returns the conversation; called with a function that makes the mock look at it again,
+                in any thread.
             on_complete: called once when the script has been read to its end.
         """
-        self._script, self._conversation, self._on_complete = script, conversation, on_complete
+        self._script, self._on_complete = script, on_complete
         self._has_completed = False
         self._splitter = LineSplitter(MAX_READER_JUDGED_BYTES)
         self._unsent: deque[memoryview] = deque()
@@ -58,6 +64,7 @@ class StdioMock:
         self._wake_reader, self._wake_writer = os.pipe()
         os.set_blocking(self._wake_reader, False)
         os.set_blocking(self._wake_writer, False)
+        self._conversation = begin_conversation(self._wake)
 
     def run(self) -> StdioEnd:
         """Serve until either side ends; returns which one did.
@@ -71,9 +78,11 @@ class StdioMock:
             return self._loop()
         except BrokenPipeError:
             return StdioEnd.CLIENT
+        finally:
+            self._conversation.close()
 
     def _wake(self) -> None:
-        """Make the loop look at the script again; called in the thread that grows it."""
+        """Make the loop look at the conversation again; called in other threads."""
         if not self._is_woken:
             self._is_woken = True
             os.write(self._wake_writer, b"w")
@@ -110,6 +119,8 @@ class StdioMock:
     def _put(self, unit: Outgoing) -> None:
         if unit.is_stderr:
             write_stderr_line(unit.raw)
+            return
+        if unit.event is not None:
             return
         raw = unit.raw
         if unit.failed_id:

@@ -1,6 +1,7 @@
 """The child process that records a replay: `mcpproxy run` or `mcpproxy serve`, in front of the server."""
 
 import contextlib
+import io
 import signal
 import subprocess
 import sys
@@ -10,6 +11,8 @@ from collections.abc import Sequence
 from typing import IO, Final
 
 RECORDER: Final = (sys.executable, "-P", "-m", "mcpproxy")
+_TETHERED_RECORDER: Final = (sys.executable, "-P", "-m", "mcpproxy.replay.tethered")
+"""Ends with its stdin, as `run` does by itself."""
 _END_TIMEOUT_S: Final = 5.0
 """How long the child may take to end, after each of the ways to ask it."""
 _MAX_LINES: Final = 5
@@ -26,16 +29,17 @@ class RecorderChild:
             OSError: it cannot be started.
         """
         self._process = subprocess.Popen(
-            [*RECORDER, *arguments],
+            [*(_TETHERED_RECORDER if arguments[0] == "serve" else RECORDER), *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
-        assert self._process.stdin is not None
+        assert isinstance(self._process.stdin, io.BufferedWriter)
         assert self._process.stdout is not None
         assert self._process.stderr is not None
-        self.stdin: IO[bytes] = self._process.stdin
+        # Without a buffer, it can be closed while a thread waits until the server reads.
+        self.stdin: io.RawIOBase = self._process.stdin.detach()
         self.stdout: IO[bytes] = self._process.stdout
         self._stderr: IO[bytes] = self._process.stderr
         self._last_lines: deque[bytes] = deque(maxlen=_MAX_LINES)
@@ -43,7 +47,7 @@ class RecorderChild:
         self._stderr_reader.start()
 
     def _read_stderr(self) -> None:
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError), self._stderr:
             for line in iter(lambda: self._stderr.readline(_MAX_LINE_BYTES), b""):
                 if line.strip():
                     self._last_lines.append(line.strip())

@@ -12,6 +12,8 @@ from mcpproxy.replay.recorder_child import RecorderChild
 
 MAX_LINE_BYTES: Final = 64 << 20
 """A longer line of the server is recorded, but not looked at."""
+_WRITE_TIMEOUT_S: Final = 1.0
+"""How long the server may take in the end to read what waits."""
 _MAX_WAITING: Final = 256
 """The most units that wait until the server reads them."""
 
@@ -33,8 +35,9 @@ class StdioTransport:
         self.child = RecorderChild(["run", "--capture", capture, "--name", name, "--", *command])
         self._arrivals = Arrivals()
         self._outbox: queue.Queue[bytes | None] = queue.Queue()
-        for work in (self._read, self._write):
-            threading.Thread(target=work, daemon=True).start()
+        self._writer = threading.Thread(target=self._write, daemon=True)
+        self._writer.start()
+        threading.Thread(target=self._read, daemon=True).start()
 
     @property
     def is_ready(self) -> bool:
@@ -54,17 +57,18 @@ class StdioTransport:
         """Close the server's stdin, wait until it has ended, and return its exit status."""
         self._outbox.put(None)
         self._arrivals.close()
+        self._writer.join(_WRITE_TIMEOUT_S)
         return self.child.end()
 
     def _write(self) -> None:
         # The server may have ended, or closed its stdin.
         with contextlib.suppress(OSError, ValueError):
             while (raw := self._outbox.get()) is not None:
-                self.child.stdin.write(raw)
-                self.child.stdin.flush()
+                while raw:
+                    raw = raw[self.child.stdin.write(raw) :]
 
     def _read(self) -> None:
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError), self.child.stdout:
             _read_lines(self.child.stdout, self._arrivals)
         self._arrivals.put(Arrival(reason="the server closed its stdout", is_end=True))
 

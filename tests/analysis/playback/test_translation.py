@@ -28,6 +28,8 @@ def test_what_the_other_side_chose_is_translated() -> None:
         '{"jsonrpc":"2.0","id":7,"result":{"id":7}}': '{"jsonrpc":"2.0","id":"new","result":{"id":7}}',
         ' { "result" : { } , "id" : 7.0 } ': ' { "result" : { } , "id" : "new" } ',
         '{"id":"\\u0061","error":{"code":7}}': '{"id":70,"error":{"code":7}}',
+        '\ufeff{"id":7,"result":{}}': '\ufeff{"id":"new","result":{}}',
+        '\ufeff [{"id":7,"result":{}}]': '\ufeff [{"id":"new","result":{}}]',
         '{"\\u0069d":7,"result":{}}': '{"\\u0069d":"new","result":{}}',
         '{"id":7,"result":{"n":123456789012345678901234567890,"a":1,"a":2.50}}': (
             '{"id":"new","result":{"n":123456789012345678901234567890,"a":1,"a":2.50}}'
@@ -125,6 +127,12 @@ def test_tokens_of_a_message_are_canonical() -> None:
         MessageTokens(None, None),
         MessageTokens(b"3", None),
     )
+    for raw, tokens in {
+        b'{"method":"notifications/cancelled","params":{"requestId":7.0,"_meta":{}}}': MessageTokens(None, None, b"7"),
+        b'{"method":"notifications/progress","params":{"progressToken":"t"}}': MessageTokens(None, None, None, b'"t"'),
+        b'{"method":"other","params":{"progressToken":1,"requestId":2}}': MessageTokens(None, None),
+    }.items():
+        assert tokens_of(raw) == (tokens,)
     assert tokens_of(b"not JSON") == (MessageTokens(None, None),)
 
 

@@ -19,7 +19,7 @@ def test_the_error_names_the_nearest_request_and_what_to_do() -> None:
         "error": {
             "code": NOT_RECORDED,
             "message": "mcpproxy mock: no recorded answer for tools/call search; the nearest is frame 14, which "
-            "differs at /arguments/query; record it, pass over the difference with "
+            "differs at /arguments/query; record it, allow the difference with "
             "--ignore 'tools/call search /arguments/query', or use --on-miss pass",
             "data": {
                 "mcpproxy": REASON,

@@ -56,7 +56,6 @@ class Replayed:
         info = {"name": "weather", "version": "2"}
         self.hear(id=0, result={"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info})
 
-    @property
     def is_over(self) -> bool:
-        """Whether the conversation is over."""
+        """Returns whether the conversation is over."""
         return self.conversation.is_over(self.now_ms * MS)

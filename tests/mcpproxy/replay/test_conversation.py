@@ -50,9 +50,9 @@ def test_a_message_waits_for_the_answers_that_came_before_it_and_for_no_others(t
     assert replayed.named() == []
     replayed.hear(id=2, result={"content": []})
     assert replayed.named() == ["tools/call"]
-    assert not replayed.is_over
+    assert not replayed.is_over()
     replayed.hear(id=3, result={"content": []})
-    assert replayed.is_over
+    assert replayed.is_over()
     assert replayed.conversation.outcome.sent == 5
     assert replayed.conversation.outcome.lines() == []
 
@@ -143,13 +143,13 @@ def test_an_answer_that_does_not_come_holds_up_the_rest_only_for_the_timeout(tmp
     replayed.shake_hands()
     assert replayed.named() == ["notifications/initialized", "tools/call"]
     for _ in range(2):
-        replayed.now_ms += 999
+        replayed.now_ms += 1_000  # then, it took a millisecond
         assert replayed.named() == []
         replayed.now_ms += 1
         assert replayed.named() == ["tools/call"]
-    replayed.now_ms += 1_000
+    replayed.now_ms += 1_001
     assert replayed.named() == []
-    assert replayed.is_over
+    assert replayed.is_over()
     outcome = replayed.conversation.outcome
     assert outcome.unsent == 2
     assert "3 calls in a row were not answered in time" in outcome.lines()[-1]
@@ -165,10 +165,10 @@ def test_a_call_that_was_never_answered_is_waited_for_as_long_as_then(tmp_path: 
     replayed.shake_hands()
     assert replayed.named() == ["notifications/initialized", "tools/call", "tools/call"]
     replayed.hear(id=2, result={"content": []})
-    assert not replayed.is_over
+    assert not replayed.is_over()
     replayed.now_ms = 501
     replayed.due()
-    assert replayed.is_over
+    assert replayed.is_over()
     assert replayed.conversation.outcome.lines() == []
 
 
@@ -176,7 +176,7 @@ def test_a_handshake_without_an_answer_ends_the_replay(tmp_path: Path, begin: Be
     replayed = begin(writer(tmp_path))
     assert replayed.named() == ["initialize"]
     replayed.conversation.end("the server closed its stdout")
-    assert replayed.is_over
+    assert replayed.is_over()
     outcome = replayed.conversation.outcome
     assert outcome.handshake_failure == "initialize was not answered: the server closed its stdout"
     assert outcome.unsent == 1
@@ -198,7 +198,7 @@ def test_a_cancellation_comes_after_as_much_progress_as_then(tmp_path: Path, beg
     replayed.hear(method="notifications/progress", params={"progressToken": "p", "progress": 2})
     assert replayed.named() == ["notifications/cancelled", "tools/call"]
     replayed.hear(id=2, result={"content": []})
-    assert replayed.is_over
+    assert replayed.is_over()
 
 
 def test_a_cancellation_without_progress_comes_after_as_long_as_then(tmp_path: Path, begin: Begin) -> None:
@@ -213,7 +213,7 @@ def test_a_cancellation_without_progress_comes_after_as_long_as_then(tmp_path: P
     assert replayed.conversation.next_due_ns(249 * MS) == 250 * MS
     replayed.now_ms = 250
     assert replayed.named() == ["notifications/cancelled"]
-    assert replayed.is_over
+    assert replayed.is_over()
 
 
 def test_with_a_speed_the_pauses_are_kept(tmp_path: Path, begin: Begin) -> None:
@@ -276,7 +276,7 @@ def test_an_answer_whose_id_changed_its_type_is_an_answer(tmp_path: Path, begin:
     replayed.shake_hands()
     replayed.due()
     replayed.hear(id="1", result={"content": []})
-    assert replayed.is_over
+    assert replayed.is_over()
 
 
 def test_another_revision_is_told_and_used(tmp_path: Path, begin: Begin) -> None:
@@ -308,7 +308,7 @@ def test_hostile_messages_of_the_server_change_nothing(tmp_path: Path, begin: Be
         b"[" + b",".join([b'{"jsonrpc":"2.0","method":"notifications/message"}'] * 1_000) + b"]",
     ):
         replayed.conversation.receive(raw, 0)
-    assert not replayed.is_over
+    assert not replayed.is_over()
     replayed.hear(id=1, result={"content": []})
     replayed.due()
-    assert replayed.is_over
+    assert replayed.is_over()
