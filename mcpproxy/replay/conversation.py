@@ -28,6 +28,8 @@ from mcpproxy.replay.versions import VERSION_MEMBER, agreed_version, replacing_v
 MAX_UNANSWERED: Final = 3
 """After so many calls in a row that were not answered in time, the replay ends: the server hangs."""
 _CANCELLED: Final = "notifications/cancelled"
+_POLLING: Final = frozenset({"tasks/get", "tasks/result", "events/poll"})
+"""Requests that ask again and again how far something is: sent at once, they would find it where it was."""
 _FIRST_BAD_STATUS: Final = 300
 
 
@@ -85,6 +87,11 @@ class Conversation:
         self._settled_ns: int | None = None
         self._last_ns = script.items[numbers[-1]].t_ns if numbers else 0
 
+    @property
+    def version(self) -> str | None:
+        """The revision that `initialize` agreed on; None before that, or without it."""
+        return self._version
+
     # ---- sending
 
     def due(self, now_ns: int, limit: int = 16) -> list[Outgoing]:
@@ -112,6 +119,8 @@ class Conversation:
         earliest_ns = self._order.free_ns
         if self._options.speed is not None:
             earliest_ns += int(self._order.pause_ns / self._options.speed)
+        elif item.method in _POLLING:
+            earliest_ns += min(self._order.pause_ns, self._options.timeout_ns)
         if item.method == _CANCELLED and (call := self._cancelled_call(item)) is not None:
             earliest_ns = max(earliest_ns, self._cancelling_ns(call, item.t_ns))
         return earliest_ns
@@ -188,7 +197,7 @@ class Conversation:
             if answer is not None:
                 wait_ns += self._script.items[answer].t_ns - item.t_ns
             elif not is_answered:
-                wait_ns = min(wait_ns, max(0, known_end_ns - item.t_ns))
+                wait_ns = min(wait_ns, max(0, known_end_ns - item.t_ns) + PATIENCE_NS)
             self._open.add(
                 OpenCall(
                     number,

@@ -51,6 +51,10 @@ class HttpOptions(NamedTuple):
     """How long the server may take to accept a message without a request."""
     is_legacy: bool = False
     """Whether it speaks the older transport, HTTP+SSE."""
+    opens_stream: bool = True
+    """Whether it opens a stream for the server's own messages."""
+    ends_session: bool = True
+    """Whether it ends the session with DELETE."""
     arguments: Arguments = {}  # noqa: RUF012 # nothing changes it
     """The arguments of tools that headers repeat."""
 
@@ -79,7 +83,7 @@ class HttpRecorder:
             StartError: it does not start.
             OSError: it cannot be started.
         """
-        self._child = RecorderChild(["serve", url, "--listen", "127.0.0.1:0", "--capture", capture, "--name", name])
+        self._child = RecorderChild(["serve", url, "--listen", "127.0.0.1:0", f"--capture={capture}", f"--name={name}"])
         ready, _, _ = select.select([self._child.stdout], [], [], _START_TIMEOUT_S)
         line = self._child.stdout.readline() if ready else b""
         if not line.startswith(b"http"):
@@ -158,7 +162,7 @@ class HttpTransport:
         if self._unaccepted_count >= MAX_UNANSWERED:
             reason = f"{MAX_UNANSWERED} messages in a row were not accepted in time"
             self._arrivals.put(Arrival(reason=reason, is_end=True))
-        if outgoing.method == "notifications/initialized" and not self._has_stream:
+        if outgoing.method == "notifications/initialized" and self._options.opens_stream and not self._has_stream:
             self._start_stream(waits_s=_STREAM_TIMEOUT_S)
 
     def _abandon(self, call: int) -> None:
@@ -173,11 +177,16 @@ class HttpTransport:
         """Return what has come from the server, or None if nothing comes within a time in seconds."""
         return self._arrivals.get(timeout_s)
 
-    def close(self) -> None:
-        """End the session and all connections."""
+    def close(self, version: str | None = None) -> None:
+        """End the session and all connections.
+
+        Args:
+            version: the revision that `initialize` agreed on.
+        """
+        self._version = version
         self._closing.set()
         self._arrivals.close()
-        if self._session_id is not None:
+        if self._session_id is not None and self._options.ends_session:
             with contextlib.suppress(*_FAILURES):
                 connection = self._request("DELETE", None, {}, min(self._options.timeout_s, _END_TIMEOUT_S))
                 connection.getresponse().read(MAX_BODY_BYTES)

@@ -32,7 +32,7 @@ class StdioTransport:
         Raises:
             OSError: the recorder cannot be started.
         """
-        self.child = RecorderChild(["run", "--capture", capture, "--name", name, "--", *command])
+        self.child = RecorderChild(["run", f"--capture={capture}", f"--name={name}", "--", *command])
         self._arrivals = Arrivals()
         self._outbox: queue.Queue[bytes | None] = queue.Queue()
         self._writer = threading.Thread(target=self._write, daemon=True)
