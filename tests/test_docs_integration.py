@@ -3,7 +3,8 @@
 The language of a code block decides how it is tested. `console` holds commands after `$ ` with real output: a run must
 print each of its lines again (`…` stands for lines left out; numbers may differ, except the numbers of findings). `sh`
 and `python` must run, `json` must parse, and `sql` must run on the captures of the sandbox. `text` is not tested. The
-recipes of docs/ci.md, in `sh` and `yaml`, are run by test_recipes_integration.
+recipes of docs/ci.md, in `sh` and `yaml`, are run by test_recipes_integration; `js` and the tutorial by the tests in
+tests/mcpproxy/testing.
 """
 
 import ast
@@ -284,7 +285,7 @@ def test_python_in_the_documentation_runs(sandbox: Sandbox, block: Block) -> Non
 
 
 def test_every_block_names_its_language() -> None:
-    known = {"console", "json", "python", "sh", "sql", "text", "yaml"}
+    known = {"console", "js", "json", "python", "sh", "sql", "text", "yaml"}
     assert [str(block) for page in PAGES for block in _blocks(page) if block.language not in known] == []
 
 

@@ -21,7 +21,7 @@ from mcpproxy.replay.conversation import Conversation
 from mcpproxy.replay.http import HttpOptions, HttpRecorder, HttpTransport, StartError
 from mcpproxy.replay.options import ReplayOptions
 from mcpproxy.replay.outcome import ReplayOutcome
-from mcpproxy.replay.plan import Connection, Plan, plan
+from mcpproxy.replay.plan import Connection, Plan, is_legacy, plan
 from mcpproxy.replay.replay import replay
 from mcpproxy.replay.safety import ToolHints, UnsafeCalls, redacted_count, unsafe_calls
 from mcpproxy.replay.stdio import StdioTransport
@@ -92,19 +92,22 @@ class ReplayRun:
         unsafe = unsafe_calls(script, items, hints)
         if unsafe and not self._options.yes:
             return _refuse(unsafe)
-        self._say_beginning(script, chosen, redacted_count(script, items))
-        self._name = self._new_name(Capture(path).header.members.get("name"))
+        header = Capture(path).header.members
+        self._say_beginning(script, chosen, redacted_count(script, items), is_cassette=header.get("cassette") is True)
+        self._name = self._new_name(header.get("name"))
         new = self._new_path(chosen)
         outcomes = self._send(script, chosen, hints, new, len(items))
         self._progress.clear()
         return self._end(path, new, outcomes)
 
-    def _say_beginning(self, script: Script, chosen: Plan, redacted: int) -> None:
+    def _say_beginning(self, script: Script, chosen: Plan, redacted: int, *, is_cassette: bool) -> None:
         for caveat in () if script.ending is None else script.ending.caveats:
             say(f"the recording: {caveat}")
         if chosen.refused_count:
             say(f"{count_text(chosen.refused_count, 'message')} left out: the client repeated what was refused")
-        if redacted:
+        if is_cassette:
+            say("the recording is a cassette: names that stand for secrets, such as token-1, are sent as they are")
+        elif redacted:
             say(f"{count_text(redacted, 'message')} with redacted values, which are sent as they are")
 
     # ---- the new capture
@@ -181,7 +184,7 @@ class ReplayRun:
                 options = HttpOptions(
                     self._target.fields,
                     self._options.timeout / 1e9,
-                    _is_legacy(script, connection),
+                    is_legacy(script, connection.numbers),
                     methods is None or "GET" in methods,
                     methods is None or "DELETE" in methods,
                     hints.arguments,
@@ -232,14 +235,6 @@ def _methods_of_other_exchanges(script: Script, connection: Connection) -> set[s
         return None
     sessions = {script.items[number].session for number in connection.numbers}
     return {answer.method for session in sessions for answer in script.http_answers_of(session)}
-
-
-def _is_legacy(script: Script, connection: Connection) -> bool:
-    """Whether a session was recorded over the older transport."""
-    exchanges = (script.items[number].exchange for number in connection.numbers)
-    answers = (script.http_answer(exchange) for exchange in exchanges if exchange)
-    first = next((answer for answer in answers if answer is not None), None)
-    return first is not None and first.is_legacy
 
 
 def _refuse(unsafe: Sequence[UnsafeCalls]) -> int:

@@ -1,7 +1,6 @@
 """A child process of a test that listens: it prints its URL, and ends with the block, or with the test's process.
 
-The child is this module, with the words of a command of mcpproxy as its arguments. It ends when its stdin does, so that
-it does not outlive the process of the tests, however that ends.
+The child ends when its stdin does, so that it does not outlive the process of the tests, however that ends.
 """
 
 import os
@@ -9,7 +8,6 @@ import select
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +15,7 @@ from typing import Final
 
 from mcpproxy.sanitise import sanitise
 
+_TETHERED_PROGRAM: Final = (sys.executable, "-P", "-m", "mcpproxy.replay.tethered")
 START_S: Final = 60.0
 """How long a child may take to print its URL."""
 END_S: Final = 20.0
@@ -42,7 +41,7 @@ class ListeningChild:
         """The file with what it wrote to stderr."""
         with stderr.open("wb") as file:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", __name__, *arguments],
+                [*_TETHERED_PROGRAM, *arguments],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=file,
@@ -85,21 +84,3 @@ class ListeningChild:
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
                 pipe.close()
-
-
-def _end_with_stdin() -> None:
-    while os.read(0, 4096):
-        pass
-    os.kill(os.getpid(), signal.SIGTERM)
-
-
-def main() -> int:
-    """Run the command that the arguments name; returns its exit code."""
-    from mcpproxy.cli import dispatch
-
-    threading.Thread(target=_end_with_stdin, daemon=True).start()
-    return dispatch(sys.argv[1:])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

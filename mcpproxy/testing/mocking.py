@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
@@ -15,6 +16,7 @@ Match: TypeAlias = Literal["arguments", "exact", "method", "sequence"]
 """Which recorded request a request matches; see docs/commands/mock.md."""
 OnMiss: TypeAlias = Literal["error", "nearest", "pass"]
 """What a request gets that was not recorded: an error, the answer of the nearest one, or that of the real server."""
+_PLAIN_NAME: Final = re.compile(r"\w[\w.-]{0,63}", re.ASCII)
 _LISTEN: Final = ("--listen", "127.0.0.1:0")
 
 
@@ -82,7 +84,7 @@ def mock_source(
     Raises:
         CaptureError: the capture cannot be read.
     """
-    Capture(capture)  # a test should fail here, and not in its client
+    name = Capture(capture).header.members.get("name")  # a test should fail here, and not in its client
     words = ["--match", match, "--on-miss", on_miss, *(f"--ignore={place}" for place in ignore)]
     if strict:
         words.append("--strict")
@@ -96,5 +98,6 @@ def mock_source(
         listening=("mock", *_LISTEN, *words, *operands),
         parameters=None if target is None else target.parameters,
         played=capture,
+        name=name if isinstance(name, str) and _PLAIN_NAME.fullmatch(name) else "",
         is_strict=strict,
     )

@@ -38,6 +38,8 @@ class Source(NamedTuple):
     """Parameters of the official SDK, of which environment and working directory are kept."""
     played: Path | None = None
     """The capture that a mock plays; None for a server."""
+    name: str = ""
+    """The name of the server in captures; empty to derive it from the command or the URL."""
     is_strict: bool = False
     """Whether the mock exits with an error if requests of the capture were never asked for."""
 
@@ -80,7 +82,11 @@ class RecordedServer:
         if not self.source.command:
             raise TypeError("this server is reached by HTTP; give the client its `url`")
         server = self._with_folders(self.source.command)
-        return [*PROGRAM, "run", "--capture", f"{self.folder.path}/", "--", *server]
+        return [*PROGRAM, *self._recorder("run"), "--", *server]
+
+    def _recorder(self, command: str) -> tuple[str, ...]:
+        name = ("--name", self.source.name) if self.source.name else ()
+        return (command, *name, "--capture", f"{self.folder.path}/")
 
     def _with_folders(self, words: tuple[str, ...]) -> list[str]:
         passed_folder = f"{self.folder.path / 'passed'}/"
@@ -117,8 +123,7 @@ class RecordedServer:
             if not self.source.url and not self.source.listening:
                 raise TypeError("this server is started by a command; give the client its `parameters` or `command`")
             upstream = self.source.url or self._listen(self.source.listening)
-            capture = f"{self.folder.path}/"
-            self._url = self._listen(("serve", "--capture", capture, upstream))
+            self._url = self._listen((*self._recorder("serve"), upstream))
         return self._url
 
     def _listen(self, arguments: tuple[str, ...]) -> str:
