@@ -21,6 +21,8 @@ from analysis.cached import UNFINISHED_PREFIX, ClearedCache, read_bytes, replace
 
 Subject: TypeAlias = Literal["rows", "meaning", "findings"]
 """A subject: where the records are, what the messages mean, or what the rules find."""
+SCRIPT_SUFFIX: Final = ".script"
+"""The suffix of the files that `analysis.playback` keeps in the same place, within the same limit."""
 
 MAX_OUTPUT_FILE_BYTES: Final = 32 << 20
 """The most bytes in a file; if there are more, nothing is kept."""
@@ -29,6 +31,7 @@ MAX_OUTPUT_BYTES: Final = 96 << 20
 _SIZE_LIMIT_DIVISOR: Final = 4
 """All files together may take a quarter of the bytes that the rows for SQL may take."""
 _SUFFIXES: Final[dict[Subject, str]] = {"rows": ".rows", "meaning": ".meaning", "findings": ".findings"}
+_ALL_SUFFIXES: Final = (*_SUFFIXES.values(), SCRIPT_SUFFIX)
 _LENGTH: Final = struct.Struct("=I")
 _DIGEST_BYTES: Final = 16
 _CHUNK_BYTES: Final = 64 << 10
@@ -68,17 +71,12 @@ class OutputCache:
         too much to keep.
         """
         self._collect(self._compressor.flush())
-        remaining_bytes = size_limit() // _SIZE_LIMIT_DIVISOR
-        if self._file is None or self._key is None or self._is_too_large or self._compressed_bytes > remaining_bytes:
+        if self._file is None or self._key is None or self._is_too_large or self._compressed_bytes > total_limit():
             return False
         if self._current_key() != self._key:
             return False
         is_kept = replace_file(self._file, [_digest(self._key, self._pieces), *self._pieces])
-        for size, file in _files():
-            remaining_bytes -= size
-            if remaining_bytes < 0:
-                with suppress(OSError):
-                    file.unlink()
+        delete_oldest()
         return is_kept
 
     def cached(self) -> Iterator[bytes] | None:
@@ -113,9 +111,24 @@ class OutputCache:
         return None if key is None else f"{self._made_by}\n{key}"
 
 
+def total_limit() -> int:
+    """Returns the most bytes that all files together may take."""
+    return size_limit() // _SIZE_LIMIT_DIVISOR
+
+
+def delete_oldest() -> None:
+    """Delete the files that were not used for the longest time, until the others are within the limit."""
+    remaining_bytes = total_limit()
+    for size, file in _files():
+        remaining_bytes -= size
+        if remaining_bytes < 0:
+            with suppress(OSError):
+                file.unlink()
+
+
 def files_of(path: Path) -> list[Path]:
     """All files that can contain messages about a capture."""
-    files = [summary.file_of(path, suffix) for suffix in _SUFFIXES.values()]
+    files = [summary.file_of(path, suffix) for suffix in _ALL_SUFFIXES]
     return [file for file in files if file is not None]
 
 
@@ -138,7 +151,7 @@ def _files() -> list[tuple[int, Path]]:
     folder = summary.directory()
     files = []
     for file in [] if folder is None else folder.glob("*"):
-        if file.suffix in _SUFFIXES.values():
+        if file.suffix in _ALL_SUFFIXES:
             with suppress(OSError):
                 status = file.lstat()
                 files.append((status.st_mtime_ns, status.st_size, file))

@@ -3,7 +3,8 @@
 The language of a code block decides how it is tested. `console` holds commands after `$ ` with real output: a run must
 print each of its lines again (`…` stands for lines left out; numbers may differ, except the numbers of findings). `sh`
 and `python` must run, `json` must parse, and `sql` must run on the captures of the sandbox. `text` is not tested. The
-recipes of docs/ci.md, in `sh` and `yaml`, are run by test_recipes_integration.
+recipes of docs/ci.md, in `sh` and `yaml`, are run by test_recipes_integration; `js` and the tutorial by the tests in
+tests/mcpproxy/testing.
 """
 
 import ast
@@ -273,13 +274,18 @@ def test_sql_in_the_documentation_runs(sandbox: Sandbox, monkeypatch: pytest.Mon
         assert connection.execute(block.text).fetchall()
 
 
-@pytest.mark.parametrize("block", blocks("python"), ids=str)
+def is_pasted(block: Block) -> bool:
+    """Whether it is a file of the tutorial, which tests/mcpproxy/testing/test_tutorial_integration.py runs."""
+    return block.page == "docs/python.md" and re.match(r"import sys|from mcp[ .]", block.text) is not None
+
+
+@pytest.mark.parametrize("block", [block for block in blocks("python") if not is_pasted(block)], ids=str)
 def test_python_in_the_documentation_runs(sandbox: Sandbox, block: Block) -> None:
     subprocess.run([sys.executable, "-P", "-c", block.text], cwd=sandbox.here, check=True, timeout=RUN_S)
 
 
 def test_every_block_names_its_language() -> None:
-    known = {"console", "json", "python", "sh", "sql", "text", "yaml"}
+    known = {"console", "js", "json", "python", "sh", "sql", "text", "yaml"}
     assert [str(block) for page in PAGES for block in _blocks(page) if block.language not in known] == []
 
 

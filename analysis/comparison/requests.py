@@ -12,7 +12,7 @@ from analysis.conversation.message import Side
 MAX_NAME_CHARS: Final = 200
 """The most characters of a method or name in a key; the digest covers all of them."""
 _MAX_CACHED_BYTES: Final = 1_000
-"""The most bytes of method and params of which the key is kept for the next equal request."""
+"""The most bytes of method and params of which the digest is kept for the next equal request."""
 _HANDLES: Final = ("_meta", "requestState")
 """Members of the params that a sender or receiver chooses anew each time."""
 
@@ -53,23 +53,24 @@ def request_key(call: Call) -> RequestKey:
             params = {name: value for name, value in params.items() if name not in handles}
     elif params is None:
         params = {}
-    sender, method, name = request.sender, request.method, call.name or ""
+    method = request.method
+    return RequestKey(request.sender, bounded(method), bounded(call.name or ""), request_digest(method, params))
+
+
+def request_digest(method: str, params: Any) -> str:
+    """Returns a digest of a method and its params, in hexadecimal: equal requests have equal digests."""
     try:
         written = orjson.dumps(params)
     except orjson.JSONEncodeError:  # what orjson cannot write, canonical JSON can
-        return _key(sender, method, name, params)
+        return json_digest([method, params])
     if len(written) + len(method) > _MAX_CACHED_BYTES:
-        return _key(sender, method, name, params)
-    return _key_of_written(sender, method, name, written)
+        return json_digest([method, params])
+    return _digest_of_written(method, written)
 
 
 @lru_cache(maxsize=4_096)  # most calls repeat an earlier one
-def _key_of_written(sender: Side, method: str, name: str, params: bytes) -> RequestKey:
-    return _key(sender, method, name, orjson.loads(params))
-
-
-def _key(sender: Side, method: str, name: str, params: Any) -> RequestKey:
-    return RequestKey(sender, bounded(method), bounded(name), json_digest([method, params]))
+def _digest_of_written(method: str, params: bytes) -> str:
+    return json_digest([method, orjson.loads(params)])
 
 
 def subject_of(method: str, name: str) -> str:

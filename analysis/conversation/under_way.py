@@ -1,5 +1,6 @@
 """Tracks the calls under way: their count, their progress tokens, the client's calls on a pipe, and stalls."""
 
+from itertools import islice
 from typing import Final
 
 from analysis.conversation.addressing import Addressing, RequestKey
@@ -10,6 +11,7 @@ from analysis.conversation.message import Id, Notification, Request, Response, S
 from analysis.conversation.session import Session
 from analysis.conversation.stalls import Stalls
 from analysis.facts import target_name
+from analysis.protocol.extensions import ENDLESS_METHODS
 from analysis.protocol.revisions import Era
 
 PROGRESS_METHODS: Final = frozenset({"notifications/progress", "progress"})
@@ -134,16 +136,27 @@ class CallsUnderWay:
 
     def on_progress(self, notification: Notification, session: Session) -> None:
         """Count a progress notification for the call with its token."""
-        if not self._by_token:
-            return
-        params = notification.params
-        token = token_of(params.get("progressToken")) if isinstance(params, dict) else None
-        call = None if token is None else self._by_token.get((session.number, notification.sender, token))
+        call = self.reported_call(notification, session) if self._by_token else None
         if call is not None:
             if not call.progress:
                 call.first_progress_ns = notification.t_ns
             call.progress += 1
             self.changed_calls[call] = None
+
+    def reported_call(self, notification: Notification, session: Session) -> Call | None:
+        """Returns the open call on whose progress a notification reports, or None if there is none."""
+        params = notification.params
+        token = token_of(params.get("progressToken")) if isinstance(params, dict) else None
+        return None if token is None else self._by_token.get((session.number, notification.sender, token))
+
+    def only_pipe_call(self) -> Call | None:
+        """Returns the client's only call on a pipe whose response is awaited soon, or None if there are several.
+
+        Requests that stay open for as long as the client wants do not count.
+        """
+        calls = islice(self._pipe_calls, MAX_SEARCHED_REQUESTS)
+        awaited_calls = [*islice((call for call in calls if call.request.method not in ENDLESS_METHODS), 2)]
+        return awaited_calls[0] if len(awaited_calls) == 1 else None
 
     def measure_stall(self, call: Call) -> None:
         """Set how long after its stamp the request of a call was handed on, as far as it is known."""

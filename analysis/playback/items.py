@@ -75,6 +75,8 @@ class Item(Struct, array_like=True, gc=False):
     """The messages of a batch; empty for anything else."""
     is_repeat: bool = False
     """Whether it repeats an item that was sent before: a request after a redirect, an event after a resumption."""
+    event: str | None = None
+    """The type of an SSE event if it is not `message`: clients ignore such an event. Untrusted text."""
 
 
 class HttpAnswer(Struct, array_like=True, gc=False):
@@ -102,6 +104,8 @@ class HttpAnswer(Struct, array_like=True, gc=False):
     """Whether it belongs to the older transport (HTTP+SSE)."""
     retry_ms: int | None = None
     """Milliseconds to wait before reconnecting, as the event stream said."""
+    assigns_session_id: bool = False
+    """Whether the response had an `Mcp-Session-Id`. A capture holds only its hash."""
 
 
 class Ending(Struct, array_like=True, gc=False):

@@ -67,10 +67,20 @@ def run(arguments: list[str]) -> int:
             return save_expectation(options)
         if mode == "learn":
             return learn_places(options)
-        return _ComparisonRun(options).run()
+        return compare_sides(options)
     except FilterError as error:
         report_filter_error(error)
         return int(Exit.USAGE)
+
+
+def compare_sides(options: argparse.Namespace) -> int:
+    """Compare the two sides that the options name, and write the result; returns the exit code.
+
+    Raises:
+        CaptureError: a side cannot be read, or the output cannot be written.
+        FilterError: the filter is invalid.
+    """
+    return _ComparisonRun(options).run()
 
 
 class _ComparisonRun:

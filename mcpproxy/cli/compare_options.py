@@ -132,32 +132,14 @@ def compare_parser(description: str | None, formats: Sequence[str]) -> Parser:
         "file that --save wrote; a server name alone compares its newest capture with the one before",
     )
     parser.add_argument("--filter", metavar="EXPR", help="only messages and calls that EXPR selects, on both sides")
-    parser.add_argument(
-        "--fail-on",
-        action=_FailOnAction,
-        default=DEFAULT_FAIL_ON,
-        metavar="|".join(_FailOnAction.words),
-        help="exit with 1 if there is such a change (default: breaking,outcome). A set of words, in no order, with "
-        "commas between them: "
-        + "; ".join(f"{word}: {meaning}".replace("%", "%%") for word, meaning in FAIL_ON_MEANINGS.items()),
-    )
+    add_fail_on(parser, DEFAULT_FAIL_ON, "breaking,outcome")
     parser.add_argument("--baseline", metavar="F", help="accept the changes in F, and report only others")
     parser.add_argument(
         "--update-baseline",
         action="store_true",
         help="write the changes to the file of --baseline, for the next run to accept",
     )
-    parser.add_argument(
-        "--ignore",
-        action="append",
-        metavar="POINTER",
-        default=[],
-        help="ignore values of results at this JSON Pointer, in which * is any member or index; can be repeated",
-    )
-    parser.add_argument(
-        "--ignore-from", action="append", metavar="F", default=[], help="ignore the values that F lists"
-    )
-    parser.add_argument("--no-findings", action="store_true", help="do not check the rules, which is faster")
+    add_ignored(parser)
     parser.add_argument("--save", metavar="F", help="write one side to the new file F, to be the old side later")
     parser.add_argument(
         "--learn", metavar="F", help="write to the new file F what varies between two recordings of the same thing"
@@ -182,6 +164,34 @@ def compare_parser(description: str | None, formats: Sequence[str]) -> Parser:
     add_color(parser)
     add_format(parser, *formats)
     return parser
+
+
+def add_fail_on(parser: Parser, default: FailOnChoice, default_words: str) -> None:
+    """Add `--fail-on`, with a default, and the words of it for the help."""
+    parser.add_argument(
+        "--fail-on",
+        action=_FailOnAction,
+        default=default,
+        metavar="|".join(_FailOnAction.words),
+        help=f"exit with 1 if there is such a change (default: {default_words}). A set of words, in no order, with "
+        "commas between them: "
+        + "; ".join(f"{word}: {meaning}".replace("%", "%%") for word, meaning in FAIL_ON_MEANINGS.items()),
+    )
+
+
+def add_ignored(parser: Parser) -> None:
+    """Add the options that say what is not compared: `--ignore`, `--ignore-from` and `--no-findings`."""
+    parser.add_argument(
+        "--ignore",
+        action="append",
+        metavar="POINTER",
+        default=[],
+        help="ignore values of results at this JSON Pointer, in which * is any member or index; can be repeated",
+    )
+    parser.add_argument(
+        "--ignore-from", action="append", metavar="F", default=[], help="ignore the values that F lists"
+    )
+    parser.add_argument("--no-findings", action="store_true", help="do not check the rules, which is faster")
 
 
 def mode_of(options: argparse.Namespace) -> Mode:

@@ -23,3 +23,10 @@ class Outgoing(NamedTuple):
     response at all), there is nothing else."""
     is_stderr: bool = False
     """Whether it is a line for stderr instead."""
+    ends_stream: bool = False
+    """Whether the HTTP exchange that carried it in the recording ended after it, although its request goes on: a client
+    must resume the stream to get the rest. Of a stream opened by GET, whether the stream ended after it."""
+    failed_id: bytes = b""
+    """The id of the request, as its JSON token, if it ends with a failure of HTTP that `http` describes."""
+    event: str | None = None
+    """The type of an SSE event if it is not `message`: clients ignore such an event. Untrusted text."""

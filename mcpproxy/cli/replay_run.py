@@ -1,0 +1,234 @@
+"""One replay: reads the capture, asks before it sends what may change something, sends, and compares."""
+
+import argparse
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from analysis.playback.matching import Matching
+from analysis.playback.script import Script
+from captures.errors import CannotCreate, CaptureError
+from captures.file import choose_path
+from captures.paths import SUFFIX, captures_root, safe_name
+from captures.reader import Capture
+from mcpproxy.cli.compare import compare_sides
+from mcpproxy.cli.diagnostics import Exit, Progress, fail, say, say_table
+from mcpproxy.cli.outputs import check_file_output
+from mcpproxy.cli.selection import select_captures
+from mcpproxy.replay.conversation import Conversation
+from mcpproxy.replay.http import HttpOptions, HttpRecorder, HttpTransport, StartError
+from mcpproxy.replay.options import ReplayOptions
+from mcpproxy.replay.outcome import ReplayOutcome
+from mcpproxy.replay.plan import Connection, Plan, is_legacy, plan
+from mcpproxy.replay.replay import replay
+from mcpproxy.replay.safety import ToolHints, UnsafeCalls, redacted_count, unsafe_calls
+from mcpproxy.replay.stdio import StdioTransport
+from mcpproxy.sanitise import sanitise, sanitise_bytes
+from mcpproxy.wording.counts import count_text
+
+_MAX_ROWS: Final = 20
+"""The most tools that are listed; others are counted."""
+_PROGRESS_S: Final = 0.1
+"""How often the progress line changes at most, in seconds."""
+_MAX_NAME_CHARS: Final = 80
+
+
+class Target(NamedTuple):
+    """The server."""
+
+    words: tuple[str, ...]
+    """Its command, or its URL alone."""
+    is_url: bool
+    fields: Mapping[str, str]
+    """Header fields for a URL."""
+
+
+class ReplayRun:
+    """A replay with these options."""
+
+    def __init__(self, options: argparse.Namespace, target: Target) -> None:
+        """Begin a replay; nothing is read or started yet."""
+        self._options, self._target = options, target
+        self._replay_options = ReplayOptions(options.speed, options.timeout, Matching())
+        self._progress = Progress()
+        self._sent = 0
+        self._next_progress_s = 0.0
+        self._name = "server-replay"
+        """The name of the server in the new capture: not the old one, so that `compare SERVER` takes no replay."""
+
+    def run(self) -> int:
+        """Send, compare, and return the exit code.
+
+        Raises:
+            CaptureError: the capture cannot be read, or the new one or the output not be written.
+            FilterError: the filter is invalid.
+        """
+        with select_captures([self._options.capture]) as selection:
+            if len(selection.paths) != 1:
+                return fail(f"{sanitise(self._options.capture)} names {len(selection.paths):,} captures; name one")
+            path = selection.paths[0]
+            if self._options.output is not None:
+                check_file_output(self._options.output, [path], force=self._options.force)
+            script = Script(path, self._replay_options.matching)
+            try:
+                return self._run(script, path)
+            finally:
+                self._progress.clear()
+                script.close()
+
+    def _run(self, script: Script, path: Path) -> int:
+        self._progress.show(f"reading {path}")
+        while script.grow():
+            pass
+        chosen = plan(script, path, self._options.only)
+        items = chosen.items(script)
+        hints = ToolHints(script)
+        self._progress.clear()
+        if not items:
+            return fail(f"{path} has no message of a client to send")
+        unsafe = unsafe_calls(script, items, hints)
+        if unsafe and not self._options.yes:
+            return _refuse(unsafe)
+        self._say_beginning(script, chosen, redacted_count(script, items))
+        name = Capture(path).header.members.get("name")
+        self._name = f"{safe_name(name if isinstance(name, str) else '')[:48]}-replay"
+        new = self._new_path(chosen)
+        outcomes = self._send(script, chosen, hints, new, len(items))
+        self._progress.clear()
+        return self._end(path, new, outcomes)
+
+    def _say_beginning(self, script: Script, chosen: Plan, redacted: int) -> None:
+        for caveat in () if script.ending is None else script.ending.caveats:
+            say(f"the recording: {caveat}")
+        if chosen.refused_count:
+            say(f"{count_text(chosen.refused_count, 'message')} left out: the client repeated what was refused")
+        if redacted:
+            say(f"{count_text(redacted, 'message')} with redacted values, which are sent as they are")
+
+    # ---- the new capture
+
+    def _new_path(self, chosen: Plan) -> Path:
+        """Returns the path of the new capture; of several, of the folder with them.
+
+        Raises:
+            CannotCreate: there can be no capture.
+        """
+        wanted = self._options.new_capture
+        needs_folder = not self._target.is_url and len(chosen.connections) > 1
+        default = os.path.join(captures_root(), self._name) if wanted is None else ""
+        new = choose_path(wanted, default, time.time_ns(), say)
+        if not needs_folder:
+            return Path(new)
+        if wanted is not None and not (wanted.endswith(os.sep) or os.path.isdir(wanted)):
+            sessions = count_text(len(chosen.connections), "session")
+            raise CannotCreate(
+                f"the recording has {sessions}, each of which needs a process and a capture of its own: "
+                f"--capture {wanted.removesuffix(SUFFIX)}/"
+            )
+        folder = Path(new.removesuffix(SUFFIX))
+        try:
+            folder.mkdir(mode=0o700)
+        except OSError as error:
+            raise CannotCreate(f"cannot create the folder {folder}: {error.strerror}") from error
+        return folder
+
+    # ---- sending
+
+    def _send(self, script: Script, chosen: Plan, hints: ToolHints, new: Path, total: int) -> list[ReplayOutcome]:
+        if self._target.is_url:
+            return self._send_to_url(script, chosen.connections, hints, new, total)
+        outcomes = []
+        for number, connection in enumerate(chosen.connections, 1):
+            capture = new if len(chosen.connections) == 1 else new / f"{number}{SUFFIX}"
+            outcomes.append(self._send_to_command(script, connection, capture, total))
+            if outcomes[-1].handshake_failure:
+                break
+        return outcomes
+
+    def _send_to_command(self, script: Script, connection: Connection, capture: Path, total: int) -> ReplayOutcome:
+        conversation = self._conversation(script, connection)
+        transport = StdioTransport(self._target.words, str(capture), self._name)
+        try:
+            replay(conversation, transport, lambda sent: self._show(sent, total))
+        finally:
+            transport.close()
+        self._sent += conversation.outcome.sent
+        if conversation.outcome.handshake_failure:
+            for line in transport.child.last_lines:
+                say(f"the server's stderr: {sanitise_bytes(line.removeprefix(b'mcpproxy: '))}")
+        return conversation.outcome
+
+    def _send_to_url(
+        self, script: Script, connections: Sequence[Connection], hints: ToolHints, new: Path, total: int
+    ) -> list[ReplayOutcome]:
+        try:
+            recorder = HttpRecorder(self._target.words[0], str(new), self._name)
+        except StartError as error:
+            raise CaptureError(sanitise(str(error))) from error
+        outcomes = []
+        try:
+            for connection in connections:
+                options = HttpOptions(
+                    self._target.fields,
+                    self._options.timeout / 1e9,
+                    is_legacy(script, connection.numbers),
+                    hints.arguments,
+                )
+                conversation = self._conversation(script, connection)
+                transport = HttpTransport(recorder.url, options)
+                try:
+                    replay(conversation, transport, lambda sent: self._show(sent, total))
+                finally:
+                    transport.close()
+                self._sent += conversation.outcome.sent
+                outcomes.append(conversation.outcome)
+                if conversation.outcome.handshake_failure:
+                    break
+        finally:
+            recorder.end()
+        return outcomes
+
+    def _conversation(self, script: Script, connection: Connection) -> Conversation:
+        return Conversation(script, connection.numbers, self._replay_options, connection.skipped)
+
+    def _show(self, sent: int, total: int) -> None:
+        now_s = time.monotonic()
+        if now_s < self._next_progress_s:
+            return
+        self._next_progress_s = now_s + _PROGRESS_S
+        self._progress.show(f"sent {self._sent + sent:,} of {total:,} messages")
+
+    # ---- the end
+
+    def _end(self, path: Path, new: Path, outcomes: Sequence[ReplayOutcome]) -> int:
+        for outcome in outcomes:
+            for line in outcome.lines():
+                say(line)
+        say(f"sent {count_text(self._sent, 'message')}; recorded to {new}")
+        failures = [outcome.handshake_failure for outcome in outcomes if outcome.handshake_failure]
+        if failures:
+            return fail(f"nothing to compare: {failures[0]}")
+        self._options.side = [str(path), str(new)]
+        code = compare_sides(self._options)
+        is_incomplete = any(outcome.unsent for outcome in outcomes)
+        return int(Exit.USAGE) if code == Exit.FINE and is_incomplete else code
+
+
+def _refuse(unsafe: Sequence[UnsafeCalls]) -> int:
+    total = sum(each.times for each in unsafe)
+    verb = "is" if total == 1 else "are"
+    say(f"{count_text(total, 'message')} that may change something {verb} in the recording:")
+    rows = [
+        f"  {'the tool ' if each.is_tool else ''}{sanitise(each.what, _MAX_NAME_CHARS)}: {each.times:,}, "
+        f"first in frame {each.seq:,}"
+        for each in unsafe[:_MAX_ROWS]
+    ]
+    if len(unsafe) > _MAX_ROWS:
+        rows.append(f"  and {len(unsafe) - _MAX_ROWS:,} more")
+    say_table(rows)
+    return fail(
+        "nothing was sent: the recorded list of tools does not mark them as read-only; --yes sends them, and --only "
+        "FILTER leaves some out"
+    )

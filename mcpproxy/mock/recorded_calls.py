@@ -1,0 +1,124 @@
+"""Chooses the recorded call whose answer a request of today gets."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from analysis.playback.items import Item, Member
+from analysis.playback.script import Script
+
+_REFUSALS: Final = frozenset({401, 403})
+"""HTTP statuses that ask for a login, which a mock does not have."""
+
+
+class RecordedCall(NamedTuple):
+    """A recorded request of the client."""
+
+    item: Item
+    """The item that holds it, alone or in a batch."""
+    call: int
+    position: int | None = None
+    """Its position in a batch; None if it is alone."""
+
+
+class _Cursor:
+    """How far the recorded requests with one key have been used."""
+
+    __slots__ = ("member", "position")
+
+    def __init__(self) -> None:
+        self.position = 0
+        self.member = 0
+        """How many requests of the batch at the position were used."""
+
+
+class RecordedCalls:
+    """The client's requests of a recorded session, each of which is used once."""
+
+    def __init__(self, script: Script, session: int, *, is_in_sequence: bool) -> None:
+        """Begin at the start of a session.
+
+        Args:
+            script: the script.
+            session: the number of the session.
+            is_in_sequence: whether requests must come in the recorded order.
+        """
+        self._script, self._session = script, session
+        self._cursors: dict[str, _Cursor] = {}
+        self._sequence = self._in_order() if is_in_sequence else None
+        self._next_in_sequence: RecordedCall | None = None
+
+    def take(self, key: str) -> RecordedCall | None:
+        """Use the next recorded request with a key; returns None if there is none that was not used so far."""
+        if self._sequence is not None:
+            return self._take_in_sequence(key)
+        cursor = self._cursors.setdefault(key, _Cursor())
+        numbers = self._script.requests(self._session, key)
+        while cursor.position < len(numbers):
+            number = numbers[cursor.position]
+            is_double = cursor.position > 0 and numbers[cursor.position - 1] == number
+            calls = () if is_double else calls_in(self._script.items[number], key)
+            if cursor.member < len(calls):
+                chosen = calls[cursor.member]
+                if self._is_mere_refusal(chosen, cursor.position, numbers):
+                    if not self._script.is_complete and cursor.position + 1 == len(numbers):
+                        return None
+                else:
+                    cursor.member += 1
+                    return chosen
+            cursor.position, cursor.member = cursor.position + 1, 0
+        return None
+
+    def _is_mere_refusal(self, chosen: RecordedCall, position: int, numbers: Sequence[int]) -> bool:
+        """Whether it was refused for want of a login, and asked again later."""
+        exchange = chosen.item.exchange
+        answer = self._script.http_answer(exchange) if exchange else None
+        if answer is None or answer.status not in _REFUSALS:
+            return False
+        return position + 1 < len(numbers) or not self._script.is_complete
+
+    # ---- in sequence
+
+    def _take_in_sequence(self, key: str) -> RecordedCall | None:
+        assert self._sequence is not None
+        if self._next_in_sequence is None:
+            self._next_in_sequence = next(self._sequence, None)
+        chosen = self._next_in_sequence
+        if chosen is None or _key_of(chosen) != key:
+            return None
+        self._next_in_sequence = None
+        return chosen
+
+    @property
+    def repeats(self) -> bool:
+        """Whether a request may get an answer that another one has got: in sequence, only after the end."""
+        return self._next_in_sequence is None
+
+    def _in_order(self) -> Iterator[RecordedCall | None]:
+        """Yields each request of the session; None if the next one has not been read yet."""
+        numbers, position = self._script.items_of(self._session), 0
+        while True:
+            if position >= len(numbers):
+                yield None
+                continue
+            item = self._script.items[numbers[position]]
+            position += 1
+            if item.sender == "client" and not item.is_repeat:
+                yield from calls_in(item)
+
+
+def _key_of(chosen: RecordedCall) -> str:
+    return chosen.item.key if chosen.position is None else chosen.item.members[chosen.position].key
+
+
+def calls_in(item: Item, key: str | None = None) -> tuple[RecordedCall, ...]:
+    """Returns the requests of an item; only those with a key, if it is given."""
+    if item.is_repeat:
+        return ()
+    if item.kind == "request":
+        return (RecordedCall(item, item.call),) if key is None or item.key == key else ()
+    members = enumerate(item.members)
+    return tuple(RecordedCall(item, member.call, position) for position, member in members if _is_request(member, key))
+
+
+def _is_request(member: Member, key: str | None) -> bool:
+    return member.kind == "request" and (key is None or member.key == key)

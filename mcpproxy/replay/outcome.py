@@ -1,0 +1,81 @@
+"""What became of a replay, apart from what its capture shows."""
+
+from collections import Counter
+from typing import Final
+
+from mcpproxy.replay.open_calls import OpenCall
+from mcpproxy.sanitise import sanitise
+from mcpproxy.wording.counts import count_text
+
+_MAX_NAME_CHARS: Final = 80
+_MAX_NAMED: Final = 5
+"""The most calls that are named; others are counted."""
+
+
+class ReplayOutcome:
+    """Counts what was sent, and what did not go as in the recording."""
+
+    def __init__(self) -> None:
+        """Begin with nothing sent."""
+        self.sent = 0
+        """How many of the client's items were sent."""
+        self.unsent = 0
+        """How many were not, because the replay stopped."""
+        self.stopped = ""
+        """Why it stopped before the end, in words of ours; empty if it did not."""
+        self.handshake_failure = ""
+        """Why the handshake failed, in words of ours; empty if it did not."""
+        self.unrecorded: Counter[str] = Counter()
+        """How many requests of the server were not in the recording, by method. Untrusted texts."""
+        self.unanswered_in_a_row = 0
+        self.version: tuple[str, str] | None = None
+        """The recorded revision and the new one, if they differ. Untrusted texts."""
+        self._unanswered: list[str] = []
+        self._unanswered_count = 0
+
+    def note_answer(self, _call: OpenCall) -> None:
+        """Note that a call was answered."""
+        self.unanswered_in_a_row = 0
+
+    def note_failure(self, call: OpenCall, reason: str) -> None:
+        """Note that the HTTP exchange of a call ended without an answer; it counts unless that is as recorded."""
+        self.unanswered_in_a_row = 0
+        if call.failed_ns is None and call.is_answered:
+            self._note_unanswered(call, reason)
+
+    def note_timeout(self, call: OpenCall) -> None:
+        """Note that a call was given up although it was answered in the recording."""
+        self.unanswered_in_a_row += 1
+        self._note_unanswered(call, "no answer in time")
+
+    def _note_unanswered(self, call: OpenCall, reason: str) -> None:
+        self._unanswered_count += 1
+        if len(self._unanswered) < _MAX_NAMED:
+            name = f" {sanitise(call.name, _MAX_NAME_CHARS)}" if call.name else ""
+            method = sanitise(call.method, _MAX_NAME_CHARS)
+            self._unanswered.append(f"{method}{name} (frame {call.seq} of the recording): {reason}")
+
+    def note_versions(self, recorded: str | None, new: str | None) -> None:
+        """Note the revisions that the server agreed on, then and now."""
+        if recorded is not None and new is not None and recorded != new:
+            self.version = (recorded, new)
+
+    def lines(self) -> list[str]:
+        """Returns what the user must know, a sanitised line each."""
+        lines = []
+        if self.version is not None:
+            recorded, new = (sanitise(text, _MAX_NAME_CHARS) for text in self.version)
+            lines.append(f"the server agreed on revision {new}; in the recording, it was {recorded}")
+        for method, count in self.unrecorded.most_common(_MAX_NAMED):
+            times = "" if count == 1 else f", {count:,} times"
+            answer = "an empty result" if method == "ping" else "an error"
+            lines.append(f"the server asked for {sanitise(method, _MAX_NAME_CHARS)}, which the recording does not "
+                         f"answer{times}; it got {answer}")  # fmt: skip
+        if len(self.unrecorded) > _MAX_NAMED:
+            lines.append(f"{len(self.unrecorded) - _MAX_NAMED:,} more kinds of requests of the server got an error")
+        lines += self._unanswered
+        if self._unanswered_count > len(self._unanswered):
+            lines.append(f"{count_text(self._unanswered_count - len(self._unanswered), 'more call')} got no answer")
+        if self.stopped:
+            lines.append(f"{count_text(self.unsent, 'message')} not sent: {self.stopped}")
+        return lines

@@ -1,0 +1,127 @@
+"""Plan: which of the client's items are sent, over which connections."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from analysis.conversation.message import Id, Request, id_of
+from analysis.playback.items import Item
+from analysis.playback.script import Script
+from analysis.protocol.methods import OPENING_METHODS
+from analysis.selection import calls
+from mcpproxy.replay.incoming import client_messages_in
+
+_HANDSHAKE: Final = OPENING_METHODS | {"notifications/initialized"}
+_REFUSED: Final = (401, 403)
+_INITIALIZE: Final = "initialize"
+_CANCELLED: Final = "notifications/cancelled"
+
+
+class Connection(NamedTuple):
+    """What is replayed over one connection."""
+
+    numbers: Sequence[int]
+    """The numbers of its items, of both sides, in order."""
+    skipped: frozenset[int]
+    """The client's items among them that are not sent."""
+
+
+class Plan(NamedTuple):
+    """What is replayed."""
+
+    connections: tuple[Connection, ...]
+    skipped_count: int
+    """How many of the client's items a filter leaves out."""
+    refused_count: int
+    """How many are left out because they were refused, and sent again with credentials."""
+
+    def items(self, script: Script) -> list[Item]:
+        """Returns the client's items that are sent, in order, except responses."""
+        numbers = (number for each in self.connections for number in each.numbers if number not in each.skipped)
+        items = (script.items[number] for number in numbers)
+        return [item for item in items if item.sender == "client" and item.kind != "response"]
+
+
+def plan(script: Script, path: Path, only: str) -> Plan:
+    """Returns what is replayed of a complete script.
+
+    Args:
+        script: the script.
+        path: its capture.
+        only: a filter (docs/filter.md) that the request or the response of a call must match; empty for all.
+
+    Raises:
+        CaptureError: the capture cannot be read.
+        FilterError: the filter is invalid.
+    """
+    selected = {call.request.seq for call in calls(path, only) if call.request.sender == "client"} if only else None
+    parts = _parts(script)
+    connections, skipped_count, refused_count = [], 0, 0
+    for numbers in parts:
+        items = [item for number in numbers if (item := script.items[number]).sender == "client"]
+        refused = _refused(script, items)
+        unselected = frozenset() if selected is None else _unselected(script, items, selected)
+        skipped_count += sum(script.items[number].kind != "response" for number in unselected - refused)
+        refused_count += len(refused)
+        if len(items) > len(refused):
+            connections.append(Connection(numbers, refused | unselected))
+    return Plan(tuple(connections), skipped_count, refused_count)
+
+
+def _parts(script: Script) -> list[Sequence[int]]:
+    """Returns the numbers of the items of each connection."""
+    own: list[Sequence[int]] = []
+    shared: list[int] = []
+    for session in script.sessions:
+        numbers = script.items_of(session)
+        has_handshake = any(script.items[number].method == _INITIALIZE for number in numbers)
+        if script.transport == "http" and has_handshake:
+            own.append(numbers)
+        else:
+            # One pipe carried all sessions of stdio. Those without `initialize` are guesses, the same to the server.
+            shared += numbers
+    shared.sort()
+    return sorted((*own, *([shared] if shared else [])), key=lambda numbers: numbers[0])
+
+
+def _refused(script: Script, items: Sequence[Item]) -> frozenset[int]:
+    """Returns the numbers of items that a client repeated: after a redirect, or with credentials."""
+    accepted: set[tuple[str, str]] = set()
+    refused = set()
+    for item in reversed(items):
+        if item.is_repeat:
+            refused.add(item.number)
+        if not item.exchange or item.kind not in ("request", "notification"):
+            continue
+        answer = script.http_answer(item.exchange)
+        if answer is None or answer.status not in _REFUSED:
+            accepted.add((item.method, item.key))
+        elif (item.method, item.key) in accepted:
+            refused.add(item.number)
+    return frozenset(refused)
+
+
+def _unselected(script: Script, items: Sequence[Item], selected: set[int]) -> frozenset[int]:
+    """Returns the numbers of the items that a filter leaves out; the handshake and notifications stay."""
+    unselected = set()
+    ids: set[Id] = set()
+    for item in items:
+        if item.kind == "invalid":
+            unselected.add(item.number)
+        elif item.kind in ("request", "batch") and item.method not in _HANDSHAKE and item.seq not in selected:
+            unselected.add(item.number)
+            ids.update(message.id for message in client_messages_in(script.raw(item)) if isinstance(message, Request))
+        elif item.method == _CANCELLED:
+            for message in client_messages_in(script.raw(item)):
+                params = getattr(message, "params", None)
+                if isinstance(params, dict) and id_of(params.get("requestId")) in ids:
+                    unselected.add(item.number)
+    return frozenset(unselected)
+
+
+def is_legacy(script: Script, numbers: Sequence[int]) -> bool:
+    """Whether items, by their numbers, were recorded over the older transport."""
+    exchanges = (script.items[number].exchange for number in numbers)
+    answers = (script.http_answer(exchange) for exchange in exchanges if exchange)
+    first = next((answer for answer in answers if answer is not None), None)
+    return first is not None and first.is_legacy

@@ -1,0 +1,83 @@
+"""Replays to a server that has a command: lines to and from the recorder in front of it."""
+
+import contextlib
+import queue
+import threading
+from collections.abc import Sequence
+from typing import IO, Final
+
+from mcpproxy.replay.arrivals import Arrival, Arrivals
+from mcpproxy.replay.conversation import Outgoing
+from mcpproxy.replay.recorder_child import RecorderChild
+
+MAX_LINE_BYTES: Final = 64 << 20
+"""A longer line of the server is recorded, but not looked at."""
+_WRITE_TIMEOUT_S: Final = 1.0
+"""How long the server may take in the end to read what waits."""
+_MAX_WAITING: Final = 256
+"""The most units that wait until the server reads them."""
+
+
+class StdioTransport:
+    """The pipes of a server."""
+
+    def __init__(self, command: Sequence[str], capture: str, name: str) -> None:
+        """Start a server behind a recorder.
+
+        Args:
+            command: the server's command.
+            capture: the path of the new capture.
+            name: the server's name in it.
+
+        Raises:
+            OSError: the recorder cannot be started.
+        """
+        self.child = RecorderChild(["run", "--capture", capture, "--name", name, "--", *command])
+        self._arrivals = Arrivals()
+        self._outbox: queue.Queue[bytes | None] = queue.Queue()
+        self._writer = threading.Thread(target=self._write, daemon=True)
+        self._writer.start()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether more can be sent now."""
+        return self._outbox.qsize() < _MAX_WAITING
+
+    def send(self, outgoing: Outgoing) -> None:
+        """Send a unit of bytes as a line, behind those that wait."""
+        if outgoing.raw or outgoing.abandoned is None:
+            self._outbox.put(outgoing.raw + b"\n")
+
+    def next_arrival(self, timeout_s: float) -> Arrival | None:
+        """Return what has come from the server, or None if nothing comes within a time in seconds."""
+        return self._arrivals.get(timeout_s)
+
+    def close(self) -> int:
+        """Close the server's stdin, wait until it has ended, and return its exit status."""
+        self._outbox.put(None)
+        self._arrivals.close()
+        self._writer.join(_WRITE_TIMEOUT_S)
+        return self.child.end()
+
+    def _write(self) -> None:
+        # The server may have ended, or closed its stdin.
+        with contextlib.suppress(OSError, ValueError):
+            while (raw := self._outbox.get()) is not None:
+                while raw:
+                    raw = raw[self.child.stdin.write(raw) :]
+
+    def _read(self) -> None:
+        with contextlib.suppress(OSError, ValueError), self.child.stdout:
+            _read_lines(self.child.stdout, self._arrivals)
+        self._arrivals.put(Arrival(reason="the server closed its stdout", is_end=True))
+
+
+def _read_lines(stream: IO[bytes], arrivals: Arrivals) -> None:
+    is_oversized = False
+    for line in iter(lambda: stream.readline(MAX_LINE_BYTES), b""):
+        is_whole = line.endswith(b"\n")
+        if is_whole and not is_oversized and not arrivals.put(Arrival(line[:-1])):
+            # The rest must be read, too, so that the recorder is not stopped by a full pipe.
+            arrivals.close()
+        is_oversized = not is_whole

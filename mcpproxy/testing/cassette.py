@@ -1,0 +1,81 @@
+"""Cassettes: recordings that are kept with the tests, and played instead of the server."""
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Final, Literal, NamedTuple, TypeAlias, get_args
+
+from mcpproxy.sanitise import sanitise
+from mcpproxy.testing.commands import PROGRAM, Target
+from mcpproxy.testing.mocking import Match, OnMiss, mock_source
+from mcpproxy.testing.server import RecordedServer, Source
+
+Mode: TypeAlias = Literal["once", "none", "new", "all"]
+"""What is done with a cassette: `once` records it if it is missing, and plays it otherwise; `none` only plays it; `new`
+plays it and asks the server what is not in it; `all` always records."""
+MODES: Final[tuple[str, ...]] = get_args(Mode)
+SHARE_S: Final = 600
+"""Only catches hangs of `share`."""
+
+
+class Cassette(NamedTuple):
+    """The file of a cassette, and what is done with it."""
+
+    path: Path
+    mode: Mode
+    match: Match = "arguments"
+    """Which recorded request a request matches."""
+    ignore: tuple[str, ...] = ()
+    """Places in params that do not count."""
+
+    @property
+    def is_played(self) -> bool:
+        """Whether the cassette is played; otherwise it is recorded.
+
+        Raises:
+            FileNotFoundError: it must be played and there is none.
+            ValueError: there is no such mode.
+        """
+        if self.mode not in MODES:
+            raise ValueError(f"{self.mode!r:.40} is not a mode; the modes are {', '.join(MODES)}")
+        exists = self.path.exists()
+        if self.mode == "none" and not exists:
+            raise FileNotFoundError(
+                f"there is no cassette {sanitise(str(self.path), None)}, and mode none may not ask the server; "
+                "mode once records it (with pytest: --mcp-mode once)"
+            )
+        return exists and self.mode != "all"
+
+    def source(self, target: Target) -> Source:
+        """Returns what stands behind the recorder: the server, or a mock that plays the cassette.
+
+        Raises:
+            FileNotFoundError, ValueError: as for `is_played`.
+        """
+        if not self.is_played:
+            return Source(target.command, target.url, parameters=target.parameters)
+        on_miss: OnMiss = "pass" if self.mode == "new" else "error"
+        return mock_source(self.path, match=self.match, on_miss=on_miss, ignore=self.ignore, target=target)
+
+    def write(self, server: RecordedServer) -> None:
+        """Write what was recorded, without its secrets, if it was recorded or the server was asked for something new.
+
+        The file is whole or absent at any time; of two processes that write it, the last one wins. An earlier cassette
+        is replaced, but never a recording.
+
+        Raises:
+            RuntimeError: the client started the server several times, or the copy could not be written.
+        """
+        captures = server.folder.captures
+        if not captures or (server.source.played is not None and not server.passed_captures):
+            return
+        if len(captures) > 1:
+            raise RuntimeError(
+                f"the client started the server {len(captures)} times, and a cassette holds one recording: call "
+                "mcp_record for each start, each with a cassette of its own"
+            )
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        words = [*PROGRAM, "share", "--cassette", "--force", "-o", os.path.abspath(self.path), str(captures[0])]
+        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SHARE_S)
+        if done.returncode:
+            raise RuntimeError(f"the cassette could not be written: {sanitise(done.stderr.strip(), 2000)}")

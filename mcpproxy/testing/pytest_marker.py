@@ -1,0 +1,70 @@
+"""The marker `mcp` of a test: which cassette, and what to do with it."""
+
+import os
+import re
+from pathlib import Path
+from typing import Final, cast, get_args
+
+import pytest
+
+from captures.paths import SUFFIX
+from mcpproxy.testing.cassette import MODES, Cassette, Mode
+from mcpproxy.testing.mocking import Match
+from mcpproxy.wording.nearest import hint
+
+_ARGUMENTS: Final = ("cassette", "mode", "match", "ignore")
+_WORDS: Final = {"mode": MODES, "match": get_args(Match)}
+_UNSAFE: Final = re.compile(r"[^\w.-]+")
+_MAX_NAME_CHARS: Final = 100
+_NOT_CI: Final = ("", "0", "false")
+
+
+def check_markers(item: pytest.Item, fixtures: tuple[str, ...]) -> None:
+    """Fail a test whose marker has unknown arguments, or that has none of the fixtures that use it."""
+    for marker in item.iter_markers("mcp"):
+        if marker.args:
+            pytest.fail(f'@pytest.mark.mcp takes names: cassette="NAME{SUFFIX}", mode="once"', pytrace=False)
+        for name, value in marker.kwargs.items():
+            if name not in _ARGUMENTS:
+                pytest.fail(f"@pytest.mark.mcp has no argument {name}{hint(name, _ARGUMENTS)}", pytrace=False)
+            words = _WORDS.get(name, ())
+            if words and value not in words:
+                text = f"{value!r:.40} is not a {name}{hint(str(value), words)}; use {', '.join(words)}"
+                pytest.fail(f"@pytest.mark.mcp: {text}", pytrace=False)
+    if not {*fixtures} & {*getattr(item, "fixturenames", ())}:
+        pytest.fail(f"@pytest.mark.mcp does nothing without one of the fixtures {', '.join(fixtures)}", pytrace=False)
+
+
+def cassette_of(item: pytest.Item) -> Cassette | None:
+    """Returns the cassette of a test; None if the test has no marker."""
+    marker = item.get_closest_marker("mcp")
+    if marker is None:
+        return None
+    arguments = marker.kwargs
+    ignore = arguments.get("ignore", ())
+    return Cassette(
+        _path_of(item, arguments.get("cassette")),
+        _mode_of(item, arguments.get("mode")),
+        arguments.get("match", "arguments"),
+        (ignore,) if isinstance(ignore, str) else tuple(ignore),
+    )
+
+
+def _path_of(item: pytest.Item, name: str | None) -> Path:
+    folder = item.config.getini("mcp_cassettes")
+    cassettes = Path(item.config.rootpath, folder) if folder else item.path.parent / "cassettes"
+    if name is not None:
+        return cassettes / name
+    return cassettes / item.path.stem / f"{_file_name(item)}{SUFFIX}"
+
+
+def _file_name(item: pytest.Item) -> str:
+    """Returns the name of a test as that of a file: with its class, and with the arguments of a parametrised test."""
+    class_name = "" if item.parent is None or not isinstance(item.parent, pytest.Class) else f"{item.parent.name}."
+    return _UNSAFE.sub("-", f"{class_name}{item.name}").strip("-.")[:_MAX_NAME_CHARS] or "test"
+
+
+def _mode_of(item: pytest.Item, mode: str | None) -> Mode:
+    option = item.config.getoption("mcp_mode")
+    is_ci = os.environ.get("CI", "").lower() not in _NOT_CI
+    return cast("Mode", option or mode or ("none" if is_ci else "once"))
