@@ -56,6 +56,8 @@ class Inspection:
     """Whether a recorder is still writing to the capture."""
     is_redacted: bool = False
     """Whether the capture is a redacted copy."""
+    is_cassette: bool = False
+    """Whether the capture is a cassette, which is a redacted copy for version control."""
     is_imported: bool = False
     """Whether the capture was converted from a log, and not recorded."""
     records: int = 0
@@ -129,6 +131,7 @@ class Inspection:
 
     def _add_header(self, header: Record) -> None:
         self.is_redacted = self.is_redacted or "redacted_by" in header.members
+        self.is_cassette = self.is_cassette or header.members.get("cassette") is True
         self.is_imported = self.is_imported or "imported" in header.members
         if header.members.get("substitute") is True:
             self.gap_count += 1

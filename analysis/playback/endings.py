@@ -97,7 +97,7 @@ class EndingObserver:
         if fold.unrecorded_count:
             yield f"{_count(fold.unrecorded_count, 'HTTP body', 'HTTP bodies')} not recorded"
         if fold.unjudged_count:
-            yield f"{_count(fold.unjudged_count, 'frame')} too large or too incomplete to examine"
+            yield f"{_count(fold.unjudged_count, 'frame')} too large, too deep or too incomplete to examine"
         if self._abridged_count:
             yield f"the log held only a part of {_count(self._abridged_count, 'message')}"
         for forgotten in self._reading.forgotten:

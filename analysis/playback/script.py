@@ -116,6 +116,11 @@ class Script:
         self._thread = Thread(target=self._grow_to_end, args=(on_growth,), name="script", daemon=True)
         self._thread.start()
 
+    def join(self) -> None:
+        """Wait until the thread has grown the script to the end, and has kept it in the cache."""
+        if self._thread is not None:
+            self._thread.join()
+
     def close(self) -> None:
         """Stop growing, and close the files."""
         self._stop.set()

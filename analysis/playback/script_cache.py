@@ -44,8 +44,8 @@ PLAYBACK_MODULES: Final = (
     "analysis/comparison/values/*.py",
 )
 """The modules that decide what is in a script."""
-MIN_CAPTURE_BYTES: Final = 128 << 10
-"""The size of the smallest capture that is worth a file: less is read within some milliseconds."""
+MIN_CAPTURE_BYTES: Final = 1 << 20
+"""The size of the smallest capture that is worth a file: less is read before a client asks twice."""
 FIRST_CHUNK_ITEMS: Final = 500
 MAX_CHUNK_ITEMS: Final = 4_000
 """How many items are in the first chunk, and in a later one."""

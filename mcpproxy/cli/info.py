@@ -107,6 +107,7 @@ def _text(capture: Capture, name: Path, inspection: Inspection, summary: Summary
         ("imported", origin),
         ("imported by" if origin else "recorded by", header.get("tool")),
         ("redacted by", header.get("redacted_by")),
+        ("cassette", "yes" if header.get("cassette") is True else None),
         ("frames", _traffic_text(inspection)),
         ("exchanges", f"{inspection.exchanges:,}" if inspection.exchanges else None),
         ("records", ", ".join(f"{count:,} {name}" for name, count in sorted(inspection.counts.items()))),

@@ -95,6 +95,14 @@ def parser() -> argparse.ArgumentParser:
         help="with --on-miss pass: record what is asked of the real server to a new FILE.mcpcap, or to a new file in "
         "DIR (default: the user's data directory)",
     )
+    parser.add_argument(
+        "--header",
+        action="append",
+        default=[],
+        metavar="'NAME: env:VARIABLE'",
+        help="with --on-miss pass and a URL: send this header field, whose value is in an environment variable; a "
+        "scheme can stand before it, as in 'Authorization: Bearer env:TOKEN'; can be repeated",
+    )
     parser.add_argument("--strict", action="store_true", help="exit with 1 if something was never asked for")
     parser.add_argument(
         "--session", type=count, metavar="N", help="begin with this session of the capture (default: the first)"
@@ -133,6 +141,16 @@ def run(arguments: list[str]) -> int:
     target = [options.target] if options.target is not None else command or []
     if has_target and not (target and target[0]):
         return fail("the real server's command is missing after --")
+    fields: dict[str, str] = {}
+    if options.header:
+        from mcpproxy.cli.replay_headers import HeaderError, header_fields
+
+        if options.target is None:
+            return fail("--header is for the real server's URL; a command inherits the environment")
+        try:
+            fields = header_fields(options.header)
+        except HeaderError as error:
+            return fail(str(error))
     from analysis.playback.matching import Matching
     from analysis.playback.script import Script
     from mcpproxy.mock.options import MockOptions
@@ -148,7 +166,7 @@ def run(arguments: list[str]) -> int:
     mock_options = MockOptions(matching, options.on_miss, options.speed, options.strict)
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     try:
-        return _serve(script, options, mock_options, target)
+        return _serve(script, options, mock_options, target, fields)
     finally:
         script.close()
 
@@ -187,6 +205,8 @@ class _Mock(NamedTuple):
     """The command of the real server, or its URL; empty without `--on-miss pass`."""
     capture: str | None
     """Where what is asked of the real server is recorded."""
+    fields: dict[str, str]
+    """The header fields that a real server with a URL gets."""
 
     def begin_conversation(self, session: int, wake: Callable[[], None]) -> "Conversation":
         """Returns a conversation that plays a session; threads call `wake` when the real server says something."""
@@ -195,12 +215,20 @@ class _Mock(NamedTuple):
         real_server = None
         if self.target:
             from mcpproxy.mock.passing import RealServer
+            from mcpproxy.replay.plan import is_legacy
 
-            real_server = RealServer(self.target, self.capture, wake, say)
+            has_older_transport = is_legacy(self.script, self.script.items_of(session))
+            real_server = RealServer(self.target, self.capture, wake, say, self.fields, is_legacy=has_older_transport)
         return Conversation(self.script, session, self.options, self.usage, real_server)
 
 
-def _serve(script: "Script", options: argparse.Namespace, mock_options: "MockOptions", target: list[str]) -> int:
+def _serve(
+    script: "Script",
+    options: argparse.Namespace,
+    mock_options: "MockOptions",
+    target: list[str],
+    fields: dict[str, str],
+) -> int:
     from mcpproxy.mock.usage import Usage
 
     usage = Usage(say)
@@ -214,7 +242,7 @@ def _serve(script: "Script", options: argparse.Namespace, mock_options: "MockOpt
             present = count_text(len(script.sessions), "session")
             return fail(f"the capture has no session {options.session}; it has {present}")
     first = options.session or (script.sessions[0] if script.sessions else 1)
-    mock = _Mock(script, mock_options, usage, target, options.capture_new)
+    mock = _Mock(script, mock_options, usage, target, options.capture_new, fields)
     if options.listen is not None:
         return _serve_http(mock, options)
     return _serve_stdio(mock, first)

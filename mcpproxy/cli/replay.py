@@ -76,7 +76,7 @@ def _parser() -> Parser:
         type=_duration_ns,
         default=30_000_000_000,
         metavar="TIME",
-        help="how long to wait for an answer, such as 500ms, 30s or 2m (default: 30s)",
+        help="how much longer than in the recording to wait for an answer, such as 500ms, 30s or 2m (default: 30s)",
     )
     default = FailOnChoice(_DEFAULT_WORDS, is_given=False)
     add_fail_on(own_parser, default, "breaking,may-break,outcome,finding,value")

@@ -21,7 +21,7 @@ from mcpproxy.replay.conversation import Conversation
 from mcpproxy.replay.http import HttpOptions, HttpRecorder, HttpTransport, StartError
 from mcpproxy.replay.options import ReplayOptions
 from mcpproxy.replay.outcome import ReplayOutcome
-from mcpproxy.replay.plan import Connection, Plan, plan
+from mcpproxy.replay.plan import Connection, Plan, is_legacy, plan
 from mcpproxy.replay.replay import replay
 from mcpproxy.replay.safety import ToolHints, UnsafeCalls, redacted_count, unsafe_calls
 from mcpproxy.replay.stdio import StdioTransport
@@ -30,6 +30,8 @@ from mcpproxy.wording.counts import count_text
 
 _MAX_ROWS: Final = 20
 """The most tools that are listed; others are counted."""
+_PROGRESS_S: Final = 0.1
+"""How often the progress line changes at most, in seconds."""
 _MAX_NAME_CHARS: Final = 80
 
 
@@ -52,6 +54,7 @@ class ReplayRun:
         self._replay_options = ReplayOptions(options.speed, options.timeout, Matching())
         self._progress = Progress()
         self._sent = 0
+        self._next_progress_s = 0.0
         self._name = "server-replay"
         """The name of the server in the new capture: not the old one, so that `compare SERVER` takes no replay."""
 
@@ -170,7 +173,7 @@ class ReplayRun:
                 options = HttpOptions(
                     self._target.fields,
                     self._options.timeout / 1e9,
-                    _is_legacy(script, connection),
+                    is_legacy(script, connection.numbers),
                     hints.arguments,
                 )
                 conversation = self._conversation(script, connection)
@@ -191,6 +194,10 @@ class ReplayRun:
         return Conversation(script, connection.numbers, self._replay_options, connection.skipped)
 
     def _show(self, sent: int, total: int) -> None:
+        now_s = time.monotonic()
+        if now_s < self._next_progress_s:
+            return
+        self._next_progress_s = now_s + _PROGRESS_S
         self._progress.show(f"sent {self._sent + sent:,} of {total:,} messages")
 
     # ---- the end
@@ -207,14 +214,6 @@ class ReplayRun:
         code = compare_sides(self._options)
         is_incomplete = any(outcome.unsent for outcome in outcomes)
         return int(Exit.USAGE) if code == Exit.FINE and is_incomplete else code
-
-
-def _is_legacy(script: Script, connection: Connection) -> bool:
-    """Whether a session was recorded over the older transport."""
-    exchanges = (script.items[number].exchange for number in connection.numbers)
-    answers = (script.http_answer(exchange) for exchange in exchanges if exchange)
-    first = next((answer for answer in answers if answer is not None), None)
-    return first is not None and first.is_legacy
 
 
 def _refuse(unsafe: Sequence[UnsafeCalls]) -> int:

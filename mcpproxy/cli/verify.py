@@ -73,6 +73,7 @@ def as_json(path: Path, inspection: Inspection) -> dict[str, object]:
         "live": inspection.live,
         "torn": inspection.torn,
         "redacted": inspection.is_redacted,
+        "cassette": inspection.is_cassette,
         "imported": inspection.is_imported,
         "repeated": inspection.repeated,
         "gaps": [gap._asdict() for gap in inspection.gaps],
@@ -87,6 +88,7 @@ def as_json(path: Path, inspection: Inspection) -> dict[str, object]:
 def _text(path: Path, inspection: Inspection) -> str:
     origin = ", imported" if inspection.is_imported else ""
     redaction = ", redacted" if inspection.is_redacted else ""
+    redaction += ", cassette" if inspection.is_cassette else ""
     state = (
         f"{inspection.state}{origin}{redaction}, {count_text(inspection.records, 'record')}{_begins_suffix(inspection)}"
     )

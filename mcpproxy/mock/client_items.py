@@ -33,6 +33,8 @@ class ClientItems:
         """How many of the requests that were scanned were not sent."""
         self._notifications: dict[str, deque[int]] = {}
         self._invalid: deque[int] = deque()
+        self._batches: deque[int] = deque()
+        """Batches without requests, for which nothing is answered."""
         self._early_notifications: dict[str, int] = {}
         self.unowned: deque[UnownedItem] = deque()
         """The server's items without a request that were scanned and not taken away yet."""
@@ -69,6 +71,8 @@ class ClientItems:
         if item.kind == "invalid":
             self._invalid.append(item.number)
             return
+        if item.kind == "batch" and not any(member.kind == "request" for member in item.members):
+            self._batches.append(item.number)
         self._missing_requests += item.kind in ("request", "batch")
         self._clients.append(item.number)
         self._next.append(len(self._next))
@@ -164,6 +168,11 @@ class ClientItems:
         if not self._script.is_complete and self._position >= len(self._numbers):
             self._early_notifications[method] = self._early_notifications.get(method, 0) + 1
         return None
+
+    def take_batch(self) -> int | None:
+        """Returns the next recorded batch without a request; None if there is none."""
+        self.scan()
+        return self._batches.popleft() if self._batches else None
 
     def take_invalid(self) -> int | None:
         """Note bytes of the client that are no message; returns the recorded ones for which they stand, if any."""

@@ -38,7 +38,7 @@ from mcpproxy.mock.options import MockOptions
 from mcpproxy.mock.outgoing import Outgoing
 from mcpproxy.mock.played_sessions import PlayedSessions
 from mcpproxy.mock.recorded_calls import RecordedCall
-from mcpproxy.mock.session_play import PATIENCE_NS, Delivery, Play
+from mcpproxy.mock.session_play import PATIENCE_NS, Delivery, Play, is_answer
 from mcpproxy.mock.usage import Miss, Usage
 
 if TYPE_CHECKING:
@@ -162,11 +162,13 @@ class Conversation:
                 )
             elif not isinstance(message, InvalidMessage):
                 others.append((message, own_raw))
-            elif not has_requests:  # otherwise, it is for the recorded answer to the batch to name it
+            elif not has_requests and not invalid_numbers:  # otherwise, the recorded answer to the batch names it
                 invalid_numbers.append(self._take_number())
                 self._take_invalid(message, invalid_numbers[-1], now_ns)
-        if is_batch and requests:
+        if requests and is_batch:
             self._batches.add([request.number for request in requests])
+        elif is_batch:
+            self._sessions.main.note_batch(now_ns)
         for request in requests:
             self._take_request(request, now_ns)
         for message, own_raw in others:
@@ -435,11 +437,10 @@ class Conversation:
                 return []
             raw = translated(raw, Substitutes(self._ids, self._progress_tokens, self._own_ids))
             return [self._outgoing(raw, delivery, item)]
-        if item.kind == "response" and item.call == play.call:
+        if is_answer(item, play.call):
             return self._last_of(play, raw, delivery, item)
-        if any(member.call == play.call and member.kind == "response" for member in item.members):
-            return self._last_of(play, raw, delivery, item)
-        return [self._outgoing(item_bytes(raw, play, self._ids, self._own_ids), delivery, item)]
+        outgoing = self._outgoing(item_bytes(raw, play, self._ids, self._own_ids), delivery, item)
+        return [outgoing._replace(request=None) if play.is_answered else outgoing]
 
     def _hits_by_chance(self, raw: bytes) -> bool:
         """Whether a response that fits no recorded call has the id of a request that waits today."""
@@ -447,7 +448,7 @@ class Conversation:
         return any(id_of_token(token) in self._play_by_id for token in ids)
 
     def _last_of(self, play: Play, recorded_raw: bytes, delivery: Delivery, item: Item) -> list[Outgoing]:
-        self._end_play(play, leaves_batch=False)
+        self._forget(play)
         raw = own_member(answer_bytes(recorded_raw, play), item, play.call)
         if play.request in self._batches and (is_array(recorded_raw) or not play.is_from_batch):
             ids = play.recorded_id, play.id_token
@@ -464,7 +465,7 @@ class Conversation:
             ends_stream = is_last and own is not None and bool(own.ended_by)
         request = None if play is None else play.request
         http = self._http_of(item, play)
-        return Outgoing(raw, request, event_id=item.event_id, http=http, ends_stream=ends_stream)
+        return Outgoing(raw, request, event_id=item.event_id, http=http, ends_stream=ends_stream, event=item.event)
 
     def _http_of(self, item: Item, play: Play | None) -> HttpAnswer | None:
         exchange = item.exchange if play is None else play.item.exchange
@@ -490,11 +491,13 @@ class Conversation:
         text = answer.text.encode("utf-8", "replace")
         return [Outgoing(text, play.request, ends_request=True, http=answer, failed_id=play.id_token)]
 
-    def _end_play(self, play: Play, *, leaves_batch: bool = True) -> None:
+    def _end_play(self, play: Play) -> None:
         self._sessions.play_of(play.session).end(play)
+        self._immediate += self._batches.leave(play.request)
+        self._forget(play)
+
+    def _forget(self, play: Play) -> None:
         self._plays.pop(play.request, None)
-        if leaves_batch:
-            self._immediate += self._batches.leave(play.request)
         if play.id is not None and self._play_by_id.get(play.id) is play:
             del self._play_by_id[play.id]
 

@@ -16,6 +16,7 @@ from analysis.playback.items import HttpAnswer
 from analysis.playback.script import Script
 from analysis.protocol.revisions import era_of, rank_of
 from captures.envelope import judge
+from captures.errors import CaptureError
 from mcpproxy.mock.http_client import BeginConversation, HttpClient
 from mcpproxy.mock.http_connection import HttpConnection, HttpRequest, HttpResponse
 from mcpproxy.mock.http_legacy import LegacyClient
@@ -34,6 +35,8 @@ MAX_CLIENTS: Final = 10_000
 """The maximum number of conversations; idle ones are ended for new ones, the one that was used least recently first."""
 MAX_WAIT_S: Final = 5.0
 """How long an exchange waits for the reading of the recording, if its answer depends on that."""
+WAKE_INTERVAL_S: Final = 0.0001
+"""For each client, how long the growth of the script is not looked at again: ten times what that costs."""
 MAX_CLOSE_S: Final = 1.0
 """How long clients that do not read may delay the exit."""
 _BACKLOG: Final = 512
@@ -94,7 +97,10 @@ class HttpMock:
         self._waiting: list[tuple[float, Callable[[], bool]]] = []
         """What waits for the reading: until when, and a function that returns False if it must wait longer."""
         self._wait_timer: asyncio.TimerHandle | None = None
+        self._closings: set[asyncio.Future[None]] = set()
+        """The conversations that are being closed."""
         self._is_woken = False
+        self._next_wake_s = 0.0
         self._loop: asyncio.AbstractEventLoop
         self._server: asyncio.Server | None = None
 
@@ -123,7 +129,7 @@ class HttpMock:
         if self._server is not None:
             self._server.close()
         for client in list(self._clients):
-            client.end()
+            self._remove(client)
         for connection in list(self._connections):
             connection.close()
         try:
@@ -134,6 +140,7 @@ class HttpMock:
         except TimeoutError:  # a client that does not read cannot be closed cleanly
             for connection in list(self._connections):
                 connection.abort()
+        await asyncio.gather(*self._closings, return_exceptions=True)
 
     def add_connection(self, connection: HttpConnection) -> bool:
         """Add a connection; return False if too many are open."""
@@ -148,12 +155,19 @@ class HttpMock:
     def _on_loop_error(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Report in one line an error that asyncio would print with a traceback."""
         error = context.get("exception")
+        if isinstance(error, CaptureError):
+            self._say(str(error))
+            return
         self._say(f"a fault in mcpproxy: {context['message']} ({type(error).__name__})")
 
     # ---- waiting for the script
 
     def _on_wake(self) -> None:
+        if self._loop.time() < self._next_wake_s:
+            self._loop.call_at(self._next_wake_s, self._on_wake)
+            return
         self._is_woken = False
+        self._next_wake_s = self._loop.time() + len(self._clients) * WAKE_INTERVAL_S
         if self._on_complete is not None and self._script.is_complete:
             on_complete, self._on_complete = self._on_complete, None
             on_complete()
@@ -308,7 +322,8 @@ class HttpMock:
                     return False
                 response.send_whole(405, _ALLOWED, JSON, error_body("the recorded server had no such stream"))
             elif refusal is None:
-                client.listen(response, event_id)
+                accepted = [answer for answer in self._answers_to(client, "GET") if answer.status < 300]
+                client.listen(response, event_id, accepted[0] if accepted else None)
             else:
                 self._repeat(response, refusal)
             return True
@@ -319,14 +334,9 @@ class HttpMock:
 
     def _can_listen(self, client: StreamableClient) -> bool:
         """Whether a client can open a stream: if one did in the recording, or if that was not over HTTP."""
-        return (
-            self._script.transport != "http"
-            or self._is_recorded_legacy
-            or any(
-                answer.method == "GET" and 200 <= answer.status < 300
-                for answer in self._script.http_answers_of(client.session)
-            )
-        )
+        if self._script.transport != "http" or self._is_recorded_legacy:
+            return True
+        return any(answer.status < 300 for answer in self._answers_to(client, "GET"))
 
     def _on_delete(self, response: HttpResponse, client: StreamableClient) -> None:
         refusal = self._refusal(client, "DELETE")
@@ -336,18 +346,25 @@ class HttpMock:
             response.send_whole(405, _ALLOWED, JSON, error_body("there is no session to end"))
         else:
             self._remove(client)
-            response.send_whole(200, (), None, b"")
+            response.send_whole(self._accepted_status(client, "DELETE"), (), None, b"")
 
     def _refusal(self, client: StreamableClient, method: str) -> HttpAnswer | None:
         """Returns how a method was refused in the recorded session; None if it was once accepted, or never used."""
-        answers = [
+        answers = self._answers_to(client, method)
+        if not answers or any(answer.status < 300 for answer in answers):
+            return None
+        return answers[-1]
+
+    def _accepted_status(self, client: StreamableClient, method: str) -> int:
+        """Returns the status with which a method was accepted in the recorded session; 200 if it never was."""
+        return next((answer.status for answer in self._answers_to(client, method) if answer.status < 300), 200)
+
+    def _answers_to(self, client: StreamableClient, method: str) -> list[HttpAnswer]:
+        return [
             answer
             for answer in self._script.http_answers_of(client.session)
             if answer.method == method and answer.status >= 200 and not answer.is_legacy
         ]
-        if not answers or any(answer.status < 300 for answer in answers):
-            return None
-        return answers[-1]
 
     @staticmethod
     def _repeat(response: HttpResponse, answer: HttpAnswer) -> None:
@@ -449,6 +466,10 @@ class HttpMock:
             self._client_by_id.pop(session_id, None)
         self._forget_identity(client)
         client.end()
+        # Closing a conversation may take seconds, if it has a real server.
+        closing = self._loop.run_in_executor(None, client.conversation.close)
+        self._closings.add(closing)
+        closing.add_done_callback(self._closings.discard)
 
 
 def _is_modern(request: HttpRequest) -> bool:

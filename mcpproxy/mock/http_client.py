@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
+from captures.errors import CaptureError
 from mcpproxy.mock.conversation import Conversation
 from mcpproxy.mock.http_connection import HttpRequest, HttpResponse
 from mcpproxy.mock.outgoing import Outgoing
@@ -35,11 +36,31 @@ class HttpClient(ABC):
         self.is_ended = False
         self._on_stderr = on_stderr
         self._timer: asyncio.TimerHandle | None = None
+        self._is_proceeding = self._must_repeat = False
 
     # ---- what is sent
 
     def proceed(self) -> None:
-        """Send what is due, unless the client reads too slowly; it is called again when the client has caught up."""
+        """Send what is due, unless the client reads too slowly; it is called again when the client has caught up.
+
+        Raises:
+            CaptureError: the recording can no longer be read, which ends the conversation.
+        """
+        if self._is_proceeding:  # a response that ends has the next request of its connection answered
+            self._must_repeat = True
+            return
+        self._is_proceeding = self._must_repeat = True
+        try:
+            while self._must_repeat:
+                self._must_repeat = False
+                self._send_due()
+        except CaptureError:
+            self.end()
+            raise
+        finally:
+            self._is_proceeding = False
+
+    def _send_due(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

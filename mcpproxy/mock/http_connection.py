@@ -182,7 +182,10 @@ class HttpConnection(asyncio.Protocol):
         if self._is_closing:
             return
         for portion in portions(data):
-            self._unread.extend(self._splitter.feed(portion))
+            events = self._splitter.feed(portion)
+            if any(isinstance(event, MessageEnd) for event in events):
+                self._cancel_deadline()
+            self._unread.extend(events)
         self._unread_bytes += len(data)
         self._watch_deadline()
         self._answer_requests()
@@ -199,8 +202,7 @@ class HttpConnection(asyncio.Protocol):
         self._body_bytes = 0
         self._body, self.client = [], None
         self._unread.clear()
-        if self._deadline is not None:
-            self._deadline.cancel()
+        self._cancel_deadline()
         response, self._response = self._response, None
         if response is not None and not response.is_over:
             response.is_over = True
@@ -298,12 +300,13 @@ class HttpConnection(asyncio.Protocol):
 
     def _watch_deadline(self) -> None:
         """Limit the time that a request may take to arrive."""
-        if not self._splitter.is_in_message:
-            if self._deadline is not None:
-                self._deadline.cancel()
-                self._deadline = None
-        elif self._deadline is None:
+        if self._splitter.is_in_message and self._deadline is None:
             self._deadline = self._loop.call_later(REQUEST_TIMEOUT_S, self._on_deadline)
+
+    def _cancel_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
 
     def _on_deadline(self) -> None:
         self._deadline = None
@@ -350,8 +353,7 @@ class HttpConnection(asyncio.Protocol):
         if self._is_refused:
             self.transport.write_eof()
             self.transport.resume_reading()
-            if self._deadline is not None:
-                self._deadline.cancel()
+            self._cancel_deadline()
             self._deadline = self._loop.call_later(LINGER_S, self.transport.close)
         else:
             self.transport.close()

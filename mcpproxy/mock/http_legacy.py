@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from mcpproxy.mock.conversation import Conversation
 from mcpproxy.mock.http_client import HttpClient
 from mcpproxy.mock.http_connection import HttpRequest, HttpResponse
-from mcpproxy.mock.http_messages import JSON, error_body, event_bytes, repeated_fields
+from mcpproxy.mock.http_messages import JSON, error_body, event_bytes, repeated_fields, stream_fields
 from mcpproxy.mock.outgoing import Outgoing
 
 
@@ -38,7 +38,7 @@ class LegacyClient(HttpClient):
         self._post_response: HttpResponse | None = None
         stream.on_client_gone = self._on_stream_gone
         stream.on_drained = self.proceed
-        stream.begin_events(200, ())
+        stream.begin_events(200, stream_fields(None))
         stream.send_events(event_bytes(address.encode("ascii"), event=b"endpoint"))
 
     @property

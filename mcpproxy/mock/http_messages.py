@@ -35,6 +35,7 @@ _OWN_FIELDS: Final = frozenset(
     }
 )
 """The fields that describe the connection or the coding of the recording, or that are invented anew."""
+_UNBUFFERED: Final = (("X-Accel-Buffering", "no"),)
 _LINE_END: Final = re.compile(rb"\r\n?|\n")
 _is_printable: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*").fullmatch
 _has_scheme: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//").match
@@ -72,6 +73,11 @@ def _phrase(status: int) -> str:
         return HTTPStatus(status).phrase
     except ValueError:
         return "Recorded"
+
+
+def stream_fields(answer: HttpAnswer | None) -> HeaderFields:
+    """Returns the fields of an event stream: those that were recorded, or else what keeps proxies from buffering it."""
+    return _UNBUFFERED if answer is None or answer.is_legacy else repeated_fields(answer)
 
 
 def repeated_fields(answer: HttpAnswer | None) -> HeaderFields:

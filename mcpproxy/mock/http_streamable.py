@@ -18,6 +18,7 @@ from mcpproxy.mock.http_messages import (
     event_bytes,
     media_type_of,
     repeated_fields,
+    stream_fields,
 )
 from mcpproxy.mock.http_streams import EventHistory, EventStream
 from mcpproxy.mock.outgoing import Outgoing
@@ -89,10 +90,16 @@ class StreamableClient(HttpClient):
             response.send_whole(202, (), None, b"")
         self.proceed()
 
-    def listen(self, response: HttpResponse, after_id: str | None) -> None:
-        """Open the stream of a GET: after an event, or with what belongs to no request."""
+    def listen(self, response: HttpResponse, after_id: str | None, recorded: HttpAnswer | None) -> None:
+        """Open the stream of a GET: after an event, or with what belongs to no request.
+
+        Args:
+            response: the response to the GET.
+            after_id: the id of the last event that the client has got.
+            recorded: how a GET was answered in the recording.
+        """
         stream = self._stream_by_id.get(after_id) if after_id is not None else None
-        response.begin_events(200, ())
+        response.begin_events(200, stream_fields(recorded))
         if stream is None:
             self._own_stream.open(response)
         else:
@@ -233,7 +240,7 @@ class _Post:
         elif self._can_stream:
             self._waiting = []
             self._stream = self._client.new_stream()
-            self.response.begin_events(self._status(messages[0]), self._fields(messages[-1]))
+            self.response.begin_events(self._status(messages[0]), self._fields(messages[-1], is_stream=True))
             self._stream.response = self.response
             self._send_events(self._stream, [*messages, *([failure] if failure is not None else [])], is_begun=False)
         elif is_complete:
@@ -260,8 +267,8 @@ class _Post:
         status = recorded.status
         return status if status >= 200 and status not in (202, 204, 205) else 200
 
-    def _fields(self, answer: Outgoing) -> HeaderFields:
-        fields = repeated_fields(answer.http)
+    def _fields(self, answer: Outgoing, *, is_stream: bool = False) -> HeaderFields:
+        fields = stream_fields(answer.http) if is_stream else repeated_fields(answer.http)
         return (*fields, *self._client.session_fields(answer)) if self._is_initialize else fields
 
     def _fail(self, failure: Outgoing, recorded: HttpAnswer) -> None:

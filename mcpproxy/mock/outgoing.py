@@ -28,3 +28,5 @@ class Outgoing(NamedTuple):
     must resume the stream to get the rest. Of a stream opened by GET, whether the stream ended after it."""
     failed_id: bytes = b""
     """The id of the request, as its JSON token, if it ends with a failure of HTTP that `http` describes."""
+    event: str | None = None
+    """The type of an SSE event if it is not `message`: clients ignore such an event. Untrusted text."""

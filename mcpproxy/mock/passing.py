@@ -6,7 +6,8 @@ towards the client, because the recorded server has requests, too.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from analysis.conversation.bounded_dict import BoundedDict
@@ -18,6 +19,7 @@ from mcpproxy.mock.outgoing import Outgoing
 from mcpproxy.mock.real_connection import RealConnection
 from mcpproxy.replay.arrivals import Arrival
 from mcpproxy.replay.conversation import Outgoing as ClientUnit
+from mcpproxy.replay.http import HttpOptions
 from mcpproxy.replay.incoming import client_messages_in, messages_in
 from mcpproxy.replay.versions import agreed_version
 
@@ -25,6 +27,9 @@ MAX_OPEN: Final = 10_000
 """The most requests that wait for the real server."""
 MAX_OPEN_BYTES: Final = 64 << 20
 """The most bytes of them."""
+SILENCE_S: Final = 300.0
+"""How long a server with a URL may be silent."""
+_NO_FIELDS: Final[Mapping[str, str]] = MappingProxyType({})
 _MAX_TOKENS: Final = 10_000
 _INITIALIZE: Final = "initialize"
 _INITIALIZED: Final = "notifications/initialized"
@@ -47,6 +52,9 @@ class RealServer:
         capture: str | None,
         on_arrival: Callable[[], None],
         on_notice: Callable[[str], None],
+        fields: Mapping[str, str] = _NO_FIELDS,
+        *,
+        is_legacy: bool = False,
     ) -> None:
         """Prepare for the first request that missed; nothing is started before.
 
@@ -56,9 +64,12 @@ class RealServer:
                 If there is such a file, the next free name is taken.
             on_arrival: is called in another thread when `received` has something.
             on_notice: is called in another thread with a sanitised line for the user.
+            fields: the header fields that a server with a URL gets, such as credentials.
+            is_legacy: whether a server with a URL speaks the older transport, HTTP+SSE.
         """
         self._target, self._capture = target, capture
         self._on_arrival, self._on_notice = on_arrival, on_notice
+        self._http_options = HttpOptions(fields, SILENCE_S, is_legacy)
         self._connection: RealConnection | None = None
         self._end_reason: str | None = None
         """Why the server can no longer be asked."""
@@ -186,7 +197,9 @@ class RealServer:
 
     def _send(self, unit: ClientUnit) -> None:
         if self._connection is None:
-            self._connection = RealConnection(self._target, self._capture, self._on_arrival, self._on_notice)
+            self._connection = RealConnection(
+                self._target, self._capture, self._http_options, self._on_arrival, self._on_notice
+            )
         self._connection.send(unit)
 
     # ---- what the server sends

@@ -21,8 +21,6 @@ from mcpproxy.replay.http import HttpOptions, HttpRecorder, HttpTransport, Start
 from mcpproxy.replay.stdio import StdioTransport
 from mcpproxy.sanitise import sanitise, sanitise_bytes
 
-_TIMEOUT_S: Final = 300.0
-"""How long a server with a URL may be silent."""
 _MAX_ARRIVALS: Final = 64
 """How many units of the server may wait to be looked at."""
 _END_TIMEOUT_S: Final = 10.0
@@ -37,6 +35,7 @@ class RealConnection:
         self,
         target: Sequence[str],
         capture: str | None,
+        http_options: HttpOptions,
         on_arrival: Callable[[], None],
         on_notice: Callable[[str], None],
     ) -> None:
@@ -46,10 +45,11 @@ class RealConnection:
             target: the server's command, or its URL alone.
             capture: the path of the new capture, or a folder; None for the folder in which `run` records the server.
                 If there is such a file, the next free name is taken.
+            http_options: how a server with a URL is used.
             on_arrival: is called in another thread when something has arrived.
             on_notice: is called in another thread with a sanitised line for the user.
         """
-        self._target, self._capture = target, capture
+        self._target, self._capture, self._http_options = target, capture, http_options
         self._on_arrival, self._on_notice = on_arrival, on_notice
         self._transport: StdioTransport | HttpTransport | None = None
         self._recorder: HttpRecorder | None = None
@@ -101,7 +101,7 @@ class RealConnection:
         transport: StdioTransport | HttpTransport
         if is_url:
             self._recorder = HttpRecorder(self._target[0], path, name)
-            transport = HttpTransport(self._recorder.url, HttpOptions({}, _TIMEOUT_S))
+            transport = HttpTransport(self._recorder.url, self._http_options)
         else:
             transport = StdioTransport(self._target, path, name)
         self._on_notice(f"what was not recorded goes to the real server, and is recorded in {sanitise(path, None)}")

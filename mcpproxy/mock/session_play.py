@@ -38,6 +38,8 @@ class Play:
         self.id: Id | None = None
         self.id_token = self.progress_token = self.recorded_id = self.recorded_progress = b""
         self.is_endless = item.method in ENDLESS_METHODS
+        self.is_answered = False
+        """Whether its response was sent; what the server had sent even later follows."""
         self.is_from_batch = self.is_impatient = self.is_over = False
         self.noticed_ns = self.noticed_item_ns = 0
         """When a notification was sent for it last, and its stamp in the recording."""
@@ -48,6 +50,13 @@ class Play:
         """Those that today's client has answered."""
         self.waits_for: str = ""
         """What the next item waits for: `time`, `client`, `frontier`, `answer` or `growth`."""
+
+
+def is_answer(item: Item, call: int) -> bool:
+    """Whether an item holds the response to a call."""
+    if item.kind == "response":
+        return item.call == call
+    return any(member.call == call and member.kind == "response" for member in item.members)
 
 
 class Delivery(NamedTuple):
@@ -73,6 +82,8 @@ class SessionPlay:
         self._ready: list[tuple[int, int, Play]] = []
         """Plays with the item that is due, as a heap."""
         self._timers: list[tuple[int, int, Play]] = []
+        self._spaced: list[tuple[int, int, Play]] = []
+        """Responses that keep a distance to the notifications before them, by their numbers, as a heap."""
         self._client_waits: dict[int, list[Play]] = {}
         self._frontier_waits: list[tuple[int, int, Play]] = []
         self._growth_waits: list[Play] = []
@@ -109,6 +120,12 @@ class SessionPlay:
         if number is not None:
             self.mark_sent(number, now_ns)
 
+    def note_batch(self, now_ns: int) -> None:
+        """Note a batch of the client in which there is no request."""
+        number = self.clients.take_batch()
+        if number is not None:
+            self.mark_sent(number, now_ns)
+
     def note_answer(self, play: Play | None, call: int, now_ns: int) -> None:
         """Note that the client has answered a request of the server, `call`, that was sent for `play`."""
         recorded = self._script.answer_of(call)
@@ -123,9 +140,9 @@ class SessionPlay:
 
     def end(self, play: Play) -> None:
         """Send nothing more for a request."""
-        if not play.is_over:
-            play.is_over = True
+        if not play.is_over and not play.is_answered:
             self.active_count -= 1
+        play.is_over = True
 
     @property
     def is_idle(self) -> bool:
@@ -152,6 +169,12 @@ class SessionPlay:
         unowned = self._first_unowned_due(now_ns)
         while self._ready and self._ready[0][2].is_over:
             heapq.heappop(self._ready)
+        barrier = self._first_spaced
+        if barrier is not None:
+            # What was recorded later keeps its place behind a response that is spaced.
+            unowned = None if unowned is None or unowned > barrier else unowned
+            if unowned is None and (not self._ready or self._ready[0][0] > barrier):
+                return None
         if unowned is not None and not (self._ready and self._ready[0][0] < unowned):
             self.clients.unowned.popleft()
             return Delivery(self._script.items[unowned], None)
@@ -169,6 +192,9 @@ class SessionPlay:
         following = next((item for item in rest if item.sender == "server"), None)
         play.position += 1
         delivery = Delivery(items[number], play, following)
+        if is_answer(items[number], play.call):
+            play.is_answered = True
+            self.active_count -= 1
         if items[number].kind == "request":
             play.asked.add(items[number].call)
         elif items[number].kind == "notification":
@@ -177,15 +203,26 @@ class SessionPlay:
         return delivery
 
     @property
+    def _first_spaced(self) -> int | None:
+        """The lowest number of a response that is spaced from the notifications before it; None if there is none."""
+        while self._spaced:
+            number, _, play = self._spaced[0]
+            if not play.is_over and play.waits_for == "time":
+                return number
+            heapq.heappop(self._spaced)
+        return None
+
+    @property
     def next_due_ns(self) -> int | None:
         """When something will be due; None if that depends on the client, or on the growth of the script."""
         times = []
-        if self._ready:
+        barrier = self._first_spaced
+        if self._ready and (barrier is None or self._ready[0][0] < barrier):
             return 0
         if self._timers:
             times.append(self._timers[0][0])
         unowned = self._unowned_due_ns()
-        if unowned is not None:
+        if unowned is not None and (barrier is None or self.clients.unowned[0].number < barrier):
             times.append(unowned)
         return min(times, default=None)
 
@@ -257,7 +294,9 @@ class SessionPlay:
                 break
             play.position += 1
         else:
-            if script.is_over(play.call):
+            if play.is_answered:
+                play.is_over = True
+            elif script.is_over(play.call):
                 play.waits_for = ""
                 self._push(self._ready, -1, play)
             else:
@@ -271,6 +310,8 @@ class SessionPlay:
         if due_ns > now_ns:
             play.waits_for = "time"
             self._push(self._timers, due_ns, play)
+            if self._speed is None:
+                self._push(self._spaced, item.number, play)
         elif self._is_waiting_for_client(item, play, now_ns):
             return
         else:

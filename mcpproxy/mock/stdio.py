@@ -120,6 +120,8 @@ class StdioMock:
         if unit.is_stderr:
             write_stderr_line(unit.raw)
             return
+        if unit.event is not None:
+            return
         raw = unit.raw
         if unit.failed_id:
             raw = http_failure_response(unit.failed_id, unit.http)

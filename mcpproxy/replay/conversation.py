@@ -185,7 +185,9 @@ class Conversation:
             known_end_ns = self._last_ns if failed_ns is None else failed_ns
             is_answered = answer is not None or failed_ns is not None
             wait_ns = self._options.timeout_ns
-            if not is_answered:
+            if answer is not None:
+                wait_ns += self._script.items[answer].t_ns - item.t_ns
+            elif not is_answered:
                 wait_ns = min(wait_ns, max(0, known_end_ns - item.t_ns))
             self._open.add(
                 OpenCall(

@@ -13,7 +13,7 @@ from urllib.parse import urljoin, urlsplit
 from analysis.conversation.message import Response
 from mcpproxy.clients.probe import MAX_REDIRECTS, next_url
 from mcpproxy.replay.arrivals import Arrival, Arrivals
-from mcpproxy.replay.conversation import Outgoing
+from mcpproxy.replay.conversation import MAX_UNANSWERED, Outgoing
 from mcpproxy.replay.http_fields import Arguments, post_fields
 from mcpproxy.replay.incoming import messages_in
 from mcpproxy.replay.recorder_child import RecorderChild
@@ -26,6 +26,8 @@ MAX_CONCURRENT: Final = 64
 _MAX_RESUMPTIONS: Final = 100
 """How often a stream is resumed at most."""
 _MAX_RETRY_S: Final = 30.0
+_END_TIMEOUT_S: Final = 5.0
+"""How long the server may take to end the session."""
 _START_TIMEOUT_S: Final = 30.0
 _STREAM_TIMEOUT_S: Final = 1.0
 """How long the start of the stream for the server's own messages is waited for."""
@@ -46,7 +48,7 @@ class HttpOptions(NamedTuple):
     fields: Mapping[str, str]
     """Header fields that every request gets, such as credentials."""
     timeout_s: float
-    """How long a response may take to begin, and how long a connection may be silent."""
+    """How long the server may take to accept a message without a request."""
     is_legacy: bool = False
     """Whether it speaks the older transport, HTTP+SSE."""
     arguments: Arguments = {}  # noqa: RUF012 # nothing changes it
@@ -113,6 +115,8 @@ class HttpTransport:
         self._abandoned: set[int] = set()
         self._session_id: str | None = None
         self._version: str | None = None
+        self._unaccepted_count = 0
+        """How many messages without a request the server did not accept in time, one after the other."""
         self._endpoint = threading.Event()
         self._has_stream = False
         if options.is_legacy:
@@ -144,11 +148,16 @@ class HttpTransport:
             self._arrivals.put(Arrival(failed_calls=outgoing.calls, reason=_reason(error)))
             return
         if outgoing.calls:
+            if connection.sock is not None:
+                connection.sock.settimeout(None)  # the conversation knows how long to wait
             self._exchanges |= dict.fromkeys(outgoing.calls, connection)
             self._slots.acquire()
             threading.Thread(target=self._await_response, args=(connection, outgoing), daemon=True).start()
             return
         self._read_response(connection, outgoing)
+        if self._unaccepted_count >= MAX_UNANSWERED:
+            reason = f"{MAX_UNANSWERED} messages in a row were not accepted in time"
+            self._arrivals.put(Arrival(reason=reason, is_end=True))
         if outgoing.method == "notifications/initialized" and not self._has_stream:
             self._start_stream(waits_s=_STREAM_TIMEOUT_S)
 
@@ -170,7 +179,7 @@ class HttpTransport:
         self._arrivals.close()
         if self._session_id is not None:
             with contextlib.suppress(*_FAILURES):
-                connection = self._request("DELETE", None, {})
+                connection = self._request("DELETE", None, {}, min(self._options.timeout_s, _END_TIMEOUT_S))
                 connection.getresponse().read(MAX_BODY_BYTES)
                 connection.close()
         for connection in list(self._connections):
@@ -178,9 +187,13 @@ class HttpTransport:
                 with contextlib.suppress(OSError):
                     connection.sock.shutdown(socket.SHUT_RDWR)
 
-    def _request(self, method: str, body: bytes | None, fields: Mapping[str, str]) -> http.client.HTTPConnection:
+    def _request(
+        self, method: str, body: bytes | None, fields: Mapping[str, str], timeout_s: float | None = None
+    ) -> http.client.HTTPConnection:
         parts = urlsplit(self._url)
-        connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=self._options.timeout_s)
+        connection = http.client.HTTPConnection(
+            parts.hostname or "", parts.port, timeout=timeout_s or self._options.timeout_s
+        )
         session = {} if self._session_id is None else {_SESSION_FIELD: self._session_id}
         if "MCP-Protocol-Version" not in fields and self._version is not None and not self._options.is_legacy:
             session["MCP-Protocol-Version"] = self._version
@@ -228,8 +241,10 @@ class HttpTransport:
             if not (self._options.is_legacy and response.status < http.client.BAD_REQUEST):
                 advice = f"; {_ADVICE}" if response.status in _REFUSED else ""
                 reason = f"HTTP status {response.status}, and no answer in it{advice}"
+            self._unaccepted_count = 0
         except _FAILURES as error:
             reason = _reason(error)
+            self._unaccepted_count += isinstance(error, TimeoutError)
         self._drop(connection)
         if reason and outgoing.calls:
             self._arrivals.put(Arrival(failed_calls=outgoing.calls, reason=reason))

@@ -11,6 +11,6 @@ class ReplayOptions(NamedTuple):
     speed: float | None = None
     """How many times as fast as recorded; None for as soon as the answers that came before have come."""
     timeout_ns: int = 30_000_000_000
-    """How long an answer is waited for, in nanoseconds."""
+    """How much longer than in the recording an answer is waited for, in nanoseconds."""
     matching: Matching = Matching()
     """How the server's requests are matched with the recorded ones."""

@@ -117,3 +117,11 @@ def _unselected(script: Script, items: Sequence[Item], selected: set[int]) -> fr
                 if isinstance(params, dict) and id_of(params.get("requestId")) in ids:
                     unselected.add(item.number)
     return frozenset(unselected)
+
+
+def is_legacy(script: Script, numbers: Sequence[int]) -> bool:
+    """Whether items, by their numbers, were recorded over the older transport."""
+    exchanges = (script.items[number].exchange for number in numbers)
+    answers = (script.http_answer(exchange) for exchange in exchanges if exchange)
+    first = next((answer for answer in answers if answer is not None), None)
+    return first is not None and first.is_legacy

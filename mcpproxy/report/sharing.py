@@ -32,6 +32,8 @@ def account_lines(account: RedactionAccount) -> Iterator[str]:
         f"{sanitise(str(account.path))}: {count_text(account.records, 'record')}, "
         f"{count_text(account.frames, 'frame')}{left_out}; {count_text(replacement_count, 'replacement')}"
     )
+    if account.is_unchanged:
+        yield "  the file already has exactly this content, so it was not touched"
     if account.left_out_unknown_records:
         yield f"  left out because their type is unknown: {count_text(account.left_out_unknown_records, 'record')}"
     if account.out_of_order_records:
@@ -113,6 +115,7 @@ def account_row(account: RedactionAccount) -> dict[str, Any]:
         "not_parsed": dict(account.unparsed_counts),
         "unmatched": account.unmatched_patterns,
         "staying": dict(account.personal_numbers.counts),
+        "unchanged": account.is_unchanged,
         "bytes": {"all": account.bytes_before, "unchanged": account.bytes_kept},
         "findings": {
             "all": account.findings_before,

@@ -12,7 +12,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from analysis.conversation.call import Call, MessageContext
+from analysis.conversation.call import Call, MessageContext, Outcome, token_of
 from analysis.conversation.message import Notification, Request
 from analysis.conversation.under_way import PROGRESS_METHODS
 from analysis.reading import Reading, Step
@@ -28,13 +28,10 @@ from mcpproxy.sharing.steady_records import SteadyRecords
 BATCH_BYTES: Final = 1 << 20
 _REDACTIONS: Final = ("headers", "path", "query", "bodies", "stderr", "key-not-kept")
 _SENDERS: Final[dict[object, Mover]] = {"c2s": "client", "s2c": "server"}
-_INDEPENDENT_METHODS: Final = frozenset(
-    {
-        *("tools/call", "tools/list", "prompts/get", "prompts/list", "completion/complete", "ping"),
-        *("resources/read", "resources/list", "resources/templates/list"),
-    }
-)
-"""Methods of requests that no other request depends on while both are under way."""
+_LISTS: Final = frozenset({"tools/list", "prompts/list", "resources/list", "resources/templates/list"})
+_INDEPENDENT_METHODS: Final = frozenset({"tools/call", "prompts/get", "resources/read", "completion/complete", "ping"})
+"""Methods of requests that no other request depends on while both are under way. The same is true of lists among
+themselves, but not of a list and a call of what it lists."""
 _MAX_RACE_NS: Final = 1_000_000_000
 """How long after the last answer it is a matter of chance who ends an exchange."""
 _MAX_ID: Final = 1 << 62
@@ -63,8 +60,12 @@ class SteadyWriter:
         """The exchanges whose responses are streams or carry messages."""
         self._ended: set[int] = set()
         self._gets: set[int] = set()
+        self._streams: set[int] = set()
         self._unanswered_counts: Counter[int] = Counter()
         """By exchange, the number of its requests that have not been answered yet."""
+        self._independent_calls: set[int] = set()
+        """The numbers of the client's calls whose messages may change places with others."""
+        self._progress_tokens: set[object] = set()
         self._last_answers: dict[int, int] = {}
         """By exchange, when its last request was answered."""
         self.left_out_unknown_count = 0
@@ -102,7 +103,7 @@ class SteadyWriter:
         if record.rec in ("frame", "part"):
             entry.sender = _SENDERS.get(values.get("dir"), "neither")
             if isinstance(step.item, Frame):
-                _describe_frame(entry, step)
+                self._describe_frame(entry, step)
             if entry.sender == "server":
                 self._carrying.add(number)
             self._count_requests(step)
@@ -113,13 +114,38 @@ class SteadyWriter:
             entry.ended_by = self._who_ended(number, record)
             if record.rec == "stream":
                 self._carrying.add(number)
+                self._streams.add(number)
         elif record.rec == "eof":
             entry.stage = str(values.get("dir"))
         return entry
 
+    def _describe_frame(self, entry: Entry, step: Step) -> None:
+        entry.has_request = any(isinstance(context.message, Request) for context in step.messages)
+        if len(step.messages) != 1:
+            return
+        (context,) = step.messages
+        entry.is_legacy = context.session.is_legacy
+        if entry.sender == "server":
+            call = _call_of(context, step)
+            is_elsewhere = call is not None and call.http is not context.http and not entry.is_legacy
+            if call is not None and call.number in self._independent_calls and not is_elsewhere:
+                entry.call, entry.is_list = call.number, call.request.method in _LISTS
+        elif isinstance(context.message, Request):
+            request_id = context.body.get("id")
+            entry.request_id = request_id if type(request_id) is int and 0 <= request_id < _MAX_ID else -1
+            token = _progress_token(context)
+            if context.call is not None and _is_independent(context) and token not in self._progress_tokens:
+                entry.call, entry.is_list = context.call.number, context.method in _LISTS
+                self._independent_calls.add(entry.call)
+            if token is not None:
+                self._progress_tokens.add(token)
+        elif isinstance(context.message, Notification):
+            entry.is_initialized = context.message.method == "notifications/initialized"
+
     def _describe_exchange(self, entry: Entry, record: Record) -> None:
         values = record.members
         entry.stage, entry.ended_by = str(values.get("stage")), self._who_ended(entry.exchange, record)
+        entry.is_settled = self._is_settled(entry.exchange)
         if entry.stage == "end":
             self._ended.add(entry.exchange)
         for name in ("request", "response"):
@@ -134,20 +160,24 @@ class SteadyWriter:
                     entry.is_delete = head.get("method") == "DELETE"
                     if entry.is_get:
                         self._gets.add(entry.exchange)
+        entry.is_announcing = entry.stage == "response" and "endpoints" in values
         entry.session = self._sessions.get(entry.exchange, "")
 
     def _count_requests(self, step: Step) -> None:
         for context in step.messages:
             call = context.call if isinstance(context.message, Request) else context.answered
-            if call is not None and call.http is not None and call.request.sender == "client":
+            if call is not None and call.http is not None and call.http is context.http:
                 self._unanswered_counts[call.http.number] += 1 if call is not context.answered else -1
                 self._last_answers[call.http.number] = context.message.t_ns
+
+    def _is_settled(self, exchange: int) -> bool:
+        """Return whether an exchange had requests, and has answered all of them so far."""
+        return exchange in self._last_answers and self._unanswered_counts[exchange] == 0
 
     def _who_ended(self, exchange: int, record: Record) -> str:
         """Return who ended an exchange; right after its last answer, it may be the client or the server by chance."""
         ended_by = str(record.members.get("ended_by"))
-        is_answered = exchange in self._last_answers and self._unanswered_counts[exchange] == 0
-        if is_answered and ended_by in ("client", "server"):
+        if self._is_settled(exchange) and ended_by in ("client", "server"):
             return "complete" if record.t_ns - self._last_answers[exchange] <= _MAX_RACE_NS else ended_by
         return ended_by
 
@@ -157,7 +187,7 @@ class SteadyWriter:
             is_request = entry.rec == "exchange" and entry.stage == "request"
             if entry.sender == "client" or (is_request and not entry.is_delete):
                 return
-            if entry.exchange in self._gets and entry.ended_by in ("complete", "server"):
+            if entry.exchange in self._gets & self._streams and entry.ended_by in ("complete", "server"):
                 entry.ended_by = "client"
 
     def lines(self) -> Iterator[bytes]:
@@ -188,35 +218,33 @@ class SteadyWriter:
         return entry.stage == "response" and entry.exchange in self._ended and entry.exchange not in self._carrying
 
 
-def _describe_frame(entry: Entry, step: Step) -> None:
-    entry.has_request = any(isinstance(context.message, Request) for context in step.messages)
-    if len(step.messages) != 1:
-        return
-    (context,) = step.messages
-    if entry.sender == "server":
-        entry.call = _number_of(_call_of(context, step))
-    elif isinstance(context.message, Request):
-        request_id = context.body.get("id")
-        entry.request_id = request_id if type(request_id) is int and 0 <= request_id < _MAX_ID else -1
-        # Where an id is used again, or a message repeated, the order shows which request an answer belongs to.
-        entry.call = -1 if context.earlier is not None or context.is_repeat else _number_of(context.call)
-    elif isinstance(context.message, Notification):
-        entry.is_initialized = context.message.method == "notifications/initialized"
-
-
 def _call_of(context: MessageContext, step: Step) -> Call | None:
     """Returns the call that a message of the server answers or reports progress of; None if that is not certain."""
-    if isinstance(context.message, Notification) and context.message.method in PROGRESS_METHODS:
-        (call,) = step.changed if len(step.changed) == 1 else (None,)
-        return call
-    return context.answered
+    if isinstance(context.message, Notification):
+        is_progress = context.message.method in PROGRESS_METHODS and len(step.changed) == 1
+        return next(iter(step.changed)) if is_progress else None
+    call = context.answered
+    return None if call is None or call.outcome is Outcome.INPUT_REQUIRED else call
 
 
-def _number_of(call: Call | None) -> int:
-    """Returns the number of a call of the client; -1 if others may depend on it, such as a handshake."""
-    if call is None or call.request.sender != "client" or call.request.method not in _INDEPENDENT_METHODS:
-        return -1
-    return call.number
+def _progress_token(context: MessageContext) -> object:
+    """Returns the progress token of a request in a form that can be compared; None if it has none."""
+    params = context.body.get("params")
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    return token_of(meta["progressToken"]) if isinstance(meta, dict) and "progressToken" in meta else None
+
+
+def _is_independent(context: MessageContext) -> bool:
+    """Whether no other message depends on when a request came, or on when it was answered.
+
+    A cursor, and the input for an earlier round, come from another answer. Where an id is used again, or a message
+    repeated, the order shows which request an answer belongs to.
+    """
+    params = context.body.get("params")
+    has_cursor = isinstance(params, dict) and "cursor" in params
+    is_again = context.earlier is not None or context.is_repeat or context.round is not None
+    is_clients = context.message.sender == "client" and context.call is not None
+    return is_clients and context.method in _INDEPENDENT_METHODS | _LISTS and not is_again and not has_cursor
 
 
 def _line(record: Record) -> bytes:

@@ -50,7 +50,7 @@ class NumberedPseudonyms(PseudonymGenerator):
         return (self._number(kind, secret) % (1 << 8 * size)).to_bytes(size)
 
     def tag(self, secret: str, kind: str = "") -> str:
-        """Returns a noun with a number, such as `token-1`; for a recorder's hash, a hash that is a number.
+        """Returns a noun with a number, such as `token-1`; for what a recorder hashes, a hash that is a number.
 
         A secret keeps the noun of its first occurrence.
         """

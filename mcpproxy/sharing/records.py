@@ -76,7 +76,7 @@ class RecordRedactor:
 
     def _hash_secret(self, secret: bytes) -> str:
         text = secret.decode("utf-8", "surrogateescape")
-        pseudonym = self._redactor.pseudonyms.tag(text)
+        pseudonym = self._redactor.pseudonyms.tag(text, "hash")
         if not _HASH.fullmatch(text):
             self._replacements.append(Replacement("http", text, pseudonym, None))
         return pseudonym

@@ -41,6 +41,8 @@ class Entry(Struct, gc=False):
     call: int = -1
     """For a frame that may change places: the client's call that it opens, answers or reports progress of. -1 for
     anything else."""
+    is_list: bool = False
+    """For a frame with a call: whether that is for a list. Lists change places with lists only."""
     request_id: int = -1
     """For a frame of the client: the id of its request if that is a whole number; otherwise -1."""
     has_request: bool = False
@@ -49,8 +51,14 @@ class Entry(Struct, gc=False):
     """Whether it is the client's notification that ends the handshake."""
     is_get: bool = False
     """For the request of an exchange: whether it is a GET that resumes no stream."""
+    is_legacy: bool = False
+    """For a frame: whether it belongs to a session of the older transport, which answers on another stream."""
+    is_settled: bool = False
+    """For the end of an exchange: whether it has answered its requests."""
     is_delete: bool = False
     """For the request of an exchange: whether it ends a session."""
+    is_announcing: bool = False
+    """For an exchange: whether it announces an address for messages (the older transport)."""
     wants_stream: bool = False
     """For the request of an exchange: whether an event stream is an acceptable answer."""
     session: str = ""
@@ -68,7 +76,13 @@ class _Block(Struct):
     call: int = -1
     """The client's call among whose blocks it may be placed; -1 if no other block may pass it."""
     request_id: int = -1
+    is_list: bool = False
     has_message: bool = True
+
+    @property
+    def stretch(self) -> int:
+        """What kind of stretch it belongs to: 0 if no other block may pass it."""
+        return 0 if self.call < 0 else 1 + self.is_list
 
 
 class _Exchange(Struct):
@@ -76,19 +90,24 @@ class _Exchange(Struct):
 
     opening: list[int] = []
     """The request, with the frames of its body; of a GET, also the head of the response, which is in no message."""
-    answers: list[tuple[list[int], int]] = []
+    answers: list[tuple[list[int], Entry]] = []
     """The frames of the response, each after its parts and the records that came right before it, with its call."""
     pending: list[int] = []
     """Records of the response that belong to the next frame, or to the end."""
+    announcements: list[int] = []
+    """Records that announce an address for messages."""
     ending: list[int] = []
     parts: dict[Mover, list[int]] = {}
     session: str = ""
     ended_by: str = ""
     call: int = -1
+    is_list: bool = False
     request_id: int = -1
     frame_count: int = 0
     has_request: bool = False
     is_get: bool = False
+    is_legacy: bool = False
+    is_settled: bool = False
     is_delete: bool = False
     wants_stream: bool = False
     is_stream: bool = False
@@ -109,8 +128,8 @@ class _Call(Struct):
 
 def steady_order(entries: list[Entry]) -> Iterator[int]:
     """Yields the indices of all records, in the order of a cassette."""
-    for is_movable, group in groupby(_blocks(entries), lambda block: block.call >= 0):
-        for block in _one_call_after_the_other(group) if is_movable else group:
+    for stretch, group in groupby(_blocks(entries), attrgetter("stretch")):
+        for block in _one_call_after_the_other(group) if stretch else group:
             yield from block.records
 
 
@@ -166,7 +185,7 @@ def _blocks(entries: list[Entry]) -> list[_Block]:
             parts.setdefault(entry.sender, []).append(index)
         elif entry.rec == "frame":
             records = [*parts.pop(entry.sender, ()), index]
-            blocks.append(_Block(index, records, entry.sender, 0, entry.call, entry.request_id))
+            blocks.append(_Block(index, records, entry.sender, 0, entry.call, entry.request_id, entry.is_list))
         elif entry.rec == "stderr" and blocks:
             blocks[-1].records.append(index)
         elif _ends_output_late(entries, index):
@@ -202,16 +221,20 @@ def _add_record(exchange: _Exchange, index: int, entry: Entry) -> None:
     elif entry.rec == "frame" and entry.sender == "client":
         exchange.opening += [*exchange.parts.pop("client", ()), index]
         exchange.frame_count += 1
-        exchange.call, exchange.request_id = entry.call, entry.request_id
+        exchange.call, exchange.is_list, exchange.request_id = entry.call, entry.is_list, entry.request_id
         exchange.has_request = exchange.has_request or entry.has_request
         exchange.is_initialized = exchange.is_initialized or entry.is_initialized
+        exchange.is_legacy = entry.is_legacy
     elif entry.rec == "frame":
         records = [*exchange.pending, *exchange.parts.pop("server", ()), index]
-        exchange.answers.append((records, entry.call))
+        exchange.answers.append((records, entry))
         exchange.pending = []
     elif entry.stage in ("end", "ended"):
         exchange.ending.append(index)
         exchange.ended_by = entry.ended_by
+        exchange.is_settled = entry.is_settled
+    elif entry.is_announcing:
+        exchange.announcements.append(index)
     elif entry.stage == "request" or exchange.is_get:
         exchange.opening.append(index)
     else:
@@ -220,7 +243,7 @@ def _add_record(exchange: _Exchange, index: int, entry: Entry) -> None:
 
 def _blocks_of(number: int, exchange: _Exchange) -> Iterator[_Block]:
     """Yields the blocks of an exchange, not in order."""
-    opening, answers, ending = exchange.opening, exchange.answers, [*exchange.pending, *exchange.ending]
+    opening, answers, pending, ending = exchange.opening, exchange.answers, exchange.pending, exchange.ending
     call = exchange.call if exchange.frame_count == 1 else -1
     is_regular = exchange.ended_by in _REGULAR_ENDS
     if (
@@ -228,18 +251,26 @@ def _blocks_of(number: int, exchange: _Exchange) -> Iterator[_Block]:
         and not exchange.is_stream
         and (exchange.is_get or (exchange.frame_count > 0 and not exchange.has_request and is_regular))
     ):
-        opening, ending = [*opening, *ending], []
+        opening, pending, ending = [*opening, *pending, *ending], [], []
     if opening:
         position = opening[0] if exchange.is_get else exchange.opening[-1]
-        yield _Block(position, opening, "client", number, call, exchange.request_id)
-    is_ended_by_answer = bool(answers) and is_regular and not exchange.is_get
-    for place, (records, answered_call) in enumerate(answers, 1):
+        yield _Block(position, opening, "client", number, call, exchange.request_id, exchange.is_list)
+    if pending and not answers:
+        yield _Block(pending[-1], pending, "server", number)
+    elif pending:
+        ending = [*pending, *ending]
+    is_ended_by_answer = bool(answers) and is_regular and exchange.is_settled
+    for place, (records, entry) in enumerate(answers, 1):
         ends_here = is_ended_by_answer and place == len(answers)
-        yield _Block(records[-1], [*records, *ending] if ends_here else records, "server", number, answered_call)
+        all_records = [*records, *ending] if ends_here else records
+        yield _Block(records[-1], all_records, "server", number, entry.call, is_list=entry.is_list)
     if ending and not is_ended_by_answer:
-        yield _Block(ending[-1], ending, "server", number, call if is_regular else -1, has_message=False)
+        ended_call = call if exchange.is_legacy and is_regular else -1
+        yield _Block(ending[-1], ending, "server", number, ended_call, is_list=exchange.is_list, has_message=False)
     for side, records in exchange.parts.items():
         yield _Block(records[-1], records, side, number)
+    for index in exchange.announcements:
+        yield _Block(index, [index], "server", number)
 
 
 def _with_streams_early(blocks: list[_Block], exchanges: dict[int, _Exchange]) -> list[_Block]:

@@ -95,7 +95,7 @@ class SteadyRecords:
             self._t_ns = max(self._t_ns, record.t_ns)
             return
         self._t_ns += STEP_NS if self._next_seq else 0
-        if record.rec == "frame":
+        if record.rec == "frame" or record.members.get("stage") == "request":
             if self._has_answer and record.t_ns - self._recorded_ns >= LONG_WAIT_NS:
                 self._t_ns += round((record.t_ns - self._recorded_ns) / LONG_WAIT_NS) * LONG_WAIT_NS
             self._recorded_ns = max(self._recorded_ns, record.t_ns)

@@ -125,7 +125,8 @@ def _value_lines(value: object) -> list[str]:
 def _process(members: Mapping[str, Any]) -> Remark | None:
     event = members.get("event")
     if event == "spawned":
-        return Remark("·", f"server started, pid {_scalar_text(members.get('pid'))}")
+        pid = members.get("pid")  # a cassette has none
+        return Remark("·", "server started" if pid is None else f"server started, pid {_scalar_text(pid)}")
     if event == "failed":
         return Remark("■", f"the server could not be started: {_scalar_text(members.get('errno'))}", "bad", is_end=True)
     return _exit(members) if event == "ended" else None

@@ -78,6 +78,7 @@ class TestPage:
             "mcpproxy/cli/serve",
             "mcpproxy/importers/capture_lines",
             "mcpproxy/sharing/records",
+            "mcpproxy/sharing/cassette",
         ):
             for node in ast.walk(ast.parse((ROOT / f"{path}.py").read_text("utf-8"))):
                 if isinstance(node, ast.keyword) and node.arg is not None:

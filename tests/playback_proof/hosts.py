@@ -11,9 +11,11 @@ import argparse
 import json
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -81,7 +83,7 @@ def clients(call: Mapping[str, Any] | None) -> list[Client]:
 def ran(client: Client, animal: Animal, root: Path, server: Sequence[str] | None, captures: Path) -> dict[str, str]:
     """Run a client; returns what it printed. `server` replaces the animal's own command."""
     with prepared(animal, root, free_port()) as (place, command, work):
-        captures.mkdir(parents=True, exist_ok=True)
+        captures.mkdir(parents=True, mode=0o700, exist_ok=True)
         record = [str(MCPPROXY), "run", "--name", "zoo", "--capture", f"{captures}/", "--"]
         program = root / "server"
         variables = {name: place.environment[name] for name in (*animal.environment, "PATH")}
@@ -121,9 +123,20 @@ def masked(text: str) -> list[str]:
     return [re.sub(r"\b\d+(\.\d+)?\s?m?s\b|pid \d+", "#", line) for line in text.splitlines()]
 
 
+def is_different(ours: str, first: str, second: str) -> bool:
+    """Whether an output has a line that neither run with the server has, or lacks one that both have."""
+    told, one, other = (masked(text) for text in (ours, first, second))
+    if len(one) == len(other) == len(told):
+        return any(line not in pair for line, *pair in zip(told, one, other, strict=True))
+    lines, either, both = Counter(told), Counter(one) | Counter(other), Counter(one) & Counter(other)
+    return bool(lines - either or both - lines)
+
+
 def one(animal: Animal, client: Client, folder: Path) -> str:
     """Run one combination; returns its verdict."""
     place = folder / f"{animal.name}-{client.name.replace(' ', '-').replace('/', '-')}"
+    if place.exists():
+        shutil.rmtree(place)
     runs = [ran(client, animal, folder / "root", None, place / f"real-{number}") for number in (1, 2)]
     found = sorted((place / "real-1").glob("*.mcpcap"), key=lambda path: -path.stat().st_size)
     if not found:
@@ -131,15 +144,7 @@ def one(animal: Animal, client: Client, folder: Path) -> str:
     mock = [str(MCPPROXY), "mock", str(found[0])]
     run = ran(client, animal, folder / "root", mock, place / "mock")
     (place / "told.json").write_text(json.dumps([*runs, run], indent=1))
-    differs = []
-    for part, ours in run.items():
-        first, second = (masked(each[part]) for each in runs)
-        kept = [a for a, b in zip(first, second, strict=False) if a == b]
-        told = masked(ours)
-        if len(first) == len(second) == len(told):
-            told = [c for a, b, c in zip(first, second, told, strict=True) if a == b]
-        if told != kept:
-            differs.append(part)
+    differs = [part for part, ours in run.items() if is_different(ours, *(each[part] for each in runs))]
     new = sorted((place / "mock").glob("*.mcpcap"), key=lambda path: -path.stat().st_size)
     reason = (reason_of(compared(found[0], new[0])) or "equal") if new else "no capture"
     size = len(runs[0]["stdout"])

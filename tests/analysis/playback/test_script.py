@@ -280,7 +280,7 @@ def test_what_cannot_be_played_is_said(tmp_path: Path) -> None:
     assert ending.caveats == (
         "1 record lost",
         "damaged in 1 place",
-        "1 frame too large or too incomplete to examine",
+        "1 frame too large, too deep or too incomplete to examine",
         "pseudonyms stand for values that were redacted",
     )
 

@@ -45,8 +45,8 @@ class HttpMockProcess:
 
 
 @contextlib.contextmanager
-def http_mock(place: Place, capture: Path, *options: str, code: int = 0) -> Iterator[HttpMockProcess]:
-    """Yields a mock of a capture on a free port, which must then end with an exit code."""
+def http_mock(place: Place, capture: Path, *options: str, codes: tuple[int, ...] = (0,)) -> Iterator[HttpMockProcess]:
+    """Yields a mock of a capture on a free port, which must then end with one of the exit codes."""
     words = ["mock", "--listen", "127.0.0.1:0", *options, str(capture)]
     with Started(words, place.environment, stdin=subprocess.DEVNULL) as process:
         assert process.stdout is not None
@@ -58,6 +58,6 @@ def http_mock(place: Place, capture: Path, *options: str, code: int = 0) -> Iter
             yield mock
         finally:
             status = mock.stop() if process.poll() is None else process.returncode
-    assert status == code, mock.errors
+    assert status in codes, mock.errors
     assert b"Traceback" not in mock.errors
     assert b"a fault in mcpproxy" not in mock.errors, mock.errors

@@ -24,7 +24,7 @@ LIST = b'{"jsonrpc":"2.0","id":7,"method":"tools/list"}'
 
 @pytest.fixture(scope="module")
 def mock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpMockProcess]:
-    with own_place(tmp_path_factory.mktemp("hostile")) as place, http_mock(place, DEMO, code=1) as running:
+    with own_place(tmp_path_factory.mktemp("hostile")) as place, http_mock(place, DEMO, codes=(0, 1)) as running:
         yield running
 
 

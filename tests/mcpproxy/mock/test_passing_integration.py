@@ -28,7 +28,8 @@ class _Client:
     def __init__(self, target: list[str], capture: str) -> None:
         self.notices: list[str] = []
         self._has_arrived = threading.Event()
-        self.server = RealServer(target, capture, self._has_arrived.set, self.notices.append)
+        fields = {"Authorization": "Bearer secret-token"}
+        self.server = RealServer(target, capture, self._has_arrived.set, self.notices.append, fields)
         self.received: list[Outgoing] = []
 
     def ask(self, raw: str, request: int) -> None:
@@ -196,7 +197,8 @@ class _JsonServer(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """Answer a request, or accept a notification."""
         message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        result = {"got": message, "protocolVersion": "2025-11-25", "version": self.headers["MCP-Protocol-Version"]}
+        version, credentials = self.headers["MCP-Protocol-Version"], self.headers["Authorization"]
+        result = {"got": message, "protocolVersion": "2025-11-25", "version": version, "credentials": credentials}
         body = (
             json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}).encode() if "id" in message else b""
         )
@@ -222,6 +224,7 @@ def test_the_real_server_may_have_a_url(new_client: Callable[..., _Client], tmp_
     assert (answer["id"], request, is_last) == ("a", 4, True)
     assert answer["result"]["got"] == {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
     assert answer["result"]["version"] == "2025-11-25"
+    assert answer["result"]["credentials"] == "Bearer secret-token"
     assert len(_recorded(tmp_path / "new.mcpcap")) == 5
 
 

@@ -143,11 +143,11 @@ def test_an_answer_that_does_not_come_holds_up_the_rest_only_for_the_timeout(tmp
     replayed.shake_hands()
     assert replayed.named() == ["notifications/initialized", "tools/call"]
     for _ in range(2):
-        replayed.now_ms += 999
+        replayed.now_ms += 1_000  # then, it took a millisecond
         assert replayed.named() == []
         replayed.now_ms += 1
         assert replayed.named() == ["tools/call"]
-    replayed.now_ms += 1_000
+    replayed.now_ms += 1_001
     assert replayed.named() == []
     assert replayed.is_over()
     outcome = replayed.conversation.outcome
