@@ -118,6 +118,7 @@ def test_cassette_is_recorded_once_and_then_played(tmp_path: Path) -> None:
     assert starts(tmp_path) == 1
     written = cassette.read_bytes()
     assert CaptureFile(cassette).header.members["redacted_by"]
+    assert Capture(cassette).calls("search")[0].latency_ms is None, "a cassette has no times"
     assert [path.name for path in cassette.parent.iterdir()] == ["notes.mcpcap"]
     with mcp_record(server_of(tmp_path), cassette=cassette) as server, Client(server.command) as client:
         assert client.find("milk") == ["groceries"]
