@@ -293,6 +293,13 @@ def test_a_damaged_capture_goes_on_after_the_damage(tmp_path: Path) -> None:
     assert script.items[-1].seq == asked
 
 
+def test_a_line_of_stderr_without_its_bytes_is_no_item(tmp_path: Path) -> None:
+    made = Recording()
+    made.record("stderr", size=3)
+    made.record("stderr", size=3, raw_b64="not base64")
+    assert not made.script(tmp_path).items
+
+
 @pytest.mark.parametrize("content", [b"", b"no capture\n"])
 def test_what_is_no_capture_is_refused_at_once(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "x.mcpcap"
