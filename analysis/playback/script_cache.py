@@ -38,8 +38,9 @@ from captures.reader import open_capture
 PLAYBACK_MODULES: Final = (
     *READING_MODULES,
     "analysis/playback/*.py",
-    "analysis/comparison/*.py",
-    "analysis/comparison/values/*.py",
+    "analysis/comparison/canonical.py",
+    "analysis/comparison/requests.py",
+    "analysis/comparison/values/ignored_places.py",
 )
 """The modules that decide what is in a script."""
 MIN_CAPTURE_BYTES: Final = 1 << 20
