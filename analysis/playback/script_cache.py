@@ -40,7 +40,7 @@ PLAYBACK_MODULES: Final = (
     "analysis/playback/*.py",
     "analysis/comparison/canonical.py",
     "analysis/comparison/requests.py",
-    "analysis/comparison/values/ignored_places.py",
+    "analysis/comparison/values/*.py",
 )
 """The modules that decide what is in a script."""
 MIN_CAPTURE_BYTES: Final = 1 << 20
