@@ -49,7 +49,7 @@ class Play:
         self.answered: set[int] = set()
         """Those that today's client has answered."""
         self.waits_for: str = ""
-        """What the next item waits for: `time`, `client`, `frontier`, `answer` or `growth`."""
+        """What the next item waits for: `time`, `client`, `cancellation`, `frontier`, `answer` or `growth`."""
 
 
 def is_answer(item: Item, call: int) -> bool:
