@@ -24,6 +24,8 @@ class ClientItems:
         self._script, self._session = script, session
         self._numbers = script.items_of(session)
         self._position = self._stderr_position = 0
+        self._anchor = -1
+        """The client's item that was scanned last, even if it is not waited for."""
         self._clients: list[int] = []
         """The numbers of the client's items that were scanned, in order."""
         self._next: list[int] = [0]
@@ -55,9 +57,10 @@ class ClientItems:
             self._add_stderr_before(number)
             item = items[number]
             if item.sender == "client":
+                self._anchor = number
                 self._add_client(item)
             elif is_unowned(item):
-                self.unowned.append(UnownedItem(number, self._last_client))
+                self.unowned.append(UnownedItem(number, self._anchor))
         if self._script.is_complete:
             self._add_stderr_before(len(items))
 
@@ -94,7 +97,7 @@ class ClientItems:
             line = lines[self._stderr_position]
             self._stderr_position += 1
             if first <= line and (last is None or line < last) and is_unowned(self._script.items[line]):
-                self.unowned.append(UnownedItem(line, self._last_client))
+                self.unowned.append(UnownedItem(line, self._anchor))
 
     @property
     def _end_of_session(self) -> int | None:

@@ -120,11 +120,12 @@ class SessionPlay:
         if number is not None:
             self.mark_sent(number, now_ns)
 
-    def note_batch(self, now_ns: int) -> None:
-        """Note a batch of the client in which there is no request."""
+    def note_batch(self, now_ns: int) -> bool:
+        """Note a batch of the client in which there is no request; return whether such a batch was recorded."""
         number = self.clients.take_batch()
         if number is not None:
             self.mark_sent(number, now_ns)
+        return number is not None
 
     def note_answer(self, play: Play | None, call: int, now_ns: int) -> None:
         """Note that the client has answered a request of the server, `call`, that was sent for `play`."""
@@ -322,7 +323,8 @@ class SessionPlay:
         """Whether an item is neither sent nor awaited, such as progress that today's client did not ask for."""
         if item.sender == "client":
             return item.call not in play.asked or item.call in play.answered
-        return item.is_repeat or (item.method == PROGRESS and item.kind == "notification" and not play.progress_token)
+        is_progress = item.method == PROGRESS and item.kind == "notification"
+        return item.is_repeat or (is_progress and bool(play.recorded_progress) and not play.progress_token)
 
     def _due_ns(self, item: Item, play: Play) -> int:
         """Returns when an item is due.
