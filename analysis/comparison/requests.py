@@ -65,7 +65,7 @@ def request_digest(method: str, params: Any) -> str:
         return json_digest([method, params])
     if len(written) + len(method) > _MAX_CACHED_BYTES:
         return json_digest([method, params])
-    return _digest_of_written(method, written)
+    return _digest_of_written(method, b"%b" % written)  # orjson's bytes keep a buffer of 4 KiB
 
 
 @lru_cache(maxsize=4_096)  # most calls repeat an earlier one

@@ -142,7 +142,8 @@ class StreamableClient(HttpClient):
         recorded = outgoing.http
         retry_ms = recorded.retry_ms if recorded is not None and is_first else None
         data = outgoing.raw or (b"" if outgoing.is_priming else None)
-        stream.send(event_bytes(data, event_id=outgoing.event_id, retry_ms=retry_ms), outgoing.event_id)
+        event = event_bytes(data, event_id=outgoing.event_id, retry_ms=retry_ms, event=outgoing.event)
+        stream.send(event, outgoing.event_id)
         if outgoing.ends_stream and recorded is not None and not recorded.is_legacy and _was_ended(recorded):
             stream.break_off(is_clean=recorded.ended_by == "complete")
 

@@ -23,7 +23,7 @@ _DOMAIN: Final = ".invalid"
 
 PSEUDONYM: Final = re.compile(
     rf"{PREFIX}[0-9a-f]{{16}}|user-[0-9a-f]{{8}}|host-[0-9a-f]{{1,8}}\{_DOMAIN}"
-    r"|(?<![\w-])(?:token|secret|user)-[0-9]{1,7}(?![\w-])"
+    r"|(?<![\w-])(?:token|secret|text|value|user)-[0-9]{1,7}(?![\w-])"
 )
 """Matches every pseudonym apart from numbers, network addresses, ids and base64, also those of cassettes."""
 

@@ -141,7 +141,7 @@ def _reason(old: LatencyRecord, new: LatencyRecord) -> str:
     sides = "neither side has a" if len(lacking) == 2 else f"the {lacking[0][0]} side has no"
     is_inexact = any(record.inexact_count for _, record in lacking)
     return (
-        f"{sides} response whose latency counts{': its times are not exact, as in some imports' if is_inexact else ''}"
+        f"{sides} response whose latency counts{': its times are not exact, as in cassettes and some imports' if is_inexact else ''}"
     )
 
 

@@ -180,6 +180,37 @@ def test_requests_that_the_server_does_not_read_are_bounded(new_client: Callable
     assert "too many requests" in answer["error"]["message"]
 
 
+_HOSTILE = r"""
+import json, sys
+id_ = json.loads(sys.stdin.readline())["id"]
+for line in (
+    b"", b" ", b"[]", b"[[]]", b"[[1,2],{}]", b"7", b"not JSON", b"\xff\x00", b"{}", b"[" * 100000 + b"]" * 100000,
+    b'{"id":99,"result":{}}', b'{"id":"1","result":{}}', b'{"id":null,"error":{}}', b'{"id":1.5,"result":{}}',
+    b'{"id":"' + b"x" * 100000 + b'","method":"ping"}', b'{"id":{},"method":"ping"}',
+    b'{"id":%d,"result":"\\ud800"}' % id_, b'{"id":%d,"result":"again"}' % id_,
+):
+    sys.stdout.buffer.write(line + b"\n")
+sys.stdout.buffer.flush()
+sys.stdin.read()
+"""
+
+
+def test_a_hostile_server_does_no_harm(new_client: Callable[..., _Client]) -> None:
+    client = new_client([sys.executable, "-c", _HOSTILE])
+    client.ask('{"id":"a","method":"x"}', 0)
+    assert client.next() == ({"id": "a", "result": "\ud800"}, 0, True)
+    client.server.close()
+    assert client.server.received() == []
+
+
+def test_an_id_may_not_be_endless(new_client: Callable[..., _Client]) -> None:
+    client = new_client()
+    client.ask(json.dumps({"id": "x" * 10_000, "method": "x"}), 0)
+    answer, request, is_last = client.next()
+    assert (answer["id"], request, is_last) == ("x" * 10_000, 0, True)
+    assert "the id has more than" in answer["error"]["message"]
+
+
 def test_a_second_conversation_is_recorded_next_to_the_first(
     new_client: Callable[..., _Client], tmp_path: Path
 ) -> None:
