@@ -2,10 +2,14 @@
 
 from bisect import bisect_left, bisect_right
 from collections import deque
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from analysis.conversation.message import Id, Notification, id_of
 from analysis.playback.items import Item
 from analysis.playback.script import Script
+from mcpproxy.mock.incoming import member_of_params, read_messages
+
+CANCELLED: Final = "notifications/cancelled"
 
 
 class UnownedItem(NamedTuple):
@@ -34,6 +38,8 @@ class ClientItems:
         self._missing_requests = 0
         """How many of the requests that were scanned were not sent."""
         self._notifications: dict[str, deque[int]] = {}
+        self._cancellations: dict[Id, int] = {}
+        """By the recorded id of a request of the client, the last item that cancelled it."""
         self._invalid: deque[int] = deque()
         self._batches: deque[int] = deque()
         """Batches without requests, for which nothing is answered."""
@@ -80,11 +86,19 @@ class ClientItems:
         self._clients.append(item.number)
         self._next.append(len(self._next))
         if item.kind == "notification":
+            if item.method == CANCELLED:
+                self._add_cancellation(item)
             if self._early_notifications.get(item.method, 0) > 0:
                 self._early_notifications[item.method] -= 1
                 self.mark_sent(item.number)
             else:
                 self._notifications.setdefault(item.method, deque()).append(item.number)
+
+    def _add_cancellation(self, item: Item) -> None:
+        for message in read_messages(self._script.raw(item)):
+            cancelled = member_of_params(message, "requestId") if isinstance(message, Notification) else None
+            if cancelled is not None:
+                self._cancellations[id_of(cancelled)] = item.number
 
     def _add_stderr_before(self, number: int) -> None:
         """Take over the lines of stderr up to an item; only a server on stdio has one client."""
@@ -143,6 +157,20 @@ class ClientItems:
         if position >= len(self._clients) or self._clients[position] >= before:
             return None
         return self._clients[position]
+
+    def missing_cancellation(self, request: Id, after: int, before: int) -> int | None:
+        """Returns the client's item between two items that cancelled a request; None if it was sent, or if none did.
+
+        Args:
+            request: the recorded id of the request.
+            after: the number of the request's item.
+            before: the number of a later item.
+        """
+        self.scan(before)
+        number = self._cancellations.get(request)
+        if number is None or not after < number < before or number in self._sent:
+            return None
+        return number
 
     def _first_waiting(self, position: int) -> int:
         """Returns the first position from one on whose item is waited for; shortens the path for the next time."""
