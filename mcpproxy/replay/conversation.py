@@ -195,15 +195,18 @@ class Conversation:
 
     def _open_calls(self, item: Item, raw: bytes, calls: tuple[int, ...], now_ns: int) -> None:
         requests = [message for message in client_messages_in(raw) if isinstance(message, Request)]
+        answered_by, answered_ns = -1, 0  # members of a batch usually have one answer, which is a long row
         for number, request in zip(calls, requests, strict=False):
             answer = self._script.answer_of(number)
+            if answer is not None and answer != answered_by:
+                answered_by, answered_ns = answer, self._script.items[answer].t_ns
             failure = self._failure_of(item, number) if answer is None else None
             failed_ns = None if failure is None else failure.ended_ns
             known_end_ns = self._last_ns if failed_ns is None else failed_ns
             is_answered = answer is not None or failed_ns is not None
             wait_ns = self._options.timeout_ns
             if answer is not None:
-                wait_ns += self._script.items[answer].t_ns - item.t_ns
+                wait_ns += answered_ns - item.t_ns
             elif not is_answered:
                 wait_ns = min(wait_ns, max(0, known_end_ns - item.t_ns) + PATIENCE_NS)
             self._open.add(
