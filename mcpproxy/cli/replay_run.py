@@ -130,6 +130,8 @@ class ReplayRun:
         default = os.path.join(captures_root(), self._name) if wanted is None else ""
         new = choose_path(wanted, default, time.time_ns(), say)
         if not needs_folder:
+            if os.path.lexists(new):
+                raise CannotCreate(f"cannot create the capture {new}: it already exists; choose another path")
             return Path(new)
         if wanted is not None and not (wanted.endswith(os.sep) or os.path.isdir(wanted)):
             sessions = count_text(len(chosen.connections), "session")
@@ -164,6 +166,9 @@ class ReplayRun:
             replay(conversation, transport, lambda sent: self._show(sent, total))
         finally:
             transport.close()
+        if not capture.exists():
+            line = (transport.child.last_lines or [b"the recorder did not start"])[0]
+            raise CannotCreate(sanitise_bytes(line.removeprefix(b"mcpproxy: ")))
         self._sent += conversation.outcome.sent
         if conversation.outcome.handshake_failure:
             for line in transport.child.last_lines:
@@ -176,7 +181,7 @@ class ReplayRun:
         try:
             recorder = HttpRecorder(self._target.words[0], str(new), self._name)
         except StartError as error:
-            raise CaptureError(sanitise(str(error))) from error
+            raise (CaptureError if new.exists() else CannotCreate)(sanitise(str(error))) from error
         outcomes = []
         try:
             for connection in connections:
