@@ -1,13 +1,15 @@
 """RequestKey: recognises the same request on both sides of a comparison, although its id and its time differ."""
 
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
 
 from analysis.comparison.canonical import json_digest
-from analysis.conversation.call import Call
-from analysis.conversation.message import Side
+
+if TYPE_CHECKING:
+    from analysis.conversation.call import Call
+    from analysis.conversation.message import Side
 
 MAX_NAME_CHARS: Final = 200
 """The most characters of a method or name in a key; the digest covers all of them."""
@@ -23,7 +25,7 @@ class RequestKey(NamedTuple):
     Without the digest, it is what all calls of one tool, prompt or method have in common.
     """
 
-    sender: Side
+    sender: "Side"
     method: str
     """Untrusted text, truncated."""
     name: str
@@ -38,7 +40,7 @@ class RequestKey(NamedTuple):
 
 
 @lru_cache(maxsize=1)  # several aspects need the key of a call, one after another
-def request_key(call: Call) -> RequestKey:
+def request_key(call: "Call") -> RequestKey:
     """Returns the key of a call's request.
 
     Equal are requests of the same side with the same method and equal params. The id, `_meta`, the state that a retry

@@ -115,7 +115,7 @@ class ScriptBuilder:
 
     def _on_record(self, record: Record) -> None:
         rec = record.rec
-        if rec == "stderr":
+        if rec == "stderr" and raw_bytes(record.members) is not None:
             call = self._only_open_call()
             code = SERVER | STDERR << KIND_SHIFT | PIPE << CHANNEL_SHIFT
             place = max(0, record.offset)

@@ -18,9 +18,7 @@ from typing import BinaryIO, Final, NamedTuple
 
 import msgspec
 
-from analysis import summary
-from analysis.cached import READING_MODULES, modules_hash, replace_file, size_limit
-from analysis.output_cache import SCRIPT_SUFFIX, delete_oldest, total_limit
+from analysis.cached import READING_MODULES, SCRIPT_SUFFIX, derived_file, replace_file, size_limit, state_of
 from analysis.playback.items import Ending, HttpAnswer
 from analysis.playback.matching import Matching
 from analysis.playback.script_table import (
@@ -40,7 +38,8 @@ from captures.reader import open_capture
 PLAYBACK_MODULES: Final = (
     *READING_MODULES,
     "analysis/playback/*.py",
-    "analysis/comparison/*.py",
+    "analysis/comparison/canonical.py",
+    "analysis/comparison/requests.py",
     "analysis/comparison/values/*.py",
 )
 """The modules that decide what is in a script."""
@@ -105,7 +104,7 @@ class ScriptCache:
         """Note the present state of the capture."""
         self._path, self._matching = path, matching
         self._key = self._present_key()
-        self._file = summary.file_of(path, SCRIPT_SUFFIX)
+        self._file = derived_file(path, SCRIPT_SUFFIX)
 
     def chunks(self) -> Iterator[bytes]:
         """Yields the chunks that are kept, for `load`.
@@ -149,13 +148,18 @@ class ScriptCache:
         """
         if self._file is None or self._key is None or ending.is_growing or self._present_key() != self._key:
             return False
-        if not replace_file(self._file, self._pieces(_ChunkWriter(table, transport), marks, ending, should_stop)):
+        from analysis.output_cache import delete_oldest, total_limit  # they load the reading
+
+        def must_stop(written_bytes: int) -> bool:
+            return written_bytes > min(MAX_FILE_BYTES, total_limit()) or should_stop()
+
+        if not replace_file(self._file, self._pieces(_ChunkWriter(table, transport), marks, ending, must_stop)):
             return False
         delete_oldest()
         return True
 
     def _pieces(
-        self, writer: "_ChunkWriter", marks: list[Mark], ending: Ending, should_stop: Callable[[], bool]
+        self, writer: "_ChunkWriter", marks: list[Mark], ending: Ending, must_stop: Callable[[int], bool]
     ) -> Iterator[bytes]:
         """Yields the content of the file.
 
@@ -169,15 +173,15 @@ class ScriptCache:
             payload = writer.chunk(mark, ending if number == len(marks) - 1 else None)
             piece = zlib.compress(payload, _COMPRESSION_LEVEL)
             total += len(piece)
-            if len(payload) > MAX_CHUNK_BYTES or total > min(MAX_FILE_BYTES, total_limit()) or should_stop():
+            if len(payload) > MAX_CHUNK_BYTES or must_stop(total):
                 raise OSError(0, "the script is not kept")
             digest = _next_digest(digest, piece)
             yield _LENGTH.pack(len(piece), len(payload)) + digest
             yield piece
 
     def _present_key(self) -> str | None:
-        key = summary.key_of(self._path)
-        return None if key is None else f"{modules_hash(PLAYBACK_MODULES)}\n{self._matching!r}\n{key}"
+        state = state_of(self._path, PLAYBACK_MODULES)
+        return None if state is None else f"{self._matching!r}\n{state}"
 
 
 def load(payload: bytes, table: ScriptTable) -> tuple[str, Ending | None]:

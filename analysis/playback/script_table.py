@@ -8,11 +8,13 @@ changed except the indexes of what came before.
 from array import array
 from collections.abc import Iterator, Sequence
 from struct import Struct
-from typing import Final, NamedTuple, TypeAlias, overload
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, overload
 
-from analysis.conversation.message import Side
 from analysis.playback.http_answer_table import HttpAnswerTable
 from analysis.playback.items import Channel, HttpAnswer, Item, ItemKind, Member, Stored
+
+if TYPE_CHECKING:
+    from analysis.conversation.message import Side
 
 KINDS: Final[tuple[ItemKind, ...]] = (
     "request",
@@ -369,7 +371,7 @@ class ScriptTable(Sequence[Item]):
         return 0 <= call < len(self._answers) and self._answers[call] != -1
 
 
-def _sender(code: int) -> Side:
+def _sender(code: int) -> "Side":
     return "server" if code & SERVER else "client"
 
 

@@ -2,8 +2,8 @@
 
 A request is answered by everything that the server sent for it in the recording, in the recorded order: progress, log
 messages, requests to the client, and the response. An item waits for what the client had sent between the request and
-the item in the recording: always for the answer to a server request; for other items at most `PATIENCE_NS`, because
-another client may not send them at all. Items that belong to no request follow what the client had sent last before
+the item in the recording: always for the answer to a server request, and for the cancellation of the request itself;
+for other items at most `PATIENCE_NS`, because another client may not send them at all. Items that belong to no request follow what the client had sent last before
 them, or anything that it had sent later.
 
 Requests that match the same recorded ones get their answers in the recorded order; when all were used, the last answer
@@ -465,13 +465,18 @@ class Conversation:
     def _outgoing(self, raw: bytes, delivery: Delivery, item: Item) -> Outgoing:
         play, following = delivery.play, delivery.next_item
         ends_stream = False
-        if item.exchange and play is not None:
-            own = self._script.http_answer(item.exchange)
-            is_last = following is None or following.exchange != item.exchange
-            ends_stream = is_last and own is not None and bool(own.ended_by)
+        if item.exchange and play is not None and not (following and following.exchange == item.exchange):
+            ends_stream = self._has_broken_after(item, play)
         request = None if play is None else play.request
         http = self._http_of(item, play)
         return Outgoing(raw, request, event_id=item.event_id, http=http, ends_stream=ends_stream, event=item.event)
+
+    def _has_broken_after(self, item: Item, play: Play) -> bool:
+        """Whether the stream of a call ended after an item, although its response came later, or never."""
+        exchange, answer = self._script.http_answer(item.exchange), self._script.answer_of(play.call)
+        if exchange is None or not exchange.ended_by or play.call not in exchange.calls:
+            return False
+        return answer is None or self._script.items[answer].exchange != item.exchange
 
     def _http_of(self, item: Item, play: Play | None) -> HttpAnswer | None:
         exchange = item.exchange if play is None else play.item.exchange

@@ -222,11 +222,11 @@ class _Post:
         if self._stream is not None:
             self._send_events(self._stream, outgoings, is_begun=True)
             return
-        self._waiting += outgoings
-        failure = next((outgoing for outgoing in self._waiting if _is_failure(outgoing)), None)
-        messages = [
-            outgoing for outgoing in self._waiting if outgoing is not failure and (outgoing.raw or outgoing.is_priming)
+        self._waiting += [
+            outgoing for outgoing in outgoings if outgoing.raw or outgoing.is_priming or _is_failure(outgoing)
         ]
+        failure = next((outgoing for outgoing in self._waiting if _is_failure(outgoing)), None)
+        messages = [outgoing for outgoing in self._waiting if outgoing is not failure]
         if failure is not None and failure.http is not None and not messages:
             self._fail(failure, failure.http)
             return

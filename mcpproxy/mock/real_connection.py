@@ -116,8 +116,10 @@ class RealConnection:
             if arrival is None:
                 continue
             is_end = arrival.is_end
-            if is_end and isinstance(transport, StdioTransport) and (lines := transport.child.last_lines):
-                arrival = arrival._replace(reason=f"{arrival.reason}: {sanitise_bytes(lines[-1])}")
+            if is_end and isinstance(transport, StdioTransport):
+                transport.child.await_end(_CHECK_S)  # the last line on stderr may say why
+                lines = transport.child.last_lines
+                arrival = arrival._replace(reason=": ".join([arrival.reason, *map(sanitise_bytes, lines[-1:])]))
             self._put(arrival)
 
     def _put(self, arrival: Arrival) -> None:

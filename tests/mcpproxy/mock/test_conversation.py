@@ -183,6 +183,21 @@ def test_no_answer_follows_a_cancellation_unless_one_did_in_the_recording(tmp_pa
     assert client.wait(PATIENCE_NS) == []
 
 
+def test_an_answer_to_a_cancellation_waits_for_it_without_end(tmp_path: Path) -> None:
+    made = Recording().handshake()
+    made.call(1)
+    made.client(method="notifications/cancelled", params={"requestId": 1})
+    made.call(2, arguments={"q": "b"})
+    made.server(id=1, error={"code": -32800, "message": "Request cancelled"})
+    made.server(id=2, result={"n": 2})
+    client = Client(made.script(tmp_path)).handshake()
+    assert client.call("a") == []
+    assert client.wait(100 * PATIENCE_NS) == []
+    assert client.call("b", arguments={"q": "b"}) + client.wait(100 * PATIENCE_NS) == [{"id": "b", "result": {"n": 2}}]
+    (answer,) = client.send(method="notifications/cancelled", params={"requestId": "a"})
+    assert answer["error"]["code"] == -32800
+
+
 def test_batches_are_answered_as_one_or_one_by_one(tmp_path: Path) -> None:
     made = Recording().handshake()
     ping, listing = {"id": 1, "method": "tools/list"}, {"id": 2, "method": "prompts/list"}
