@@ -92,22 +92,19 @@ class ReplayRun:
         unsafe = unsafe_calls(script, items, hints)
         if unsafe and not self._options.yes:
             return _refuse(unsafe)
-        header = Capture(path).header.members
-        self._say_beginning(script, chosen, redacted_count(script, items), is_cassette=header.get("cassette") is True)
-        self._name = self._new_name(header.get("name"))
+        self._say_beginning(script, chosen, redacted_count(script, items))
+        self._name = self._new_name(Capture(path).header.members.get("name"))
         new = self._new_path(chosen)
         outcomes = self._send(script, chosen, hints, new, len(items))
         self._progress.clear()
         return self._end(path, new, outcomes)
 
-    def _say_beginning(self, script: Script, chosen: Plan, redacted: int, *, is_cassette: bool) -> None:
+    def _say_beginning(self, script: Script, chosen: Plan, redacted: int) -> None:
         for caveat in () if script.ending is None else script.ending.caveats:
             say(f"the recording: {caveat}")
         if chosen.refused_count:
             say(f"{count_text(chosen.refused_count, 'message')} left out: the client repeated what was refused")
-        if is_cassette:
-            say("the recording is a cassette: names that stand for secrets, such as token-1, are sent as they are")
-        elif redacted:
+        if redacted:
             say(f"{count_text(redacted, 'message')} with redacted values, which are sent as they are")
 
     # ---- the new capture
