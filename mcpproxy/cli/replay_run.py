@@ -92,22 +92,19 @@ class ReplayRun:
         unsafe = unsafe_calls(script, items, hints)
         if unsafe and not self._options.yes:
             return _refuse(unsafe)
-        header = Capture(path).header.members
-        self._say_beginning(script, chosen, redacted_count(script, items), is_cassette=header.get("cassette") is True)
-        self._name = self._new_name(header.get("name"))
+        self._say_beginning(script, chosen, redacted_count(script, items))
+        self._name = self._new_name(Capture(path).header.members.get("name"))
         new = self._new_path(chosen)
         outcomes = self._send(script, chosen, hints, new, len(items))
         self._progress.clear()
         return self._end(path, new, outcomes)
 
-    def _say_beginning(self, script: Script, chosen: Plan, redacted: int, *, is_cassette: bool) -> None:
+    def _say_beginning(self, script: Script, chosen: Plan, redacted: int) -> None:
         for caveat in () if script.ending is None else script.ending.caveats:
             say(f"the recording: {caveat}")
         if chosen.refused_count:
             say(f"{count_text(chosen.refused_count, 'message')} left out: the client repeated what was refused")
-        if is_cassette:
-            say("the recording is a cassette: names that stand for secrets, such as token-1, are sent as they are")
-        elif redacted:
+        if redacted:
             say(f"{count_text(redacted, 'message')} with redacted values, which are sent as they are")
 
     # ---- the new capture
@@ -130,6 +127,8 @@ class ReplayRun:
         default = os.path.join(captures_root(), self._name) if wanted is None else ""
         new = choose_path(wanted, default, time.time_ns(), say)
         if not needs_folder:
+            if os.path.lexists(new):
+                raise CannotCreate(f"cannot create the capture {new}: it already exists; choose another path")
             return Path(new)
         if wanted is not None and not (wanted.endswith(os.sep) or os.path.isdir(wanted)):
             sessions = count_text(len(chosen.connections), "session")
@@ -164,6 +163,9 @@ class ReplayRun:
             replay(conversation, transport, lambda sent: self._show(sent, total))
         finally:
             transport.close()
+        if not capture.exists():
+            line = (transport.child.last_lines or [b"the recorder did not start"])[0]
+            raise CannotCreate(sanitise_bytes(line.removeprefix(b"mcpproxy: ")))
         self._sent += conversation.outcome.sent
         if conversation.outcome.handshake_failure:
             for line in transport.child.last_lines:
@@ -176,7 +178,7 @@ class ReplayRun:
         try:
             recorder = HttpRecorder(self._target.words[0], str(new), self._name)
         except StartError as error:
-            raise CaptureError(sanitise(str(error))) from error
+            raise (CaptureError if new.exists() else CannotCreate)(sanitise(str(error))) from error
         outcomes = []
         try:
             for connection in connections:

@@ -133,6 +133,18 @@ def test_wrong_usage_is_one_line(tmp_path: Path) -> None:
     assert new_captures(tmp_path) == []
 
 
+def test_without_a_capture_nothing_is_sent(tmp_path: Path) -> None:
+    old = write_recording(tmp_path)
+    for target in (("--", *SILENT), ("http://127.0.0.1:1/",)):
+        exists = replay(tmp_path, old, "--capture", old, *target)
+        assert exists.returncode == 73
+        assert b"it already exists" in exists.stderr
+        absent = replay(tmp_path, old, "--capture", tmp_path / "absent" / "new.mcpcap", *target)
+        assert absent.returncode == 73
+        assert b"cannot create the capture" in absent.stderr
+        assert b"recorded to" not in exists.stderr + absent.stderr
+
+
 @pytest.mark.costly("starts a recorder and a server that hangs")
 def test_an_interrupt_ends_the_server_and_leaves_the_capture(tmp_path: Path) -> None:
     old, account = write_recording(tmp_path), tmp_path / "account"
