@@ -17,7 +17,10 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from captures.file import is_live
+from captures.listing import segments
 from captures.ownership import refusal
+from captures.paths import cache_directory
 
 READING_MODULES: Final = ("captures/*.py", "analysis/*.py", "analysis/protocol/*.py", "analysis/conversation/*.py")
 """The modules that read and interpret a capture."""
@@ -33,6 +36,9 @@ TABLE_MODULES: Final = ("captures/**/*.py", "analysis/**/*.py", "analysis/**/*.s
 DEFAULT_CACHE_BYTES: Final = 2 << 30
 """The default size limit of the cache, in bytes; MCPPROXY_CACHE_SIZE overrides it."""
 
+SCRIPT_SUFFIX: Final = ".script"
+"""The suffix of the scripts of captures (`analysis.playback`). They share the place and the limit of what
+`analysis.output_cache` keeps, which deletes them, too."""
 UNFINISHED_PREFIX: Final = ".making-"
 """The prefix of the names of files that are being written."""
 _SIZE_PATTERN: Final = re.compile(r"(\d{1,15})([KMGT]?)(?:i?B)?", re.IGNORECASE)
@@ -48,6 +54,42 @@ def modules_hash(patterns: tuple[str, ...]) -> str:
         if source.parent.name != _VIEWS_FOLDER:
             digest.update(str(source.relative_to(_PACKAGES_ROOT)).encode() + b"\0" + source.read_bytes() + b"\0")
     return digest.hexdigest()
+
+
+def derived_directory() -> Path | None:
+    """Returns the directory of what is derived from single captures, next to the SQL cache; None without a home."""
+    root = cache_directory()
+    return None if root is None else Path(root, "summaries")
+
+
+def derived_file(path: Path, suffix: str) -> Path | None:
+    """Returns the cache file for a capture, or None if there can be none."""
+    folder = derived_directory()
+    try:
+        name = blake2b(os.fsencode(path.resolve()), digest_size=16).hexdigest()
+    except (OSError, RuntimeError):
+        return None
+    return None if folder is None else folder / f"{name}{suffix}"
+
+
+def state_of(path: Path, modules: tuple[str, ...]) -> str | None:
+    """Returns everything that data derived from a capture depends on, or None if there is no telling.
+
+    That is so if its files cannot be examined or are being written.
+
+    Args:
+        path: the capture.
+        modules: the patterns of the modules that derive the data.
+    """
+    files = []
+    try:
+        segment_paths = segments(path)
+        for segment in segment_paths:
+            status = segment.stat()
+            files.append(f"{segment.name}:{status.st_size}:{status.st_mtime_ns}:{status.st_ino}")
+    except OSError:
+        return None
+    return None if is_live(segment_paths[-1]) else "\n".join((modules_hash(modules), *files))
 
 
 class ClearedCache(NamedTuple):

@@ -17,12 +17,10 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from analysis import summary, tally
-from analysis.cached import UNFINISHED_PREFIX, ClearedCache, read_bytes, replace_file, size_limit
+from analysis.cached import SCRIPT_SUFFIX, UNFINISHED_PREFIX, ClearedCache, read_bytes, replace_file, size_limit
 
 Subject: TypeAlias = Literal["rows", "meaning", "findings"]
 """A subject: where the records are, what the messages mean, or what the rules find."""
-SCRIPT_SUFFIX: Final = ".script"
-"""The suffix of the files that `analysis.playback` keeps in the same place, within the same limit."""
 
 MAX_OUTPUT_FILE_BYTES: Final = 32 << 20
 """The most bytes in a file; if there are more, nothing is kept."""

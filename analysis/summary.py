@@ -7,13 +7,11 @@ to a temporary file and renamed. Captures that are being recorded are never cach
 """
 
 import json
-import os
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from analysis import clock
-from analysis.cached import READING_MODULES, modules_hash, read_bytes, write_atomically
+from analysis.cached import READING_MODULES, derived_directory, derived_file, read_bytes, state_of, write_atomically
 from analysis.conversation.histogram import Histogram
 from analysis.conversation.login import UNSUCCESSFUL
 from analysis.conversation.session import Peer
@@ -21,7 +19,6 @@ from analysis.reading import AbandonedCount, Item, Reading
 from captures.file import is_live
 from captures.frame import Frame
 from captures.listing import segments
-from captures.paths import cache_directory
 from captures.record import Record
 from captures.tail import STEP, Tail
 
@@ -253,8 +250,7 @@ def summarise(path: Path | str) -> Summary:
 
 def directory() -> Path | None:
     """Returns the directory of the summaries, next to the SQL cache, or None if no home directory is known."""
-    root = cache_directory()
-    return None if root is None else Path(root, "summaries")
+    return derived_directory()
 
 
 def cached(path: Path) -> Summary | None:
@@ -279,25 +275,12 @@ def save(path: Path, key: str, summary: Summary) -> bool:
 
 def key_of(path: Path) -> str | None:
     """Returns everything that a summary depends on, or None if the files cannot be examined or are being written."""
-    files = []
-    try:
-        segment_paths = segments(path)
-        for segment in segment_paths:
-            status = segment.stat()
-            files.append(f"{segment.name}:{status.st_size}:{status.st_mtime_ns}:{status.st_ino}")
-    except OSError:
-        return None
-    return None if is_live(segment_paths[-1]) else "\n".join((modules_hash(READING_MODULES), *files))
+    return state_of(path, READING_MODULES)
 
 
 def file_of(path: Path, suffix: str = _SUFFIX) -> Path | None:
     """Returns the cache file for a capture, or None if there can be none."""
-    folder = directory()
-    try:
-        name = blake2b(os.fsencode(path.resolve()), digest_size=16).hexdigest()
-    except (OSError, RuntimeError):
-        return None
-    return None if folder is None else folder / f"{name}{suffix}"
+    return derived_file(path, suffix)
 
 
 def _summary(members: object) -> Summary | None:

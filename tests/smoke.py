@@ -57,6 +57,8 @@ JOBS: Final = (
     Job(("check", "demo"), "framing/stdout-not-json", 1),
     Job(("rule", "id/null"), "id/null"),
     Job(("compare", "demo", "demo"), "othing changed"),
+    Job(("mock", "demo"), "never asked for: initialize"),
+    Job(("replay", "demo", "--no-findings", "--", sys.executable, "-c", ANSWERING), "sent 23 messages", 2),
     Job(("stats", "demo"), "1 capture"),
     Job(("report", "demo", "-o", "report.html"), "report.html: 1 capture"),
     Job(("share", "demo", "-o", "shared.mcpcap"), "shared.mcpcap: "),

@@ -1,13 +1,15 @@
 """RequestKey: recognises the same request on both sides of a comparison, although its id and its time differ."""
 
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
 
 from analysis.comparison.canonical import json_digest
-from analysis.conversation.call import Call
-from analysis.conversation.message import Side
+
+if TYPE_CHECKING:
+    from analysis.conversation.call import Call
+    from analysis.conversation.message import Side
 
 MAX_NAME_CHARS: Final = 200
 """The most characters of a method or name in a key; the digest covers all of them."""
@@ -23,7 +25,7 @@ class RequestKey(NamedTuple):
     Without the digest, it is what all calls of one tool, prompt or method have in common.
     """
 
-    sender: Side
+    sender: "Side"
     method: str
     """Untrusted text, truncated."""
     name: str
@@ -38,7 +40,7 @@ class RequestKey(NamedTuple):
 
 
 @lru_cache(maxsize=1)  # several aspects need the key of a call, one after another
-def request_key(call: Call) -> RequestKey:
+def request_key(call: "Call") -> RequestKey:
     """Returns the key of a call's request.
 
     Equal are requests of the same side with the same method and equal params. The id, `_meta`, the state that a retry
@@ -65,7 +67,7 @@ def request_digest(method: str, params: Any) -> str:
         return json_digest([method, params])
     if len(written) + len(method) > _MAX_CACHED_BYTES:
         return json_digest([method, params])
-    return _digest_of_written(method, written)
+    return _digest_of_written(method, b"%b" % written)  # orjson's bytes keep a buffer of 4 KiB
 
 
 @lru_cache(maxsize=4_096)  # most calls repeat an earlier one

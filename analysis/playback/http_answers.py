@@ -29,6 +29,7 @@ MAX_NUMBER: Final = (1 << 63) - 1
 """The highest number of an exchange that is kept; no recorder gets that far."""
 MAX_FIELD_CHARS: Final = 8 << 10
 """The most characters of a header field that is repeated."""
+_ENDS: Final = (None, "complete", "client", "server", "proxy", "error")
 _HASH_MARK: Final = "hmac:"
 _SESSION_FIELD: Final = "mcp-session-id"
 
@@ -89,7 +90,7 @@ class HttpAnswers:
             http.status or 0,
             self._repeated_fields(http),
             "",
-            http.ended_by or "",
+            (http.ended_by or "") if http.ended_by in _ENDS else "error",
             0 if started is None else started.t_ns,
             -1 if end is None else end.t_ns,
             (session is not None and session.is_legacy) or bool(http.method == "GET" and http.uri_key),

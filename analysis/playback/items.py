@@ -3,11 +3,12 @@
 Items are rows: `msgspec` writes them to a cache and reads them back. The bytes stay in the capture.
 """
 
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec import Struct
 
-from analysis.conversation.message import Side
+if TYPE_CHECKING:
+    from analysis.conversation.message import Side
 
 ItemKind: TypeAlias = Literal["request", "response", "notification", "batch", "invalid", "priming", "stderr"]
 """What an item is. `invalid` is bytes that are no message; `priming` an event without data, which gives a client an id
@@ -44,7 +45,7 @@ class Item(Struct, array_like=True, gc=False):
 
     number: int
     """The position among the items of the script, from 0; items are in the order of the capture."""
-    sender: Side
+    sender: "Side"
     kind: ItemKind
     session: int
     """The number of the session, from 1; 0 for stderr."""

@@ -132,11 +132,24 @@ class Script:
 
     def _grow_to_end(self, on_growth: Callable[[], None]) -> None:
         with rare_collections():
-            is_growing = self._ending is None
-            while is_growing and not self._stop.is_set():
-                is_growing = self.grow(THREAD_STEP)
+            try:
+                is_growing = self._ending is None
+                while is_growing and not self._stop.is_set():
+                    is_growing = self.grow(THREAD_STEP)
+                    on_growth()
+                    time.sleep(0)  # whoever waits for the interpreter gets it now
+            except Exception:  # noqa: BLE001 - nobody may wait for ever for what will not come
+                self._ending = Ending(
+                    by_server=False,
+                    status=None,
+                    signal=None,
+                    t_ns=0,
+                    is_whole=False,
+                    is_growing=False,
+                    caveats=("a fault of mcpproxy ended the reading early",),
+                )
+                self._cache = None
                 on_growth()
-                time.sleep(0)  # whoever waits for the interpreter gets it now
             if self._ending is not None and self._reading is not None:
                 self.save()
 

@@ -115,7 +115,7 @@ class ScriptBuilder:
 
     def _on_record(self, record: Record) -> None:
         rec = record.rec
-        if rec == "stderr":
+        if rec == "stderr" and raw_bytes(record.members) is not None:
             call = self._only_open_call()
             code = SERVER | STDERR << KIND_SHIFT | PIPE << CHANNEL_SHIFT
             place = max(0, record.offset)
@@ -167,24 +167,29 @@ class ScriptBuilder:
 
     def _add(self, context: MessageContext, frame: Frame, segment: int, parts: tuple[tuple[int, int], ...]) -> None:
         """Add one message that is a frame, or several lines."""
-        message, call, text_number = context.message, context.call, self._table.text_number
+        message, call = context.message, context.call
+        text_number, known = self._table.text_number, self._table.text_numbers.get  # most texts are known
         number, outer, method, name, key = -1, -1, 0, 0, 0
         if isinstance(message, Request):
             code = _CLIENT_REQUEST
-            method = text_number(message.method[:MAX_TEXT_CHARS])
+            method = known(message.method) or text_number(message.method[:MAX_TEXT_CHARS])
             if call is not None:
                 number = call.number
                 if call.name is not None:
-                    name = text_number(call.name[:MAX_TEXT_CHARS])
+                    name = known(call.name) or text_number(call.name[:MAX_TEXT_CHARS])
             if message.sender == "server":
                 code = SERVER | REQUEST << KIND_SHIFT
                 outer = self._outer_call(call, context, frame)
             else:
                 key = text_number(self._key_of(context))
         elif isinstance(message, Response):
-            code, number, outer = self._response_terms(context)
+            if call is not None and context.answered is call and message.sender == "server" and not self._legacy_calls:
+                code, number = _SERVER_ANSWER, call.number  # nearly always
+            else:
+                code, number, outer = self._response_terms(context)
             if context.request is not None:
-                method = text_number(context.request.method[:MAX_TEXT_CHARS])
+                asked = context.request.method
+                method = known(asked) or text_number(asked[:MAX_TEXT_CHARS])
         else:
             if isinstance(message, Notification):
                 kind, name = NOTIFICATION, self._name_number(context)
@@ -227,7 +232,8 @@ class ScriptBuilder:
                 code |= REPEAT
             own_id = self._own_event_id(frame) if frame.event_id is not None else None
             if own_id is not None and http is not None:
-                event_id = self._table.text_number(own_id)
+                self._table.event_ids.append(own_id)
+                event_id = len(self._table.event_ids)
                 call, outer, code = self._recognise(http, own_id, call, outer, code)
         self._table.append(
             message.seq,

@@ -18,9 +18,7 @@ from typing import BinaryIO, Final, NamedTuple
 
 import msgspec
 
-from analysis import summary
-from analysis.cached import READING_MODULES, modules_hash, replace_file, size_limit
-from analysis.output_cache import SCRIPT_SUFFIX, delete_oldest, total_limit
+from analysis.cached import READING_MODULES, SCRIPT_SUFFIX, derived_file, replace_file, size_limit, state_of
 from analysis.playback.items import Ending, HttpAnswer
 from analysis.playback.matching import Matching
 from analysis.playback.script_table import (
@@ -40,7 +38,8 @@ from captures.reader import open_capture
 PLAYBACK_MODULES: Final = (
     *READING_MODULES,
     "analysis/playback/*.py",
-    "analysis/comparison/*.py",
+    "analysis/comparison/canonical.py",
+    "analysis/comparison/requests.py",
     "analysis/comparison/values/*.py",
 )
 """The modules that decide what is in a script."""
@@ -69,11 +68,12 @@ class Mark(NamedTuple):
     texts: int = 1
     http_answers: int = 0
     ended_calls: int = 0
+    event_ids: int = 0
 
     @classmethod
     def of(cls, table: ScriptTable) -> "Mark":
         """Returns how much of a table exists now."""
-        return cls(len(table), len(table.texts), len(table.http_answers), len(table.ended_calls))
+        return cls(len(table), len(table.texts), len(table.http_answers), len(table.ended_calls), len(table.event_ids))
 
 
 class _Chunk(msgspec.Struct, array_like=True):
@@ -83,6 +83,8 @@ class _Chunk(msgspec.Struct, array_like=True):
     rows: bytes
     text_sizes: bytes
     texts: bytes
+    event_id_sizes: bytes
+    event_ids: bytes
     extras: list[tuple[int, tuple[tuple[int, int], ...], bytes, str | None]]
     http_answers: list[HttpAnswer]
     response_texts: list[tuple[int, int, int]]
@@ -102,7 +104,7 @@ class ScriptCache:
         """Note the present state of the capture."""
         self._path, self._matching = path, matching
         self._key = self._present_key()
-        self._file = summary.file_of(path, SCRIPT_SUFFIX)
+        self._file = derived_file(path, SCRIPT_SUFFIX)
 
     def chunks(self) -> Iterator[bytes]:
         """Yields the chunks that are kept, for `load`.
@@ -146,13 +148,18 @@ class ScriptCache:
         """
         if self._file is None or self._key is None or ending.is_growing or self._present_key() != self._key:
             return False
-        if not replace_file(self._file, self._pieces(_ChunkWriter(table, transport), marks, ending, should_stop)):
+        from analysis.output_cache import delete_oldest, total_limit  # they load the reading
+
+        def must_stop(written_bytes: int) -> bool:
+            return written_bytes > min(MAX_FILE_BYTES, total_limit()) or should_stop()
+
+        if not replace_file(self._file, self._pieces(_ChunkWriter(table, transport), marks, ending, must_stop)):
             return False
         delete_oldest()
         return True
 
     def _pieces(
-        self, writer: "_ChunkWriter", marks: list[Mark], ending: Ending, should_stop: Callable[[], bool]
+        self, writer: "_ChunkWriter", marks: list[Mark], ending: Ending, must_stop: Callable[[int], bool]
     ) -> Iterator[bytes]:
         """Yields the content of the file.
 
@@ -166,15 +173,15 @@ class ScriptCache:
             payload = writer.chunk(mark, ending if number == len(marks) - 1 else None)
             piece = zlib.compress(payload, _COMPRESSION_LEVEL)
             total += len(piece)
-            if len(payload) > MAX_CHUNK_BYTES or total > min(MAX_FILE_BYTES, total_limit()) or should_stop():
+            if len(payload) > MAX_CHUNK_BYTES or must_stop(total):
                 raise OSError(0, "the script is not kept")
             digest = _next_digest(digest, piece)
             yield _LENGTH.pack(len(piece), len(payload)) + digest
             yield piece
 
     def _present_key(self) -> str | None:
-        key = summary.key_of(self._path)
-        return None if key is None else f"{modules_hash(PLAYBACK_MODULES)}\n{self._matching!r}\n{key}"
+        state = state_of(self._path, PLAYBACK_MODULES)
+        return None if state is None else f"{self._matching!r}\n{state}"
 
 
 def load(payload: bytes, table: ScriptTable) -> tuple[str, Ending | None]:
@@ -185,10 +192,14 @@ def load(payload: bytes, table: ScriptTable) -> tuple[str, Ending | None]:
     """
     try:
         chunk = _decode(payload)
-        sizes, ended_calls = _numbers("I", chunk.text_sizes), _numbers("q", chunk.ended_calls)
-        _load_texts(table, sizes, chunk.texts)
+        ended_calls = _numbers("q", chunk.ended_calls)
+        for text in _texts(chunk.text_sizes, chunk.texts):
+            count = len(table.texts)
+            if table.text_number(text) != count:
+                raise StaleScriptError  # a text twice
+        table.event_ids += _texts(chunk.event_id_sizes, chunk.event_ids)
         for answer in chunk.http_answers:
-            table.http_answers[answer.exchange] = answer
+            table.http_answers.put(answer)
         for exchange, segment, offset in chunk.response_texts:
             table.response_texts[exchange] = segment, offset
         for exchange, session in chunk.other_sessions:
@@ -210,14 +221,12 @@ class _ChunkWriter:
     def __init__(self, table: ScriptTable, transport: str) -> None:
         self._table, self._transport = table, transport
         self._done = Mark()
-        self._answers = iter(table.http_answers.values())
         self._extras = sorted(table.extras.items(), reverse=True)
 
     def chunk(self, mark: Mark, ending: Ending | None) -> bytes:
         """Returns what is between the last mark and this one."""
         table, done = self._table, self._done
-        texts = [text.encode("utf-8", "surrogatepass") for text in table.texts[done.texts : mark.texts]]
-        answers = [next(self._answers) for _ in range(done.http_answers, mark.http_answers)]
+        answers = [*table.http_answers.ordered(done.http_answers, mark.http_answers)]
         exchanges = [answer.exchange for answer in answers]
         places, sessions = table.response_texts, table.other_sessions
         extras = []
@@ -229,8 +238,8 @@ class _ChunkWriter:
             _Chunk(
                 self._transport,
                 bytes(table.rows[done.items * ROW.size : mark.items * ROW.size]),
-                array("I", map(len, texts)).tobytes(),
-                b"".join(texts),
+                *_written(table.texts[done.texts : mark.texts]),
+                *_written(table.event_ids[done.event_ids : mark.event_ids]),
                 extras,
                 answers,
                 [(exchange, *places[exchange]) for exchange in exchanges if exchange in places],
@@ -241,15 +250,20 @@ class _ChunkWriter:
         )
 
 
-def _load_texts(table: ScriptTable, sizes: "array[int]", texts: bytes) -> None:
-    if sum(sizes) != len(texts):
-        raise StaleScriptError
-    offset = 0
-    for size in sizes:
-        count = len(table.texts)
-        if table.text_number(texts[offset : offset + size].decode("utf-8", "surrogatepass")) != count:
-            raise StaleScriptError  # a text twice
+def _written(texts: list[str]) -> tuple[bytes, bytes]:
+    """Returns the sizes of texts and the texts, as bytes; parsed JSON may contain lone surrogates."""
+    encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+    return array("I", map(len, encoded)).tobytes(), b"".join(encoded)
+
+
+def _texts(sizes: bytes, content: bytes) -> list[str]:
+    texts, offset = [], 0
+    for size in _numbers("I", sizes):
+        texts.append(content[offset : offset + size].decode("utf-8", "surrogatepass"))
         offset += size
+    if offset != len(content):
+        raise StaleScriptError
+    return texts
 
 
 def _load_rows(table: ScriptTable, chunk: _Chunk) -> None:
@@ -261,7 +275,8 @@ def _load_rows(table: ScriptTable, chunk: _Chunk) -> None:
         member_count = 1 if extra is None or not extra.members else len(extra.members) // MEMBER_ROW.size
         table.message_count += member_count
         if (
-            max(method, name, key, event_id) >= text_count
+            max(method, name, key) >= text_count
+            or event_id > len(table.event_ids)
             or not -1 <= call < table.message_count
             or not -1 <= outer < table.message_count
             or not _is_code(code)

@@ -8,10 +8,13 @@ changed except the indexes of what came before.
 from array import array
 from collections.abc import Iterator, Sequence
 from struct import Struct
-from typing import Final, NamedTuple, TypeAlias, overload
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, overload
 
-from analysis.conversation.message import Side
+from analysis.playback.http_answer_table import HttpAnswerTable
 from analysis.playback.items import Channel, HttpAnswer, Item, ItemKind, Member, Stored
+
+if TYPE_CHECKING:
+    from analysis.conversation.message import Side
 
 KINDS: Final[tuple[ItemKind, ...]] = (
     "request",
@@ -37,7 +40,7 @@ ANSWER: Final = 1 << 7
 """The item answers its call."""
 ROW: Final = Struct("<QQQqiiIIIIIIB")
 """Number of the record, stamp, offset, exchange, call, outer call, session, segment, method, name, key, event id, code.
-Texts are positions among the texts."""
+Texts are positions among the texts; the event id is one more than its position among the event ids."""
 MEMBER_ROW: Final = Struct("<iIIIB")
 """Call, method, name, key, code of one message of a batch."""
 MAX_TEXT_CHARS: Final = 1_000
@@ -46,6 +49,8 @@ _KIND_MASK: Final = 7
 _KIND: Final = _KIND_MASK << KIND_SHIFT
 _pack: Final = ROW.pack
 _SEVERAL: Final = -2
+_UNKNOWN: Final = array("q", (-1,))
+_EXTENSION: Final = 1_000
 
 
 Terms: TypeAlias = tuple[int, int, int, int, int, int]
@@ -78,8 +83,9 @@ class ScriptTable(Sequence[Item]):
         """By number of the item."""
         self.sessions: list[int] = []
         """The numbers of the sessions in the order in which they began."""
-        self.http_answers: dict[int, HttpAnswer] = {}
-        """By number of the exchange; without the text of the response."""
+        self.http_answers = HttpAnswerTable()
+        self.event_ids: list[str] = []
+        """The ids of events in the order of the items that have one."""
         self.response_texts: dict[int, tuple[int, int]] = {}
         """Segment and offset of the record with the text of a response, by number of the exchange."""
         self.other_sessions: dict[int, int] = {}
@@ -87,13 +93,15 @@ class ScriptTable(Sequence[Item]):
         self.ended_calls = array("q")
         """The calls that ended without an answer, in this order."""
         self._other_exchanges: dict[int, list[int]] = {}
-        self._text_numbers: dict[str, int] = {"": 0}
+        self.text_numbers: dict[str, int] = {"": 0}
+        """The numbers of the texts."""
         self.next_number = 0
         """The number of the item that is appended next."""
         self.message_count = 0
         """How many messages the loaded items have; every call has a smaller number."""
         self._restored_count = 0
         self._by_session: dict[int, array[int]] = {}
+        self._last_session, self._last_items = -1, array("q")
         # The only request with a key, by the number of the key; several requests are listed by session.
         self._only_requests = array("q")
         self._requests: dict[tuple[int, int], array[int]] = {}
@@ -106,10 +114,10 @@ class ScriptTable(Sequence[Item]):
 
     def text_number(self, text: str) -> int:
         """Store a text unless it is stored already; return its number."""
-        number = self._text_numbers.get(text)
+        number = self.text_numbers.get(text)
         if number is None:
             self.texts.append(text)
-            number = self._text_numbers[text] = len(self.texts) - 1
+            number = self.text_numbers[text] = len(self.texts) - 1
         return number
 
     def append(
@@ -133,7 +141,7 @@ class ScriptTable(Sequence[Item]):
             exchange: the number of the HTTP exchange, or 0.
             session: the number of its session, or 0.
             segment: the position of its segment.
-            event_id: the number of the text of its event id, or 0.
+            event_id: one more than the position of its event id among `event_ids`, or 0.
             terms: its call, texts and code.
             extras: what few items have.
         """
@@ -159,7 +167,7 @@ class ScriptTable(Sequence[Item]):
             has_message: whether the exchange carried a message of the client.
         """
         number = answer.exchange
-        self.http_answers[number] = answer
+        self.http_answers.put(answer)
         is_other = not has_message and (answer.method != "POST" or answer.ended_by)
         is_settled = answer.session or answer.ended_by
         if is_other and is_settled and number not in self.other_sessions:
@@ -184,13 +192,16 @@ class ScriptTable(Sequence[Item]):
         self.next_number, self._restored_count = 0, len(self)
 
     def _index(self, number: int, session: int, call: int, outer: int, key: int, code: int) -> None:
-        items = self._by_session.get(session)
-        if items is None:
-            items = self._begin_session(session)
-        items.append(number)
+        if session != self._last_session:
+            self._last_session = session
+            self._last_items = self._by_session.get(session) or self._begin_session(session)
+        self._last_items.append(number)
         if code & SERVER:
-            if call >= 0 and code & ANSWER:
-                self._add_answer(call, number)
+            if code & ANSWER and call >= 0:
+                answers = self._answers
+                if call >= len(answers):
+                    _extend(answers, call)
+                answers[call] = number
             owner = outer if code & _KIND == 0 else call
             if owner >= 0:
                 self._add_to_call(owner, number)
@@ -318,7 +329,7 @@ class ScriptTable(Sequence[Item]):
             texts[key],
             exchange,
             CHANNELS[code >> CHANNEL_SHIFT & 3],
-            texts[event_id] if event_id else None,
+            self.event_ids[event_id - 1] if event_id else None,
             tuple([self._member(row) for row in MEMBER_ROW.iter_unpack(extras.members)]) if extras.members else (),
             bool(code & REPEAT),
             extras.event,
@@ -335,7 +346,7 @@ class ScriptTable(Sequence[Item]):
 
     def requests(self, session: int, key: str) -> Sequence[int]:
         """Returns the numbers of the items of a session that are client's requests with this key, in order."""
-        key_number = self._text_numbers.get(key, -1)
+        key_number = self.text_numbers.get(key, -1)
         only = self._only_requests[key_number] if 0 <= key_number < len(self._only_requests) else -1
         if only == _SEVERAL:
             return self._requests.get((session, key_number), ())
@@ -360,10 +371,10 @@ class ScriptTable(Sequence[Item]):
         return 0 <= call < len(self._answers) and self._answers[call] != -1
 
 
-def _sender(code: int) -> Side:
+def _sender(code: int) -> "Side":
     return "server" if code & SERVER else "client"
 
 
 def _extend(numbers: "array[int]", last: int) -> None:
-    """Extend a list of numbers with -1 so that it has a position `last`."""
-    numbers.extend([-1] * (last + 1 - len(numbers)))
+    """Extend a list of numbers with -1 so that it has a position `last`; it gets some more, as each time costs."""
+    numbers.extend(_UNKNOWN * (last + _EXTENSION - len(numbers)))

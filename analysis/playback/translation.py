@@ -17,6 +17,7 @@ from analysis.playback.json_spans import Span, spans_of
 
 _CANCELLED: Final = b'"notifications/cancelled"'
 _PROGRESS: Final = b'"notifications/progress"'
+_SUBSCRIPTION_ID: Final = SUBSCRIPTION_ID.encode()
 _ESCAPE: Final = b"\\u00"
 """Occurs in each name whose spelling differs from the usual one."""
 _begins_array: Final = re.compile(rb"[ \t\r\n]*+\[").match
@@ -119,24 +120,36 @@ def _messages(raw: bytes) -> Iterator[tuple[int, int]]:
 def _places(raw: bytes, start: int, end: int, substitutes: Substitutes) -> Iterator[tuple[Span, _Tokens, _Tokens]]:
     """Yields the values of one message that may be translated, in order, each with the one or two mappings for it."""
     members = spans_of(raw, start, end)
+    if not members:
+        return
     method = _method(raw, members)
-    needs_meta = _mentions(raw, SUBSCRIPTION_ID.encode(), start, end)
-    needs_params = needs_meta or _mentions(raw, b"progressToken", start, end)
     for member in members:
         if member.name == "id":
             yield member, substitutes.ids if method is None else substitutes.own_ids, _NONE
-        elif member.name == "params" and method is not None and (needs_params or method == _CANCELLED):
-            for inner in spans_of(raw, member.start, member.end):
-                if inner.name == "requestId" and method == _CANCELLED:
-                    yield inner, substitutes.own_ids, substitutes.ids
-                elif inner.name == "progressToken" and method == _PROGRESS:
-                    yield inner, substitutes.tokens, _NONE
-                elif inner.name == "_meta":
-                    yield from _meta_places(raw, inner, substitutes)
-        elif member.name == "result" and needs_meta:
+        elif member.name == "params" and method is not None:
+            yield from _params_places(raw, member, method, substitutes)
+        elif member.name == "result" and _mentions(raw, _SUBSCRIPTION_ID, member.start, member.end):
             for inner in spans_of(raw, member.start, member.end):
                 if inner.name == "_meta":
                     yield from _meta_places(raw, inner, substitutes)
+
+
+def _params_places(
+    raw: bytes, params: Span, method: bytes, substitutes: Substitutes
+) -> Iterator[tuple[Span, _Tokens, _Tokens]]:
+    is_cancellation = method == _CANCELLED
+    start, end = params.start, params.end
+    if not (
+        is_cancellation or _mentions(raw, b"progressToken", start, end) or raw.find(_SUBSCRIPTION_ID, start, end) >= 0
+    ):
+        return
+    for inner in spans_of(raw, start, end):
+        if inner.name == "requestId" and is_cancellation:
+            yield inner, substitutes.own_ids, substitutes.ids
+        elif inner.name == "progressToken" and method == _PROGRESS:
+            yield inner, substitutes.tokens, _NONE
+        elif inner.name == "_meta":
+            yield from _meta_places(raw, inner, substitutes)
 
 
 def _meta_places(raw: bytes, meta: Span, substitutes: Substitutes) -> Iterator[tuple[Span, _Tokens, _Tokens]]:
@@ -150,6 +163,8 @@ def _meta_places(raw: bytes, meta: Span, substitutes: Substitutes) -> Iterator[t
 def _tokens(raw: bytes, start: int, end: int) -> MessageTokens:
     found: dict[str, bytes] = {}
     members = spans_of(raw, start, end)
+    if not members:
+        return MessageTokens(None, None)
     method = _method(raw, members)
     needs_params = method == _CANCELLED or _mentions(raw, b"progressToken", start, end)
     for member in members:

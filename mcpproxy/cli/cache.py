@@ -1,4 +1,4 @@
-"""Clear the cache: rows that `query`, `stats` and `export` use, and results that `tui` uses.
+"""Clear the cache: rows that `query`, `stats` and `export` use, and results that `tui` and `mock` use.
 
 They rebuild it as needed; captures are never touched. The rows stay below 2 GiB, or below MCPPROXY_CACHE_SIZE, and the
 results below a quarter of that.

@@ -65,7 +65,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="POINTER",
         action="append",
         default=[],
-        help="pass over this place in the params, such as /arguments/now or 'tools/call search /arguments/now'; can be "
+        help="ignore this place in the params, such as /arguments/now or 'tools/call search /arguments/now'; can be "
         "repeated",
     )
     parser.add_argument(
@@ -73,7 +73,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="FILE",
         action="append",
         default=[],
-        help="pass over the places in FILE, one a line; can be repeated",
+        help="ignore the places in FILE, one a line; can be repeated",
     )
     parser.add_argument(
         "--on-miss",

@@ -56,7 +56,8 @@ class ReplayRun:
         self._sent = 0
         self._next_progress_s = 0.0
         self._name = "server-replay"
-        """The name of the server in the new capture: not the old one, so that `compare SERVER` takes no replay."""
+        """The name of the server in the new capture: where recordings are, not the recorded one, so that `compare
+        SERVER` takes no replay for a recording."""
 
     def run(self) -> int:
         """Send, compare, and return the exit code.
@@ -91,23 +92,32 @@ class ReplayRun:
         unsafe = unsafe_calls(script, items, hints)
         if unsafe and not self._options.yes:
             return _refuse(unsafe)
-        self._say_beginning(script, chosen, redacted_count(script, items))
-        name = Capture(path).header.members.get("name")
-        self._name = f"{safe_name(name if isinstance(name, str) else '')[:48]}-replay"
+        header = Capture(path).header.members
+        self._say_beginning(script, chosen, redacted_count(script, items), is_cassette=header.get("cassette") is True)
+        self._name = self._new_name(header.get("name"))
         new = self._new_path(chosen)
         outcomes = self._send(script, chosen, hints, new, len(items))
         self._progress.clear()
         return self._end(path, new, outcomes)
 
-    def _say_beginning(self, script: Script, chosen: Plan, redacted: int) -> None:
+    def _say_beginning(self, script: Script, chosen: Plan, redacted: int, *, is_cassette: bool) -> None:
         for caveat in () if script.ending is None else script.ending.caveats:
             say(f"the recording: {caveat}")
         if chosen.refused_count:
             say(f"{count_text(chosen.refused_count, 'message')} left out: the client repeated what was refused")
-        if redacted:
+        if is_cassette:
+            say("the recording is a cassette: names that stand for secrets, such as token-1, are sent as they are")
+        elif redacted:
             say(f"{count_text(redacted, 'message')} with redacted values, which are sent as they are")
 
     # ---- the new capture
+
+    def _new_name(self, recorded: object) -> str:
+        """Returns the name of the server in the new capture, given the recorded one."""
+        name = recorded if isinstance(recorded, str) and recorded else "server"
+        if self._options.new_capture is None:
+            return f"{safe_name(name)[:48]}-replay"
+        return name if name.isprintable() and len(name) <= _MAX_NAME_CHARS else safe_name(name)
 
     def _new_path(self, chosen: Plan) -> Path:
         """Returns the path of the new capture; of several, of the folder with them.
@@ -170,10 +180,13 @@ class ReplayRun:
         outcomes = []
         try:
             for connection in connections:
+                methods = _methods_of_other_exchanges(script, connection)
                 options = HttpOptions(
                     self._target.fields,
                     self._options.timeout / 1e9,
                     is_legacy(script, connection.numbers),
+                    methods is None or "GET" in methods,
+                    methods is None or "DELETE" in methods,
                     hints.arguments,
                 )
                 conversation = self._conversation(script, connection)
@@ -181,7 +194,7 @@ class ReplayRun:
                 try:
                     replay(conversation, transport, lambda sent: self._show(sent, total))
                 finally:
-                    transport.close()
+                    transport.close(conversation.version)
                 self._sent += conversation.outcome.sent
                 outcomes.append(conversation.outcome)
                 if conversation.outcome.handshake_failure:
@@ -214,6 +227,14 @@ class ReplayRun:
         code = compare_sides(self._options)
         is_incomplete = any(outcome.unsent for outcome in outcomes)
         return int(Exit.USAGE) if code == Exit.FINE and is_incomplete else code
+
+
+def _methods_of_other_exchanges(script: Script, connection: Connection) -> set[str] | None:
+    """Returns the HTTP methods with which the client sent no message; None if HTTP did not carry the conversation."""
+    if script.transport != "http":
+        return None
+    sessions = {script.items[number].session for number in connection.numbers}
+    return {answer.method for session in sessions for answer in script.http_answers_of(session)}
 
 
 def _refuse(unsafe: Sequence[UnsafeCalls]) -> int:

@@ -1,11 +1,15 @@
 """What the client sent in a recorded session, and how much of it today's client has sent."""
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import deque
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from analysis.conversation.message import Id, Notification, id_of
 from analysis.playback.items import Item
 from analysis.playback.script import Script
+from mcpproxy.mock.incoming import member_of_params, read_messages
+
+CANCELLED: Final = "notifications/cancelled"
 
 
 class UnownedItem(NamedTuple):
@@ -24,14 +28,18 @@ class ClientItems:
         self._script, self._session = script, session
         self._numbers = script.items_of(session)
         self._position = self._stderr_position = 0
+        self._anchor = -1
+        """The client's item that was scanned last, even if it is not waited for."""
         self._clients: list[int] = []
         """The numbers of the client's items that were scanned, in order."""
-        self._next: list[int] = [0]
-        """For each of them, and the end, a position from which to look for the next one that was not sent."""
+        self._previous: list[int] = [0]
+        """For the place of each of them, counted from 1, a place from which to look back for one that was not sent."""
         self._sent: set[int] = set()
         self._missing_requests = 0
         """How many of the requests that were scanned were not sent."""
         self._notifications: dict[str, deque[int]] = {}
+        self._cancellations: dict[Id, int] = {}
+        """By the recorded id of a request of the client, the last item that cancelled it."""
         self._invalid: deque[int] = deque()
         self._batches: deque[int] = deque()
         """Batches without requests, for which nothing is answered."""
@@ -55,9 +63,10 @@ class ClientItems:
             self._add_stderr_before(number)
             item = items[number]
             if item.sender == "client":
+                self._anchor = number
                 self._add_client(item)
             elif is_unowned(item):
-                self.unowned.append(UnownedItem(number, self._last_client))
+                self.unowned.append(UnownedItem(number, self._anchor))
         if self._script.is_complete:
             self._add_stderr_before(len(items))
 
@@ -75,13 +84,21 @@ class ClientItems:
             self._batches.append(item.number)
         self._missing_requests += item.kind in ("request", "batch")
         self._clients.append(item.number)
-        self._next.append(len(self._next))
+        self._previous.append(len(self._previous))
         if item.kind == "notification":
+            if item.method == CANCELLED:
+                self._add_cancellation(item)
             if self._early_notifications.get(item.method, 0) > 0:
                 self._early_notifications[item.method] -= 1
                 self.mark_sent(item.number)
             else:
                 self._notifications.setdefault(item.method, deque()).append(item.number)
+
+    def _add_cancellation(self, item: Item) -> None:
+        for message in read_messages(self._script.raw(item)):
+            cancelled = member_of_params(message, "requestId") if isinstance(message, Notification) else None
+            if cancelled is not None:
+                self._cancellations[id_of(cancelled)] = item.number
 
     def _add_stderr_before(self, number: int) -> None:
         """Take over the lines of stderr up to an item; only a server on stdio has one client."""
@@ -94,7 +111,7 @@ class ClientItems:
             line = lines[self._stderr_position]
             self._stderr_position += 1
             if first <= line and (last is None or line < last) and is_unowned(self._script.items[line]):
-                self.unowned.append(UnownedItem(line, self._last_client))
+                self.unowned.append(UnownedItem(line, self._anchor))
 
     @property
     def _end_of_session(self) -> int | None:
@@ -121,11 +138,7 @@ class ClientItems:
         """No longer wait for a client's item."""
         position = bisect_left(self._clients, number)
         if position < len(self._clients) and self._clients[position] == number:
-            self._next[position] = position + 1
-
-    def was_sent(self, number: int) -> bool:
-        """Whether today's client has sent a client's item."""
-        return number in self._sent
+            self._previous[position + 1] = position
 
     @property
     def is_all_sent(self) -> bool:
@@ -133,23 +146,40 @@ class ClientItems:
         self.scan(len(self._script.items))
         return self._missing_requests == 0
 
-    def first_missing(self, after: int, before: int) -> int | None:
-        """Returns the first client's item between two items for which to wait; None if there is none."""
+    def last_missing(self, after: int, before: int) -> int | None:
+        """Returns the last client's item between two items for which to wait; None if there is none.
+
+        A client that sends the same items in the same order sends this one last, so whoever waits is woken only once.
+        """
         self.scan(before)
-        position = self._first_waiting(bisect_right(self._clients, after))
-        if position >= len(self._clients) or self._clients[position] >= before:
+        position = self._last_waiting(bisect_left(self._clients, before)) - 1
+        if position < 0 or self._clients[position] <= after:
             return None
         return self._clients[position]
 
-    def _first_waiting(self, position: int) -> int:
-        """Returns the first position from one on whose item is waited for; shortens the path for the next time."""
-        steps, path = self._next, []
-        while position < len(self._clients) and steps[position] != position:
-            path.append(position)
-            position = steps[position]
+    def missing_cancellation(self, request: Id, after: int, before: int) -> int | None:
+        """Returns the client's item between two items that cancelled a request; None if it was sent, or if none did.
+
+        Args:
+            request: the recorded id of the request.
+            after: the number of the request's item.
+            before: the number of a later item.
+        """
+        self.scan(before)
+        number = self._cancellations.get(request)
+        if number is None or not after < number < before or number in self._sent:
+            return None
+        return number
+
+    def _last_waiting(self, place: int) -> int:
+        """Returns the last place up to one whose item is waited for, or 0; shortens the path for the next time."""
+        steps, path = self._previous, []
+        while place and steps[place] != place:
+            path.append(place)
+            place = steps[place]
         for passed in path:
-            steps[passed] = position
-        return position
+            steps[passed] = place
+        return place
 
     def anchor_of(self, number: int) -> int:
         """Returns the last client's item before an item; -1 if there is none."""

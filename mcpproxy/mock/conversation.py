@@ -2,8 +2,8 @@
 
 A request is answered by everything that the server sent for it in the recording, in the recorded order: progress, log
 messages, requests to the client, and the response. An item waits for what the client had sent between the request and
-the item in the recording: always for the answer to a server request; for other items at most `PATIENCE_NS`, because
-another client may not send them at all. Items that belong to no request follow what the client had sent last before
+the item in the recording: always for the answer to a server request, and for the cancellation of the request itself;
+for other items at most `PATIENCE_NS`, because another client may not send them at all. Items that belong to no request follow what the client had sent last before
 them, or anything that it had sent later.
 
 Requests that match the same recorded ones get their answers in the recorded order; when all were used, the last answer
@@ -152,39 +152,33 @@ class Conversation:
         raws = [raw[span.start : span.end] for span in spans_of(raw)] if is_batch else [raw]
         requests: list[_RequestOfToday] = []
         others: list[tuple[Message, bytes]] = []
-        invalid_numbers: list[int] = []
+        invalid: InvalidMessage | None = None
         for position, message in enumerate(messages):
             own_raw = raws[position] if position < len(raws) else raw
             if isinstance(message, Request):
-                of_message = tokens[position] if position < len(tokens) else MessageTokens(None, None)
-                requests.append(
-                    _RequestOfToday(self._take_number(), message, of_message, own_raw, self._key_of(message))
-                )
-            elif not isinstance(message, InvalidMessage):
+                own_tokens = tokens[position] if position < len(tokens) else MessageTokens(None, None)
+                key = self._key_of(message)
+                requests.append(_RequestOfToday(self._take_number(), message, own_tokens, own_raw, key))
+            elif isinstance(message, InvalidMessage):
+                invalid = message
+            else:
                 others.append((message, own_raw))
-            elif not has_requests and not invalid_numbers:  # otherwise, the recorded answer to the batch names it
-                invalid_numbers.append(self._take_number())
-                self._take_invalid(message, invalid_numbers[-1], now_ns)
         if requests and is_batch:
             self._batches.add([request.number for request in requests])
-        elif is_batch:
-            self._sessions.main.note_batch(now_ns)
         for request in requests:
             self._take_request(request, now_ns)
+        is_recorded = is_batch and not requests and self._sessions.main.note_batch(now_ns)
         for message, own_raw in others:
             if self._real_server is None or not self._real_server.tell(own_raw):
                 self._take_other(message, now_ns)
-        return [request.number for request in requests] + invalid_numbers
-
-    def _take_number(self) -> int:
-        self._request_count += 1
-        return self._request_count - 1
-
-    def _key_of(self, message: Request) -> str:
-        try:
-            return self._options.matching.key_of(message.method, target_name(message.params) or "", params_of(message))
-        except RecursionError:
-            return ""
+        if requests or invalid is None:  # in a batch, the recorded answer says what is invalid
+            return [request.number for request in requests]
+        number = self._take_number()
+        if is_recorded:
+            self._immediate.append(Outgoing(b"", number, ends_request=True))
+        else:
+            self._take_invalid(invalid, number, now_ns)
+        return [number]
 
     def _take_invalid(self, message: InvalidMessage, number: int, now_ns: int) -> None:
         """Treat bytes that are no message as the recorded server did, or else refuse them."""
@@ -198,6 +192,16 @@ class Conversation:
         http = self._script.http_answer(exchange) if exchange else None
         text = http.text.encode("utf-8", "replace") if http is not None else b""
         self._immediate.append(Outgoing(text, number, ends_request=True, http=http, failed_id=_NULL if http else b""))
+
+    def _take_number(self) -> int:
+        self._request_count += 1
+        return self._request_count - 1
+
+    def _key_of(self, message: Request) -> str:
+        try:
+            return self._options.matching.key_of(message.method, target_name(message.params) or "", params_of(message))
+        except RecursionError:
+            return ""
 
     def _take_other(self, message: Message, now_ns: int) -> None:
         if isinstance(message, Response):
@@ -449,7 +453,9 @@ class Conversation:
 
     def _last_of(self, play: Play, recorded_raw: bytes, delivery: Delivery, item: Item) -> list[Outgoing]:
         self._forget(play)
-        raw = own_member(answer_bytes(recorded_raw, play), item, play.call)
+        raw = answer_bytes(recorded_raw, play)
+        if play.is_from_batch or play.request in self._batches:
+            raw = own_member(raw, item, play.call)
         if play.request in self._batches and (is_array(recorded_raw) or not play.is_from_batch):
             ids = play.recorded_id, play.id_token
             return self._batches.answer(MemberAnswer(play.request, raw, self._http_of(item, play), item, ids))
@@ -459,13 +465,18 @@ class Conversation:
     def _outgoing(self, raw: bytes, delivery: Delivery, item: Item) -> Outgoing:
         play, following = delivery.play, delivery.next_item
         ends_stream = False
-        if item.exchange and play is not None:
-            own = self._script.http_answer(item.exchange)
-            is_last = following is None or following.exchange != item.exchange
-            ends_stream = is_last and own is not None and bool(own.ended_by)
+        if item.exchange and play is not None and not (following and following.exchange == item.exchange):
+            ends_stream = self._has_broken_after(item, play)
         request = None if play is None else play.request
         http = self._http_of(item, play)
         return Outgoing(raw, request, event_id=item.event_id, http=http, ends_stream=ends_stream, event=item.event)
+
+    def _has_broken_after(self, item: Item, play: Play) -> bool:
+        """Whether the stream of a call ended after an item, although its response came later, or never."""
+        exchange, answer = self._script.http_answer(item.exchange), self._script.answer_of(play.call)
+        if exchange is None or not exchange.ended_by or play.call not in exchange.calls:
+            return False
+        return answer is None or self._script.items[answer].exchange != item.exchange
 
     def _http_of(self, item: Item, play: Play | None) -> HttpAnswer | None:
         exchange = item.exchange if play is None else play.item.exchange
@@ -483,11 +494,13 @@ class Conversation:
 
     def _ending_of(self, play: Play) -> list[Outgoing]:
         """Returns what ends a call that was never answered: how its HTTP exchange failed, or nothing."""
-        self._end_play(play)
         exchange = play.item.exchange
         answer = self._script.http_answer(exchange) if exchange else None
         if answer is None or (answer.status < _MIN_FAILURE_STATUS and answer.ended_by in ("", "client")):
-            return []
+            # The client goes on waiting for it.
+            self._sessions.play_of(play.session).end(play)
+            return self._batches.leave(play.request)
+        self._end_play(play)
         text = answer.text.encode("utf-8", "replace")
         return [Outgoing(text, play.request, ends_request=True, http=answer, failed_id=play.id_token)]
 

@@ -18,6 +18,8 @@ from mcpproxy.wire.portions import portions
 MAX_BODY_BYTES: Final = 64 << 20
 MAX_ALL_BODIES_BYTES: Final = 256 << 20
 """The maximum size of all request bodies that have begun and are not complete."""
+MAX_SMALL_BODY_BYTES: Final = 1 << 20
+"""The size up to which a body is read even then."""
 MAX_UNSENT_BYTES: Final = 256 << 10
 """How many bytes may wait for a slow reader before no more is made for its client."""
 MAX_WAITING_BYTES: Final = 64 << 10
@@ -282,7 +284,7 @@ class HttpConnection(asyncio.Protocol):
         self._body.append(piece)
         if self._body_bytes > MAX_BODY_BYTES:
             self._refuse_body()
-        elif self._handler.body_bytes > MAX_ALL_BODIES_BYTES:
+        elif self._body_bytes > MAX_SMALL_BODY_BYTES and self._handler.body_bytes > MAX_ALL_BODIES_BYTES:
             self._refuse(503, "too many large requests at once")
 
     def _refuse_body(self) -> None:

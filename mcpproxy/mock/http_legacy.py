@@ -2,12 +2,16 @@
 
 import time
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from mcpproxy.mock.conversation import Conversation
 from mcpproxy.mock.http_client import HttpClient
 from mcpproxy.mock.http_connection import HttpRequest, HttpResponse
 from mcpproxy.mock.http_messages import JSON, error_body, event_bytes, repeated_fields, stream_fields
 from mcpproxy.mock.outgoing import Outgoing
+
+ENDPOINT_EVENT: Final = "endpoint"
+"""The type of the event with the address to which a client posts."""
 
 
 class LegacyClient(HttpClient):
@@ -39,7 +43,7 @@ class LegacyClient(HttpClient):
         stream.on_client_gone = self._on_stream_gone
         stream.on_drained = self.proceed
         stream.begin_events(200, stream_fields(None))
-        stream.send_events(event_bytes(address.encode("ascii"), event=b"endpoint"))
+        stream.send_events(event_bytes(address.encode("ascii"), event=ENDPOINT_EVENT))
 
     @property
     def has_slow_reader(self) -> bool:
@@ -66,8 +70,11 @@ class LegacyClient(HttpClient):
         """Send all messages on the stream, and a failure as the response to the POST that is under way."""
         for outgoing in outgoings:
             recorded = outgoing.http
+            if outgoing.event == ENDPOINT_EVENT:  # it names an address of the recorded server
+                continue
             if outgoing.raw or outgoing.is_priming:
-                self._stream.send_events(event_bytes(outgoing.raw, event_id=outgoing.event_id))
+                event = event_bytes(outgoing.raw, event_id=outgoing.event_id, event=outgoing.event)
+                self._stream.send_events(event)
             elif recorded is not None and recorded.status >= 300 and self._post_response is not None:
                 text = recorded.text.encode("utf-8", "replace")
                 self._post_response.send_whole(recorded.status, repeated_fields(recorded), "text/plain", text)

@@ -36,6 +36,7 @@ _OWN_FIELDS: Final = frozenset(
 )
 """The fields that describe the connection or the coding of the recording, or that are invented anew."""
 _UNBUFFERED: Final = (("X-Accel-Buffering", "no"),)
+_NOT_IN_LINE: Final = re.compile(r"[\r\n\0]")
 _LINE_END: Final = re.compile(rb"\r\n?|\n")
 _is_printable: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*").fullmatch
 _has_scheme: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//").match
@@ -109,24 +110,28 @@ def media_type_of(answer: HttpAnswer | None) -> str:
 
 
 def event_bytes(
-    data: bytes | None, *, event_id: str | None = None, retry_ms: int | None = None, event: bytes = b"message"
+    data: bytes | None, *, event_id: str | None = None, retry_ms: int | None = None, event: str | None = None
 ) -> bytes:
     """Returns an event of an event stream.
 
     Args:
         data: its data, which may have several lines; None for none.
-        event_id: its id; line ends and NUL, which no id can have, end it.
+        event_id: its id, cut at a line end or NUL, which no id can have.
         retry_ms: how long a client waits before it reconnects, in milliseconds.
-        event: its type.
+        event: its type; None for `message`.
     """
-    lines = [b"event: " + event] if data else []
+    lines = [b"event: " + _one_line(event or "message")] if data or event else []
     if event_id is not None:
-        lines.append(b"id: " + re.split(r"[\r\n\0]", event_id, maxsplit=1)[0].encode("utf-8", "replace"))
+        lines.append(b"id: " + _one_line(event_id))
     if retry_ms is not None:
         lines.append(b"retry: %d" % retry_ms)
     if data is not None:
         lines += [b"data: " + line for line in _LINE_END.split(data)] if data else [b"data:"]
     return b"\n".join([*lines, b"", b""])
+
+
+def _one_line(text: str) -> bytes:
+    return _NOT_IN_LINE.split(text, maxsplit=1)[0].encode("utf-8", "replace")
 
 
 def error_body(reason: str, code: int = INVALID_REQUEST) -> bytes:

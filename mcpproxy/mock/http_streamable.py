@@ -142,7 +142,8 @@ class StreamableClient(HttpClient):
         recorded = outgoing.http
         retry_ms = recorded.retry_ms if recorded is not None and is_first else None
         data = outgoing.raw or (b"" if outgoing.is_priming else None)
-        stream.send(event_bytes(data, event_id=outgoing.event_id, retry_ms=retry_ms), outgoing.event_id)
+        event = event_bytes(data, event_id=outgoing.event_id, retry_ms=retry_ms, event=outgoing.event)
+        stream.send(event, outgoing.event_id)
         if outgoing.ends_stream and recorded is not None and not recorded.is_legacy and _was_ended(recorded):
             stream.break_off(is_clean=recorded.ended_by == "complete")
 
@@ -221,11 +222,11 @@ class _Post:
         if self._stream is not None:
             self._send_events(self._stream, outgoings, is_begun=True)
             return
-        self._waiting += outgoings
-        failure = next((outgoing for outgoing in self._waiting if _is_failure(outgoing)), None)
-        messages = [
-            outgoing for outgoing in self._waiting if outgoing is not failure and (outgoing.raw or outgoing.is_priming)
+        self._waiting += [
+            outgoing for outgoing in outgoings if outgoing.raw or outgoing.is_priming or _is_failure(outgoing)
         ]
+        failure = next((outgoing for outgoing in self._waiting if _is_failure(outgoing)), None)
+        messages = [outgoing for outgoing in self._waiting if outgoing is not failure]
         if failure is not None and failure.http is not None and not messages:
             self._fail(failure, failure.http)
             return

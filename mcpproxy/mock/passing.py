@@ -30,6 +30,8 @@ MAX_OPEN_BYTES: Final = 64 << 20
 SILENCE_S: Final = 300.0
 """How long a server with a URL may be silent."""
 _NO_FIELDS: Final[Mapping[str, str]] = MappingProxyType({})
+MAX_TOKEN_BYTES: Final = 4 << 10
+"""The most bytes of an id; a longer progress token is passed on as it is."""
 _MAX_TOKENS: Final = 10_000
 _INITIALIZE: Final = "initialize"
 _INITIALIZED: Final = "notifications/initialized"
@@ -112,11 +114,9 @@ class RealServer:
             raw: the bytes of the request, without those of the batch around it.
             request: the number that `Outgoing.request` will have.
         """
-        tokens = tokens_of(raw)[0] if raw else MessageTokens(None, None)
+        tokens = _tokens_of(raw)
         id_token = tokens.id or b"null"
-        reason = self._end_reason
-        if len(self._open) >= MAX_OPEN or self._open_bytes + len(raw) > MAX_OPEN_BYTES:
-            reason = "too many requests wait for it"
+        reason = self._end_reason or self._refusal(raw, id_token)
         if reason is not None:
             self._fail(_OpenRequest(request, id_token, 0), reason)
             self._on_arrival()
@@ -135,12 +135,20 @@ class RealServer:
         else:
             self._waiting.append(unit)
 
+    def _refusal(self, raw: bytes, id_token: bytes) -> str | None:
+        """Returns why a request is not passed on, or None if it is."""
+        if len(self._open) >= MAX_OPEN or self._open_bytes + len(raw) > MAX_OPEN_BYTES:
+            return "too many requests wait for it"
+        if len(id_token) > MAX_TOKEN_BYTES:
+            return f"the id has more than {MAX_TOKEN_BYTES:,} bytes"
+        return None
+
     def tell(self, raw: bytes) -> bool:
         """Pass on a response or notification if it is meant for the real server; returns whether it is."""
         if self._connection is None:
             return False
         message = client_messages_in(raw)[0]
-        tokens = tokens_of(raw)[0]
+        tokens = _tokens_of(raw)
         is_ours = False
         if isinstance(message, Response):
             is_ours = tokens.id in self._server_ids
@@ -176,7 +184,7 @@ class RealServer:
         if self._introduction is None:
             self._is_introduced = True
             return
-        unit = self._numbered(self._introduction, tokens_of(self._introduction)[0], _INITIALIZE)
+        unit = self._numbered(self._introduction, _tokens_of(self._introduction), _INITIALIZE)
         self._introducing = self._count
         self._send(unit)
 
@@ -188,7 +196,7 @@ class RealServer:
         if tokens.id is not None:
             self._ids.put(ours, tokens.id)
             self._own_ids.put(tokens.id, ours)
-        if tokens.progress_token is not None:
+        if tokens.progress_token is not None and len(tokens.progress_token) <= MAX_TOKEN_BYTES:
             self._tokens.put(ours, tokens.progress_token)
             own_tokens = {tokens.progress_token: ours}
         own_ids = {} if tokens.id is None else {tokens.id: ours}
@@ -224,10 +232,11 @@ class RealServer:
             yield from self._translated(message, piece)
 
     def _translated(self, message: Message, raw: bytes) -> Iterator[Outgoing]:
-        tokens = tokens_of(raw)[0]
+        tokens = _tokens_of(raw)
         number = _number(tokens.id)
         if isinstance(message, Request):
-            yield self._server_request(raw, tokens)
+            if tokens.id is not None and message.id.is_answerable and len(tokens.id) <= MAX_TOKEN_BYTES:
+                yield self._server_request(raw, tokens.id, tokens.progress_token)
         elif isinstance(message, Notification):
             body = translated(raw, Substitutes(self._ids, self._tokens, self._server_own_ids))
             yield Outgoing(body, self._request_of(_number(tokens.reported_token)))
@@ -239,18 +248,16 @@ class RealServer:
             body = translated(raw, Substitutes(self._ids, self._tokens))
             yield Outgoing(body, self._close(number).request, ends_request=True)
 
-    def _server_request(self, raw: bytes, tokens: MessageTokens) -> Outgoing:
+    def _server_request(self, raw: bytes, id_token: bytes, progress_token: bytes | None) -> Outgoing:
         self._count += 1
         ours = b'"mcpproxy-%d"' % self._count
-        own_ids, own_tokens = {}, {}
-        if tokens.id is not None:
-            self._server_ids.put(ours, tokens.id)
-            self._server_own_ids.put(tokens.id, ours)
-            own_ids = {tokens.id: ours}
-        if tokens.progress_token is not None:
-            self._server_tokens.put(ours, tokens.progress_token)
-            own_tokens = {tokens.progress_token: ours}
-        substitutes = Substitutes(self._ids, self._tokens, own_ids, own_tokens)
+        self._server_ids.put(ours, id_token)
+        self._server_own_ids.put(id_token, ours)
+        own_tokens = {}
+        if progress_token is not None and len(progress_token) <= MAX_TOKEN_BYTES:
+            self._server_tokens.put(ours, progress_token)
+            own_tokens = {progress_token: ours}
+        substitutes = Substitutes(self._ids, self._tokens, {id_token: ours}, own_tokens)
         return Outgoing(translated(raw, substitutes), self._request_of(None))
 
     def _request_of(self, number: int | None) -> int | None:
@@ -301,6 +308,12 @@ class RealServer:
         open_request = self._open.pop(number)
         self._open_bytes -= open_request.size
         return open_request
+
+
+def _tokens_of(raw: bytes) -> MessageTokens:
+    """Returns the tokens of one message; of a list or of nothing, none."""
+    tokens = tokens_of(raw)
+    return tokens[0] if len(tokens) == 1 else MessageTokens(None, None)
 
 
 def _method_of(raw: bytes) -> str:

@@ -5,7 +5,6 @@ import os
 import queue
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 from urllib.parse import urlsplit
@@ -15,14 +14,12 @@ from captures.errors import CaptureError
 from captures.file import choose_path
 from captures.paths import SUFFIX, captures_root, safe_name
 from captures.redact import server_name
-from mcpproxy.replay.arrivals import Arrival
+from mcpproxy.replay.arrivals import Arrival, Arrivals
 from mcpproxy.replay.conversation import Outgoing as ClientUnit
 from mcpproxy.replay.http import HttpOptions, HttpRecorder, HttpTransport, StartError
 from mcpproxy.replay.stdio import StdioTransport
 from mcpproxy.sanitise import sanitise, sanitise_bytes
 
-_MAX_ARRIVALS: Final = 64
-"""How many units of the server may wait to be looked at."""
 _END_TIMEOUT_S: Final = 10.0
 _CHECK_S: Final = 1.0
 """How often the threads look whether the connection is to be closed."""
@@ -55,8 +52,7 @@ class RealConnection:
         self._recorder: HttpRecorder | None = None
         """The recorder in front of a server with a URL."""
         self._outbox: queue.SimpleQueue[ClientUnit | None] = queue.SimpleQueue()
-        self._arrivals: deque[Arrival] = deque()
-        self._room = threading.Semaphore(_MAX_ARRIVALS)
+        self._arrivals = Arrivals()
         self._is_closing = threading.Event()
         self._sender = threading.Thread(target=self._send_all, name="real-server", daemon=True)
         self._sender.start()
@@ -67,13 +63,13 @@ class RealConnection:
 
     def arrivals(self) -> Iterable[Arrival]:
         """Yields what has arrived so far."""
-        while self._arrivals:
-            yield self._arrivals.popleft()
-            self._room.release()
+        while (arrival := self._arrivals.get(0.0)) is not None:
+            yield arrival
 
     def close(self) -> None:
         """End the connection and the recorder; wait until both have ended, but at most some seconds."""
         self._is_closing.set()
+        self._arrivals.close()
         self._outbox.put(None)
         self._sender.join(_END_TIMEOUT_S)
         if self._sender.is_alive():
@@ -120,16 +116,15 @@ class RealConnection:
             if arrival is None:
                 continue
             is_end = arrival.is_end
-            if is_end and isinstance(transport, StdioTransport) and (lines := transport.child.last_lines):
-                arrival = arrival._replace(reason=f"{arrival.reason}: {sanitise_bytes(lines[-1])}")
+            if is_end and isinstance(transport, StdioTransport):
+                transport.child.await_end(_CHECK_S)  # the last line on stderr may say why
+                lines = transport.child.last_lines
+                arrival = arrival._replace(reason=": ".join([arrival.reason, *map(sanitise_bytes, lines[-1:])]))
             self._put(arrival)
 
     def _put(self, arrival: Arrival) -> None:
-        while not self._room.acquire(timeout=_CHECK_S):
-            if self._is_closing.is_set():
-                return
-        self._arrivals.append(arrival)
-        self._on_arrival()
+        if self._arrivals.put(arrival):
+            self._on_arrival()
 
 
 def _new_path(capture: str | None, name: str) -> str:

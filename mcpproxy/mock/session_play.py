@@ -4,7 +4,7 @@ import heapq
 from itertools import islice
 from typing import Final, NamedTuple
 
-from analysis.conversation.message import Id
+from analysis.conversation.message import Id, id_of_token
 from analysis.playback.items import Item
 from analysis.playback.script import Script
 from analysis.protocol.extensions import ENDLESS_METHODS
@@ -49,7 +49,7 @@ class Play:
         self.answered: set[int] = set()
         """Those that today's client has answered."""
         self.waits_for: str = ""
-        """What the next item waits for: `time`, `client`, `frontier`, `answer` or `growth`."""
+        """What the next item waits for: `time`, `client`, `cancellation`, `frontier`, `answer` or `growth`."""
 
 
 def is_answer(item: Item, call: int) -> bool:
@@ -120,11 +120,12 @@ class SessionPlay:
         if number is not None:
             self.mark_sent(number, now_ns)
 
-    def note_batch(self, now_ns: int) -> None:
-        """Note a batch of the client in which there is no request."""
+    def note_batch(self, now_ns: int) -> bool:
+        """Note a batch of the client in which there is no request; return whether such a batch was recorded."""
         number = self.clients.take_batch()
         if number is not None:
             self.mark_sent(number, now_ns)
+        return number is not None
 
     def note_answer(self, play: Play | None, call: int, now_ns: int) -> None:
         """Note that the client has answered a request of the server, `call`, that was sent for `play`."""
@@ -240,11 +241,11 @@ class SessionPlay:
         """Wait no longer for what the client does not send, for this answer and for all others."""
         play.is_impatient = True
         number = self._script.items_of_call(play.call)[play.position]
-        missing = self.clients.first_missing(play.item.number, number)
+        missing = self.clients.last_missing(play.item.number, number)
         while missing is not None:
             self.clients.give_up(missing)
             self.wake(missing, now_ns)
-            missing = self.clients.first_missing(play.item.number, number)
+            missing = self.clients.last_missing(play.item.number, number)
         if play.waits_for == "client":
             self._advance(play, now_ns)
 
@@ -322,7 +323,8 @@ class SessionPlay:
         """Whether an item is neither sent nor awaited, such as progress that today's client did not ask for."""
         if item.sender == "client":
             return item.call not in play.asked or item.call in play.answered
-        return item.is_repeat or (item.method == PROGRESS and item.kind == "notification" and not play.progress_token)
+        is_progress = item.method == PROGRESS and item.kind == "notification"
+        return item.is_repeat or (is_progress and bool(play.recorded_progress) and not play.progress_token)
 
     def _due_ns(self, item: Item, play: Play) -> int:
         """Returns when an item is due.
@@ -343,9 +345,11 @@ class SessionPlay:
                 self._push(self._frontier_waits, anchor, play)
                 return True
             return False
+        if play.recorded_id and self._is_waiting_for_cancellation(item, play):
+            return True
         if play.is_impatient:
             return False
-        missing = self.clients.first_missing(play.item.number, item.number)
+        missing = self.clients.last_missing(play.item.number, item.number)
         if missing is None:
             return False
         play.waits_for = "client"
@@ -355,6 +359,16 @@ class SessionPlay:
             self._push(self._timers, play.end_of_patience_ns, play)
         elif play.end_of_patience_ns <= now_ns:
             self._push(self._timers, now_ns, play)
+        return True
+
+    def _is_waiting_for_cancellation(self, item: Item, play: Play) -> bool:
+        """Whether an item came only after the client had cancelled its request: for that, patience has no end."""
+        request = id_of_token(play.recorded_id)
+        cancellation = self.clients.missing_cancellation(request, play.item.number, item.number)
+        if cancellation is None:
+            return False
+        play.waits_for = "cancellation"
+        self._client_waits.setdefault(cancellation, []).append(play)
         return True
 
     def _push(self, heap: list[tuple[int, int, Play]], key: int, play: Play) -> None:

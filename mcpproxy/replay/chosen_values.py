@@ -22,8 +22,11 @@ _MAX_TEXT_CHARS: Final = 1 << 20
 """Longer texts are neither parsed as JSON nor remembered."""
 _MAX_MESSAGE_BYTES: Final = 4 << 20
 """Longer messages of the client are sent as they were recorded."""
-_MAX_VALUE_BYTES: Final = 8 << 10
-"""Longer values of the client are not looked up."""
+_MAX_VALUE_BYTES: Final = 256 << 10
+"""Longer values are neither remembered nor looked up."""
+_MAX_TOTAL_BYTES: Final = 64 << 20
+"""The maximum size of all values that are remembered."""
+_MAX_NAME_CHARS: Final = 256
 _OF_CLIENT: Final = frozenset({"requestId", "progressToken"})
 """Members whose values the client chose, or that are translated with the ids of requests."""
 _ASKED: Final = "inputRequests"
@@ -39,6 +42,7 @@ class ChosenValues:
         """Begin without values."""
         self._token_by_recorded: dict[tuple[str, str], bytes] = {}
         """JSON tokens of new values, by the type and text of recorded ones."""
+        self._total_bytes = 0
         self._token_by_member: dict[str, bytes] = {}
         self._token_by_name: dict[bytes, bytes] = {}
         """New names of inputs that the server asks for, as JSON tokens, by the recorded ones."""
@@ -70,7 +74,7 @@ class ChosenValues:
         """Remember the names of the inputs that the server asks for, if it gives each one a new name."""
         if len(old) == len(new) and old.keys().isdisjoint(new):
             for old_name, new_name in zip(old, new, strict=True):
-                if len(self._token_by_name) < MAX_VALUES:
+                if len(self._token_by_name) < MAX_VALUES and len(new_name) <= _MAX_NAME_CHARS:
                     self._token_by_name[json.dumps(old_name).encode()] = json.dumps(new_name).encode()
 
     def _learn_text(self, name: str, old_text: str, new_text: str, pending: list[tuple[str, Any, Any]]) -> None:
@@ -85,9 +89,12 @@ class ChosenValues:
 
     def _note(self, old_value: str | float, new_value: str | float) -> None:
         old_id, new_id = id_of(old_value), id_of(new_value)
-        if old_id != new_id:
-            token = json.dumps(new_value) if isinstance(new_value, str) else new_id.value
-            self._token_by_recorded[old_id.type, old_id.value] = token.encode()
+        if old_id == new_id:
+            return
+        token = (json.dumps(new_value) if isinstance(new_value, str) else new_id.value).encode()
+        if len(token) <= _MAX_VALUE_BYTES and self._total_bytes + len(token) <= _MAX_TOTAL_BYTES:
+            self._total_bytes += len(token)
+            self._token_by_recorded[old_id.type, old_id.value] = token
 
     # ---- substituting
 

@@ -28,6 +28,8 @@ from mcpproxy.replay.versions import VERSION_MEMBER, agreed_version, replacing_v
 MAX_UNANSWERED: Final = 3
 """After so many calls in a row that were not answered in time, the replay ends: the server hangs."""
 _CANCELLED: Final = "notifications/cancelled"
+_POLLING: Final = frozenset({"tasks/get", "tasks/result", "events/poll"})
+"""Requests that ask again and again how far something is: sent at once, they would find it where it was."""
 _FIRST_BAD_STATUS: Final = 300
 
 
@@ -80,10 +82,18 @@ class Conversation:
         self._server_requests = ServerRequests(script, numbers, options.matching)
         self._order = Order(script, numbers, skipped, self._open, self._server_requests)
         self._reactions: list[_Reaction] = []
+        self._answers: dict[Id | None, Response] = {}
+        """The responses in one recorded item, because a batch may have a hundred thousand."""
+        self._answers_of = -1
         self._version: str | None = None
         self._is_ended = False
         self._settled_ns: int | None = None
         self._last_ns = script.items[numbers[-1]].t_ns if numbers else 0
+
+    @property
+    def version(self) -> str | None:
+        """The revision that `initialize` agreed on; None before that, or without it."""
+        return self._version
 
     # ---- sending
 
@@ -112,6 +122,8 @@ class Conversation:
         earliest_ns = self._order.free_ns
         if self._options.speed is not None:
             earliest_ns += int(self._order.pause_ns / self._options.speed)
+        elif item.method in _POLLING:
+            earliest_ns += min(self._order.pause_ns, self._options.timeout_ns)
         if item.method == _CANCELLED and (call := self._cancelled_call(item)) is not None:
             earliest_ns = max(earliest_ns, self._cancelling_ns(call, item.t_ns))
         return earliest_ns
@@ -133,21 +145,26 @@ class Conversation:
 
     def _take_abandoned(self, now_ns: int) -> Iterator[Outgoing]:
         """Yields the ends of the calls that the client abandoned by closing their HTTP exchanges."""
-        for call in list(self._order.left):
-            if call.number not in self._open:
-                self._order.left.remove(call)
-            elif call.failed_ns is not None and now_ns >= self._cancelling_ns(call, call.failed_ns):
-                self._order.left.remove(call)
-                self._open.drop(call.number)
-                raw = b""
-                if call.is_modern:
-                    params = b'"params":{"requestId":%b}' % call.id.text.encode("utf-8", "surrogatepass")
-                    raw = b'{"jsonrpc":"2.0","method":"%b",%b}' % (_CANCELLED.encode(), params)
-                yield Outgoing(raw, method=_CANCELLED, version=self._version, abandoned=call.number)
+        calls, self._order.left = self._order.left, []
+        for call in calls:
+            if call.number not in self._open or call.failed_ns is None:
+                continue
+            if now_ns < self._cancelling_ns(call, call.failed_ns):
+                self._order.left.append(call)
+                continue
+            self._open.drop(call.number)
+            raw = b""
+            if call.is_modern:
+                params = b'"params":{"requestId":%b}' % call.id.text.encode("utf-8", "surrogatepass")
+                raw = b'{"jsonrpc":"2.0","method":"%b",%b}' % (_CANCELLED.encode(), params)
+            yield Outgoing(raw, method=_CANCELLED, version=self._version, abandoned=call.number)
 
     def _take_reactions(self, now_ns: int) -> list[Outgoing]:
-        ready = [reaction for reaction in self._reactions if self._is_ready(reaction, now_ns)]
-        self._reactions = [reaction for reaction in self._reactions if reaction not in ready]
+        ready: list[_Reaction] = []
+        waiting: list[_Reaction] = []
+        for reaction in self._reactions:
+            (ready if self._is_ready(reaction, now_ns) else waiting).append(reaction)
+        self._reactions = waiting
         self.outcome.sent += len(ready)
         return [Outgoing(reaction.raw, version=self._version) for reaction in ready]
 
@@ -178,17 +195,20 @@ class Conversation:
 
     def _open_calls(self, item: Item, raw: bytes, calls: tuple[int, ...], now_ns: int) -> None:
         requests = [message for message in client_messages_in(raw) if isinstance(message, Request)]
+        answered_by, answered_ns = -1, 0  # members of a batch usually have one answer, which is a long row
         for number, request in zip(calls, requests, strict=False):
             answer = self._script.answer_of(number)
+            if answer is not None and answer != answered_by:
+                answered_by, answered_ns = answer, self._script.items[answer].t_ns
             failure = self._failure_of(item, number) if answer is None else None
             failed_ns = None if failure is None else failure.ended_ns
             known_end_ns = self._last_ns if failed_ns is None else failed_ns
             is_answered = answer is not None or failed_ns is not None
             wait_ns = self._options.timeout_ns
             if answer is not None:
-                wait_ns += self._script.items[answer].t_ns - item.t_ns
+                wait_ns += answered_ns - item.t_ns
             elif not is_answered:
-                wait_ns = min(wait_ns, max(0, known_end_ns - item.t_ns))
+                wait_ns = min(wait_ns, max(0, known_end_ns - item.t_ns) + PATIENCE_NS)
             self._open.add(
                 OpenCall(
                     number,
@@ -259,10 +279,13 @@ class Conversation:
         number = self._script.answer_of(call.number)
         if number is None:
             return None
-        recorded = messages_in(self._script.raw(self._script.items[number]))
-        responses = (message for message in recorded if isinstance(message, Response))
-        recorded_id = self._new_ids.recorded(call.id)
-        return next((message for message in responses if len(recorded) == 1 or message.id == recorded_id), None)
+        if self._answers_of != number:
+            recorded = messages_in(self._script.raw(self._script.items[number]))
+            self._answers = {each.id: each for each in recorded if isinstance(each, Response)}
+            self._answers_of = number
+        if len(self._answers) == 1:
+            return next(iter(self._answers.values()))
+        return self._answers.get(self._new_ids.recorded(call.id))
 
     def _note_version(self, call: OpenCall, recorded: Response | None, response: Response) -> None:
         if call.method == "initialize":
@@ -278,7 +301,7 @@ class Conversation:
     def _receive_request(self, request: Request, now_ns: int) -> None:
         recorded = self._server_requests.take(request)
         if recorded is None:
-            self.outcome.unrecorded[request.method] += 1
+            self.outcome.note_unrecorded(request.method)
             self._reactions.append(_Reaction(None, answer_to_unrecorded(request), now_ns, now_ns))
             return
         number = self._script.answer_of(recorded.call)

@@ -15,12 +15,12 @@ from mcpproxy.clients.probe import MAX_REDIRECTS, next_url
 from mcpproxy.replay.arrivals import Arrival, Arrivals
 from mcpproxy.replay.conversation import MAX_UNANSWERED, Outgoing
 from mcpproxy.replay.http_fields import Arguments, post_fields
-from mcpproxy.replay.incoming import messages_in
+from mcpproxy.replay.incoming import MAX_MESSAGE_BYTES, messages_in
 from mcpproxy.replay.recorder_child import RecorderChild
 from mcpproxy.wire.sse import Event, EventSplitter
 
-MAX_BODY_BYTES: Final = 64 << 20
-"""A longer body or event of the server is recorded, but not looked at."""
+_BODY_BYTES: Final = MAX_MESSAGE_BYTES + 1
+"""How much of a body or an event is kept."""
 MAX_CONCURRENT: Final = 64
 """The most requests that wait for answers; others wait until one is answered."""
 _MAX_RESUMPTIONS: Final = 100
@@ -51,6 +51,10 @@ class HttpOptions(NamedTuple):
     """How long the server may take to accept a message without a request."""
     is_legacy: bool = False
     """Whether it speaks the older transport, HTTP+SSE."""
+    opens_stream: bool = True
+    """Whether it opens a stream for the server's own messages."""
+    ends_session: bool = True
+    """Whether it ends the session with DELETE."""
     arguments: Arguments = {}  # noqa: RUF012 # nothing changes it
     """The arguments of tools that headers repeat."""
 
@@ -79,7 +83,7 @@ class HttpRecorder:
             StartError: it does not start.
             OSError: it cannot be started.
         """
-        self._child = RecorderChild(["serve", url, "--listen", "127.0.0.1:0", "--capture", capture, "--name", name])
+        self._child = RecorderChild(["serve", url, "--listen", "127.0.0.1:0", f"--capture={capture}", f"--name={name}"])
         ready, _, _ = select.select([self._child.stdout], [], [], _START_TIMEOUT_S)
         line = self._child.stdout.readline() if ready else b""
         if not line.startswith(b"http"):
@@ -138,6 +142,8 @@ class HttpTransport:
         if outgoing.abandoned is not None:
             self._abandon(outgoing.abandoned)
             return
+        if self._unaccepted_count >= MAX_UNANSWERED:
+            return
         if self._options.is_legacy and not self._endpoint.is_set():
             self._arrivals.put(Arrival(failed_calls=outgoing.calls, reason="the server named no endpoint"))
             return
@@ -158,7 +164,7 @@ class HttpTransport:
         if self._unaccepted_count >= MAX_UNANSWERED:
             reason = f"{MAX_UNANSWERED} messages in a row were not accepted in time"
             self._arrivals.put(Arrival(reason=reason, is_end=True))
-        if outgoing.method == "notifications/initialized" and not self._has_stream:
+        if outgoing.method == "notifications/initialized" and self._options.opens_stream and not self._has_stream:
             self._start_stream(waits_s=_STREAM_TIMEOUT_S)
 
     def _abandon(self, call: int) -> None:
@@ -173,14 +179,19 @@ class HttpTransport:
         """Return what has come from the server, or None if nothing comes within a time in seconds."""
         return self._arrivals.get(timeout_s)
 
-    def close(self) -> None:
-        """End the session and all connections."""
+    def close(self, version: str | None = None) -> None:
+        """End the session and all connections.
+
+        Args:
+            version: the revision that `initialize` agreed on.
+        """
+        self._version = version
         self._closing.set()
         self._arrivals.close()
-        if self._session_id is not None:
+        if self._session_id is not None and self._options.ends_session:
             with contextlib.suppress(*_FAILURES):
                 connection = self._request("DELETE", None, {}, min(self._options.timeout_s, _END_TIMEOUT_S))
-                connection.getresponse().read(MAX_BODY_BYTES)
+                connection.getresponse().read(_BODY_BYTES)
                 connection.close()
         for connection in list(self._connections):
             if connection.sock is not None:
@@ -269,15 +280,15 @@ class HttpTransport:
         media_type = (response.getheader("content-type") or "").partition(";")[0].strip().lower()
         if media_type == "text/event-stream":
             return self._pass_on_events(response, calls)
-        body = response.read(MAX_BODY_BYTES)
-        while response.read(MAX_BODY_BYTES):
+        body = response.read(_BODY_BYTES)
+        while response.read(_BODY_BYTES):
             body = b""
         if body and media_type == "application/json":
             self._arrivals.put(Arrival(body, calls))
         return None
 
     def _pass_on_events(self, response: http.client.HTTPResponse, calls: tuple[int, ...]) -> _Stream:
-        splitter = EventSplitter(MAX_BODY_BYTES)
+        splitter = EventSplitter(_BODY_BYTES)
         last_id, retry_s, answer_count = None, 1.0, 0
         with contextlib.suppress(*_FAILURES):
             while chunk := response.read1(1 << 16):

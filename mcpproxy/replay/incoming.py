@@ -9,7 +9,7 @@ from captures.limits import MAX_READER_JUDGED_BYTES
 from captures.verdict import C2S, S2C, Direction
 
 MAX_MESSAGE_BYTES: Final = MAX_READER_JUDGED_BYTES
-"""The size in bytes from which a message of the server is recorded, but not read."""
+"""A longer message of the server is recorded, but not read."""
 
 
 def messages_in(raw: bytes, direction: Direction = S2C) -> tuple[Message, ...]:

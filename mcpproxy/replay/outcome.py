@@ -8,6 +8,8 @@ from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.counts import count_text
 
 _MAX_NAME_CHARS: Final = 80
+_MAX_METHODS: Final = 1_000
+"""The most methods that are remembered."""
 _MAX_NAMED: Final = 5
 """The most calls that are named; others are counted."""
 
@@ -32,6 +34,12 @@ class ReplayOutcome:
         """The recorded revision and the new one, if they differ. Untrusted texts."""
         self._unanswered: list[str] = []
         self._unanswered_count = 0
+
+    def note_unrecorded(self, method: str) -> None:
+        """Count a request of the server that was not in the recording."""
+        name = method[:_MAX_NAME_CHARS]
+        if name in self.unrecorded or len(self.unrecorded) < _MAX_METHODS:
+            self.unrecorded[name] += 1
 
     def note_answer(self, _call: OpenCall) -> None:
         """Note that a call was answered."""

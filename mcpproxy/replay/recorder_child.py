@@ -62,6 +62,12 @@ class RecorderChild:
         """The exit status; None while it runs; minus the number of the signal that ended it."""
         return self._process.poll()
 
+    def await_end(self, timeout_s: float) -> None:
+        """Wait until it has ended and its stderr was read, but for each at most a time in seconds."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout_s)
+        self._stderr_reader.join(timeout_s)
+
     def end(self, signals: Sequence[int] = (0, signal.SIGTERM, signal.SIGKILL)) -> int:
         """End the child, and return its exit status.
 

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from analysis.conversation.message import Number, Request
+from analysis.conversation.message import Message, Number, Request
 from analysis.facts import target_name
 from analysis.playback.items import Item
 from analysis.playback.matching import Matching
@@ -41,6 +41,9 @@ class ServerRequests:
         """`Call.number` of those that have come."""
         self._answered: set[int] = set()
         """`Call.number` of those that the client answered in the recording, and that have not come."""
+        self._messages: tuple[Message, ...] = ()
+        """The messages in one recorded item, because a batch may have a hundred thousand."""
+        self._messages_of = -1
         for number in numbers:
             item = script.items[number]
             if item.sender == "server" and item.kind in ("request", "batch"):
@@ -81,8 +84,10 @@ class ServerRequests:
 
     def message_of(self, recorded: RecordedRequest) -> Request | None:
         """Returns the message of a recorded request; None if it cannot be read any more."""
-        messages = messages_in(self._script.raw(recorded.item))
-        message = messages[recorded.position] if recorded.position < len(messages) else None
+        if self._messages_of != recorded.item.number:
+            self._messages = messages_in(self._script.raw(recorded.item))
+            self._messages_of = recorded.item.number
+        message = self._messages[recorded.position] if recorded.position < len(self._messages) else None
         return message if isinstance(message, Request) else None
 
 

@@ -8,10 +8,11 @@ from typing import IO, Final
 
 from mcpproxy.replay.arrivals import Arrival, Arrivals
 from mcpproxy.replay.conversation import Outgoing
+from mcpproxy.replay.incoming import MAX_MESSAGE_BYTES
 from mcpproxy.replay.recorder_child import RecorderChild
 
-MAX_LINE_BYTES: Final = 64 << 20
-"""A longer line of the server is recorded, but not looked at."""
+_LINE_BYTES: Final = MAX_MESSAGE_BYTES + 1
+"""How much of a line is kept."""
 _WRITE_TIMEOUT_S: Final = 1.0
 """How long the server may take in the end to read what waits."""
 _MAX_WAITING: Final = 256
@@ -32,7 +33,7 @@ class StdioTransport:
         Raises:
             OSError: the recorder cannot be started.
         """
-        self.child = RecorderChild(["run", "--capture", capture, "--name", name, "--", *command])
+        self.child = RecorderChild(["run", f"--capture={capture}", f"--name={name}", "--", *command])
         self._arrivals = Arrivals()
         self._outbox: queue.Queue[bytes | None] = queue.Queue()
         self._writer = threading.Thread(target=self._write, daemon=True)
@@ -75,7 +76,7 @@ class StdioTransport:
 
 def _read_lines(stream: IO[bytes], arrivals: Arrivals) -> None:
     is_oversized = False
-    for line in iter(lambda: stream.readline(MAX_LINE_BYTES), b""):
+    for line in iter(lambda: stream.readline(_LINE_BYTES), b""):
         is_whole = line.endswith(b"\n")
         if is_whole and not is_oversized and not arrivals.put(Arrival(line[:-1])):
             # The rest must be read, too, so that the recorder is not stopped by a full pipe.

@@ -66,8 +66,11 @@ class RecordedCall:
 
     @property
     def latency_ms(self) -> float | None:
-        """How long the response took, in milliseconds; None without a response."""
-        latency_ns = self.call.latency_ns
+        """How long the response took, in milliseconds; None without a response, and if its time is not exact.
+
+        The times of cassettes and of imported captures are not.
+        """
+        latency_ns = _latency_ns(self.call)
         return None if latency_ns is None else latency_ns / _NS_PER_MS
 
     @property
@@ -173,7 +176,7 @@ class Calls(Sequence[RecordedCall]):
         )
         if not latencies_ns:
             calls_text = f"{count_text(len(self), 'call')}{self._of_subject}"
-            raise AssertionError(f"no latency: there are {calls_text}, and no response in time")
+            raise AssertionError(f"no latency: there are {calls_text}, and none has a response whose time counts")
         return quantile(len(latencies_ns), latencies_ns.__getitem__, part) / _NS_PER_MS
 
     @property
@@ -199,6 +202,10 @@ class Calls(Sequence[RecordedCall]):
         return f"<{calls_text}: {', '.join(parts)}>" if parts else f"<{calls_text}>"
 
 
+def _latency_ns(call: Call) -> int | None:
+    return call.latency_ns if call.has_exact_times else None
+
+
 def _took_text(call: Call) -> str:
-    latency_ns = call.latency_ns
+    latency_ns = _latency_ns(call)
     return f"{call.outcome}{'' if latency_ns is None else f' in {duration(latency_ns)}'}"

@@ -2,6 +2,7 @@
 
 import os
 import re
+from hashlib import blake2b
 from pathlib import Path
 from typing import Final, cast, get_args
 
@@ -55,13 +56,20 @@ def _path_of(item: pytest.Item, name: str | None) -> Path:
     cassettes = Path(item.config.rootpath, folder) if folder else item.path.parent / "cassettes"
     if name is not None:
         return cassettes / name
-    return cassettes / item.path.stem / f"{_file_name(item)}{SUFFIX}"
+    # In a folder for all tests, modules in different folders may have the same name.
+    module = Path(os.path.relpath(item.path, item.config.rootpath)) if folder else Path(item.path.name)
+    return cassettes / module.with_suffix("") / f"{_file_name(item)}{SUFFIX}"
 
 
 def _file_name(item: pytest.Item) -> str:
     """Returns the name of a test as that of a file: with its class, and with the arguments of a parametrised test."""
-    class_name = "" if item.parent is None or not isinstance(item.parent, pytest.Class) else f"{item.parent.name}."
-    return _UNSAFE.sub("-", f"{class_name}{item.name}").strip("-.")[:_MAX_NAME_CHARS] or "test"
+    class_name = f"{item.parent.name}." if isinstance(item.parent, pytest.Class) else ""
+    name = f"{class_name}{item.name}".replace("[", "-").removesuffix("]")
+    plain_name = _UNSAFE.sub("-", name)[:_MAX_NAME_CHARS]
+    if plain_name == name:
+        return name
+    # Two tests must not share a cassette because their names differ only in what a file cannot be called.
+    return f"{plain_name}-{blake2b(name.encode('utf-8', 'surrogatepass'), digest_size=4).hexdigest()}"
 
 
 def _mode_of(item: pytest.Item, mode: str | None) -> Mode:

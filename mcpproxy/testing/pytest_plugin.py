@@ -98,8 +98,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Add the conversation to the report of a test that failed."""
     report = yield
-    if report.failed and _SERVERS in item.stash:
-        item.stash[_SERVERS].on_failure(report)
+    if _SERVERS in item.stash:
+        item.stash[_SERVERS].on_report(report)
     return report
 
 

@@ -32,7 +32,7 @@ class ServersOfTest:
         self._servers: list[RecordedServer] = []
         self._recorded: list[tuple[RecordedServer, Cassette]] = []
         """The servers whose recordings are for cassettes."""
-        self._has_failed = False
+        self._has_passed = False
 
     def record(self, server: Server, *, cassette: Path | str | None = None) -> RecordedServer:
         """Record a server or, with the marker `mcp`, record or play the cassette.
@@ -102,9 +102,12 @@ class ServersOfTest:
             if str(missed) not in getattr(error, "__notes__", ()):
                 error.add_note(str(missed))
 
-    def on_failure(self, report: pytest.TestReport) -> None:
-        """Add the end of each conversation to the report of a failed test, and the path of the capture."""
-        self._has_failed = True
+    def on_report(self, report: pytest.TestReport) -> None:
+        """Note whether the test passed; if it failed, add the end of each conversation, and the path of its capture."""
+        if report.when == "call":
+            self._has_passed = report.passed
+        if not report.failed:
+            return
         for server in self._servers:
             for path in server.folder.captures:
                 report.sections.append(
@@ -115,7 +118,7 @@ class ServersOfTest:
         """End all servers, check the mocks once more, and write the cassettes if the test passed."""
         for server in self._servers:
             server.close()
-        if self._has_failed:
+        if not self._has_passed:
             return
         self.check()
         for server, cassette in self._recorded:

@@ -68,6 +68,7 @@ class RecordedServer:
         self._children: list[ListeningChild] = []
         self._url = ""
         self._is_closed = False
+        self._is_checked = False
         self._reported_misses = 0
 
     # ---- for the client
@@ -165,8 +166,9 @@ class RecordedServer:
         Raises:
             RequestsMissed: it was; the text names the nearest recorded request of each.
         """
-        if self.source.played is None:
+        if self.source.played is None or self._is_checked:
             return
+        self._is_checked = self._is_closed  # then, nothing more can come
         missed = [call for capture in self.captures for call in missed_calls(capture.calls())][self._reported_misses :]
         self._reported_misses += len(missed)
         if missed:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis import cached as cached_results
 from analysis import summary as module
 from analysis.summary import BUCKET_COUNT, Summarizer, Summary, cached, directory, key_of, save, summarise
 from captures.cutting import LineCutter
@@ -113,7 +114,7 @@ def test_what_is_kept_is_used_until_the_capture_changes(tmp_path: Path, monkeypa
     assert cached(path) is None
     assert summarise(path).frames == 3
     assert cached(path) is not None
-    monkeypatch.setattr(module, "modules_hash", lambda _: "another")
+    monkeypatch.setattr(cached_results, "modules_hash", lambda _: "another")
     assert cached(path) is None
 
 

@@ -54,7 +54,7 @@ def by_engine(source: Source) -> Result:
                 *(f"missing {raw[:300]!r}" for raw in played.missing[:5]),
                 *(f"extra {raw[:300]!r}" for raw in played.extra[:5]),
             )
-            exact = same and played.is_in_order
+            exact = played.is_exact
         except Exception as error:  # noqa: BLE001 -- a fault of the product is a row of the table
             reason, told, exact = f"{type(error).__name__}: {str(error)[:60]}", (repr(error)[:2000],), False
     return Result(source, reason, exact, told, time.monotonic() - began)
@@ -92,7 +92,11 @@ def main() -> None:
             found = chain(captures_of_corpus(), comparisons(folder, options.every), traces(folder, options.every))
         sources = [source for source in found if options.only in f"{source.group} {source.name}"]
         with ProcessPoolExecutor(options.workers) as pool:
-            results = [*pool.map(by_engine if options.way == "engine" else by_replay, sources, chunksize=4)]
+            results = []
+            for result in pool.map(by_engine if options.way == "engine" else by_replay, sources, chunksize=2):
+                results.append(result)
+                if options.way == "replay":
+                    print(result.source.name, result.reason or "equal", f"{result.seconds:.1f} s", flush=True)
     report(results)
     print(f"{time.monotonic() - began:.0f} s")
     if options.details:

@@ -45,6 +45,11 @@ class Played(NamedTuple):
     is_in_order: bool
     """Whether the mock said the same messages in the same order."""
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether the mock said the same messages, and nothing else, in the same order."""
+        return self.is_in_order and not self.missing and not self.extra
+
 
 def play(capture: Path, folder: Path) -> Played:
     """Play a capture to its own client, session by session.
@@ -78,11 +83,12 @@ def play(capture: Path, folder: Path) -> Played:
 def _recorded(script: Script, session: int) -> list[Heard]:
     """Returns what both sides sent in a session, in order, without what only repeats an earlier item."""
     items = (script.items[number] for number in script.items_of(session))
-    return [
+    found = [
         Heard("c2s" if item.sender == "client" else "s2c", script.raw(item), item.t_ns)
         for item in items
         if not item.is_repeat and item.kind not in ("priming", "stderr") and item.event is None
     ]
+    return [unit for unit in found if unit.raw]  # an `Outgoing` without bytes only marks an end
 
 
 def _conversation(mock: Conversation, told: list[Heard]) -> list[Heard]:
@@ -95,7 +101,7 @@ def _conversation(mock: Conversation, told: list[Heard]) -> list[Heard]:
         nonlocal now
         while True:
             sent = [outgoing for outgoing in mock.due(now) if not outgoing.is_stderr and outgoing.raw]
-            heard.extend(Heard("s2c", outgoing.raw, now) for outgoing in sent if not is_failure(outgoing))
+            heard.extend(Heard("s2c", outgoing.raw, now) for outgoing in sent if not is_no_message(outgoing))
             if sent:
                 continue
             wake = mock.next_due_ns
@@ -133,10 +139,11 @@ def canonical(raw: bytes) -> bytes:
         return raw
 
 
-def is_failure(outgoing: Outgoing) -> bool:
-    """Whether it is the text of an HTTP failure, which is no message."""
+def is_no_message(outgoing: Outgoing) -> bool:
+    """Whether it is a text in place of a message, such as a page of a gateway, or an event that clients ignore."""
     http = outgoing.http
-    return http is not None and http.status >= 300 and outgoing.raw == http.text.encode("utf-8", "replace")
+    is_text = http is not None and bool(http.text) and outgoing.raw == http.text.encode("utf-8", "replace")
+    return is_text or outgoing.event is not None
 
 
 def renamed(units: list[Heard]) -> list[Heard]:

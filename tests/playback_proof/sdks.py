@@ -18,13 +18,13 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.harness import ROOT
+from tests.harness import DEADLINE_S, ROOT, wait_until
+from tests.http_harness import free_port
 from tests.playback_proof.equality import compared, reason_of
 
 MCPPROXY = Path(sys.executable).with_name("mcpproxy")
@@ -105,16 +105,15 @@ def listening(command: Sequence[str], log: Path, environment: dict[str, str] | N
             command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, env=environment or dict(os.environ), cwd=ROOT
         )
     try:
-        until = time.monotonic() + 60
-        while not (found := URL.search(log.read_bytes())):
-            if process.poll() is not None or time.monotonic() > until:
-                raise RuntimeError(f"does not listen: {log.read_bytes()[-500:]!r}")
-            time.sleep(0.05)
+        wait_until(lambda: URL.search(log.read_bytes()) or process.poll() is not None, "a URL")
+        found = URL.search(log.read_bytes())
+        if found is None:
+            raise RuntimeError(f"does not listen: {log.read_bytes()[-500:]!r}")
         yield found[0].decode().rstrip(".,;:)")
     finally:
         process.send_signal(signal.SIGTERM)
         try:
-            process.wait(20)
+            process.wait(DEADLINE_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -127,23 +126,23 @@ def real(server: Server, folder: Path) -> Iterator[str]:
         with listening(server.command, folder / "server.log") as url:
             yield url
         return
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     with (folder / "server.log").open("wb") as log:
         process = subprocess.Popen(
             server.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, "PORT": str(port)}
         )
     try:
-        until = time.monotonic() + 60
-        while time.monotonic() < until:
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-                break
-            time.sleep(0.05)
+        wait_until(lambda: _answers(port), "the server")
         yield f"http://127.0.0.1:{port}{server.path}"
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(DEADLINE_S)
+
+
+def _answers(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+        return True
+    return False
 
 
 def recorded(server: Server, client: str, begin: Sequence[str], era: str, folder: Path, capture: Path) -> Run:

@@ -217,6 +217,39 @@ def test_a_resumed_stream_goes_on_with_its_call(tmp_path: Path) -> None:
     assert resumed.retry_ms == 50
 
 
+def test_the_older_transport_sends_everything_on_one_stream(tmp_path: Path) -> None:
+    made, key = Recording("http"), "hmac:0123456789abcdef"
+    made.http(1, "GET", accept=SSE)
+    made.record(
+        "exchange",
+        conn=1,
+        exchange=1,
+        stage="response",
+        response={"status": 200, "reason": "", "headers": [["Content-Type", SSE]]},
+        uri_key=key,
+        endpoints=["/messages?s=1"],
+    )
+    asked, logged, answered, pushed = [], [], [], []
+    for number in (2, 3):
+        request = {"method": "POST", "target": "/messages?s=1", "headers": []}
+        made.record("exchange", conn=1, exchange=number, stage="request", request=request, uri_key=key)
+        asked.append(made.call(number, exchange=number))
+        made.answer(number, 202)
+        made.end(number, uri_key=key)
+        logged.append(made.server(1, method="notifications/message", params={}))
+        answered.append(made.server(1, id=number, result={}))
+        pushed.append(made.server(1, method="notifications/tools/list_changed"))
+    script = made.script(tmp_path)
+    calls = [script.items[number].call for number in _numbers(script, *asked)]
+    assert [script.items[number].call for number in _numbers(script, *logged)] == calls
+    assert [script.items[number].call for number in _numbers(script, *pushed)] == [-1, -1]
+    assert [script.answer_of(call) for call in calls] == _numbers(script, *answered)
+    assert {script.items[number].channel for number in _numbers(script, *answered, *logged)} == {"stream"}
+    stream = script.http_answer(1)
+    assert stream is not None
+    assert stream.is_legacy
+
+
 def test_a_redirected_request_is_a_repeat(tmp_path: Path) -> None:
     made = Recording("http")
     made.http(1)
@@ -291,6 +324,13 @@ def test_a_damaged_capture_goes_on_after_the_damage(tmp_path: Path) -> None:
     asked = made.call(1)
     script = made.script(tmp_path)
     assert script.items[-1].seq == asked
+
+
+def test_a_line_of_stderr_without_its_bytes_is_no_item(tmp_path: Path) -> None:
+    made = Recording()
+    made.record("stderr", size=3)
+    made.record("stderr", size=3, raw_b64="not base64")
+    assert not made.script(tmp_path).items
 
 
 @pytest.mark.parametrize("content", [b"", b"no capture\n"])

@@ -104,6 +104,37 @@ def _with(chunks: Callable[[], Any], *ends: type[BaseException]) -> list[bytes]:
     return found
 
 
+def test_what_http_adds_is_kept_too(capture: Path) -> None:
+    session = {"accept": "text/event-stream", "mcp_session_id": "hmac:0123456789abcdef"}
+    made = Recording("http")
+    for number in range(1, 9):
+        made.http(number, **session)
+        made.call(number, exchange=number)
+        made.answer(number, 200 if number % 2 else 503, content_type="text/event-stream")
+        if number % 2:
+            made.server(number, f"e{number}", id=number, result={})
+        made.end(number, response_text="" if number % 2 else "busy")
+    made.http(9, "GET", **session)
+    made.answer(9, 405, allow="POST")
+    made.end(9)
+    made.http(10**12, "DELETE", **session)
+    made.answer(10**12)
+    path = made.write(capture.parent, "http.mcpcap")
+    read = grown(path, step=1)
+    assert read.save()
+    kept = grown(path)
+    assert kept.is_from_cache
+    assert _content(kept) == _content(read)
+    assert kept.transport == read.transport == "http"
+    for exchange in (*range(1, 11), 10**12):
+        assert kept.http_answer(exchange) == read.http_answer(exchange), exchange
+    for number in range(8):
+        assert kept.is_over(number)
+    assert [answer.exchange for answer in kept.http_answers_of(1)] == [9, 10**12]
+    assert [*kept.http_answers_of(1)] == [*read.http_answers_of(1)]
+    assert {item.event_id for item in kept.items} == {None, "e1", "e3", "e5", "e7"}
+
+
 def test_another_capture_matching_or_growing_one_is_read(capture: Path) -> None:
     _keep(capture)
     assert grown(capture).is_from_cache

@@ -57,3 +57,17 @@ def test_closing_stops_the_growth(capture: Path) -> None:
     assert has_grown.wait(DEADLINE_S)
     script.close()
     assert not [thread for thread in threading.enumerate() if thread.name == "script"]
+
+
+def test_a_fault_ends_the_growth_and_says_so(capture: Path) -> None:
+    class FaultyMatching(Matching):
+        def key_of(self, method: str, name: str, params: object) -> str:
+            raise KeyError(method, name, params)
+
+    script, complete = Script(capture, FaultyMatching()), threading.Event()
+    script.grow_in_thread(complete.set)
+    assert complete.wait(DEADLINE_S)
+    assert script.ending is not None
+    assert script.ending.caveats == ("a fault of mcpproxy ended the reading early",)
+    assert not script.save()
+    script.close()

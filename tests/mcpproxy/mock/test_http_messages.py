@@ -69,6 +69,12 @@ def test_an_id_cannot_break_out_of_its_line() -> None:
         assert event.id.startswith(b"1")
 
 
+def test_an_event_has_the_recorded_type_in_one_line() -> None:
+    for event, expected in (("note", b"note"), ("a\ndata: x", b"a"), ("", b"message")):
+        (found,) = EventSplitter().feed(event_bytes(b"{}", event=event))
+        assert (found.data, found.event) == (b"{}", expected)
+
+
 def test_heads_are_responses_of_http() -> None:
     for status in (200, 202, 204, 304, 405, 418, 499, 599, 999):
         tap = ResponseTap()

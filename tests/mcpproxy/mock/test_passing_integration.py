@@ -17,7 +17,8 @@ import pytest
 from mcpproxy.mock.miss import FAILURE_REASON
 from mcpproxy.mock.outgoing import Outgoing
 from mcpproxy.mock.passing import MAX_OPEN_BYTES, RealServer
-from tests.harness import frames, peer, wait_until
+from tests.analysis.playback.recordings import Recording
+from tests.harness import DEADLINE_S, frames, peer, wait_until
 
 _INITIALIZE = b'{"jsonrpc":"2.0","id":"c0","method":"initialize","params":{"protocolVersion":"2025-11-25","x":1}}'
 
@@ -180,6 +181,37 @@ def test_requests_that_the_server_does_not_read_are_bounded(new_client: Callable
     assert "too many requests" in answer["error"]["message"]
 
 
+_HOSTILE = r"""
+import json, sys
+id_ = json.loads(sys.stdin.readline())["id"]
+for line in (
+    b"", b" ", b"[]", b"[[]]", b"[[1,2],{}]", b"7", b"not JSON", b"\xff\x00", b"{}", b"[" * 100000 + b"]" * 100000,
+    b'{"id":99,"result":{}}', b'{"id":"1","result":{}}', b'{"id":null,"error":{}}', b'{"id":1.5,"result":{}}',
+    b'{"id":"' + b"x" * 100000 + b'","method":"ping"}', b'{"id":{},"method":"ping"}',
+    b'{"id":%d,"result":"\\ud800"}' % id_, b'{"id":%d,"result":"again"}' % id_,
+):
+    sys.stdout.buffer.write(line + b"\n")
+sys.stdout.buffer.flush()
+sys.stdin.read()
+"""
+
+
+def test_a_hostile_server_does_no_harm(new_client: Callable[..., _Client]) -> None:
+    client = new_client([sys.executable, "-c", _HOSTILE])
+    client.ask('{"id":"a","method":"x"}', 0)
+    assert client.next() == ({"id": "a", "result": "\ud800"}, 0, True)
+    client.server.close()
+    assert client.server.received() == []
+
+
+def test_an_id_may_not_be_endless(new_client: Callable[..., _Client]) -> None:
+    client = new_client()
+    client.ask(json.dumps({"id": "x" * 10_000, "method": "x"}), 0)
+    answer, request, is_last = client.next()
+    assert (answer["id"], request, is_last) == ("x" * 10_000, 0, True)
+    assert "the id has more than" in answer["error"]["message"]
+
+
 def test_a_second_conversation_is_recorded_next_to_the_first(
     new_client: Callable[..., _Client], tmp_path: Path
 ) -> None:
@@ -226,6 +258,49 @@ def test_the_real_server_may_have_a_url(new_client: Callable[..., _Client], tmp_
     assert answer["result"]["version"] == "2025-11-25"
     assert answer["result"]["credentials"] == "Bearer secret-token"
     assert len(_recorded(tmp_path / "new.mcpcap")) == 5
+
+
+@pytest.mark.costly("starts the command, a recorder and a server")
+def test_the_command_asks_the_real_server_for_what_was_not_recorded_only(tmp_path: Path) -> None:
+    made = Recording().handshake()
+    made.call(1, arguments={"q": "a"})
+    made.server(id=1, result={"content": "recorded"})
+    old = made.write(tmp_path, "old.mcpcap")
+    before = old.read_bytes()
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "new", "version": "1"}}
+    lines = (
+        {"jsonrpc": "2.0", "id": "i", "method": "initialize", "params": hello},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"id": "a", "method": "tools/call", "params": {"name": "search", "arguments": {"q": "a"}}},
+        {"id": "b", "method": "tools/call", "params": {"name": "search", "arguments": {"q": "b"}}},
+        [
+            {"id": "c", "method": "tools/call", "params": {"name": "search", "arguments": {"q": "a"}}},
+            {"id": "d", "method": "tools/call", "params": {"name": "search", "arguments": {"q": "d"}}},
+        ],
+    )
+    words = ["--on-miss", "pass", "--capture", f"{tmp_path}/new/", str(old), "--", *map(str, peer("asking_server"))]
+    done = subprocess.run(
+        [sys.executable, "-m", "mcpproxy", "mock", *words],
+        input=b"".join(json.dumps(line).encode() + b"\n" for line in lines),
+        capture_output=True,
+        check=False,
+        timeout=DEADLINE_S,
+    )
+    said = [json.loads(line) for line in done.stdout.splitlines()]
+    answers = {
+        answer["id"]: answer["result"] for line in said for answer in (line if isinstance(line, list) else [line])
+    }
+    assert answers.pop("i")["serverInfo"]["name"] == "s"
+    assert answers["a"] == answers["c"] == {"content": "recorded"}
+    assert [json.loads(answers[id_]["got"])["params"]["arguments"] for id_ in "bd"] == [{"q": "b"}, {"q": "d"}]
+    assert [len(line) for line in said if isinstance(line, list)] == [2]
+    assert done.returncode == 0, done.stderr
+    (new,) = (tmp_path / "new").glob("*.mcpcap")
+    assert str(new) in done.stderr.decode()
+    sent = [body for direction, body in _recorded(new) if direction == "c2s"]
+    assert sent[0]["params"] == hello
+    assert [body["params"]["arguments"] for body in sent[2:]] == [{"q": "b"}, {"q": "d"}]
+    assert old.read_bytes() == before
 
 
 _MOCK = """

@@ -166,7 +166,7 @@ def test_a_call_that_was_never_answered_is_waited_for_as_long_as_then(tmp_path: 
     assert replayed.named() == ["notifications/initialized", "tools/call", "tools/call"]
     replayed.hear(id=2, result={"content": []})
     assert not replayed.is_over()
-    replayed.now_ms = 501
+    replayed.now_ms = 500 + PATIENCE_NS // MS
     replayed.due()
     assert replayed.is_over()
     assert replayed.conversation.outcome.lines() == []
@@ -312,3 +312,20 @@ def test_hostile_messages_of_the_server_change_nothing(tmp_path: Path, begin: Be
     replayed.hear(id=1, result={"content": []})
     replayed.due()
     assert replayed.is_over()
+
+
+def test_polls_keep_their_pauses_at_any_speed(tmp_path: Path, begin: Begin) -> None:
+    capture = writer(tmp_path)
+    for at_ms, id_ in ((100, 1), (600, 2)):
+        capture.ask(at_ms, id_, "tasks/get", taskId="t")
+        capture.answer(at_ms + 1, id_, taskId="t", status="working")
+    replayed = begin(capture)
+    replayed.shake_hands()
+    replayed.now_ms = 85
+    assert replayed.named() == ["notifications/initialized"]
+    replayed.now_ms = 170
+    assert replayed.named() == ["tasks/get"]
+    replayed.hear(id=1, result={"taskId": "t", "status": "working"})
+    assert replayed.named() == []
+    replayed.now_ms = 170 + 499
+    assert replayed.named() == ["tasks/get"]

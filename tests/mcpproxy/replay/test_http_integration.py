@@ -74,7 +74,7 @@ def test_session_version_and_credentials_go_with_every_request() -> None:
         transport.send(ready)
         transport.send(request(2, "tools/list", "v"))
         wait_until(lambda: arrived(transport).raw == answer(2), "the answer")
-        transport.close()
+        transport.close("v")
         heads = re.findall(rb"(?:POST|GET|DELETE) /mcp.*?\r\n\r\n", upstream.heard(), re.DOTALL)
     assert len(heads) == 5
     assert all(b"X-Key: k\r\n" in head for head in heads)

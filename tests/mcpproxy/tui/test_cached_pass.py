@@ -59,7 +59,7 @@ def test_messages_and_findings_are_told_again(tmp_path: Path) -> None:
 def test_a_part_that_is_damaged_or_gone_is_made_again(tmp_path: Path) -> None:
     path = record(tmp_path / "x.mcpcap", WORDED)
     read(path, with_rules=True).close()
-    for about, kinds in zip(files_of(path)[1:], ([CapturePass, CachedPass], [CachedPass, CapturePass]), strict=True):
+    for about, kinds in zip(files_of(path)[1:3], ([CapturePass, CachedPass], [CachedPass, CapturePass]), strict=True):
         whole = about.read_bytes()
         about.write_bytes(whole[:-1])
         assert passes(path) == kinds

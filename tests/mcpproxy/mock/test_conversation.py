@@ -1,0 +1,361 @@
+"""What a mock says to a client: the recorded answers, in the recorded order, with the ids of today."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from analysis.playback.matching import Matching
+from analysis.playback.script import Script
+from mcpproxy.mock.conversation import PATIENCE_NS, Conversation
+from mcpproxy.mock.options import MockOptions
+from mcpproxy.mock.outgoing import Outgoing
+from tests.analysis.playback.recordings import MS, Recording, closed_scripts
+
+__all__ = ["closed_scripts"]
+
+HELLO = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": {"roots": {}},
+    "clientInfo": {"name": "today", "version": "2"},
+}
+
+
+class Client:
+    """A client of today, with a clock that only tests advance."""
+
+    def __init__(self, script: Script, options: MockOptions = MockOptions()) -> None:  # noqa: B008 - it cannot change
+        self.conversation = Conversation(script, 1, options)
+        self.now_ns = 1_000 * MS
+
+    def send(self, **message: Any) -> list[Any]:
+        """Send a message; returns what the mock says at once."""
+        return self.send_raw(json.dumps({"jsonrpc": "2.0", **message}).encode())
+
+    def send_raw(self, raw: bytes) -> list[Any]:
+        self.conversation.receive(raw, self.now_ns)
+        return self.read()
+
+    def read(self) -> list[Any]:
+        return [_text(unit) for unit in self.units()]
+
+    def units(self) -> list[Outgoing]:
+        """What is due now, and within the distance that responses keep to notifications."""
+        units: list[Outgoing] = []
+        while True:
+            due = self.conversation.due(self.now_ns)
+            units += due
+            next_ns = self.conversation.next_due_ns
+            if not due and (next_ns is None or next_ns > self.now_ns + 3 * MS):
+                return units
+            self.now_ns = max(self.now_ns, next_ns or 0)
+
+    def wait(self, duration_ns: int) -> list[Any]:
+        self.now_ns += duration_ns
+        return self.read()
+
+    def handshake(self) -> "Client":
+        self.send(id="i", method="initialize", params=HELLO)
+        self.send(method="notifications/initialized")
+        return self
+
+    def call(self, id_: Any, name: str = "search", **params: Any) -> list[Any]:
+        return self.send(id=id_, method="tools/call", params={"name": name, **params})
+
+
+def _text(unit: Outgoing) -> Any:
+    if unit.is_stderr:
+        return f"stderr: {unit.raw.decode()}"
+    try:
+        message = json.loads(unit.raw)
+    except ValueError:
+        return unit.raw.decode()
+    if isinstance(message, dict):
+        del message["jsonrpc"]
+    return message
+
+
+def test_a_client_with_another_name_and_other_ids_gets_the_recorded_answers(tmp_path: Path) -> None:
+    made = Recording().handshake()
+    made.call(1, arguments={"q": "a"}, _meta={"progressToken": 1})
+    made.server(method="notifications/progress", params={"progressToken": 1, "progress": 0.5})
+    made.server(id=1, result={"content": ["a"]})
+    client = Client(made.script(tmp_path))
+    (answer,) = client.send(id="i", method="initialize", params=HELLO)
+    assert (answer["id"], answer["result"]["serverInfo"]["name"]) == ("i", "s")
+    assert client.send(method="notifications/initialized") == []
+    assert client.call("x", arguments={"q": "a"}, _meta={"progressToken": "p"}) == [
+        {"method": "notifications/progress", "params": {"progressToken": "p", "progress": 0.5}},
+        {"id": "x", "result": {"content": ["a"]}},
+    ]
+    assert client.call(7, arguments={"q": "a"}) == [{"id": 7, "result": {"content": ["a"]}}], "no token, no progress"
+    assert client.conversation.usage.miss_count == 0
+
+
+def test_equal_requests_walk_through_their_answers_and_repeat_the_last(tmp_path: Path) -> None:
+    made = Recording().handshake()
+    for number in (1, 2):
+        made.call(number)
+        made.server(id=number, result={"n": number})
+    client = Client(made.script(tmp_path)).handshake()
+    assert [client.call(id_)[0]["result"]["n"] for id_ in (1, 2, 3, 4)] == [1, 2, 2, 2]
+
+
+def test_in_sequence_the_next_request_gets_the_next_answer(tmp_path: Path) -> None:
+    made = Recording().handshake()
+    for number, question in ((1, "a"), (2, "b")):
+        made.call(number, arguments={"q": question})
+        made.server(id=number, result={"n": number})
+    matching = Matching("sequence")
+    client = Client(made.script(tmp_path, matching), MockOptions(matching)).handshake()
+    assert client.call(5, arguments={"q": "b"})[0]["result"] == {"n": 1}
+    assert "error" in client.send(id=6, method="tools/list")[0], "a call was recorded next"
+    assert client.call(7, arguments={"q": "?"})[0]["result"] == {"n": 2}
+
+
+def test_what_follows_the_answer_to_a_server_request_waits_for_it(tmp_path: Path) -> None:
+    made = Recording().handshake()
+    made.call(1)
+    made.server(id=1, method="sampling/createMessage", params={})
+    made.client(id=1, result={"model": "m"})
+    made.server(id=1, result={"done": True})
+    client = Client(made.script(tmp_path)).handshake()
+    assert client.call("c") == [{"id": 1, "method": "sampling/createMessage", "params": {}}]
+    assert client.wait(100 * PATIENCE_NS) == []
+    assert client.send(id=2, result={}) == [], "nothing was asked with this id"
+    assert client.send(id=1, error={"code": -1, "message": "no"}) == [{"id": "c", "result": {"done": True}}]
+
+
+def test_requests_of_the_server_outside_of_calls_follow_what_came_before_them(tmp_path: Path) -> None:
+    made = Recording().handshake()
+    made.server(id=9, method="roots/list")
+    made.client(id=9, result={"roots": []})
+    made.server(method="notifications/tools/list_changed")
+    client = Client(made.script(tmp_path))
+    client.send(id=0, method="initialize", params=HELLO)
+    assert client.send(method="notifications/initialized") == [{"id": 9, "method": "roots/list"}]
+    assert client.send(id=9, result={"roots": []}) == [{"method": "notifications/tools/list_changed"}]
+
+
+def test_concurrent_calls_are_answered_in_the_recorded_order(tmp_path: Path) -> None:
+    made = Recording().handshake()
+    made.call(1, n=1)
+    made.call(2, n=2)
+    made.server(id=2, result={"n": 2})
+    made.server(id=1, result={"n": 1})
+    client = Client(made.script(tmp_path)).handshake()
+    assert client.call("a", n=1) == [], "the other call was sent before this answer"
+    assert [answer["id"] for answer in client.call("b", n=2)] == ["b", "a"]
+
+
+def test_a_client_that_asks_one_by_one_is_not_kept_waiting_for_long(tmp_path: Path) -> None:
+    made = Recording().handshake()
+    for number in (1, 2, 3):
+        made.call(number, n=number)
+    for number in (3, 2, 1):
+        made.server(id=number, result={"n": number})
+    client = Client(made.script(tmp_path)).handshake()
+    assert client.call(1, n=1) == []
+    assert client.wait(PATIENCE_NS)[0]["result"] == {"n": 1}
+    assert client.call(2, n=2)[0]["result"] == {"n": 2}, "nobody waits again for what did not come"
+
+
+def test_the_call_that_was_never_answered_stays_unanswered(tmp_path: Path) -> None:
+    made = Recording().handshake()
+    made.call(1)
+    made.client(id=2, method="tools/list")
+    made.server(id=2, result={"tools": []})
+    client = Client(made.script(tmp_path)).handshake()
+    assert client.call(1) == client.wait(3_600_000 * MS) == []
+    assert client.send(id=2, method="tools/list")[0]["result"] == {"tools": []}
+
+
+def test_no_answer_follows_a_cancellation_unless_one_did_in_the_recording(tmp_path: Path) -> None:
+    made = Recording().handshake()
+    made.call(1, n=1)
+    made.call(2, n=2)
+    made.client(method="notifications/cancelled", params={"requestId": 2})
+    made.server(id=2, result={"late": True})
+    made.server(id=1, result={})
+    client = Client(made.script(tmp_path)).handshake()
+    assert client.call("a", n=1) == client.call("b", n=2) == []
+    assert client.send(method="notifications/cancelled", params={"requestId": "a"}) == []
+    assert client.send(method="notifications/cancelled", params={"requestId": "b"})[0]["result"] == {"late": True}
+    assert client.wait(PATIENCE_NS) == []
+
+
+def test_an_answer_to_a_cancellation_waits_for_it_without_end(tmp_path: Path) -> None:
+    made = Recording().handshake()
+    made.call(1)
+    made.client(method="notifications/cancelled", params={"requestId": 1})
+    made.call(2, arguments={"q": "b"})
+    made.server(id=1, error={"code": -32800, "message": "Request cancelled"})
+    made.server(id=2, result={"n": 2})
+    client = Client(made.script(tmp_path)).handshake()
+    assert client.call("a") == []
+    assert client.wait(100 * PATIENCE_NS) == []
+    assert client.call("b", arguments={"q": "b"}) + client.wait(100 * PATIENCE_NS) == [{"id": "b", "result": {"n": 2}}]
+    (answer,) = client.send(method="notifications/cancelled", params={"requestId": "a"})
+    assert answer["error"]["code"] == -32800
+
+
+def test_batches_are_answered_as_one_or_one_by_one(tmp_path: Path) -> None:
+    made = Recording().handshake()
+    ping, listing = {"id": 1, "method": "tools/list"}, {"id": 2, "method": "prompts/list"}
+    made.raw("c2s", json.dumps([{"jsonrpc": "2.0", **message} for message in (ping, listing)]).encode())
+    answers = [{"jsonrpc": "2.0", "id": 2, "result": {"p": 1}}, {"jsonrpc": "2.0", "id": 1, "result": {"t": 1}}]
+    made.raw("s2c", json.dumps(answers).encode())
+    script = made.script(tmp_path)
+    batch = json.dumps([{"jsonrpc": "2.0", **ping, "id": "a"}, {"jsonrpc": "2.0", **listing, "id": "b"}]).encode()
+    (answer,) = [unit for unit in Client(script).handshake().send_raw(batch) if unit]
+    assert [(part["id"], part["result"]) for part in answer] == [("b", {"p": 1}), ("a", {"t": 1})]
+    assert Client(script).handshake().send(**listing) == [{"id": 2, "result": {"p": 1}}]
+
+
+def test_lines_that_are_no_message_and_stderr_keep_their_place(tmp_path: Path) -> None:
+    made = Recording()
+    made.record("stderr", raw="starting")
+    made.handshake()
+    made.client(id=1, method="tools/list")
+    made.raw("s2c", b"Loaded 5 tools")
+    made.server(id=1, result={"tools": []})
+    client = Client(made.script(tmp_path))
+    assert client.read() == ["stderr: starting"]
+    client.handshake()
+    assert client.send(id=1, method="tools/list") == ["Loaded 5 tools", {"id": 1, "result": {"tools": []}}]
+
+
+def test_with_a_speed_pauses_are_those_of_the_recording(tmp_path: Path) -> None:
+    made = Recording().handshake()
+    made.call(1, _meta={"progressToken": 1})
+    made.server(method="notifications/progress", params={"progressToken": 1, "progress": 1})
+    for _ in range(20):
+        made.raw("s2c", b"noise")
+    made.server(id=1, result={})
+    client = Client(made.script(tmp_path), MockOptions(speed=2.0)).handshake()
+    client.conversation.receive(b'{"id":1,"jsonrpc":"2.0","method":"tools/call","params":{"name":"search"}}', 0)
+    assert client.conversation.due(int(10.9 * MS)) != []
+    assert not any(unit.ends_request for unit in client.conversation.due(int(10.9 * MS)))
+    assert client.conversation.due(11 * MS)[-1].ends_request
+
+
+def test_pings_are_answered_and_other_misses_name_the_nearest_call(tmp_path: Path) -> None:
+    made = Recording().handshake()
+    made.call(1, arguments={"q": "a"})
+    made.server(id=1, result={})
+    client = Client(made.script(tmp_path)).handshake()
+    assert client.send(id=5, method="ping") == [{"id": 5, "result": {}}]
+    (miss,) = client.call(6, arguments={"q": "b"})
+    assert miss["error"]["data"]["nearest"]["frame"] == 4
+    (unknown,) = client.send(id=7, method="logging/setLevel", params={"level": "debug"})
+    assert unknown["error"]["code"] == -32601
+    assert [(miss.method, miss.name) for miss in client.conversation.usage.misses] == [
+        ("tools/call", "search"),
+        ("logging/setLevel", ""),
+    ]
+
+
+def test_on_a_miss_the_nearest_answer_can_be_given(tmp_path: Path) -> None:
+    made = Recording().handshake()
+    made.call(1, arguments={"q": "a"})
+    made.server(id=1, result={"n": 1})
+    client = Client(made.script(tmp_path), MockOptions(on_miss="nearest")).handshake()
+    assert client.call(6, arguments={"q": "b"}) == [{"id": 6, "result": {"n": 1}}]
+    assert client.conversation.usage.miss_count == 1
+
+
+def test_each_handshake_takes_the_next_session_and_the_last_repeats(tmp_path: Path) -> None:
+    made = Recording()
+    for number in (1, 2):
+        made.handshake()
+        made.client(id=1, method="tools/list")
+        made.server(id=1, result={"n": number})
+    client = Client(made.script(tmp_path))
+    seen = []
+    for _ in range(3):
+        client.handshake()
+        seen.append(client.send(id=1, method="tools/list")[0]["result"]["n"])
+    assert seen == [1, 2, 2]
+
+
+def test_a_client_of_the_other_era_can_fall_back(tmp_path: Path) -> None:
+    client = Client(Recording().handshake().script(tmp_path))
+    (answer,) = client.send(id=1, method="server/discover", params={})
+    assert answer["error"]["code"] == -32601
+    made = Recording()
+    meta = {"_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}}
+    made.client(id=0, method="server/discover", params=meta)
+    made.server(id=0, result={"supportedVersions": ["2026-07-28"]})
+    (answer,) = Client(made.script(tmp_path)).send(id=1, method="initialize", params=HELLO)
+    assert answer["error"]["code"] == -32022
+    assert answer["error"]["data"]["supported"] == ["2026-07-28"]
+
+
+def test_a_request_waits_until_its_answer_has_been_read(tmp_path: Path) -> None:
+    made = Recording().handshake()
+    for number in range(1, 60):
+        made.call(number, n=number)
+        made.server(id=number, result={"n": number})
+    complete = made.script(tmp_path)
+    script = Script(tmp_path / "made.mcpcap", Matching())
+    try:
+        script.grow(8)
+        client = Client(script).handshake()
+        assert client.call("far", n=59) == client.call("never", n=60) == []
+        assert client.call("near", n=1) != []
+        while script.grow(20):
+            pass
+        (far,) = [answer for answer in client.read() if answer["id"] == "far"]
+    finally:
+        script.close()
+    assert far["result"] == {"n": 59}
+    assert len(script.items) == len(complete.items)
+
+
+def test_the_recorded_server_ends_only_where_everything_was_asked_for(tmp_path: Path) -> None:
+    made = Recording().handshake()
+    made.call(1)
+    made.server(id=1, result={})
+    made.record("process", event="ended", status=3)
+    made.record("close", ending="server")
+    client = Client(made.script(tmp_path)).handshake()
+    assert not client.conversation.has_server_ended
+    client.call(1)
+    assert client.conversation.has_server_ended
+
+
+def test_answers_to_nothing_never_hit_a_request_of_today(tmp_path: Path) -> None:
+    made = Recording().handshake()
+    made.call(1)
+    made.server(id=1, result={"n": 1})
+    made.server(id=77, result={"stray": True})
+    made.client(id=2, method="tools/list")
+    client = Client(made.script(tmp_path)).handshake()
+    assert client.send(id=77, method="tools/list") == []
+
+
+def test_what_is_no_message_is_refused(tmp_path: Path) -> None:
+    client = Client(Recording().handshake().script(tmp_path)).handshake()
+    hostile = (
+        b"{",
+        b"[]",
+        b"[1,2]",
+        b'"x"',
+        b'{"id":1}',
+        b"\xff",
+        b"[" * 100_000,
+        b'{"jsonrpc":"2.0","method":7,"id":1}',
+    )
+    for raw in hostile:
+        answers = client.send_raw(raw)
+        assert len(answers) == 1, raw[:20]
+        assert answers[0]["error"]["code"] in (-32700, -32600), raw[:20]
+    assert client.conversation.usage.invalid_count == len(hostile)
+
+
+def test_ids_of_every_type_are_given_back(tmp_path: Path) -> None:
+    made = Recording().handshake()
+    made.client(id=1, method="tools/list")
+    made.server(id=1, result={})
+    client = Client(made.script(tmp_path)).handshake()
+    for id_ in ("", "é\u0000", 0, -1, 99999999999999999999999, "x" * 1_000):
+        assert client.send(id=id_, method="tools/list") == [{"id": id_, "result": {}}]

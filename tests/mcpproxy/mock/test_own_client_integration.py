@@ -1,0 +1,42 @@
+"""A mock says to the recorded client what the server had said: the same messages in the same order, under other ids."""
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.playback_proof.engine import play
+from tests.playback_proof.sources import Source, comparisons, traces
+
+OTHERWISE: Final = {
+    "auth:three-refusals": "a 401 is played only if no later exchange with the same request succeeded",
+    "auth:refusals-with-success-between": "the same",
+    "batch:batch-unread-by-the-client": "the server cancels what it had sent in a batch that the client did not read",
+    "batch:batch-not-allowed-over-http": "the same batch was refused at first and answered later",
+    "framing:framing-two-on-a-line": "two messages on a line are one unreadable unit, of which nothing is answered",
+    "framing:framing-two-on-a-line-apart": "the same",
+    "id:id-float-then-integer": "1.0 and 1 are one id, which the renaming of this proof leaves as it is",
+    "id:id-became-a-string": "an id that came back as another type is not this client's either way",
+    "timeout:answered-as-text": "the same",
+    "legacy-sse:post-too-early": "the answer to a request without a session",
+}
+"""The conversations that are played otherwise, and why."""
+EVERY: Final = 10
+
+
+def _played_otherwise(sources: list[Source], folder: Path) -> set[str]:
+    return {source.name for source in sources if not play(source.path, folder).is_exact}
+
+
+@pytest.mark.costly("plays a tenth of the corpus, at 2.5 ms each")
+def test_conversations_of_the_corpus_are_played_as_recorded(tmp_path: Path) -> None:
+    sources = [*comparisons(tmp_path, EVERY), *traces(tmp_path, EVERY)]
+    assert len(sources) > 250
+    names = {source.name for source in sources}
+    assert _played_otherwise(sources, tmp_path) == OTHERWISE.keys() & names
+
+
+@pytest.mark.soak
+def test_all_conversations_of_the_corpus_are_played_as_recorded(tmp_path: Path) -> None:
+    sources = [*comparisons(tmp_path), *traces(tmp_path)]
+    assert _played_otherwise(sources, tmp_path) == {*OTHERWISE}

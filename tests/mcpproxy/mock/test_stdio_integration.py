@@ -1,0 +1,208 @@
+"""The mock as a process on stdio: as the SDK's client sees it, with hostile clients, and how it ends."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client, StdioServerParameters, stdio_client
+from mcp_types import CreateMessageResult, ElicitResult, TextContent
+
+from tests.analysis.playback.recordings import Recording
+from tests.harness import DEADLINE_S
+
+pytestmark = pytest.mark.costly("each test starts the command")
+
+HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+INITIALIZE = {"jsonrpc": "2.0", "id": "i", "method": "initialize", "params": HELLO}
+INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+
+
+def command(capture: Path, *words: str) -> list[str]:
+    return [sys.executable, "-m", "mcpproxy", "mock", *words, str(capture)]
+
+
+def play(capture: Path, *messages: Any, words: tuple[str, ...] = ()) -> tuple[list[Any], str, int]:
+    """Send messages to a mock, close its stdin; returns what it said, its stderr and its exit status."""
+    lines = [message if isinstance(message, bytes) else json.dumps(message).encode() for message in messages]
+    done = subprocess.run(
+        command(capture, *words), input=b"".join(line + b"\n" for line in lines), capture_output=True, check=False,
+        timeout=DEADLINE_S,
+    )  # fmt: skip
+    said = [json.loads(line) for line in done.stdout.splitlines()]
+    stderr = done.stderr.decode()
+    assert "Traceback" not in stderr, stderr
+    return said, stderr, done.returncode
+
+
+@contextmanager
+def started(capture: Path, *words: str) -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(
+        command(capture, *words), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as mock:
+        try:
+            yield mock
+        finally:
+            mock.kill()
+
+
+def searches(folder: Path, *ending: tuple[str, dict[str, Any]]) -> Path:
+    """A capture with a handshake and one call."""
+    made = Recording().handshake()
+    made.call(1, arguments={"q": "a"})
+    made.server(id=1, result={"content": [{"type": "text", "text": "found"}]})
+    for rec, values in ending:
+        made.record(rec, **values)
+    return made.write(folder)
+
+
+SEARCH = {"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": {"name": "search", "arguments": {"q": "a"}}}
+
+
+def test_the_sdk_client_gets_lists_progress_sampling_and_elicitation(tmp_path: Path) -> None:
+    made = Recording().handshake()
+    made.client(id=1, method="tools/list")
+    tool = {"name": "search", "inputSchema": {"type": "object"}}
+    made.server(id=1, result={"tools": [tool]})
+    made.call(2, arguments={"q": "a"}, _meta={"progressToken": 2})
+    made.server(method="notifications/progress", params={"progressToken": 2, "progress": 1, "total": 2})
+    message = {"role": "user", "content": {"type": "text", "text": "which?"}}
+    made.server(id=1, method="sampling/createMessage", params={"messages": [message], "maxTokens": 5})
+    made.client(id=1, result={})
+    schema = {"type": "object", "properties": {}}
+    made.server(id=2, method="elicitation/create", params={"message": "sure?", "requestedSchema": schema})
+    made.client(id=2, result={})
+    made.server(id=2, result={"content": [{"type": "text", "text": "found"}]})
+    seen: list[str] = []
+
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        seen.append(f"progress {progress:g}/{total:g}")
+
+    async def on_sampling(_context: object, params: Any) -> CreateMessageResult:
+        seen.append(f"sampling {params.max_tokens}")
+        return CreateMessageResult(role="assistant", content=TextContent(type="text", text="b"), model="m")
+
+    async def on_elicitation(_context: object, params: Any) -> ElicitResult:
+        seen.append(f"elicitation {params.message}")
+        return ElicitResult(action="decline")
+
+    async def talk() -> None:
+        first, *rest = command(made.write(tmp_path))
+        server = stdio_client(StdioServerParameters(command=first, args=rest))
+        callbacks: dict[str, Any] = {"sampling_callback": on_sampling, "elicitation_callback": on_elicitation}
+        with anyio.fail_after(DEADLINE_S):
+            async with Client(server, mode="legacy", **callbacks) as client:
+                assert [listed.name for listed in (await client.list_tools()).tools] == ["search"]
+                result = await client.call_tool("search", {"q": "a"}, progress_callback=on_progress)
+        assert result.content == [TextContent(type="text", text="found")]
+
+    anyio.run(talk)
+    assert seen == ["progress 1/2", "sampling 5", "elicitation sure?"]
+
+
+def test_the_exit_status_tells_misses_and_what_was_never_asked_for(tmp_path: Path) -> None:
+    capture = searches(tmp_path)
+    said, stderr, status = play(capture, INITIALIZE, INITIALIZED, SEARCH)
+    assert ([message["id"] for message in said], stderr, status) == (["i", 9], "", 0)
+    _, stderr, status = play(capture, INITIALIZE)
+    assert (stderr, status) == ("mcpproxy: never asked for: tools/call search (frame 4)\n", 0)
+    _, stderr, status = play(capture, INITIALIZE, words=("--strict",))
+    assert (status, stderr.splitlines()[-1].startswith("mcpproxy: --strict: 1 recorded request")) == (1, True)
+    said, stderr, status = play(capture, INITIALIZE, SEARCH | {"params": {"name": "\u001b[31m"}}, SEARCH)
+    assert (status, said[-1]["id"], "\x1b" in stderr) == (1, 9, False)
+    assert "the nearest is frame 4" in stderr
+
+
+def test_a_server_that_ended_by_itself_ends_with_its_status_once_it_has_answered(tmp_path: Path) -> None:
+    ending = ("process", {"event": "ended", "status": 3}), ("close", {"ending": "server"})
+    with started(searches(tmp_path, *ending)) as mock:
+        assert mock.stdin is not None
+        assert mock.stdout is not None
+        for message in (INITIALIZE, INITIALIZED, SEARCH):
+            mock.stdin.write(json.dumps(message).encode() + b"\n")
+        mock.stdin.flush()
+        assert [json.loads(line)["id"] for line in mock.stdout] == ["i", 9]
+        assert mock.wait(DEADLINE_S) == 3
+
+
+def test_it_ends_by_a_signal_as_a_server_does_and_reports_before(tmp_path: Path) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with started(searches(tmp_path)) as mock:
+            assert mock.stdin is not None
+            assert mock.stdout is not None
+            assert mock.stderr is not None
+            mock.stdin.write(json.dumps(INITIALIZE).encode() + b"\n")
+            mock.stdin.flush()
+            assert json.loads(mock.stdout.readline())["id"] == "i"
+            mock.send_signal(number)
+            assert mock.wait(DEADLINE_S) == -number
+            assert mock.stderr.read() == b"mcpproxy: never asked for: tools/call search (frame 4)\n"
+
+
+def test_a_client_that_stops_reading_ends_it_quietly(tmp_path: Path) -> None:
+    with started(searches(tmp_path)) as mock:
+        assert mock.stdin is not None
+        assert mock.stdout is not None
+        assert mock.stderr is not None
+        mock.stdout.close()
+        mock.stdin.write(json.dumps(INITIALIZE).encode() + b"\n")
+        mock.stdin.flush()
+        assert mock.wait(DEADLINE_S) == 0
+        assert b"Traceback" not in mock.stderr.read()
+
+
+def test_hostile_lines_are_answered_and_the_next_request_as_well(tmp_path: Path) -> None:
+    capture = searches(tmp_path)
+    giant = b'{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"x":"' + b"y" * (17 << 20) + b'"}}'
+    said, stderr, status = play(capture, b"\x00\xff", b"[" * 200_000, giant, b"", b"  ", INITIALIZE)
+    assert [message["id"] for message in said] == [None, None, None, "i"]
+    assert "3 lines from the client that are no message" in stderr
+    assert status == 0
+
+
+def test_a_client_that_sends_much_before_it_reads_gets_everything(tmp_path: Path) -> None:
+    capture, count = searches(tmp_path), 5_000
+    with started(capture) as mock:
+        assert mock.stdin is not None
+        assert mock.stdout is not None
+        mock.stdin.write(json.dumps(INITIALIZE).encode() + b"\n")
+        for number in range(count):
+            mock.stdin.write(json.dumps(SEARCH | {"id": number}).encode() + b"\n")
+        mock.stdin.flush()
+        assert [json.loads(mock.stdout.readline())["id"] for _ in range(count + 1)] == ["i", *range(count)]
+
+
+def test_wrong_usage_and_unreadable_captures_are_one_line(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.mcpcap"
+    bad.write_bytes(b"nothing")
+    capture = searches(tmp_path)
+    for words, path in (
+        ((), bad),
+        ((), tmp_path / "missing.mcpcap"),
+        (("--speed", "0"), capture),
+        (("--on-miss", "pass"), capture),
+        (("--capture", "x"), capture),
+        (("--session", "7"), capture),
+        (("--ignore", "nowhere"), capture),
+        (("--listen", "nowhere"), capture),
+        ((), Path("-")),
+    ):
+        said, stderr, status = play(path, words=words)
+        assert (said, stderr.count("\n"), status) == ([], 1, 2), (words, stderr)
+
+
+def test_stdout_is_never_written_to_by_anything_else(tmp_path: Path) -> None:
+    made = Recording()
+    made.record("stderr", raw="loud\x1b[31m")
+    made.handshake()
+    said, stderr, _ = play(made.write(tmp_path), INITIALIZE | {"params": HELLO | {"protocolVersion": "2024-11-05"}})
+    assert [message["id"] for message in said] == ["i"]
+    first, second, *_ = stderr.splitlines()
+    assert first == "loud\x1b[31m"
+    assert second.startswith("mcpproxy: the client asks for revision 2024-11-05; it gets the recorded answer")
