@@ -32,7 +32,9 @@ _VARYING_FIELDS: Final = frozenset(
     }
 )
 """Header fields that describe one transfer, not the conversation."""
-_LOOPBACK_PORT: Final = re.compile(r"(?<![\w.-])(127(?:\.[0-9]{1,3}){3}|localhost|\[::1\])[:-][0-9]{1,5}(?![\w.])")
+_LOOPBACK_PORT: Final = re.compile(
+    r"(?:(?<![\w.-])|(?<=%2F))(127(?:\.[0-9]{1,3}){3}|localhost|\[::1\])(?:[:-]|%3A)[0-9]{1,5}(?![\w.])"
+)
 _MAX_DEPTH: Final = 50
 _DROPPED: Final = frozenset({"pid", "start", "pids", "crc", "seq", "t_ns"})
 

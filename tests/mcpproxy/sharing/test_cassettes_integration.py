@@ -26,6 +26,7 @@ from captures.record import frame_members, members, seal
 from captures.verdict import UNJUDGED
 from mcpproxy.sharing import ShareOptions, redacted_copy
 from mcpproxy.sharing.scan import likely_secrets
+from mcpproxy.sharing.steady_records import without_ports
 from tests.analysis.traces import CORPUS, read
 from tests.harness import DEADLINE_S, Place, wait_until
 from tests.http_harness import serving
@@ -189,6 +190,21 @@ def test_the_sdk_recorded_again_over_http_has_one_cassette(tmp_path: Path, place
     assert len(made) == 1
 
 
+def test_ports_of_this_machine_go_and_others_stay() -> None:
+    for text, expected in (
+        ("http://127.0.0.1:8000/mcp", "http://127.0.0.1/mcp"),
+        ("localhost:1", "localhost"),
+        ("[::1]:80", "[::1]"),
+        ("redirect_uri=http%3A%2F%2F127.0.0.1%3A8080%2Fcallback", "redirect_uri=http%3A%2F%2F127.0.0.1%2Fcallback"),
+        ("127.0.0.1-8000", "127.0.0.1"),
+        (
+            "mylocalhost:80 10.127.0.0.1:80 example.com:80 127.0.0.1",
+            "mylocalhost:80 10.127.0.0.1:80 example.com:80 127.0.0.1",
+        ),
+    ):
+        assert without_ports(text) == expected
+
+
 # ---- the same meaning
 
 OF_TIME = {
@@ -209,7 +225,7 @@ OF_PLACE = {"auth/token-request", "auth/dropped"}
 OF_SECRETS = {
     *("logging/secret", "ext-events/webhook-secret", "ext-skills/digest-mismatch", "ext-skills/wrong-size"),
     *("ext-skills/frontmatter-mismatch", "ext-skills/no-frontmatter", "ext-skills/name-mismatch"),
-    *("ext-skills/read-ahead",),
+    *("ext-skills/read-ahead", "auth/issuer-mismatch"),
 }
 """Rules about what any redaction changes."""
 
