@@ -38,7 +38,8 @@ from captures.reader import open_capture
 PLAYBACK_MODULES: Final = (
     *READING_MODULES,
     "analysis/playback/*.py",
-    "analysis/comparison/*.py",
+    "analysis/comparison/canonical.py",
+    "analysis/comparison/requests.py",
     "analysis/comparison/values/*.py",
 )
 """The modules that decide what is in a script."""

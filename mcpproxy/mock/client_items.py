@@ -1,6 +1,6 @@
 """What the client sent in a recorded session, and how much of it today's client has sent."""
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import deque
 from typing import Final, NamedTuple
 
@@ -32,8 +32,8 @@ class ClientItems:
         """The client's item that was scanned last, even if it is not waited for."""
         self._clients: list[int] = []
         """The numbers of the client's items that were scanned, in order."""
-        self._next: list[int] = [0]
-        """For each of them, and the end, a position from which to look for the next one that was not sent."""
+        self._previous: list[int] = [0]
+        """For the place of each of them, counted from 1, a place from which to look back for one that was not sent."""
         self._sent: set[int] = set()
         self._missing_requests = 0
         """How many of the requests that were scanned were not sent."""
@@ -84,7 +84,7 @@ class ClientItems:
             self._batches.append(item.number)
         self._missing_requests += item.kind in ("request", "batch")
         self._clients.append(item.number)
-        self._next.append(len(self._next))
+        self._previous.append(len(self._previous))
         if item.kind == "notification":
             if item.method == CANCELLED:
                 self._add_cancellation(item)
@@ -138,11 +138,7 @@ class ClientItems:
         """No longer wait for a client's item."""
         position = bisect_left(self._clients, number)
         if position < len(self._clients) and self._clients[position] == number:
-            self._next[position] = position + 1
-
-    def was_sent(self, number: int) -> bool:
-        """Whether today's client has sent a client's item."""
-        return number in self._sent
+            self._previous[position + 1] = position
 
     @property
     def is_all_sent(self) -> bool:
@@ -150,11 +146,14 @@ class ClientItems:
         self.scan(len(self._script.items))
         return self._missing_requests == 0
 
-    def first_missing(self, after: int, before: int) -> int | None:
-        """Returns the first client's item between two items for which to wait; None if there is none."""
+    def last_missing(self, after: int, before: int) -> int | None:
+        """Returns the last client's item between two items for which to wait; None if there is none.
+
+        A client that sends the same items in the same order sends this one last, so whoever waits is woken only once.
+        """
         self.scan(before)
-        position = self._first_waiting(bisect_right(self._clients, after))
-        if position >= len(self._clients) or self._clients[position] >= before:
+        position = self._last_waiting(bisect_left(self._clients, before)) - 1
+        if position < 0 or self._clients[position] <= after:
             return None
         return self._clients[position]
 
@@ -172,15 +171,15 @@ class ClientItems:
             return None
         return number
 
-    def _first_waiting(self, position: int) -> int:
-        """Returns the first position from one on whose item is waited for; shortens the path for the next time."""
-        steps, path = self._next, []
-        while position < len(self._clients) and steps[position] != position:
-            path.append(position)
-            position = steps[position]
+    def _last_waiting(self, place: int) -> int:
+        """Returns the last place up to one whose item is waited for, or 0; shortens the path for the next time."""
+        steps, path = self._previous, []
+        while place and steps[place] != place:
+            path.append(place)
+            place = steps[place]
         for passed in path:
-            steps[passed] = position
-        return position
+            steps[passed] = place
+        return place
 
     def anchor_of(self, number: int) -> int:
         """Returns the last client's item before an item; -1 if there is none."""

@@ -2,8 +2,8 @@
 
 A request is answered by everything that the server sent for it in the recording, in the recorded order: progress, log
 messages, requests to the client, and the response. An item waits for what the client had sent between the request and
-the item in the recording: always for the answer to a server request; for other items at most `PATIENCE_NS`, because
-another client may not send them at all. Items that belong to no request follow what the client had sent last before
+the item in the recording: always for the answer to a server request, and for the cancellation of the request itself;
+for other items at most `PATIENCE_NS`, because another client may not send them at all. Items that belong to no request follow what the client had sent last before
 them, or anything that it had sent later.
 
 Requests that match the same recorded ones get their answers in the recorded order; when all were used, the last answer

@@ -49,7 +49,7 @@ class Play:
         self.answered: set[int] = set()
         """Those that today's client has answered."""
         self.waits_for: str = ""
-        """What the next item waits for: `time`, `client`, `frontier`, `answer` or `growth`."""
+        """What the next item waits for: `time`, `client`, `cancellation`, `frontier`, `answer` or `growth`."""
 
 
 def is_answer(item: Item, call: int) -> bool:
@@ -241,11 +241,11 @@ class SessionPlay:
         """Wait no longer for what the client does not send, for this answer and for all others."""
         play.is_impatient = True
         number = self._script.items_of_call(play.call)[play.position]
-        missing = self.clients.first_missing(play.item.number, number)
+        missing = self.clients.last_missing(play.item.number, number)
         while missing is not None:
             self.clients.give_up(missing)
             self.wake(missing, now_ns)
-            missing = self.clients.first_missing(play.item.number, number)
+            missing = self.clients.last_missing(play.item.number, number)
         if play.waits_for == "client":
             self._advance(play, now_ns)
 
@@ -349,7 +349,7 @@ class SessionPlay:
             return True
         if play.is_impatient:
             return False
-        missing = self.clients.first_missing(play.item.number, item.number)
+        missing = self.clients.last_missing(play.item.number, item.number)
         if missing is None:
             return False
         play.waits_for = "client"

@@ -57,9 +57,10 @@ def plan(script: Script, path: Path, only: str) -> Plan:
     selected = {call.request.seq for call in calls(path, only) if call.request.sender == "client"} if only else None
     parts = _parts(script)
     connections, skipped_count, refused_count = [], 0, 0
+    all_refused = _refused(script, [item for item in script.items if item.sender == "client"])
     for numbers in parts:
         items = [item for number in numbers if (item := script.items[number]).sender == "client"]
-        refused = _refused(script, items)
+        refused = all_refused.intersection(item.number for item in items)
         unselected = frozenset() if selected is None else _unselected(script, items, selected)
         skipped_count += sum(script.items[number].kind != "response" for number in unselected - refused)
         refused_count += len(refused)

@@ -65,6 +65,8 @@ class SteadyWriter:
         """By exchange, the number of its requests that have not been answered yet."""
         self._independent_calls: set[int] = set()
         """The numbers of the client's calls whose messages may change places with others."""
+        self._exchange_calls: dict[int, tuple[int, bool]] = {}
+        """By exchange, the call that it carries if that may change places, and whether it is for a list."""
         self._progress_tokens: set[object] = set()
         self._last_answers: dict[int, int] = {}
         """By exchange, when its last request was answered."""
@@ -121,6 +123,10 @@ class SteadyWriter:
 
     def _describe_frame(self, entry: Entry, step: Step) -> None:
         entry.has_request = any(isinstance(context.message, Request) for context in step.messages)
+        if entry.sender == "server" and isinstance(step.item, Frame) and not step.item.raw:
+            # An event without data, which gives a stream its first id, comes as soon as the stream is open.
+            entry.call, entry.is_list = self._exchange_calls.get(entry.exchange, (-1, False))
+            return
         if len(step.messages) != 1:
             return
         (context,) = step.messages
@@ -136,6 +142,7 @@ class SteadyWriter:
             token = _progress_token(context)
             if context.call is not None and _is_independent(context) and token not in self._progress_tokens:
                 entry.call, entry.is_list = context.call.number, context.method in _LISTS
+                self._exchange_calls[entry.exchange] = entry.call, entry.is_list
                 self._independent_calls.add(entry.call)
             if token is not None:
                 self._progress_tokens.add(token)

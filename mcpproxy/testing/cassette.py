@@ -1,12 +1,10 @@
 """Cassettes: recordings that are kept with the tests, and played instead of the server."""
 
-import os
-import subprocess
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 from mcpproxy.sanitise import sanitise
-from mcpproxy.testing.commands import PROGRAM, Target
+from mcpproxy.testing.commands import Target
 from mcpproxy.testing.mocking import Match, OnMiss, mock_source
 from mcpproxy.testing.server import RecordedServer, Source
 
@@ -14,8 +12,6 @@ Mode: TypeAlias = Literal["once", "none", "new", "all"]
 """What is done with a cassette: `once` records it if it is missing, and plays it otherwise; `none` only plays it; `new`
 plays it and asks the server what is not in it; `all` always records."""
 MODES: Final[tuple[str, ...]] = get_args(Mode)
-SHARE_S: Final = 600
-"""Only catches hangs of `share`."""
 
 
 class Cassette(NamedTuple):
@@ -64,7 +60,8 @@ class Cassette(NamedTuple):
         is replaced, but never a recording.
 
         Raises:
-            RuntimeError: the client started the server several times, or the copy could not be written.
+            CannotCreate: the cassette cannot be written, or there is a recording in its place.
+            RuntimeError: the client started the server several times.
         """
         captures = server.folder.captures
         if not captures or (server.source.played is not None and not server.passed_captures):
@@ -74,8 +71,8 @@ class Cassette(NamedTuple):
                 f"the client started the server {len(captures)} times, and a cassette holds one recording: call "
                 "mcp_record for each start, each with a cassette of its own"
             )
+        # Loading the rules for secrets takes half a second, which tests that only play should not wait for.
+        from mcpproxy.sharing import ShareOptions, redacted_copy
+
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        words = [*PROGRAM, "share", "--cassette", "--force", "-o", os.path.abspath(self.path), str(captures[0])]
-        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SHARE_S)
-        if done.returncode:
-            raise RuntimeError(f"the cassette could not be written: {sanitise(done.stderr.strip(), 2000)}")
+        redacted_copy(captures[0], self.path, ShareOptions(is_cassette=True, replaces=True, compares=False))

@@ -140,9 +140,7 @@ def _reason(old: LatencyRecord, new: LatencyRecord) -> str:
     lacking = [(word, record) for word, record in (("old", old), ("new", new)) if not record.calls]
     sides = "neither side has a" if len(lacking) == 2 else f"the {lacking[0][0]} side has no"
     is_inexact = any(record.inexact_count for _, record in lacking)
-    return (
-        f"{sides} response whose latency counts{': its times are not exact, as in cassettes and some imports' if is_inexact else ''}"
-    )
+    return f"{sides} response whose latency counts{': its times are not exact' if is_inexact else ''}"
 
 
 def _gaps_of_pairs(pairs: Mapping[LatencyKey, LatencyPair], decision_count: int) -> Iterator[Gap]:

@@ -331,5 +331,5 @@ def test_captures_are_compared_and_each_change_names_the_first_requests(tmp_path
 def test_an_imported_log_without_exact_times_has_no_latencies(tmp_path: Path) -> None:
     comparison = sides.compared(tmp_path, _calls(10), _calls(10, is_exact=False), "name:search")
     assert [(gap.what, gap.reason) for gap in comparison.gaps if "latency" in gap.what] == [
-        ("latency", "the new side has no response whose latency counts: its times are not exact, as in cassettes and some imports")
+        ("latency", "the new side has no response whose latency counts: its times are not exact")
     ]

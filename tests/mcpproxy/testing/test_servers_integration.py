@@ -1,7 +1,6 @@
 """mcp_record and mcp_mock as context managers, in front of real servers and clients."""
 
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,10 +9,10 @@ import pytest
 from mcp import Client as SdkClient
 from mcp import StdioServerParameters
 
-from captures.errors import NotACapture
+from captures.errors import CannotCreate, NotACapture
 from captures.reader import Capture as CaptureFile
 from mcpproxy.testing import Capture, RecordedServer, RequestsMissed, mcp_mock, mcp_record
-from tests.harness import DEADLINE_S, ROOT
+from tests.harness import DEADLINE_S
 from tests.mcpproxy.testing.notes_client import Client
 
 NOTES = str(Path(__file__).with_name("notes_server.py"))
@@ -26,6 +25,11 @@ def server_of(folder: Path) -> list[str]:
 def starts(folder: Path) -> int:
     file = folder / "starts"
     return file.read_text().count("started") if file.exists() else 0
+
+
+@pytest.fixture(autouse=True)
+def _secret_rules(secret_rules: None) -> None:
+    """Cassettes are written in this process."""
 
 
 def record(folder: Path, *texts: str, cassette: Path | None = None) -> RecordedServer:
@@ -79,25 +83,19 @@ def test_official_sdk_takes_parameters_and_url(tmp_path: Path) -> None:
         with pytest.raises(NotACapture):
             _ = server.capture
 
-    async def count(url: str) -> None:
+    async def search(url: str) -> None:
         with anyio.fail_after(DEADLINE_S):
-            async with SdkClient(url) as client:
-                await client.call_tool("count", {"steps": 2})
+            async with SdkClient(url, mode="legacy") as client:
+                await client.call_tool("search", {"text": "milk"})
 
-    http_server = [sys.executable, "-m", "tests.peers.sdk_http_server", str(tmp_path / "account")]
-    with subprocess.Popen(http_server, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            with mcp_record(process.stdout.readline().strip(), cassette=tmp_path / "count.mcpcap") as server:
-                with pytest.raises(TypeError, match="is reached by HTTP"):
-                    _ = server.command
-                anyio.run(count, server.url)
-        finally:
-            process.terminate()
-    assert [call.text for call in server.capture.calls("count")] == ["counted to 2"]
-    with mcp_mock(tmp_path / "count.mcpcap") as server:
-        anyio.run(count, server.url)
-    assert [call.text for call in server.capture.calls("count")] == ["counted to 2"]
+    with mcp_record(server_of(tmp_path)) as recorded, Client(recorded.command) as client:
+        client.find("milk")
+        client.ask("tools/list")  # as this client does after the call
+    with mcp_mock(recorded.capture.path) as played, mcp_record(played.url) as server:
+        with pytest.raises(TypeError, match="is reached by HTTP"):
+            _ = server.command
+        anyio.run(search, server.url)
+    assert server.capture.calls("search").outcomes == played.capture.calls("search").outcomes == {"result": 1}
 
 
 def test_what_is_no_server_is_refused() -> None:
@@ -111,7 +109,7 @@ def test_url_that_nothing_can_record_is_an_error_with_its_reason() -> None:
         _ = server.url
 
 
-@pytest.mark.costly("six servers and mocks, and `share`")
+@pytest.mark.costly("six servers and mocks")
 def test_cassette_is_recorded_once_and_then_played(tmp_path: Path) -> None:
     cassette = tmp_path / "cassettes/notes.mcpcap"
     record(tmp_path, "milk", cassette=cassette)
@@ -144,7 +142,6 @@ def test_cassette_is_recorded_once_and_then_played(tmp_path: Path) -> None:
         mcp_record(server_of(tmp_path), cassette=cassette, mode="often")  # type: ignore[arg-type]
 
 
-@pytest.mark.costly("`share`, twice")
 def test_what_is_new_is_asked_and_added(tmp_path: Path) -> None:
     cassette = tmp_path / "notes.mcpcap"
     record(tmp_path, "milk", cassette=cassette)
@@ -162,7 +159,7 @@ def test_recording_in_the_place_of_a_cassette_is_played_and_never_replaced(tmp_p
     recording.write_bytes(recorded.capture.path.read_bytes())
     written = recording.read_bytes()
     with (
-        pytest.raises(RuntimeError, match="the cassette could not be written"),
+        pytest.raises(CannotCreate, match="it is a recording"),
         mcp_record(server_of(tmp_path), cassette=recording, mode="all") as server,
         Client(server.command) as client,
     ):
