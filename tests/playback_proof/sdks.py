@@ -23,9 +23,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from captures.listing import find_captures
 from tests.harness import DEADLINE_S, ROOT, wait_until
 from tests.http_harness import free_port
-from tests.playback_proof.equality import compared, reason_of
+from tests.playback_proof.equality import compared, compared_sets, reason_of
 
 MCPPROXY = Path(sys.executable).with_name("mcpproxy")
 PEERS = Path(__file__).parent / "peers"
@@ -172,6 +173,28 @@ def mocked(
             return talked(client, begin, era, server.transport, [own], folder)
 
 
+def replayed(server: Server, folder: Path, capture: Path) -> str:
+    """Replay a recording to the real server that was recorded; returns what is different."""
+    new = folder / "replayed"
+    if new.exists():
+        shutil.rmtree(new)
+    command = [str(MCPPROXY), "replay", str(capture), "--yes", "--capture", f"{new}/"]
+
+    def done(target: Sequence[str]) -> str:
+        ended = subprocess.run(
+            [*command, *target], stdin=subprocess.DEVNULL, capture_output=True, timeout=WITHIN_S, check=False, cwd=ROOT
+        )
+        (folder / "replayed.out").write_bytes(ended.stdout + ended.stderr)
+        found = sorted(find_captures(new)) if new.exists() else []
+        reason = reason_of(compared_sets([capture], found)) if found else "no capture"
+        return f"exit code {ended.returncode}, {reason or 'equal'}"
+
+    if server.transport == "stdio":
+        return done(["--", *server.command])
+    with real(server, folder) as url:
+        return done([url])
+
+
 def differences(first: list[str], second: list[str], mock: list[str]) -> list[str]:
     """Returns the lines that both runs with the server have and the mock's run lacks, and those that only it has."""
     stable = Counter(first) & Counter(second)
@@ -200,6 +223,7 @@ def main() -> None:
     parser.add_argument("--record-only", action="store_true")
     parser.add_argument("--reuse", action="store_true", help="take the recordings in --keep")
     parser.add_argument("--speed")
+    parser.add_argument("--replay", action="store_true", help="replay the recordings to the real servers instead")
     options = parser.parse_args()
     folder = options.keep or Path(tempfile.mkdtemp())
     folder.mkdir(exist_ok=True, parents=True)
@@ -231,6 +255,8 @@ def one(options: argparse.Namespace, server: Server, client: str, begin: Sequenc
         varies = sum(a != b for a, b in zip(*runs, strict=False))
         if options.record_only:
             return f"{place.name:44} {len(runs[0]):4} lines, {varies} vary"
+        if options.replay:
+            return f"{place.name:44} {replayed(server, place, captures[0])}"
         new = place / "mock.mcpcap"
         new.unlink(missing_ok=True)
         more = ["--speed", options.speed] if options.speed else []
