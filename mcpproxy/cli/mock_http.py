@@ -18,8 +18,8 @@ from mcpproxy.cli.http_listener import (
     rate_limited,
     stderr_writer,
 )
-from mcpproxy.mock.http import HttpMock
-from mcpproxy.mock.http_client import BeginConversation
+from mcpproxy.mock.http.client import BeginConversation
+from mcpproxy.mock.http.server import HttpMock
 from mcpproxy.relay.http.socket_address import host_and_port
 
 _RECORDS_BEFORE_URL: Final = 200

@@ -3,7 +3,7 @@
 import pytest
 
 from analysis.playback.items import HttpAnswer
-from mcpproxy.mock.http_messages import (
+from mcpproxy.mock.http.messages import (
     EVENT_STREAM,
     JSON,
     accepts,

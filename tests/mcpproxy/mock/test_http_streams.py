@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import cast
 
-from mcpproxy.mock.http_connection import HttpResponse
-from mcpproxy.mock.http_streams import EventHistory, EventStream
+from mcpproxy.mock.http.connection import HttpResponse
+from mcpproxy.mock.http.streams import EventHistory, EventStream
 
 
 class Reader:

@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from mcpproxy.mock.conversation import Conversation
-from mcpproxy.mock.http_client import HttpClient
-from mcpproxy.mock.http_connection import HttpRequest, HttpResponse
-from mcpproxy.mock.http_messages import JSON, error_body, event_bytes, repeated_fields, stream_fields
+from mcpproxy.mock.http.client import HttpClient
+from mcpproxy.mock.http.connection import HttpRequest, HttpResponse
+from mcpproxy.mock.http.messages import JSON, error_body, event_bytes, repeated_fields, stream_fields
 from mcpproxy.mock.outgoing import Outgoing
 
 ENDPOINT_EVENT: Final = "endpoint"

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol, cast
 
-from mcpproxy.mock.http_messages import EVENT_STREAM, HeaderFields, response_head
+from mcpproxy.mock.http.messages import EVENT_STREAM, HeaderFields, response_head
 from mcpproxy.relay.http.admission import AdmissionRule
 from mcpproxy.wire.framing import Body, Fields, MessageEnd
 from mcpproxy.wire.http1 import Refusal, RequestEvent, RequestHead, RequestSplitter

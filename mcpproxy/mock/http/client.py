@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 from captures.errors import CaptureError
 from mcpproxy.mock.conversation import Conversation
-from mcpproxy.mock.http_connection import HttpRequest, HttpResponse
+from mcpproxy.mock.http.connection import HttpRequest, HttpResponse
 from mcpproxy.mock.outgoing import Outgoing
 
 BeginConversation: TypeAlias = Callable[[int, Callable[[], None]], Conversation]

@@ -17,13 +17,13 @@ from analysis.playback.script import Script
 from analysis.protocol.revisions import era_of, rank_of
 from captures.envelope import judge
 from captures.errors import CaptureError
-from mcpproxy.mock.http_client import BeginConversation, HttpClient
-from mcpproxy.mock.http_connection import HttpConnection, HttpRequest, HttpResponse
-from mcpproxy.mock.http_legacy import LegacyClient
-from mcpproxy.mock.http_messages import EVENT_STREAM, JSON, accepts, error_body, repeated_fields
-from mcpproxy.mock.http_sessions import INITIALIZE, SessionOrder
-from mcpproxy.mock.http_streamable import StreamableClient
-from mcpproxy.mock.http_streams import EventHistory
+from mcpproxy.mock.http.client import BeginConversation, HttpClient
+from mcpproxy.mock.http.connection import HttpConnection, HttpRequest, HttpResponse
+from mcpproxy.mock.http.legacy import LegacyClient
+from mcpproxy.mock.http.messages import EVENT_STREAM, JSON, accepts, error_body, repeated_fields
+from mcpproxy.mock.http.sessions import INITIALIZE, SessionOrder
+from mcpproxy.mock.http.streamable import StreamableClient
+from mcpproxy.mock.http.streams import EventHistory
 from mcpproxy.relay.http.admission import AdmissionRule
 
 ENDPOINT: Final = "/mcp"

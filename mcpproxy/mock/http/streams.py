@@ -3,7 +3,7 @@
 from collections import deque
 from typing import Final
 
-from mcpproxy.mock.http_connection import HttpResponse
+from mcpproxy.mock.http.connection import HttpResponse
 
 MAX_KEPT_BYTES: Final = 64 << 20
 """The maximum size of all events that are kept for resumption, or until a client opens its stream."""

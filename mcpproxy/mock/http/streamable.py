@@ -7,9 +7,9 @@ from typing import Final
 
 from analysis.playback.items import HttpAnswer
 from mcpproxy.mock.conversation import Conversation
-from mcpproxy.mock.http_client import MAX_OPEN_REQUESTS, HttpClient
-from mcpproxy.mock.http_connection import HttpRequest, HttpResponse
-from mcpproxy.mock.http_messages import (
+from mcpproxy.mock.http.client import MAX_OPEN_REQUESTS, HttpClient
+from mcpproxy.mock.http.connection import HttpRequest, HttpResponse
+from mcpproxy.mock.http.messages import (
     EVENT_STREAM,
     JSON,
     HeaderFields,
@@ -20,7 +20,7 @@ from mcpproxy.mock.http_messages import (
     repeated_fields,
     stream_fields,
 )
-from mcpproxy.mock.http_streams import EventHistory, EventStream
+from mcpproxy.mock.http.streams import EventHistory, EventStream
 from mcpproxy.mock.outgoing import Outgoing
 
 SESSION_FIELD: Final = "Mcp-Session-Id"
