@@ -8,9 +8,11 @@ order: each follows the request of the server that it answers, which may come at
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
+from analysis.conversation.http_exchange import VERSION_FIELD
 from analysis.conversation.message import Id, Notification, Request, Response, id_of
 from analysis.facts import target_name
 from analysis.playback.items import HttpAnswer, Item
+from analysis.playback.request_fields import Fields
 from analysis.playback.script import Script
 from analysis.playback.translation import Substitutes, canonical_token, translated
 from analysis.protocol.extensions import ENDLESS_METHODS
@@ -33,6 +35,14 @@ _POLLING: Final = frozenset({"tasks/get", "tasks/result", "events/poll"})
 _FIRST_BAD_STATUS: Final = 300
 
 
+class RecordedPost(NamedTuple):
+    """How a message was sent over HTTP in the recording."""
+
+    raw: bytes
+    fields: Fields
+    """Its header fields, with the revisions of today."""
+
+
 class Outgoing(NamedTuple):
     """One unit of bytes for the server."""
 
@@ -47,6 +57,8 @@ class Outgoing(NamedTuple):
     abandoned: int | None = None
     """`Call.number` of a call that is cancelled now: over HTTP by closing its exchange, over pipes by the bytes, if
     there are any."""
+    recorded: RecordedPost | None = None
+    """How it was sent in the recording; None if that was not over HTTP, or is not known."""
 
 
 class _Reaction(NamedTuple):
@@ -86,6 +98,8 @@ class Conversation:
         """The responses in one recorded item, because a batch may have a hundred thousand."""
         self._answers_of = -1
         self._version: str | None = None
+        self._new_versions: dict[str, str] = {}
+        """Revisions that were agreed on, by the recorded ones, if they differ."""
         self._is_ended = False
         self._settled_ns: int | None = None
         self._last_ns = script.items[numbers[-1]].t_ns if numbers else 0
@@ -166,7 +180,10 @@ class Conversation:
             (ready if self._is_ready(reaction, now_ns) else waiting).append(reaction)
         self._reactions = waiting
         self.outcome.sent += len(ready)
-        return [Outgoing(reaction.raw, version=self._version) for reaction in ready]
+        return [
+            Outgoing(reaction.raw, version=self._version, recorded=self._recorded_post(reaction.item))
+            for reaction in ready
+        ]
 
     def _is_ready(self, reaction: _Reaction, now_ns: int) -> bool:
         if now_ns < reaction.earliest_ns:
@@ -188,10 +205,19 @@ class Conversation:
         abandoned = None
         if item.method == _CANCELLED and (call := self._cancelled_call(item)) is not None:
             self._open.note_cancellation(call, now_ns, self._recorded_delay_after(call, item))
-            abandoned = call.number if call.is_modern else None
+            abandoned = call.number if call.is_modern and not item.exchange else None
         self.outcome.sent += 1
         version = None if item.method == "initialize" else self._version
-        return Outgoing(raw, calls, "" if item.kind in ("batch", "invalid") else item.method, version, abandoned)
+        method = "" if item.kind in ("batch", "invalid") else item.method
+        return Outgoing(raw, calls, method, version, abandoned, self._recorded_post(item))
+
+    def _recorded_post(self, item: Item | None) -> RecordedPost | None:
+        fields = None if item is None else item.fields
+        if item is None or fields is None:
+            return None
+        new = self._new_versions
+        fields = tuple([(name, new.get(value, value) if name == VERSION_FIELD else value) for name, value in fields])
+        return RecordedPost(self._script.raw(item), fields)
 
     def _open_calls(self, item: Item, raw: bytes, calls: tuple[int, ...], now_ns: int) -> None:
         requests = [message for message in client_messages_in(raw) if isinstance(message, Request)]
@@ -292,10 +318,13 @@ class Conversation:
             self._version = agreed_version(response)
             recorded_version = None if recorded is None else agreed_version(recorded)
             self.outcome.note_versions(recorded_version, self._version)
+            if recorded_version is not None and self._version is not None:
+                self._new_versions[recorded_version] = self._version
             return
         replacement = replacing_version(recorded, response)
         if replacement is not None:
             self._values.replace_member(replacement.member, replacement.new)
+            self._new_versions[replacement.recorded] = replacement.new
             self.outcome.note_versions(replacement.recorded, replacement.new)
 
     def _receive_request(self, request: Request, now_ns: int) -> None:
