@@ -408,7 +408,8 @@ class Conversation:
         if self._order.next is not None or self._reactions or self._open.is_waiting:
             return False
         if self._settled_ns is None:
-            self._settled_ns = now_ns + (PATIENCE_NS if self._order.is_more_expected else 0)
+            is_more_expected = self._order.is_more_expected or self._open.is_end_expected
+            self._settled_ns = now_ns + (PATIENCE_NS if is_more_expected else 0)
         return now_ns >= self._settled_ns
 
     def next_due_ns(self, now_ns: int) -> int | None:

@@ -329,3 +329,15 @@ def test_polls_keep_their_pauses_at_any_speed(tmp_path: Path, begin: Begin) -> N
     assert replayed.named() == []
     replayed.now_ms = 170 + 499
     assert replayed.named() == ["tasks/get"]
+
+
+def test_the_recorded_end_of_a_subscription_is_waited_for(tmp_path: Path, begin: Begin) -> None:
+    capture = CaptureWriter(tmp_path / "old.mcpcap", "weather")
+    meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
+    capture.ask(10, 1, "subscriptions/listen", notifications={}, _meta=meta)
+    capture.answer(20, 1)
+    replayed = begin(capture)
+    assert replayed.named() == ["subscriptions/listen"]
+    assert not replayed.is_over()
+    replayed.now_ms = PATIENCE_NS // MS
+    assert replayed.is_over()
