@@ -249,7 +249,7 @@ class HttpTransport:
                 self._url = target
                 connection = self._request("POST", outgoing.raw, fields)
                 response = connection.getresponse()
-            if outgoing.method == "initialize":
+            if self._session_id is None:
                 self._note_session_id(response)
             stream = self._pass_on(response, outgoing.calls)
             missing = len(outgoing.calls)
