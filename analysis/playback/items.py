@@ -130,6 +130,8 @@ class Ending(Struct, array_like=True, gc=False):
     """The stamp of the end."""
     is_whole: bool
     """Whether the recording has all messages, from the server's first byte on."""
+    begins_late: bool
+    """Whether its beginning is missing, or may be."""
     is_growing: bool
     """Whether a recorder was still writing when it was read: it was used up to its end at that moment."""
     caveats: tuple[str, ...] = ()

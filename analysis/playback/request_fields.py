@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 Fields: TypeAlias = tuple[tuple[str, str], ...]
-"""Names in lower case, and values, in order; a name may occur twice. Untrusted text."""
+"""Names in lower case, and values, in order; a name may occur twice. Untrusted text. That of `SESSION_FIELD` is
+empty: the server of today chooses another one."""
 
 REPEATED_FIELDS: Final = frozenset({"accept", "content-type", "mcp-protocol-version", "mcp-method", "mcp-name"})
 """Names of fields that are sent again; not those of a session, of credentials or of a connection."""
+SESSION_FIELD: Final = "mcp-session-id"
 REPEATED_PREFIX: Final = "mcp-param-"
 MAX_FIELD_CHARS: Final = 8 << 10
 """The most characters of a value that is sent again."""
@@ -16,7 +18,12 @@ _HASH_MARK: Final = "hmac:"
 
 def text_of(lines: Sequence[tuple[str, str]]) -> str:
     """Returns the fields of a head that are sent again as a text, for `fields_of`; it is never empty."""
-    return "\n" + "".join([f"{name}:{value}\n" for name, value in lines if _is_repeated(name, value)])
+    kept = [
+        f"{name}:\n" if name == SESSION_FIELD else f"{name}:{value}\n"
+        for name, value in lines
+        if name == SESSION_FIELD or _is_repeated(name, value)
+    ]
+    return "\n" + "".join(kept)
 
 
 def fields_of(text: str) -> Fields | None:

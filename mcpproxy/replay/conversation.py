@@ -12,7 +12,7 @@ from analysis.conversation.http_exchange import VERSION_FIELD
 from analysis.conversation.message import Id, Notification, Request, Response, id_of
 from analysis.facts import target_name
 from analysis.playback.items import HttpAnswer, Item
-from analysis.playback.request_fields import Fields
+from analysis.playback.request_fields import SESSION_FIELD, Fields
 from analysis.playback.script import Script
 from analysis.playback.translation import Substitutes, canonical_token, translated
 from analysis.protocol.extensions import ENDLESS_METHODS
@@ -24,8 +24,10 @@ from mcpproxy.replay.open_calls import OpenCall, OpenCalls
 from mcpproxy.replay.options import ReplayOptions
 from mcpproxy.replay.order import PATIENCE_NS, PROGRESS, Order
 from mcpproxy.replay.outcome import ReplayOutcome
+from mcpproxy.replay.own_handshake import OWN_CALL, OwnHandshake
 from mcpproxy.replay.server_requests import ServerRequests, answer_to_unrecorded, id_token
 from mcpproxy.replay.versions import VERSION_MEMBER, agreed_version, replacing_version
+from mcpproxy.wording.resending import INITIALIZED_MESSAGE
 
 MAX_UNANSWERED: Final = 3
 """After so many calls in a row that were not answered in time, the replay ends: the server hangs."""
@@ -76,7 +78,12 @@ class Conversation:
     """The client's half of one connection. Not safe for several threads; times are those of any monotonic clock."""
 
     def __init__(
-        self, script: Script, numbers: Sequence[int], options: ReplayOptions, skipped: frozenset[int] = frozenset()
+        self,
+        script: Script,
+        numbers: Sequence[int],
+        options: ReplayOptions,
+        skipped: frozenset[int] = frozenset(),
+        own_revision: str | None = None,
     ) -> None:
         """Begin a conversation.
 
@@ -85,9 +92,11 @@ class Conversation:
             numbers: the numbers of all items of the connection, in order.
             options: how they are sent.
             skipped: the client's items among them that are not sent.
+            own_revision: the revision of a handshake that comes first, as the recording has none; None for no such one.
         """
         self._script, self._options = script, options
         self.outcome = ReplayOutcome()
+        self._own_handshake = None if own_revision is None else OwnHandshake(own_revision)
         self._values = ChosenValues()
         self._open = OpenCalls()
         self._new_ids = NewIds()
@@ -121,7 +130,10 @@ class Conversation:
         self._expire(now_ns)
         if self._is_ended:
             return []
-        outgoing = [*self._take_abandoned(now_ns), *self._take_reactions(now_ns)]
+        outgoing = self._take_own_handshake(now_ns)
+        if self._own_handshake is not None:
+            return outgoing
+        outgoing += [*self._take_abandoned(now_ns), *self._take_reactions(now_ns)]
         while len(outgoing) < limit and (item := self._order.next) is not None:
             if not self._order.is_free(now_ns) or now_ns < self._earliest_ns(item):
                 break
@@ -129,6 +141,21 @@ class Conversation:
             self._order.advance()
             outgoing += [*self._take_abandoned(now_ns), *self._take_reactions(now_ns)]
         return outgoing
+
+    def _take_own_handshake(self, now_ns: int) -> list[Outgoing]:
+        """Returns what is due of a handshake that the recording does not have."""
+        own = self._own_handshake
+        if own is None or OWN_CALL in self._open:
+            return []
+        if not own.is_begun:
+            self._open.add(own.begin(now_ns, self._options.timeout_ns))
+            return [Outgoing(own.request, (OWN_CALL,), "initialize")]
+        self._own_handshake = None
+        self.outcome.note_own_handshake(self._version)
+        if self._version is None:
+            return []
+        self._new_versions[own.revision] = self._version
+        return [Outgoing(INITIALIZED_MESSAGE, method="notifications/initialized", version=self._version)]
 
     def _earliest_ns(self, item: Item) -> int:
         """Returns when the next item may be sent, given that nothing that comes before it is missing."""
@@ -216,8 +243,12 @@ class Conversation:
         if item is None or fields is None:
             return None
         new = self._new_versions
-        fields = tuple([(name, new.get(value, value) if name == VERSION_FIELD else value) for name, value in fields])
-        return RecordedPost(self._script.raw(item), fields)
+        current = [
+            (name, new.get(value, value) if name == VERSION_FIELD else value)
+            for name, value in fields
+            if name != SESSION_FIELD
+        ]
+        return RecordedPost(self._script.raw(item), tuple(current))
 
     def _open_calls(self, item: Item, raw: bytes, calls: tuple[int, ...], now_ns: int) -> None:
         requests = [message for message in client_messages_in(raw) if isinstance(message, Request)]
@@ -365,7 +396,7 @@ class Conversation:
             call = self._open.drop(number)
             if call is not None:
                 self.outcome.note_failure(call, reason)
-                if call.method in OPENING_METHODS and call.failed_ns is None:
+                if call.method in OPENING_METHODS and call.failed_ns is None and number != OWN_CALL:
                     self.outcome.handshake_failure = f"{call.method} was not answered: {reason}"
                     self._stop(self.outcome.handshake_failure)
 

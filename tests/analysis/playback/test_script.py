@@ -158,7 +158,7 @@ def test_what_a_head_says_about_the_message_is_kept(tmp_path: Path) -> None:
     unknown = made.call(3, exchange=3)
     script = made.script(tmp_path)
     first, second, third = (script.items[n] for n in _numbers(script, asked, bare, unknown))
-    assert first.fields == (("accept", SSE), ("mcp-method", "x"), ("mcp-param-city", "Köln"))
+    assert first.fields == (("accept", SSE), ("mcp-method", "x"), ("mcp-param-city", "Köln"), ("mcp-session-id", ""))
     assert second.fields == ()
     assert third.fields is None
 
