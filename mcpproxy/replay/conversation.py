@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 from analysis.conversation.http_exchange import VERSION_FIELD
 from analysis.conversation.message import Id, Notification, Request, Response, id_of
 from analysis.facts import target_name
+from analysis.playback.incoming import client_messages_in, server_messages_in
 from analysis.playback.items import HttpAnswer, Item
 from analysis.playback.request_fields import SESSION_FIELD, Fields
 from analysis.playback.script import Script
@@ -18,7 +19,6 @@ from analysis.playback.translation import Substitutes, canonical_token, translat
 from analysis.protocol.extensions import ENDLESS_METHODS
 from analysis.protocol.methods import OPENING_METHODS
 from mcpproxy.replay.chosen_values import ChosenValues
-from mcpproxy.replay.incoming import client_messages_in, messages_in
 from mcpproxy.replay.new_ids import NewIds
 from mcpproxy.replay.open_calls import OpenCall, OpenCalls
 from mcpproxy.replay.options import ReplayOptions
@@ -312,7 +312,7 @@ class Conversation:
             calls: `Call.number` of the recorded requests in the HTTP exchange that carried it.
         """
         self._settled_ns = None
-        for message in messages_in(raw):
+        for message in server_messages_in(raw):
             if isinstance(message, Response):
                 self._receive_response(message, calls)
             elif isinstance(message, Request):
@@ -337,7 +337,7 @@ class Conversation:
         if number is None:
             return None
         if self._answers_of != number:
-            recorded = messages_in(self._script.raw(self._script.items[number]))
+            recorded = server_messages_in(self._script.raw(self._script.items[number]))
             self._answers = {each.id: each for each in recorded if isinstance(each, Response)}
             self._answers_of = number
         if len(self._answers) == 1:

@@ -11,12 +11,12 @@ from typing import Final, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
 from analysis.conversation.message import Response
+from analysis.playback.incoming import MAX_MESSAGE_BYTES, server_messages_in
 from analysis.playback.request_fields import Fields
 from mcpproxy.clients.probe import MAX_REDIRECTS, next_url
 from mcpproxy.replay.arrivals import Arrival, Arrivals
 from mcpproxy.replay.conversation import MAX_UNANSWERED, Outgoing
 from mcpproxy.replay.http_fields import VERSION_FIELD, Arguments, post_fields
-from mcpproxy.replay.incoming import MAX_MESSAGE_BYTES, messages_in
 from mcpproxy.replay.recorder_child import RecorderChild
 from mcpproxy.wire.sse import Event, EventSplitter
 
@@ -323,7 +323,7 @@ class HttpTransport:
                 self._endpoint.set()
         elif event.data and event.event in (b"", b"message") and event.is_whole and not event.part_number:
             self._arrivals.put(Arrival(event.data, calls))
-            return sum(isinstance(message, Response) for message in messages_in(event.data))
+            return sum(isinstance(message, Response) for message in server_messages_in(event.data))
         return 0
 
     # ---- the stream for the server's own messages

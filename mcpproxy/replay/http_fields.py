@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from analysis.conversation.message import Request
+from analysis.playback.incoming import client_messages_in
 from analysis.playback.request_fields import Fields
 from analysis.rules.support.http_facts import NAME_MEMBERS
 from analysis.rules.tool.schemas import HEADER_KEYWORD, parts_of
 from mcpproxy.replay.conversation import Outgoing
-from mcpproxy.replay.incoming import client_messages_in
 from mcpproxy.replay.versions import VERSION_MEMBER
 
 VERSION_FIELD: Final = "MCP-Protocol-Version"

@@ -6,13 +6,13 @@ from typing import Final
 
 from analysis.conversation.http_exchange import VERSION_FIELD
 from analysis.conversation.message import Request, id_of
+from analysis.playback.incoming import client_messages_in
 from analysis.playback.items import Item
 from analysis.playback.request_fields import SESSION_FIELD
 from analysis.playback.script import Script
 from analysis.protocol.methods import OPENING_METHODS
 from analysis.protocol.revisions import FIRST_MODERN_RANK, LAST_HANDSHAKE_REVISION, is_known, rank_of
 from mcpproxy import __version__
-from mcpproxy.replay.incoming import client_messages_in
 from mcpproxy.replay.open_calls import OpenCall
 from mcpproxy.replay.versions import VERSION_MEMBER
 
