@@ -177,7 +177,7 @@ def _client_run(animal: Animal, root: Path, captures: Path | None) -> tuple[Run,
         url = f"http://127.0.0.1:{port}/mcp"
         if animal.transport == "http":
             listener = [sys.executable, "-P", str(SERVER), "streamable-http", str(port)]
-            _, end = stack.enter_context(_listening(place, listener, work, animal))
+            _, end = stack.enter_context(listening(place, listener, work))
             if captures is not None:
                 recorder = stack.enter_context(serving(place, url))
                 url = recorder.url
@@ -238,29 +238,45 @@ def _direct(animal: Animal, root: Path, scenario: Scenario) -> Run:
     with prepared(animal, root, free_port()) as (place, command, work):
         if animal.transport == "stdio":
             return _over_stdio(place, command, work, scenario, animal, None).heard
-        with _listening(place, command, work, animal) as (address, end):
+        with listening(place, command, work) as (address, end):
             way = _way(animal, address)
             converse(way, scenario, filled(animal.call, {"work": str(work)}))
         return way.heard | end
 
 
 def _wrapped(animal: Animal, root: Path, scenario: Scenario) -> tuple[Run, bool, Path]:
-    """Run a recorded scenario; returns what was received, whether the capture holds it all, and the capture's path.
+    """Run a recorded scenario; returns what was received, whether the capture holds it all, and the capture's path."""
+    way, capture = recorded(animal, root, scenario)
+    kept = _kept_lines(way, capture) if isinstance(way, Stdio) else _kept_messages(way, capture)
+    return way.heard, kept, capture
+
+
+def recorded(animal: Animal, root: Path, scenario: Scenario, mocked: Path | None = None) -> tuple[Transport, Path]:
+    """Run a recorded scenario; returns the transport at its end, and the capture's path.
 
     The capture is kept until the next run.
+
+    Args:
+        animal: the server.
+        root: its directory, which is emptied.
+        scenario: which conversation.
+        mocked: a capture outside of `root`, whose mock takes the server's place.
     """
     with prepared(animal, root, free_port()) as (place, command, work):
         capture = root / "zoo.mcpcap"
+        if mocked is not None:
+            command = [sys.executable, "-P", "-m", "mcpproxy", "mock", str(mocked)]
+            command += [] if animal.transport == "stdio" else ["--listen", str(free_port())]
         if animal.transport == "stdio":
-            stdio = _over_stdio(place, command, work, scenario, animal, capture)
-            return stdio.heard, _kept_lines(stdio, capture), capture
+            return _over_stdio(place, command, work, scenario, animal, capture), capture
         with contextlib.ExitStack() as stack:
-            address, end = stack.enter_context(_listening(place, command, work, animal))
+            address, end = stack.enter_context(listening(place, command, work))
             recorder = stack.enter_context(serving(place, f"http://{address[0]}:{address[1]}{animal.path}"))
             way = _way(animal, recorder.address)
             converse(way, scenario, filled(animal.call, {"work": str(work)}))
         recorder.capture.rename(capture)
-        return way.heard | end, _kept_messages(way, capture), capture
+        way.heard |= end
+        return way, capture
 
 
 def _over_stdio(
@@ -275,9 +291,7 @@ def _over_stdio(
 
 
 @contextlib.contextmanager
-def _listening(
-    place: Place, command: Sequence[str], work: Path, animal: Animal
-) -> Iterator[tuple[tuple[str, int], Run]]:
+def listening(place: Place, command: Sequence[str], work: Path) -> Iterator[tuple[tuple[str, int], Run]]:
     """Run a server while the block runs; yields its address, and a `Run` for its stderr and exit status at the end."""
     port = next(
         int(word) for word in [*command, place.environment.get("PORT", "")] if word.isdigit() and int(word) > 1023
