@@ -1,11 +1,12 @@
 """Plays the servers of the zoo again: each is recorded, mocked to its own client, and sent the recorded requests again.
 
-    python -m tests.playback_proof.zoo [--only NAME]... [--keep FOLDER] [--workers N]
+    python -m tests.playback_proof.zoo [--clients] [--only NAME]... [--keep FOLDER] [--workers N]
 
 The client is the raw one of the zoo, in both eras. With the mock it must receive the bytes that it received from the
 server, and the new capture must be equal to the old one under the normaliser; so must the capture of `mcpproxy replay`
-to the real server. Where one is not, the conversation is recorded again, to show what the server varies by itself. It
-informs, and exits with 0.
+to the real server. Where one is not, the conversation is recorded again, to show what the server varies by itself.
+With `--clients`, the clients of the zoo are run instead, each with its server and then with the mock: they must send,
+receive and print the same. It informs, and exits with 0.
 """
 
 import argparse
@@ -26,10 +27,10 @@ from tests.http_harness import free_port
 from tests.playback_proof.equality import Verdict, compared, compared_sets
 from tests.zoo.__main__ import fetch
 from tests.zoo.alone import leave_the_network
-from tests.zoo.mask import Run
+from tests.zoo.mask import Run, differences
 from tests.zoo.rows import Animal, read
 from tests.zoo.talk import SCENARIOS, Scenario, Stdio, Transport, part_names
-from tests.zoo.visit import WillNotStart, listening, prepared, recorded
+from tests.zoo.visit import WillNotStart, client_run, listening, prepared, recorded
 
 REPLAY = (sys.executable, "-P", "-m", "mcpproxy", "replay", "--yes")
 WITHIN_S = 240
@@ -162,42 +163,95 @@ def rows(animal: Animal, root: Path, kept: Path) -> Iterator[Row]:
         yield play(animal, scenario, root, kept / scenario)
 
 
+class ClientRow(NamedTuple):
+    """What became of a client of the zoo; a text is empty if all is equal."""
+
+    name: str
+    starts: int
+    """How often it started its server; the mock is of the largest recording."""
+    different: str
+    """What it sent, received or printed otherwise with the mock."""
+    mocked: str
+    """How the capture of the mock differs."""
+    varies: str
+    """How another recording with the server differs, if that of the mock does."""
+    seconds: float
+
+    @property
+    def line(self) -> str:
+        """The row of the table."""
+        varies = f"; by itself: {self.varies or 'nothing'}" if self.mocked else ""
+        told = f"run: {self.different or 'equal'}; mock: {self.mocked or 'equal'}"
+        return f"{self.name:36}{self.starts:4} starts  {told}{varies} ({self.seconds:.0f} s)"
+
+
+def play_client(animal: Animal, root: Path, kept: Path) -> ClientRow:
+    """Run a client twice with its server, then with the mock of the first recording; the captures stay in `kept`."""
+    began = time.monotonic()
+    first, real = _client_recording(animal, root, kept / "first")
+    again, other = _client_recording(animal, root, kept / "again")
+    if not first:
+        raise WillNotStart("it starts no server")
+    mocked, run = _client_recording(animal, root, kept / "mocked", max(first, key=lambda path: path.stat().st_size))
+    found = differences([real, other], run)
+    (kept / "different.txt").write_text("\n".join(f"{part}: {how}" for part, how in found.items()))
+    verdict = compared_sets(first, mocked) if mocked else Verdict((), ("no capture",), ())
+    (kept / "mocked.txt").write_text("\n".join((*verdict.sentences, *verdict.failures)))
+    varies = _parts(compared_sets(first, again)) if _parts(verdict) else []
+    return ClientRow(
+        animal.name,
+        len(first),
+        "; ".join(f"{part} {how}"[:200] for part, how in [*found.items()][:2]),
+        ", ".join(_parts(verdict)),
+        ", ".join(varies),
+        time.monotonic() - began,
+    )
+
+
+def _client_recording(animal: Animal, root: Path, to: Path, mocked: Path | None = None) -> tuple[list[Path], Run]:
+    run, _ = client_run(animal, root, root / "captures", mocked)
+    shutil.copytree(root / "captures", to)
+    # What a mock writes to stderr is not what the server writes there.
+    return sorted(find_captures(to)), {part: text for part, text in run.items() if part not in {"stderr", "server"}}
+
+
 def main() -> None:
     """Play, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--clients", action="store_true")
     parser.add_argument("--only", action="append", default=[], metavar="NAME")
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()
-    animals = [animal for animal in read("server") if not options.only or animal.name in options.only]
+    animals = [animal for animal in read("client" if options.clients else "server") if not animal.slow]
+    animals = [animal for animal in animals if not options.only or animal.name in options.only]
     missing = fetch(animals)
     if why_not := leave_the_network():
         print(f"warning: what is started can reach the network: {why_not}")
-    found: list[Row] = []
+    found: list[Row | ClientRow] = []
     with tempfile.TemporaryDirectory() as name:
         keep = (options.keep or Path(name)).resolve() / "kept"
 
-        def one(animal: Animal) -> list[Row]:
+        def one(animal: Animal) -> None:
+            root, kept = Path(name) / animal.name, keep / animal.name
             if animal.name in missing:
-                return []
-            told: list[Row] = []
+                return
             try:
-                for row in rows(animal, Path(name) / animal.name, keep / animal.name):
+                for row in [play_client(animal, root, kept)] if options.clients else rows(animal, root, kept):
                     print(row.line, flush=True)
-                    told.append(row)
+                    found.append(row)
             except (WillNotStart, AssertionError, OSError, subprocess.SubprocessError) as why:
                 missing[animal.name] = f"{type(why).__name__}: {why}"
-            return told
 
         with ThreadPoolExecutor(options.workers) as pool:
-            for told in pool.map(one, animals):
-                found += told
+            list(pool.map(one, animals))
     for animal_name, reason in sorted(missing.items()):
         print(f"not played: {animal_name}: {reason}")
-    names = {row.name.partition(" ")[0] for row in found}
-    alike = sum(not row.received for row in found)
-    mock, replay = sum(not row.mocked for row in found), sum(not row.replayed for row in found)
-    print(f"{len(names)} servers, {len(found)} conversations: bytes {alike}, mock {mock}, replay {replay} equal")
+    print(f"{len({row.name.partition(' ')[0] for row in found})} animals, {len(found)} conversations")
+    for what in ("received", "different", "mocked", "replayed"):
+        told = [getattr(row, what) for row in found if hasattr(row, what)]
+        if told:
+            print(f"{what}: {told.count('')} of {len(told)} equal")
 
 
 if __name__ == "__main__":

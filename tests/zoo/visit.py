@@ -136,12 +136,12 @@ def visit_client(animal: Animal, root: Path) -> Visit:
     started = time.monotonic()
     visit = Visit(animal)
     try:
-        direct = [_client_run(animal, root, None)[0] for _ in range(2)]
+        direct = [client_run(animal, root, None)[0] for _ in range(2)]
     except OSError as why:
         raise WillNotStart(str(why)) from why
     if not any(part.startswith("start 1") or part == "server" for part in direct[0]):
         raise WillNotStart(f"it starts no server: {_last_words(direct[0]['stdout'] + direct[0]['stderr'])}")
-    wrapped, taps = _client_run(animal, root, root / "captures")
+    wrapped, taps = client_run(animal, root, root / "captures")
     captures = sorted((root / "captures").rglob("*.mcpcap"), key=lambda path: path.stat().st_ctime_ns)
     visit.kept = bool(captures) and not any(inspect(Capture(capture)).damage for capture in captures)
     visit.closed = all(_is_whole(capture) for capture in captures)
@@ -154,18 +154,28 @@ def visit_client(animal: Animal, root: Path) -> Visit:
         visit.findings += checked(Place(root), capture)
         visit.otherwise += judged_otherwise(capture)
     while (found := differences(direct, wrapped)) and len(direct) < DIRECT_RUNS:
-        direct.append(_client_run(animal, root, None)[0])
+        direct.append(client_run(animal, root, None)[0])
     visit.different = found
     visit.seconds = time.monotonic() - started
     return visit
 
 
-def _client_run(animal: Animal, root: Path, captures: Path | None) -> tuple[Run, list[tuple[bytes, bytes]]]:
-    """Run a client; returns what it sent, received and printed, and the bytes to and from each server it started."""
+def client_run(
+    animal: Animal, root: Path, captures: Path | None, mocked: Path | None = None
+) -> tuple[Run, list[tuple[bytes, bytes]]]:
+    """Run a client; returns what it sent, received and printed, and the bytes to and from each server it started.
+
+    Args:
+        animal: the client.
+        root: its directory, which is emptied.
+        captures: a folder below `root` for the captures; None to run it directly.
+        mocked: a capture outside of `root`, whose mock takes the server's place.
+    """
     port = free_port()
     with prepared(animal, root, port) as (place, command, work), contextlib.ExitStack() as stack:
         note = root / "tap"
-        server = [sys.executable, "-I", str(TAP), str(note), sys.executable, "-P", "-m", "mcpproxy.demo.server"]
+        server = [sys.executable, "-I", str(TAP), str(note)]
+        server += _mock_of(mocked) if mocked else [sys.executable, "-P", "-m", "mcpproxy.demo.server"]
         if captures is not None:
             server = [str(word) for word in place.command(server, "--name", "zoo")]
             server[server.index("--name") : server.index("--name")] = ["--capture", f"{captures}/"]
@@ -177,6 +187,7 @@ def _client_run(animal: Animal, root: Path, captures: Path | None) -> tuple[Run,
         url = f"http://127.0.0.1:{port}/mcp"
         if animal.transport == "http":
             listener = [sys.executable, "-P", str(SERVER), "streamable-http", str(port)]
+            listener = [*_mock_of(mocked), "--listen", str(port)] if mocked else listener
             _, end = stack.enter_context(listening(place, listener, work))
             if captures is not None:
                 recorder = stack.enter_context(serving(place, url))
@@ -265,8 +276,7 @@ def recorded(animal: Animal, root: Path, scenario: Scenario, mocked: Path | None
     with prepared(animal, root, free_port()) as (place, command, work):
         capture = root / "zoo.mcpcap"
         if mocked is not None:
-            command = [sys.executable, "-P", "-m", "mcpproxy", "mock", str(mocked)]
-            command += [] if animal.transport == "stdio" else ["--listen", str(free_port())]
+            command = _mock_of(mocked) + ([] if animal.transport == "stdio" else ["--listen", str(free_port())])
         if animal.transport == "stdio":
             return _over_stdio(place, command, work, scenario, animal, capture), capture
         with contextlib.ExitStack() as stack:
@@ -277,6 +287,10 @@ def recorded(animal: Animal, root: Path, scenario: Scenario, mocked: Path | None
         recorder.capture.rename(capture)
         way.heard |= end
         return way, capture
+
+
+def _mock_of(capture: Path) -> list[str]:
+    return [sys.executable, "-P", "-m", "mcpproxy", "mock", str(capture)]
 
 
 def _over_stdio(
