@@ -70,11 +70,13 @@ def play(animal: Animal, scenario: Scenario, root: Path, kept: Path) -> Row:
     """Record, mock and replay one conversation; the captures stay in `kept`.
 
     Raises:
-        WillNotStart: the server does not start here.
+        WillNotStart: the server does not start here, or does not answer the first request of the handshake.
     """
     began = time.monotonic()
     kept.mkdir(parents=True)
     first, real = _recording(animal, scenario, root, kept / "first.mcpcap")
+    if scenario == "handshake" and not any("answer 1" in part for part in real.heard):
+        raise WillNotStart("it does not answer")
     mocked, way = _recording(animal, scenario, root, kept / "mocked.mcpcap", first)
     replayed, told = _replayed(animal, root, first, kept)
     (kept / "replayed.txt").write_bytes(told)
