@@ -227,8 +227,8 @@ def main() -> None:
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()
-    animals = [animal for animal in read("client" if options.clients else "server") if not animal.slow]
-    animals = [animal for animal in animals if not options.only or animal.name in options.only]
+    animals = read("client" if options.clients else "server")
+    animals = [animal for animal in animals if (animal.name in options.only if options.only else not animal.slow)]
     missing = fetch(animals)
     if why_not := leave_the_network():
         print(f"warning: what is started can reach the network: {why_not}")
