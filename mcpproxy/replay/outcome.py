@@ -77,10 +77,10 @@ class ReplayOutcome:
         for method, count in self.unrecorded.most_common(_MAX_NAMED):
             times = "" if count == 1 else f", {count:,} times"
             answer = "an empty result" if method == "ping" else "an error"
-            lines.append(f"the server asked for {sanitise(method, _MAX_NAME_CHARS)}, which the recording does not "
-                         f"answer{times}; it got {answer}")  # fmt: skip
+            lines.append(f"the server sent {sanitise(method, _MAX_NAME_CHARS)}{times}, for which the recording has no "
+                         f"answer; it got {answer}")  # fmt: skip
         if len(self.unrecorded) > _MAX_NAMED:
-            lines.append(f"{len(self.unrecorded) - _MAX_NAMED:,} more kinds of requests of the server got an error")
+            lines.append(f"{len(self.unrecorded) - _MAX_NAMED:,} more methods of requests of the server got an error")
         lines += self._unanswered
         if self._unanswered_count > len(self._unanswered):
             lines.append(f"{count_text(self._unanswered_count - len(self._unanswered), 'more call')} got no answer")

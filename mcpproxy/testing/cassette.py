@@ -37,7 +37,7 @@ class Cassette(NamedTuple):
         exists = self.path.exists()
         if self.mode == "none" and not exists:
             raise FileNotFoundError(
-                f"there is no cassette {sanitise(str(self.path), None)}, and mode none may not ask the server; "
+                f"there is no cassette {sanitise(str(self.path), None)}, and mode none does not use the server; "
                 "mode once records it (with pytest: --mcp-mode once)"
             )
         return exists and self.mode != "all"

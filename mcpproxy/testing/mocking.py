@@ -1,4 +1,4 @@
-"""mcp_mock: a capture in the place of its server."""
+"""mcp_mock: a capture in place of its server."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def mcp_mock(
     ignore: Iterable[str] = (),
     server: Server | None = None,
 ) -> RecordedServer:
-    """Play a capture in the place of its server.
+    """Play a capture in place of its server.
 
     Use the result in a `with` statement. If the client asks for what was not recorded, the block fails with
     `RequestsMissed`, which names the nearest recorded request. Nothing is started before the client asks for it.
@@ -46,7 +46,7 @@ def mcp_mock(
 
     Raises:
         CaptureError: the capture cannot be read.
-        TypeError: `server` is no server.
+        TypeError: `server` is not a server.
         ValueError: `server` is missing for `on_miss="pass"`, or is given although nothing is passed on.
     """
     if (on_miss == "pass") != (server is not None):

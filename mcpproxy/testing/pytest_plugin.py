@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _MARKER: Final = (
     'mcp(cassette="NAME.mcpcap", mode="once|none|new|all", match="arguments", ignore=("/arguments/now",)): '
-    "record what the test says to the server of mcp_record, or play the cassette in its place"
+    "record what the test says to the server of mcp_record, or play the cassette instead"
 )
 _FIXTURES: Final = ("mcp_record", "mcp_mock")
 _SERVERS: "Final[pytest.StashKey[ServersOfTest]]" = pytest.StashKey()
@@ -28,11 +28,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--mcp-mode",
         choices=("once", "none", "new", "all"),
-        help="what tests with @pytest.mark.mcp do with their cassettes, whatever their markers say: once records what "
-        "is missing (the default), none only plays (the default if CI is set), new asks the server what is not "
-        "recorded, all records everything again",
+        help="overrides the mode of @pytest.mark.mcp: once records missing cassettes and plays others (default), none "
+        "only plays (default if CI is set), new also asks the server for what is not recorded, all records "
+        "everything again",
     )
-    parser.addini("mcp_cassettes", "the folder of cassettes; by default, cassettes next to the module of a test")
+    parser.addini("mcp_cassettes", "folder for all cassettes (default: the folder cassettes next to each test module)")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -73,7 +73,7 @@ def mcp_record(_mcp_servers: "ServersOfTest") -> ServerFactory:
 
 @pytest.fixture
 def mcp_mock(_mcp_servers: "ServersOfTest") -> ServerFactory:
-    """Plays a capture in the place of its server; use the result in a `with` statement.
+    """Plays a capture in place of its server; use the result in a `with` statement.
 
     With the marker `mcp`, the capture may be left out: it is the cassette.
     """

@@ -48,7 +48,7 @@ class ServersOfTest:
         kept = self._cassette
         if kept is None:
             if cassette is not None:
-                raise ValueError("a cassette needs the marker: @pytest.mark.mcp()")
+                raise ValueError("a cassette needs the marker @pytest.mark.mcp()")
             return self._add(
                 RecordedServer(Source(target.command, target.url, parameters=target.parameters), self._next)
             )
@@ -70,7 +70,7 @@ class ServersOfTest:
         """
         if capture is None:
             if self._cassette is None:
-                raise ValueError("which capture? Name it, or give the test the marker @pytest.mark.mcp()")
+                raise ValueError("mcp_mock needs a capture: name one, or mark the test with @pytest.mark.mcp()")
             capture = self._cassette.path
         return self._add(RecordedServer(mcp_mock(capture, **options).source, self._next))
 

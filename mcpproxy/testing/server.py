@@ -81,7 +81,7 @@ class RecordedServer:
             TypeError: the server has a URL and no command.
         """
         if not self.source.command:
-            raise TypeError("this server is reached by HTTP; give the client its `url`")
+            raise TypeError("this server is reached over HTTP; give the client its `url`")
         server = self._with_folders(self.source.command)
         return [*PROGRAM, *self._recorder("run"), "--", *server]
 
@@ -120,7 +120,7 @@ class RecordedServer:
         """
         if not self._url:
             if self._is_closed:
-                raise RuntimeError("the block has ended, so nothing listens any more")
+                raise RuntimeError("the block has ended, so the server no longer listens")
             if not self.source.url and not self.source.listening:
                 raise TypeError("this server is started by a command; give the client its `parameters` or `command`")
             upstream = self.source.url or self._listen(self.source.listening)
@@ -182,7 +182,7 @@ class RecordedServer:
         lines = [line.removeprefix(_UNUSED) for text in said for line in text.splitlines() if line.startswith(_UNUSED)]
         if lines:
             unused = [f"  {sanitise(line, 400)}" for line in lines]
-            raise RequestsMissed("\n".join(["the capture has requests that were never asked for", *unused]))
+            raise RequestsMissed("\n".join(["the capture has requests that the client never sent", *unused]))
 
     def close(self) -> None:
         """End what listens, and wait until the capture is closed. The command of a client ends with its client."""
