@@ -28,7 +28,7 @@ REPEATED_FIELDS: Final = frozenset(
 MAX_NUMBER: Final = (1 << 63) - 1
 """The highest number of an exchange that is kept; no recorder gets that far."""
 MAX_FIELD_CHARS: Final = 8 << 10
-"""The most characters of a header field that is repeated."""
+"""The maximum length of a header field that is repeated, in characters."""
 _ENDS: Final = (None, "complete", "client", "server", "proxy", "error")
 _HASH_MARK: Final = "hmac:"
 _SESSION_FIELD: Final = "mcp-session-id"
@@ -115,5 +115,5 @@ class HttpAnswers:
 def _can_be_repeated(name: str, value: str) -> bool:
     if _HASH_MARK in value or len(value) > MAX_FIELD_CHARS or not value.isprintable():
         return False
-    # An absolute address would send the client to the server of then.
+    # An absolute address would send the client to the recorded server.
     return name != "location" or (value.startswith("/") and not value.startswith("//"))

@@ -1,4 +1,4 @@
-"""Answers of a mock that were not recorded: to pings, to what is no message, and to clients of another era."""
+"""Answers of a mock that were not recorded: to pings, to bytes that are not a message, to clients of another era."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -18,7 +18,7 @@ def pong(id_token: bytes) -> bytes:
 
 
 def invalid_response(message: InvalidMessage) -> bytes:
-    """Returns the error that answers bytes that are no message, or too large to be read."""
+    """Returns the error that answers bytes that are not a message, or too large to be read."""
     if message.reason == "unjudged":
         return GIANT_RESPONSE
     if message.reason.startswith("framing/"):
@@ -42,7 +42,7 @@ def unsupported_version_response(id_token: bytes, requested: object, supported: 
 
 
 def http_failure_response(id_token: bytes, answer: HttpAnswer | None) -> bytes:
-    """Returns the error that stands for a recorded failure of HTTP on a transport that cannot carry it."""
+    """Returns the error that stands for a recorded HTTP failure on a transport that cannot carry it."""
     status = answer.status if answer is not None else 0
     what = f"answered with HTTP status {status}" if status else "did not answer over HTTP"
     return error_response(id_token, INTERNAL_ERROR, f"mcpproxy mock: the recorded server {what}", {"status": status})

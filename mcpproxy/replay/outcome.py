@@ -9,9 +9,9 @@ from mcpproxy.wording.counts import count_text
 
 _MAX_NAME_CHARS: Final = 80
 _MAX_METHODS: Final = 1_000
-"""The most methods that are remembered."""
+"""The maximum number of methods that are remembered."""
 _MAX_NAMED: Final = 5
-"""The most calls that are named; others are counted."""
+"""The maximum number of calls that are named; others are counted."""
 
 
 class ReplayOutcome:
@@ -24,9 +24,9 @@ class ReplayOutcome:
         self.unsent = 0
         """How many were not, because the replay stopped."""
         self.stopped = ""
-        """Why it stopped before the end, in words of ours; empty if it did not."""
+        """Why it stopped before the end; empty if it did not."""
         self.handshake_failure = ""
-        """Why the handshake failed, in words of ours; empty if it did not."""
+        """Why the handshake failed; empty if it did not."""
         self.unrecorded: Counter[str] = Counter()
         """How many requests of the server were not in the recording, by method. Untrusted texts."""
         self.unanswered_in_a_row = 0
@@ -64,7 +64,7 @@ class ReplayOutcome:
             self._unanswered.append(f"{method}{name} (frame {call.seq} of the recording): {reason}")
 
     def note_versions(self, recorded: str | None, new: str | None) -> None:
-        """Note the revisions that the server agreed on, then and now."""
+        """Note the revisions that the server agreed on, in the recording and now."""
         if recorded is not None and new is not None and recorded != new:
             self.version = (recorded, new)
 

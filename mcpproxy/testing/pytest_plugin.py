@@ -1,4 +1,4 @@
-"""The plugin of pytest: the fixtures `mcp_record` and `mcp_mock`, and the marker `mcp`.
+"""The plugin for pytest: the fixtures `mcp_record` and `mcp_mock`, and the marker `mcp`.
 
 pytest imports this module in every run, so it imports nothing of mcpproxy before a test uses a fixture or the marker.
 """
@@ -23,7 +23,7 @@ ServerFactory: TypeAlias = "Callable[..., RecordedServer]"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option for the mode, and the setting for the folder of cassettes."""
+    """Add the option for the mode, and the ini option for the folder of cassettes."""
     group = parser.getgroup("mcp", "recordings of MCP servers (mcpproxy)")
     group.addoption(
         "--mcp-mode",
@@ -41,7 +41,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Refuse a marker that is wrong, or that nothing uses."""
+    """Fail a test whose marker is invalid, or used by none of its fixtures."""
     if item.get_closest_marker("mcp") is not None:
         from mcpproxy.testing.pytest_marker import check_markers
 
@@ -82,7 +82,7 @@ def mcp_mock(_mcp_servers: "ServersOfTest") -> ServerFactory:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Fail a test whose mock was asked for what is not in its capture, even if the client went on."""
+    """Fail a test whose mock got requests that are not in its capture, even if the client went on."""
     try:
         result = yield
     except Exception as error:
