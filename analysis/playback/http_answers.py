@@ -28,7 +28,7 @@ REPEATED_FIELDS: Final = frozenset(
 MAX_NUMBER: Final = (1 << 63) - 1
 """The highest number of an exchange that is kept; no recorder gets that far."""
 MAX_FIELD_CHARS: Final = 8 << 10
-"""The maximum length of a header field that is repeated, in characters."""
+"""The most characters of a header field that is repeated."""
 _ENDS: Final = (None, "complete", "client", "server", "proxy", "error")
 _HASH_MARK: Final = "hmac:"
 _SESSION_FIELD: Final = "mcp-session-id"

@@ -57,7 +57,7 @@ class Usage:
         self.misses: list[Miss] = []
         """The first misses."""
         self.invalid_count = 0
-        """How many units of bytes from clients were not a message."""
+        """How many units of bytes from clients were no message."""
 
     def add_use(self, call: int) -> None:
         """Note that a request gets the answer of a recorded call."""

@@ -46,7 +46,7 @@ class StdioTransport:
         return self._outbox.qsize() < _MAX_WAITING
 
     def send(self, outgoing: Outgoing) -> None:
-        """Send a unit of bytes as a line, after those that wait already."""
+        """Send a unit of bytes as a line, behind those that wait."""
         if outgoing.raw or outgoing.abandoned is None:
             self._outbox.put(outgoing.raw + b"\n")
 
