@@ -10,6 +10,8 @@ from analysis.playback.items import HttpAnswer
 from analysis.protocol.error_codes import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR, UNSUPPORTED_VERSION
 
 _MAX_QUOTED_CHARS: Final = 64
+_NOT_JSON: Final = "invalid"
+"""The reason of a body that is not JSON: it breaks no rule of framing, unlike such a line."""
 
 
 def pong(id_token: bytes) -> bytes:
@@ -19,9 +21,10 @@ def pong(id_token: bytes) -> bytes:
 
 def invalid_response(message: InvalidMessage) -> bytes:
     """Returns the error that answers bytes that are not a message, or too large to be read."""
-    if message.reason == "unjudged":
+    if message.reason in ("unjudged", "framing/too-deep"):
         return GIANT_RESPONSE
-    if message.reason.startswith("framing/"):
+    is_json = message.reason == "framing/not-a-message" or not message.reason.startswith(("framing/", _NOT_JSON))
+    if not is_json:
         return error_response(b"null", PARSE_ERROR, "mcpproxy mock: this is not JSON")
     return error_response(b"null", INVALID_REQUEST, "mcpproxy mock: this is not a JSON-RPC message")
 
