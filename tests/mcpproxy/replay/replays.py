@@ -9,6 +9,7 @@ from analysis.playback.matching import Matching
 from analysis.playback.script import Script
 from mcpproxy.replay.conversation import Conversation, Outgoing
 from mcpproxy.replay.options import ReplayOptions
+from mcpproxy.replay.own_handshake import missing_revision
 from mcpproxy.replay.plan import plan
 from tests.analysis.store.capture_writer import CaptureWriter
 
@@ -30,7 +31,11 @@ class Replayed:
         self.script = read_whole(capture.close())
         (connection,) = plan(self.script, capture.path, "").connections
         self.conversation = Conversation(
-            self.script, connection.numbers, options or ReplayOptions(), connection.skipped
+            self.script,
+            connection.numbers,
+            options or ReplayOptions(),
+            connection.skipped,
+            missing_revision(self.script, connection.numbers),
         )
         self.now_ms = 0
 
