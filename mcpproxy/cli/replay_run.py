@@ -227,7 +227,7 @@ class ReplayRun:
             return fail(f"nothing to compare: {failures[0]}")
         self._options.side = [str(path), str(new)]
         code = compare_sides(self._options)
-        is_incomplete = any(outcome.unsent for outcome in outcomes)
+        is_incomplete = any(outcome.is_incomplete for outcome in outcomes)
         return int(Exit.USAGE) if code == Exit.FINE and is_incomplete else code
 
 
