@@ -253,7 +253,9 @@ def _serve_stdio(mock: _Mock, session: int) -> int:
 
     script = mock.script
     signals = _EndingSignals()
-    stdio = StdioMock(script, lambda wake: mock.begin_conversation(session, wake), lambda: _say_notice(script))
+    stdio = StdioMock(
+        script, mock.usage, lambda wake: mock.begin_conversation(session, wake), lambda: _say_notice(script)
+    )
     try:
         end = stdio.run()
     except _EndedBySignal:

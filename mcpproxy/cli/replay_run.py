@@ -233,7 +233,7 @@ class ReplayRun:
         if any(outcome.own_handshake for outcome in outcomes):
             self._options.filter = self._options.filter or _WITHOUT_HANDSHAKE
         code = compare_sides(self._options)
-        is_incomplete = any(outcome.unsent for outcome in outcomes)
+        is_incomplete = any(outcome.is_incomplete for outcome in outcomes)
         return int(Exit.USAGE) if code == Exit.FINE and is_incomplete else code
 
 

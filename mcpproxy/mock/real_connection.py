@@ -85,7 +85,11 @@ class RealConnection:
             return
         threading.Thread(target=self._receive_all, args=(transport,), name="real-server-output", daemon=True).start()
         while (unit := self._outbox.get()) is not None:
-            transport.send(unit)
+            reason = transport.send(unit)
+            if reason is not None and not unit.calls:
+                self._on_notice(f"a message of the client was not passed on: {reason}")
+            elif reason is not None:
+                self._put(Arrival(failed_calls=unit.calls, reason=f"it was not sent: {reason}"))
         self._end()
 
     def _start(self) -> StdioTransport | HttpTransport:

@@ -43,6 +43,9 @@ def end_lines(usage: Usage, script: "Script", *, is_strict: bool) -> list[str]:
         lines.append(f"and {count_text(hidden_count, 'more request')} without a recorded answer")
     if usage.invalid_count:
         lines.append(f"{count_text(usage.invalid_count, 'line')} from the client {_are_no_messages(usage)}")
+    if usage.unsendable_count:
+        count = count_text(usage.unsendable_count, "recorded message")
+        lines.append(f"{count} not sent: a line break in bytes that are not JSON would end the line")
     unused = usage.unused_requests(script)
     lines += _unused_lines(unused)
     if unused and not script.is_complete:

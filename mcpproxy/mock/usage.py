@@ -58,6 +58,8 @@ class Usage:
         """The first misses."""
         self.invalid_count = 0
         """How many units of bytes from clients were no message."""
+        self.unsendable_count = 0
+        """How many recorded units of bytes were not sent to clients, because they cannot be a line."""
 
     def add_use(self, call: int) -> None:
         """Note that a request gets the answer of a recorded call."""

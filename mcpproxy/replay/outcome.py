@@ -23,6 +23,8 @@ class ReplayOutcome:
         """How many of the client's items were sent."""
         self.unsent = 0
         """How many were not, because the replay stopped."""
+        self.left_out: Counter[str] = Counter()
+        """How many of the client's items could not be sent, or must not be, by the reason, in words of ours."""
         self.stopped = ""
         """Why it stopped before the end; empty if it did not."""
         self.handshake_failure = ""
@@ -36,6 +38,16 @@ class ReplayOutcome:
         """What became of a handshake that the recording does not have, in words; empty if none was needed."""
         self._unanswered: list[str] = []
         self._unanswered_count = 0
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether some of the client's items that were to be sent were not."""
+        return bool(self.unsent or self.left_out)
+
+    def note_left_out(self, reason: str) -> None:
+        """Take back that an item was sent, and count it by the reason why it was not."""
+        self.sent -= 1
+        self.left_out[reason] += 1
 
     def note_unrecorded(self, method: str) -> None:
         """Count a request of the server that was not in the recording."""
@@ -95,6 +107,7 @@ class ReplayOutcome:
         lines += self._unanswered
         if self._unanswered_count > len(self._unanswered):
             lines.append(f"{count_text(self._unanswered_count - len(self._unanswered), 'more call')} got no answer")
+        lines += [f"{count_text(count, 'message')} not sent: {reason}" for reason, count in self.left_out.items()]
         if self.stopped:
             lines.append(f"{count_text(self.unsent, 'message')} not sent: {self.stopped}")
         return lines

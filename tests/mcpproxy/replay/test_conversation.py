@@ -377,3 +377,20 @@ def test_the_recorded_end_of_a_subscription_is_waited_for(tmp_path: Path, begin:
     assert not replayed.is_over()
     replayed.now_ms = PATIENCE_NS // MS
     assert replayed.is_over()
+
+
+def test_what_cannot_be_sent_is_told_and_makes_the_replay_incomplete(begin: Begin, tmp_path: Path) -> None:
+    capture = CaptureWriter(tmp_path / "old.mcpcap", "weather")
+    capture.handshake()
+    capture.call(20, 1, "find")
+    capture.answer(21, 1, content=[])
+    replayed = begin(capture)
+    replayed.shake_hands()
+    _, call = replayed.due()
+    replayed.conversation.note_unsent(call, "it is no line")
+    outcome = replayed.conversation.outcome
+    assert outcome.lines() == [
+        "tools/call find (frame 4 of the recording): not sent",
+        "1 message not sent: it is no line",
+    ]
+    assert (outcome.sent, outcome.is_incomplete, replayed.is_over()) == (2, True, True)
