@@ -35,6 +35,8 @@ _CANCELLED: Final = "notifications/cancelled"
 _POLLING: Final = frozenset({"tasks/get", "tasks/result", "events/poll"})
 """Requests that ask again and again how far something is: sent at once, they would find it where it was."""
 _FIRST_BAD_STATUS: Final = 300
+_MAX_SETTLING_NS: Final = 10 * PATIENCE_NS
+"""How long what else was recorded is waited for, if the server says other things all the time."""
 
 
 class RecordedPost(NamedTuple):
@@ -110,6 +112,8 @@ class Conversation:
         self._new_versions: dict[str, str] = {}
         """Revisions that were agreed on, by the recorded ones, if they differ."""
         self._is_ended = False
+        self._done_ns: int | None = None
+        """When everything had been sent and answered for the first time."""
         self._settled_ns: int | None = None
         self._last_ns = script.items[numbers[-1]].t_ns if numbers else 0
 
@@ -448,10 +452,20 @@ class Conversation:
             return True
         if self._order.next is not None or self._reactions or self._open.is_waiting:
             return False
+        if self._done_ns is None:
+            self._done_ns = now_ns
         if self._settled_ns is None:
-            is_more_expected = self._order.is_more_expected or self._open.is_end_expected
-            self._settled_ns = now_ns + (PATIENCE_NS if is_more_expected else 0)
+            self._settled_ns = self._settling_ns(self._done_ns, now_ns)
         return now_ns >= self._settled_ns
+
+    def _settling_ns(self, done_ns: int, now_ns: int) -> int:
+        """Returns when nothing more is waited for, given when everything had been sent and answered."""
+        ending = self._script.ending
+        if ending is not None and ending.by_server:
+            # It ends by itself again, or it has had the time.
+            return done_ns + min(max(0, ending.t_ns - self._last_ns), self._options.timeout_ns) + PATIENCE_NS
+        is_more_expected = self._order.is_more_expected or self._open.is_end_expected
+        return min(now_ns + (PATIENCE_NS if is_more_expected else 0), done_ns + _MAX_SETTLING_NS)
 
     def next_due_ns(self, now_ns: int) -> int | None:
         """Returns when something may be due next; None if that depends on the server alone."""

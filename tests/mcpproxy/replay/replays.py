@@ -27,8 +27,14 @@ def read_whole(path: Path) -> Script:
 class Replayed:
     """The client's half of a capture with one connection, with a clock that the test sets."""
 
-    def __init__(self, capture: CaptureWriter, options: ReplayOptions | None = None) -> None:
-        self.script = read_whole(capture.close())
+    def __init__(
+        self,
+        capture: CaptureWriter,
+        options: ReplayOptions | None = None,
+        ending: str = "client",
+        end_ms: float | None = None,
+    ) -> None:
+        self.script = read_whole(capture.close(end_ms, ending))
         (connection,) = plan(self.script, capture.path, "").connections
         self.conversation = Conversation(
             self.script,

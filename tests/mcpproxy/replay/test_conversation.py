@@ -394,3 +394,27 @@ def test_what_cannot_be_sent_is_told_and_makes_the_replay_incomplete(begin: Begi
         "1 message not sent: it is no line",
     ]
     assert (outcome.sent, outcome.is_incomplete, replayed.is_over()) == (2, True, True)
+
+
+def test_a_server_that_ended_by_itself_gets_the_time_to_do_so_again(tmp_path: Path, begin: Begin) -> None:
+    capture = writer(tmp_path)
+    replayed = begin(capture, None, "server", 5_015)
+    replayed.shake_hands()
+    assert replayed.named() == ["notifications/initialized"]
+    assert not replayed.is_over()
+    replayed.now_ms = 5_999
+    assert not replayed.is_over()
+    replayed.now_ms = 6_000
+    assert replayed.is_over()
+
+
+def test_a_server_that_never_stops_talking_cannot_keep_the_replay_from_its_end(tmp_path: Path, begin: Begin) -> None:
+    capture = writer(tmp_path)
+    capture.say(20, "s2c", method="notifications/tools/list_changed")
+    replayed = begin(capture)
+    replayed.shake_hands()
+    assert replayed.named() == ["notifications/initialized"]
+    while not replayed.is_over():
+        assert replayed.now_ms < 60_000
+        replayed.now_ms += 500
+        replayed.hear(method="notifications/message", params={"level": "info", "data": "still here"})

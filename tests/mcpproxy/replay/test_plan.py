@@ -7,6 +7,7 @@ import pytest
 from analysis.filter import FilterError
 from mcpproxy.replay.conversation import Conversation
 from mcpproxy.replay.options import ReplayOptions
+from mcpproxy.replay.own_handshake import missing_revision
 from mcpproxy.replay.plan import Plan, plan
 from tests.analysis.http_trace import ASKED, SERVED, VERSION, HttpTrace, notification, request, result
 from tests.analysis.store.capture_writer import CaptureWriter
@@ -118,3 +119,13 @@ def test_a_cancellation_that_was_posted_is_posted_again(tmp_path: Path) -> None:
         assert unit.abandoned is None
         assert unit.recorded is not None
         assert ("mcp-protocol-version", VERSION) in unit.recorded.fields
+
+
+def test_a_session_whose_handshake_was_not_recorded_needs_one_of_the_recorded_revision(tmp_path: Path) -> None:
+    for session, revision in (("a", VERSION), ("", None)):
+        trace = HttpTrace()
+        trace.answer(trace.post(request(2, "tools/list"), session=session), result(2, tools=[]))
+        script = read_whole(write(tmp_path, trace))
+        (connection,) = plan(script, tmp_path / "http.mcpcap", "").connections
+        assert missing_revision(script, connection.numbers) == revision
+        script.close()
