@@ -136,4 +136,4 @@ class Ending(Struct, array_like=True, gc=False):
     """Whether a recorder was still writing when it was read: it was used up to its end at that moment."""
     caveats: tuple[str, ...] = ()
     """What cannot be played, a clause each: damage, lost records, bodies that were not recorded, a beginning in the
-    middle. Trusted text, never from the traffic."""
+    middle. Words of ours; never text from the traffic."""

@@ -1,7 +1,7 @@
 """Which of the client's items may change something, so that they are sent only with `--yes`.
 
 A call of a tool is safe if every definition of the tool in the recording says `readOnlyHint: true`. What the protocol
-defines apart from calls of tools is safe, too. Anything else that a server could take for a call is not.
+defines apart from calls of tools is safe, too. Anything that a server could take for a call although it is none is not.
 """
 
 import json
@@ -95,7 +95,7 @@ def _unsafe_parts(raw: bytes, hints: ToolHints) -> list[tuple[bool, str]]:
     ]
 
 
-class _AmbiguousObject(dict[str, Any]):
+class _Ambiguous(dict[str, Any]):
     """An object with a name that occurs twice, of which a server may take either value.
 
     Some parsers, such as that of Go, do not tell upper case from lower case in names.
@@ -104,14 +104,14 @@ class _AmbiguousObject(dict[str, Any]):
 
 def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
-    return members if len({name.casefold() for name in members}) == len(pairs) else _AmbiguousObject(members)
+    return members if len({name.casefold() for name in members}) == len(pairs) else _Ambiguous(members)
 
 
 def _unsafe_part(message: Any, hints: ToolHints) -> tuple[bool, str] | None:
     if not isinstance(message, dict):
         return False, "a message that is not an object"
     params = message.get("params")
-    if isinstance(message, _AmbiguousObject) or isinstance(params, _AmbiguousObject):
+    if isinstance(message, _Ambiguous) or isinstance(params, _Ambiguous):
         return False, "a message with a duplicate member"
     method = message.get("method")
     if method == _CALL:
