@@ -17,12 +17,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
 from captures.listing import find_captures
+from captures.reader import Capture
 from tests.http_harness import free_port
 from tests.playback_proof.equality import Verdict, compared, compared_sets
 from tests.zoo.__main__ import fetch
@@ -170,7 +171,7 @@ class ClientRow(NamedTuple):
 
     name: str
     starts: int
-    """How often it started its server; the mock is of the largest recording."""
+    """How often it started its server; each start has a recording, and then the mock of it."""
     different: str
     """What it sent, received or printed otherwise with the mock."""
     mocked: str
@@ -194,7 +195,7 @@ def play_client(animal: Animal, root: Path, kept: Path) -> ClientRow:
     again, other = _client_recording(animal, root, kept / "again")
     if not first:
         raise WillNotStart("it starts no server")
-    mocked, run = _client_recording(animal, root, kept / "mocked", max(first, key=lambda path: path.stat().st_size))
+    mocked, run = _client_recording(animal, root, kept / "mocked", first)
     found = differences([real, other], run)
     (kept / "different.txt").write_text("\n".join(f"{part}: {how}" for part, how in found.items()))
     verdict = compared_sets(first, mocked) if mocked else Verdict((), ("no capture",), ())
@@ -210,11 +211,12 @@ def play_client(animal: Animal, root: Path, kept: Path) -> ClientRow:
     )
 
 
-def _client_recording(animal: Animal, root: Path, to: Path, mocked: Path | None = None) -> tuple[list[Path], Run]:
+def _client_recording(animal: Animal, root: Path, to: Path, mocked: Sequence[Path] = ()) -> tuple[list[Path], Run]:
     run, _ = client_run(animal, root, root / "captures", mocked)
     shutil.copytree(root / "captures", to)
+    captures = sorted(find_captures(to), key=lambda path: int(Capture(path).header.members["wall_ns"]))
     # What a mock writes to stderr is not what the server writes there.
-    return sorted(find_captures(to)), {part: text for part, text in run.items() if part not in {"stderr", "server"}}
+    return captures, {part: text for part, text in run.items() if part not in {"stderr", "server"}}
 
 
 def main() -> None:
@@ -225,8 +227,8 @@ def main() -> None:
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()
-    animals = [animal for animal in read("client" if options.clients else "server") if not animal.slow]
-    animals = [animal for animal in animals if not options.only or animal.name in options.only]
+    animals = read("client" if options.clients else "server")
+    animals = [animal for animal in animals if (animal.name in options.only if options.only else not animal.slow)]
     missing = fetch(animals)
     if why_not := leave_the_network():
         print(f"warning: what is started can reach the network: {why_not}")

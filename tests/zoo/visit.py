@@ -161,7 +161,7 @@ def visit_client(animal: Animal, root: Path) -> Visit:
 
 
 def client_run(
-    animal: Animal, root: Path, captures: Path | None, mocked: Path | None = None
+    animal: Animal, root: Path, captures: Path | None, mocked: Sequence[Path] = ()
 ) -> tuple[Run, list[tuple[bytes, bytes]]]:
     """Run a client; returns what it sent, received and printed, and the bytes to and from each server it started.
 
@@ -169,13 +169,14 @@ def client_run(
         animal: the client.
         root: its directory, which is emptied.
         captures: a folder below `root` for the captures; None to run it directly.
-        mocked: a capture outside of `root`, whose mock takes the server's place.
+        mocked: captures outside of `root`, whose mocks take the server's place: the first when the client starts its
+            server for the first time, and so on.
     """
     port = free_port()
     with prepared(animal, root, port) as (place, command, work), contextlib.ExitStack() as stack:
         note = root / "tap"
         server = [sys.executable, "-I", str(TAP), str(note)]
-        server += _mock_of(mocked) if mocked else [sys.executable, "-P", "-m", "mcpproxy.demo.server"]
+        server += _mocks_of(mocked, note) if mocked else [sys.executable, "-P", "-m", "mcpproxy.demo.server"]
         if captures is not None:
             server = [str(word) for word in place.command(server, "--name", "zoo")]
             server[server.index("--name") : server.index("--name")] = ["--capture", f"{captures}/"]
@@ -187,7 +188,7 @@ def client_run(
         url = f"http://127.0.0.1:{port}/mcp"
         if animal.transport == "http":
             listener = [sys.executable, "-P", str(SERVER), "streamable-http", str(port)]
-            listener = [*_mock_of(mocked), "--listen", str(port)] if mocked else listener
+            listener = [*_mock_of(mocked[0]), "--listen", str(port)] if mocked else listener
             _, end = stack.enter_context(listening(place, listener, work))
             if captures is not None:
                 recorder = stack.enter_context(serving(place, url))
@@ -291,6 +292,12 @@ def recorded(animal: Animal, root: Path, scenario: Scenario, mocked: Path | None
 
 def _mock_of(capture: Path) -> list[str]:
     return [sys.executable, "-P", "-m", "mcpproxy", "mock", str(capture)]
+
+
+def _mocks_of(captures: Sequence[Path], note: Path) -> list[str]:
+    """A command that runs the mock of the next capture at each start: the tap makes a folder in `note` for each."""
+    mock = shlex.join(_mock_of(captures[0])[:-1])
+    return ["sh", "-c", f'shift $(($(ls "$0" | wc -l) - 1)); exec {mock} "$1"', str(note), *map(str, captures)]
 
 
 def _over_stdio(
