@@ -30,7 +30,7 @@ from mcpproxy.sanitise import sanitise, sanitise_bytes
 from mcpproxy.wording.counts import count_text
 
 _MAX_ROWS: Final = 20
-"""The most tools that are listed; others are counted."""
+"""The maximum number of tools that are listed; others are counted."""
 _PROGRESS_S: Final = 0.1
 """How often the progress line changes at most, in seconds."""
 _MAX_NAME_CHARS: Final = 80
@@ -233,7 +233,7 @@ class ReplayRun:
         if any(outcome.own_handshake for outcome in outcomes):
             self._options.filter = self._options.filter or _WITHOUT_HANDSHAKE
         code = compare_sides(self._options)
-        is_incomplete = any(outcome.unsent for outcome in outcomes)
+        is_incomplete = any(outcome.is_incomplete for outcome in outcomes)
         return int(Exit.USAGE) if code == Exit.FINE and is_incomplete else code
 
 
