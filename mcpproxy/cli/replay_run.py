@@ -155,7 +155,7 @@ class ReplayRun:
         for number, connection in enumerate(chosen.connections, 1):
             capture = new if len(chosen.connections) == 1 else new / f"{number}{SUFFIX}"
             outcomes.append(self._send_to_command(script, connection, capture, total))
-            if outcomes[-1].handshake_failure:
+            if outcomes[-1].failure:
                 break
         return outcomes
 
@@ -170,7 +170,7 @@ class ReplayRun:
             line = (transport.child.last_lines or [b"the recorder did not start"])[0]
             raise CannotCreate(sanitise_bytes(line.removeprefix(b"mcpproxy: ")))
         self._sent += conversation.outcome.sent
-        if conversation.outcome.handshake_failure:
+        if conversation.outcome.failure:
             for line in transport.child.last_lines:
                 say(f"the server's stderr: {sanitise_bytes(line.removeprefix(b'mcpproxy: '))}")
         return conversation.outcome
@@ -202,7 +202,7 @@ class ReplayRun:
                     transport.close(conversation.version)
                 self._sent += conversation.outcome.sent
                 outcomes.append(conversation.outcome)
-                if conversation.outcome.handshake_failure:
+                if conversation.outcome.failure:
                     break
         finally:
             recorder.end()
@@ -226,7 +226,7 @@ class ReplayRun:
             for line in outcome.lines():
                 say(line)
         say(f"sent {count_text(self._sent, 'message')}; recorded to {new}")
-        failures = [outcome.handshake_failure for outcome in outcomes if outcome.handshake_failure]
+        failures = [outcome.failure for outcome in outcomes if outcome.failure]
         if failures:
             return fail(f"nothing to compare: {failures[0]}")
         self._options.side = [str(path), str(new)]

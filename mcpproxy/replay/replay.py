@@ -44,6 +44,7 @@ def replay(conversation: Conversation, transport: Transport, on_progress: Callab
                     conversation.note_unsent(outgoing, reason)
         else:
             due = []
+            conversation.note_blocked(time.monotonic_ns())
         on_progress(conversation.outcome.sent)
         now_ns = time.monotonic_ns()
         if conversation.is_over(now_ns):

@@ -96,6 +96,16 @@ def test_a_server_that_sends_without_end_does_not_stop_the_replay(tmp_path: Path
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.costly("starts a recorder and a server that sends without end")
+def test_a_server_that_asks_without_end_and_reads_nothing_ends_the_replay(tmp_path: Path) -> None:
+    done = replay(tmp_path, write_recording(tmp_path), "--", *SERVER, "--pester")
+    assert done.returncode == 2
+    assert b"the server sent roots/list, 1" in done.stderr
+    assert b" messages not sent: the server did not read 10,000 answers to its requests" in done.stderr
+    assert b"nothing to compare: the server did not read 10,000 answers" in done.stderr
+    assert done.stdout == b""
+
+
 @pytest.mark.costly("starts a recorder and a web server")
 def test_credentials_are_sent_and_occur_nowhere_else(tmp_path: Path) -> None:
     old = write_recording(tmp_path)
