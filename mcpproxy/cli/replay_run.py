@@ -17,6 +17,7 @@ from mcpproxy.cli.compare import compare_sides
 from mcpproxy.cli.diagnostics import Exit, Progress, fail, say, say_table
 from mcpproxy.cli.outputs import check_file_output
 from mcpproxy.cli.selection import select_captures
+from mcpproxy.replay.arrivals import cost, limit_for
 from mcpproxy.replay.conversation import Conversation
 from mcpproxy.replay.http import HttpOptions, HttpRecorder, HttpTransport, StartError
 from mcpproxy.replay.options import ReplayOptions
@@ -161,7 +162,7 @@ class ReplayRun:
 
     def _send_to_command(self, script: Script, connection: Connection, capture: Path, total: int) -> ReplayOutcome:
         conversation = self._conversation(script, connection)
-        transport = StdioTransport(self._target.words, str(capture), self._name)
+        transport = StdioTransport(self._target.words, str(capture), self._name, _limit_for(script, connection))
         try:
             replay(conversation, transport, lambda sent: self._show(sent, total))
         finally:
@@ -193,6 +194,7 @@ class ReplayRun:
                     methods is None or "GET" in methods,
                     methods is None or "DELETE" in methods,
                     hints.arguments,
+                    _limit_for(script, connection),
                 )
                 conversation = self._conversation(script, connection)
                 transport = HttpTransport(recorder.url, options)
@@ -235,6 +237,12 @@ class ReplayRun:
         code = compare_sides(self._options)
         is_incomplete = any(outcome.is_incomplete for outcome in outcomes)
         return int(Exit.USAGE) if code == Exit.FINE and is_incomplete else code
+
+
+def _limit_for(script: Script, connection: Connection) -> int:
+    """Returns what the server may send on a connection, see `limit_for`."""
+    items = (script.items[number] for number in connection.numbers)
+    return limit_for(sum(cost(script.raw(item)) for item in items if item.sender == "server"))
 
 
 def _methods_of_other_exchanges(script: Script, connection: Connection) -> set[str] | None:

@@ -67,5 +67,7 @@ def _take(conversation: Conversation, arrival: Arrival) -> None:
         conversation.receive(arrival.raw, time.monotonic_ns(), arrival.calls)
     if arrival.failed_calls:
         conversation.fail(arrival.failed_calls, arrival.reason)
-    if arrival.is_end:
+    if arrival.is_excess:
+        conversation.give_up(arrival.reason)
+    elif arrival.is_end:
         conversation.end(arrival.reason)
