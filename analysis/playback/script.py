@@ -147,6 +147,7 @@ class Script:
                     is_whole=False,
                     is_growing=False,
                     caveats=("a fault of mcpproxy ended the reading early",),
+                    is_lossy=True,
                 )
                 self._cache = None
                 on_growth()

@@ -91,7 +91,7 @@ class ReplayRun:
             return fail(f"{path} has no message of a client to send")
         unsafe = unsafe_calls(script, items, hints)
         if unsafe and not self._options.yes:
-            return _refuse(unsafe)
+            return _refuse(unsafe, hints.doubt)
         self._say_beginning(script, chosen, redacted_count(script, items))
         self._name = self._new_name(Capture(path).header.members.get("name"))
         new = self._new_path(chosen)
@@ -239,7 +239,7 @@ def _methods_of_other_exchanges(script: Script, connection: Connection) -> set[s
     return {answer.method for session in sessions for answer in script.http_answers_of(session)}
 
 
-def _refuse(unsafe: Sequence[UnsafeCalls]) -> int:
+def _refuse(unsafe: Sequence[UnsafeCalls], doubt: str | None) -> int:
     total = sum(each.times for each in unsafe)
     verb = "is" if total == 1 else "are"
     say(f"{count_text(total, 'message')} that may change something {verb} in the recording:")
@@ -251,7 +251,5 @@ def _refuse(unsafe: Sequence[UnsafeCalls]) -> int:
     if len(unsafe) > _MAX_ROWS:
         rows.append(f"  and {len(unsafe) - _MAX_ROWS:,} more")
     say_table(rows)
-    return fail(
-        "nothing was sent: the recorded list of tools does not mark them as read-only; --yes sends them, and --only "
-        "FILTER leaves some out"
-    )
+    reason = doubt or "the recorded list of tools does not mark them as read-only"
+    return fail(f"nothing was sent: {reason}; --yes sends them, and --only FILTER leaves some out")

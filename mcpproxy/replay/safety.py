@@ -1,6 +1,6 @@
 """Which of the client's items may change something, so that they are sent only with `--yes`.
 
-A call of a tool is safe if every definition of the tool in the recording says `readOnlyHint: true`. What the protocol
+A call of a tool is safe if every definition of the tool in the recording calls it read-only. What the protocol
 defines apart from calls of tools is safe, too. Anything that a server could take for a call although it is none is not.
 """
 
@@ -16,6 +16,7 @@ from analysis.protocol.extensions import EXTENSION_METHODS
 from analysis.protocol.methods import METHODS
 from mcpproxy.replay.http_fields import Arguments, repeated_arguments
 from mcpproxy.replay.incoming import messages_in
+from mcpproxy.replay.tool_definitions import ToolDefinitions
 
 _CALL: Final = "tools/call"
 _LIST: Final = "tools/list"
@@ -40,8 +41,7 @@ class ToolHints:
 
     def __init__(self, script: Script) -> None:
         """Read the lists of tools in a complete script."""
-        self._read_only: set[str] = set()
-        self._others: set[str] = set()
+        self._definitions = ToolDefinitions(script)
         self.arguments: Arguments = {}
         """The arguments that headers repeat, by tool."""
         arguments = {}
@@ -50,16 +50,18 @@ class ToolHints:
                 item.method == _LIST or any(member.method == _LIST for member in item.members)
             ):
                 for tool in _tools_in(script.raw(item)):
-                    name, annotations = tool["name"], tool.get("annotations")
-                    is_read_only = isinstance(annotations, dict) and annotations.get("readOnlyHint") is True
-                    (self._read_only if is_read_only else self._others).add(name)
                     if found := repeated_arguments(tool.get("inputSchema")):
-                        arguments[name] = found
+                        arguments[tool["name"]] = found
         self.arguments = arguments
+
+    @property
+    def doubt(self) -> str | None:
+        """Why no tool is known to be read-only, in words of ours; None if the lists can be relied on."""
+        return self._definitions.doubt
 
     def is_read_only(self, tool: Any) -> bool:
         """Whether every definition of a tool says that it only reads."""
-        return isinstance(tool, str) and tool in self._read_only and tool not in self._others
+        return self._definitions.is_read_only(tool)
 
 
 def unsafe_calls(script: Script, items: Iterable[Item], hints: ToolHints) -> list[UnsafeCalls]:
