@@ -3,7 +3,7 @@
 import argparse
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -23,7 +23,7 @@ from mcpproxy.replay.options import ReplayOptions
 from mcpproxy.replay.outcome import ReplayOutcome
 from mcpproxy.replay.plan import Connection, Plan, is_legacy, plan
 from mcpproxy.replay.replay import replay
-from mcpproxy.replay.safety import ToolHints, UnsafeCalls, redacted_count, unsafe_calls
+from mcpproxy.replay.safety import ToolHints, UnsafeCalls, redacted_count, refusal, unsafe_calls
 from mcpproxy.replay.stdio import StdioTransport
 from mcpproxy.sanitise import sanitise, sanitise_bytes
 from mcpproxy.wording.counts import count_text
@@ -151,16 +151,18 @@ class ReplayRun:
         outcomes = []
         for number, connection in enumerate(chosen.connections, 1):
             capture = new if len(chosen.connections) == 1 else new / f"{number}{SUFFIX}"
-            outcomes.append(self._send_to_command(script, connection, capture, total))
+            outcomes.append(self._send_to_command(script, connection, hints, capture, total))
             if outcomes[-1].handshake_failure:
                 break
         return outcomes
 
-    def _send_to_command(self, script: Script, connection: Connection, capture: Path, total: int) -> ReplayOutcome:
+    def _send_to_command(
+        self, script: Script, connection: Connection, hints: ToolHints, capture: Path, total: int
+    ) -> ReplayOutcome:
         conversation = self._conversation(script, connection)
         transport = StdioTransport(self._target.words, str(capture), self._name)
         try:
-            replay(conversation, transport, lambda sent: self._show(sent, total))
+            replay(conversation, transport, self._refusal(hints), lambda sent: self._show(sent, total))
         finally:
             transport.close()
         if not capture.exists():
@@ -194,7 +196,7 @@ class ReplayRun:
                 conversation = self._conversation(script, connection)
                 transport = HttpTransport(recorder.url, options)
                 try:
-                    replay(conversation, transport, lambda sent: self._show(sent, total))
+                    replay(conversation, transport, self._refusal(hints), lambda sent: self._show(sent, total))
                 finally:
                     transport.close(conversation.version)
                 self._sent += conversation.outcome.sent
@@ -207,6 +209,10 @@ class ReplayRun:
 
     def _conversation(self, script: Script, connection: Connection) -> Conversation:
         return Conversation(script, connection.numbers, self._replay_options, connection.skipped)
+
+    def _refusal(self, hints: ToolHints) -> Callable[[bytes], str | None]:
+        """Returns what says of bytes why they must not be sent."""
+        return (lambda _raw: None) if self._options.yes else (lambda raw: refusal(raw, hints))
 
     def _show(self, sent: int, total: int) -> None:
         now_s = time.monotonic()

@@ -27,19 +27,25 @@ class Transport(Protocol):
         """Return what has come, or None if nothing comes within a time in seconds."""
 
 
-def replay(conversation: Conversation, transport: Transport, on_progress: Callable[[int], None]) -> None:
+def replay(
+    conversation: Conversation,
+    transport: Transport,
+    refusal: Callable[[bytes], str | None],
+    on_progress: Callable[[int], None],
+) -> None:
     """Send what is due and take what comes until the conversation is over.
 
     Args:
         conversation: the client's half.
         transport: what carries it.
+        refusal: called with the bytes of each unit; returns why they must not be sent, in words of ours, or None.
         on_progress: called with the number of messages that were sent so far.
     """
     while True:
         if transport.is_ready:
             due = conversation.due(time.monotonic_ns())
             for outgoing in due:
-                reason = transport.send(outgoing)
+                reason = refusal(outgoing.raw) or transport.send(outgoing)
                 if reason is not None:
                     conversation.note_unsent(outgoing, reason)
         else:

@@ -73,6 +73,14 @@ def unsafe_calls(script: Script, items: Iterable[Item], hints: ToolHints) -> lis
     return [UnsafeCalls(what, times, seq, is_tool) for (is_tool, what), (times, seq) in found.items()]
 
 
+def refusal(raw: bytes, hints: ToolHints) -> str | None:
+    """Returns why bytes must not be sent without `--yes`, in words of ours; None if they change nothing.
+
+    What is sent is not always what was recorded: values that the server chose come in place of others.
+    """
+    return "it may change something, and --yes is missing" if _unsafe_parts(raw, hints) else None
+
+
 def redacted_count(script: Script, items: Iterable[Item]) -> int:
     """Returns how many of the client's items have values that were replaced in a redacted copy."""
     return sum(_is_redacted(script.raw(item)) for item in items)
@@ -116,6 +124,8 @@ def _unsafe_part(message: Any, hints: ToolHints) -> tuple[bool, str] | None:
     if isinstance(message, _Ambiguous) or isinstance(params, _Ambiguous):
         return False, "a message with a duplicate member"
     method = message.get("method")
+    if any(name != "method" and name.casefold() == "method" for name in message):
+        return False, "a message with an odd spelling of `method`"
     if method == _CALL:
         tool = params.get("name") if isinstance(params, dict) else None
         if hints.is_read_only(tool):
@@ -123,7 +133,8 @@ def _unsafe_part(message: Any, hints: ToolHints) -> tuple[bool, str] | None:
         return (True, tool) if isinstance(tool, str) else (False, "a call without a tool")
     if isinstance(method, str):
         return None if method in _KNOWN or method.startswith("notifications/") else (False, f"the method {method}")
-    return None if "result" in message or "error" in message else (False, "a message without a method")
+    is_response = "method" not in message and ("result" in message or "error" in message)
+    return None if is_response else (False, "a message without a method")
 
 
 def _tools_in(raw: bytes) -> list[dict[str, Any]]:

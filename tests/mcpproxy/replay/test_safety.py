@@ -6,7 +6,7 @@ from typing import Any
 
 from analysis.playback.script import Script
 from mcpproxy.replay.plan import plan
-from mcpproxy.replay.safety import ToolHints, redacted_count, unsafe_calls
+from mcpproxy.replay.safety import ToolHints, redacted_count, refusal, unsafe_calls
 from tests.analysis.store.capture_writer import CaptureWriter
 from tests.mcpproxy.replay.replays import read_whole
 
@@ -75,6 +75,20 @@ def test_what_a_lenient_server_may_take_for_a_call_is_not_safe(tmp_path: Path) -
         b"[" * 100_000,
     ):
         assert len(unsafe_in(tmp_path, raw)) == 1, raw[:100]
+
+
+def test_a_response_that_a_lenient_server_may_take_for_a_call_is_refused(tmp_path: Path) -> None:
+    script = recording(tmp_path)
+    hints = ToolHints(script)
+    script.close()
+    assert refusal(SAFE, hints) is None
+    assert refusal(b'{"jsonrpc":"2.0","id":1,"result":{"Method":"tools/call"}}', hints) is None
+    for raw in (
+        SAFE.replace(b'"method"', b'"result":{},"Method"'),
+        b'{"jsonrpc":"2.0","id":1,"method":["tools/call"],"params":{"name":"write"},"result":{}}',
+        b'{"jsonrpc":"2.0","id":1,"result":{},"result":{}}',
+    ):
+        assert refusal(raw, hints) == "it may change something, and --yes is missing"
 
 
 def test_messages_with_redacted_values_are_counted(tmp_path: Path) -> None:
