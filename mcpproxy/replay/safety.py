@@ -94,15 +94,23 @@ def _is_redacted(raw: bytes) -> bool:
 
 def _unsafe_parts(raw: bytes, hints: ToolHints) -> list[tuple[bool, str]]:
     """Returns what in an item is unsafe: whether it is a tool, and its name or what it is instead."""
+    inner: list[dict[str, Any]] = []
+
+    def read_object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+        members = _object(pairs)
+        if any(value == _CALL and name.casefold() == "method" for name, value in pairs):
+            inner.append(members)
+        return members
+
     try:
-        value = json.loads(raw.decode("utf-8-sig"), object_pairs_hook=_object, parse_int=str, parse_float=str)
+        value = json.loads(raw.decode("utf-8-sig"), object_pairs_hook=read_object, parse_int=str, parse_float=str)
     except (ValueError, RecursionError):
         return [(False, "a message that is not JSON")] if raw.strip() else []
-    return [
-        part
-        for message in (value if isinstance(value, list) else [value])
-        if (part := _unsafe_part(message, hints)) is not None
-    ]
+    messages = value if isinstance(value, list) else [value]
+    # A server that reads lines in pieces of its own takes a call inside a message for a message.
+    outer = {id(message) for message in messages}
+    messages += [each for each in inner if id(each) not in outer]
+    return [part for message in messages if (part := _unsafe_part(message, hints)) is not None]
 
 
 class _Ambiguous(dict[str, Any]):

@@ -16,7 +16,8 @@ from mcpproxy.replay.incoming import MAX_MESSAGE_BYTES
 from mcpproxy.wording.exact_json import Pairs, parse
 
 _MAX_NAME_CHARS: Final = 1_000
-"""A tool with a longer name is never read-only."""
+"""A tool with a longer name is never read-only, and none whose name has what readers may cut or replace: controls, or
+lone surrogates."""
 _may_have_tools: Final = re.compile(rb'"tool(?:s|\xc5\xbf)"|\\u0', re.IGNORECASE).search
 """Finds the name of a member that some parser takes for `tools`, or an escape, which may stand for a letter of it."""
 
@@ -73,7 +74,7 @@ class ToolDefinitions:
             for name, name_is_sure in _members(tool, "name"):
                 if not isinstance(name, str):
                     continue
-                if is_read_only and name_is_sure and len(name) <= _MAX_NAME_CHARS and _is_unicode(name):
+                if is_read_only and name_is_sure and len(name) <= _MAX_NAME_CHARS and name.isprintable():
                     self._read_only.add(name)
                 else:
                     self._others.add(_folded(name))
@@ -100,11 +101,6 @@ def _members(value: Any, name: str) -> Iterator[tuple[Any, bool]]:
     ]
     for key, inner in members:
         yield inner, len(members) == 1 and key == name
-
-
-def _is_unicode(name: str) -> bool:
-    """Whether a name has no lone surrogate, which some readers replace."""
-    return not any("\ud800" <= char <= "\udfff" for char in name)
 
 
 def _folded(name: str) -> str:

@@ -58,7 +58,7 @@ def test_only_tools_whose_every_definition_says_that_they_only_read_are_safe(tmp
 
 
 def test_what_a_lenient_server_may_take_for_a_call_is_not_safe(tmp_path: Path) -> None:
-    assert unsafe_in(tmp_path, SAFE) == []
+    assert unsafe_in(tmp_path, SAFE, SAFE.replace(b"{}", b'{"a":[%b]}' % SAFE)) == []
     for raw in (
         b'{"jsonrpc":"2.0","method":"tools/call","params":{"name":"write"}}',
         b'{"id":1,"method":"tools/call","params":{"name":"write"}}',
@@ -70,6 +70,8 @@ def test_what_a_lenient_server_may_take_for_a_call_is_not_safe(tmp_path: Path) -
         SAFE.replace(b'"params"', b'"PARAMS":{"name":"write"},"params"'),
         SAFE.replace(b'"name"', b'"Name"'),
         SAFE.replace(b"tools/call", b"acme/delete"),
+        SAFE.replace(b"{}", b'{"a":[%b]}' % SAFE.replace(b"read", b"write")),
+        b'{"jsonrpc":"2.0","method":"notifications/x","params":{"a":%b}}' % SAFE.replace(b"read", b"write"),
         SAFE[:-1],
         b"\xff" + SAFE,
         b"[" * 100_000,
@@ -82,7 +84,7 @@ def test_a_response_that_a_lenient_server_may_take_for_a_call_is_refused(tmp_pat
     hints = ToolHints(script)
     script.close()
     assert refusal(SAFE, hints) is None
-    assert refusal(b'{"jsonrpc":"2.0","id":1,"result":{"Method":"tools/call"}}', hints) is None
+    assert refusal(b'{"jsonrpc":"2.0","id":1,"result":{"Method":"GET"}}', hints) is None
     for raw in (
         SAFE.replace(b'"method"', b'"result":{},"Method"'),
         b'{"jsonrpc":"2.0","id":1,"method":["tools/call"],"params":{"name":"write"},"result":{}}',
