@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from analysis.comparison.values.varying_text import normalised_text
-from analysis.conversation.message import Response
+from analysis.conversation.message import Number, Response
 from analysis.playback.items import Item
 from analysis.playback.script import Script
 from analysis.protocol.extensions import EXTENSION_METHODS
@@ -103,7 +103,7 @@ def _unsafe_parts(raw: bytes, hints: ToolHints) -> list[tuple[bool, str]]:
         return members
 
     try:
-        value = json.loads(raw.decode("utf-8-sig"), object_pairs_hook=read_object, parse_int=str, parse_float=str)
+        value = json.loads(raw.decode("utf-8-sig"), object_pairs_hook=read_object, parse_int=Number, parse_float=Number)
     except (ValueError, RecursionError):
         return [(False, "a message that is not JSON")] if raw.strip() else []
     messages = value if isinstance(value, list) else [value]

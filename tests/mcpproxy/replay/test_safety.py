@@ -28,6 +28,7 @@ def recording(folder: Path, *raw: bytes) -> Script:
             tool("write"),
             tool("later", readOnlyHint=True),
             tool("text", readOnlyHint=1),
+            tool("1.0", readOnlyHint=True),
         ],
         [tool("later", readOnlyHint=False)],
     ):
@@ -72,6 +73,9 @@ def test_what_a_lenient_server_may_take_for_a_call_is_not_safe(tmp_path: Path) -
         SAFE.replace(b"tools/call", b"acme/delete"),
         SAFE.replace(b"{}", b'{"a":[%b]}' % SAFE.replace(b"read", b"write")),
         b'{"jsonrpc":"2.0","method":"notifications/x","params":{"a":%b}}' % SAFE.replace(b"read", b"write"),
+        SAFE.replace(b'"read"', b"1.0"),
+        SAFE.replace(b'"read"', b'["read"]'),
+        SAFE.replace(b'"name":"read",', b""),
         SAFE[:-1],
         b"\xff" + SAFE,
         b"[" * 100_000,
