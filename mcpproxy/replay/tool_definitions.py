@@ -10,9 +10,9 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Any, Final
 
+from analysis.playback.incoming import MAX_MESSAGE_BYTES
 from analysis.playback.items import Item
 from analysis.playback.script import Script
-from mcpproxy.replay.incoming import MAX_MESSAGE_BYTES
 from mcpproxy.wording.exact_json import Pairs, parse
 
 _MAX_NAME_CHARS: Final = 1_000
