@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from analysis.conversation.message import Side
 
 ItemKind: TypeAlias = Literal["request", "response", "notification", "batch", "invalid", "priming", "stderr"]
-"""What an item is. `invalid` is bytes that are no message; `priming` an event without data, which gives a client an id
-from which to resume; `stderr` a line of the server's stderr."""
+"""What an item is. `invalid` is bytes that are not a message; `priming` an event without data, which gives a client an
+id from which to resume; `stderr` a line of the server's stderr."""
 Channel: TypeAlias = Literal["pipe", "request", "stream"]
 """What carried an item: the pipes of stdio; the HTTP exchange of a client's request; or a stream of its own, opened by
 GET (Streamable HTTP's, or that of the older transport)."""

@@ -30,7 +30,7 @@ from mcpproxy.sanitise import sanitise, sanitise_bytes
 from mcpproxy.wording.counts import count_text
 
 _MAX_ROWS: Final = 20
-"""The most tools that are listed; others are counted."""
+"""The maximum number of tools that are listed; others are counted."""
 _PROGRESS_S: Final = 0.1
 """How often the progress line changes at most, in seconds."""
 _MAX_NAME_CHARS: Final = 80

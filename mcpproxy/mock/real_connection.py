@@ -1,4 +1,4 @@
-"""The connection to a real server, behind a recorder: threads that start it, send to it and wait for what it says."""
+"""The connection to a real server, through a recorder: threads that start it, send to it and receive from it."""
 
 import itertools
 import os
@@ -58,7 +58,7 @@ class RealConnection:
         self._sender.start()
 
     def send(self, unit: ClientUnit) -> None:
-        """Send a unit of bytes, once the server has started, behind those that wait."""
+        """Send a unit of bytes once the server has started, after those that wait already."""
         self._outbox.put(unit)
 
     def arrivals(self) -> Iterable[Arrival]:
@@ -135,7 +135,7 @@ def _new_path(capture: str | None, name: str) -> str:
     """Returns a path for a new capture.
 
     Raises:
-        CaptureError: there is no place for it.
+        CaptureError: it cannot be created there.
     """
     folder = "" if capture is not None else os.path.join(captures_root(), name)
     path = choose_path(capture, folder, time.time_ns())

@@ -1,7 +1,7 @@
 """The mock on stdio: reads lines from stdin, and writes what is due to stdout, and recorded stderr to stderr.
 
-stdout is the protocol: nothing else is ever written there. A client that writes much without reading is served from a
-buffer; beyond its limit, nothing more is read until the client reads.
+stdout is the protocol: nothing else is ever written there. For a client that writes much without reading, answers are
+buffered; beyond the limit, nothing more is read until the client reads.
 """
 
 import os

@@ -34,7 +34,7 @@ _STREAM_TIMEOUT_S: Final = 1.0
 """How long the start of the stream for the server's own messages is waited for."""
 _MAX_SESSION_ID_CHARS: Final = 4 << 10
 _REFUSED: Final = (401, 403)
-_ADVICE: Final = "--header gives credentials"
+_ADVICE: Final = "use --header to send credentials"
 _FAILURES: Final = (OSError, http.client.HTTPException, ValueError)
 _SESSION_FIELD: Final = "Mcp-Session-Id"
 _ACCEPTS_STREAM: Final = ("Accept", "text/event-stream")
@@ -263,7 +263,7 @@ class HttpTransport:
                 connection, stream = self._resume(stream, outgoing.calls)
             if not (self._options.is_legacy and response.status < http.client.BAD_REQUEST):
                 advice = f"; {_ADVICE}" if response.status in _REFUSED else ""
-                reason = f"HTTP status {response.status}, and no answer in it{advice}"
+                reason = f"HTTP status {response.status} without an answer{advice}"
             self._unaccepted_count = 0
         except _FAILURES as error:
             reason = _reason(error)

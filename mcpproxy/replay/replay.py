@@ -8,9 +8,9 @@ from mcpproxy.replay.arrivals import Arrival
 from mcpproxy.replay.conversation import Conversation, Outgoing
 
 _MAX_WAIT_S = 0.5
-"""The longest time without a look at the clock."""
+"""The longest wait before the clock is checked again."""
 _MAX_ARRIVALS = 256
-"""The same in arrivals, because a server may send without end."""
+"""The maximum number of arrivals before the clock is checked again, because a server may send without end."""
 
 
 class Transport(Protocol):

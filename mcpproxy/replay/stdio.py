@@ -15,16 +15,16 @@ from mcpproxy.replay.recorder_child import RecorderChild
 _LINE_BYTES: Final = MAX_MESSAGE_BYTES + 1
 """How much of a line is kept."""
 _WRITE_TIMEOUT_S: Final = 1.0
-"""How long the server may take in the end to read what waits."""
+"""How long the server may take to read what waits at the end."""
 _MAX_WAITING: Final = 256
-"""The most units that wait until the server reads them."""
+"""The maximum number of units that wait until the server reads them."""
 
 
 class StdioTransport:
     """The pipes of a server."""
 
     def __init__(self, command: Sequence[str], capture: str, name: str) -> None:
-        """Start a server behind a recorder.
+        """Start a server through a recorder.
 
         Args:
             command: the server's command.

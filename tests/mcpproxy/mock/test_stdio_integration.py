@@ -162,7 +162,7 @@ def test_hostile_lines_are_answered_and_the_next_request_as_well(tmp_path: Path)
     giant = b'{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"x":"' + b"y" * (17 << 20) + b'"}}'
     said, stderr, status = play(capture, b"\x00\xff", b"[" * 200_000, giant, b"", b"  ", INITIALIZE)
     assert [message["id"] for message in said] == [None, None, None, "i"]
-    assert "3 lines from the client that are no message" in stderr
+    assert "3 lines from the client are not messages" in stderr
     assert status == 0
 
 
