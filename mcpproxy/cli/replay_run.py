@@ -17,7 +17,7 @@ from mcpproxy.cli.compare import compare_sides
 from mcpproxy.cli.diagnostics import Exit, Progress, fail, say, say_table
 from mcpproxy.cli.outputs import check_file_output
 from mcpproxy.cli.selection import select_captures
-from mcpproxy.replay.conversation import Conversation
+from mcpproxy.replay.conversation import Conversation, Outgoing
 from mcpproxy.replay.http import HttpOptions, HttpRecorder, HttpTransport, StartError
 from mcpproxy.replay.options import ReplayOptions
 from mcpproxy.replay.outcome import ReplayOutcome
@@ -214,9 +214,9 @@ class ReplayRun:
         own_revision = missing_revision(script, connection.numbers)
         return Conversation(script, connection.numbers, self._replay_options, connection.skipped, own_revision)
 
-    def _refusal(self, hints: ToolHints) -> Callable[[bytes], str | None]:
-        """Returns what says of bytes why they must not be sent."""
-        return (lambda _raw: None) if self._options.yes else (lambda raw: refusal(raw, hints))
+    def _refusal(self, hints: ToolHints) -> Callable[[Outgoing], str | None]:
+        """Returns what says of a unit of bytes why it must not be sent."""
+        return (lambda _: None) if self._options.yes else (lambda outgoing: refusal(outgoing, hints))
 
     def _show(self, sent: int, total: int) -> None:
         now_s = time.monotonic()

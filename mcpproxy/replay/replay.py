@@ -30,7 +30,7 @@ class Transport(Protocol):
 def replay(
     conversation: Conversation,
     transport: Transport,
-    refusal: Callable[[bytes], str | None],
+    refusal: Callable[[Outgoing], str | None],
     on_progress: Callable[[int], None],
 ) -> None:
     """Send what is due and take what comes until the conversation is over.
@@ -38,14 +38,14 @@ def replay(
     Args:
         conversation: the client's half.
         transport: what carries it.
-        refusal: called with the bytes of each unit; returns why they must not be sent, in words of ours, or None.
+        refusal: called with each unit of bytes; returns why they must not be sent, in words of ours, or None.
         on_progress: called with the number of messages that were sent so far.
     """
     while True:
         if transport.is_ready:
             due = conversation.due(time.monotonic_ns())
             for outgoing in due:
-                reason = refusal(outgoing.raw) or transport.send(outgoing)
+                reason = refusal(outgoing) or transport.send(outgoing)
                 if reason is not None:
                     conversation.note_unsent(outgoing, reason)
         else:

@@ -12,10 +12,13 @@ from analysis.comparison.values.varying_text import normalised_text
 from analysis.conversation.message import Number, Response
 from analysis.playback.incoming import server_messages_in
 from analysis.playback.items import Item
+from analysis.playback.request_fields import Fields
 from analysis.playback.script import Script
 from analysis.protocol.extensions import EXTENSION_METHODS
 from analysis.protocol.methods import METHODS
-from mcpproxy.replay.http_fields import Arguments, repeated_arguments
+from mcpproxy.replay.conversation import Outgoing
+from mcpproxy.replay.field_safety import is_read_as_json, named_calls
+from mcpproxy.replay.http_fields import Arguments, post_fields, repeated_arguments
 from mcpproxy.replay.tool_definitions import ToolDefinitions
 
 _CALL: Final = "tools/call"
@@ -68,17 +71,20 @@ def unsafe_calls(script: Script, items: Iterable[Item], hints: ToolHints) -> lis
     """Returns the calls among the client's items that may change something, in order of first appearance."""
     found: dict[tuple[bool, str], list[int]] = {}
     for item in items:
-        for key in _unsafe_parts(script.raw(item), hints):
+        raw = script.raw(item)
+        for key in (*_unsafe_parts(raw, hints), *_unsafe_fields(item.fields or (), raw, hints)):
             found.setdefault(key, [0, item.seq])[0] += 1
     return [UnsafeCalls(what, times, seq, is_tool) for (is_tool, what), (times, seq) in found.items()]
 
 
-def refusal(raw: bytes, hints: ToolHints) -> str | None:
-    """Returns why bytes must not be sent without `--yes`, in words of ours; None if they change nothing.
+def refusal(outgoing: Outgoing, hints: ToolHints) -> str | None:
+    """Returns why a unit of bytes must not be sent without `--yes`, in words of ours; None if they change nothing.
 
     What is sent is not always what was recorded: values that the server chose come in place of others.
     """
-    return "it may change something, and --yes is missing" if _unsafe_parts(raw, hints) else None
+    raw = outgoing.raw
+    unsafe = _unsafe_parts(raw, hints) or _unsafe_fields(post_fields(outgoing, hints.arguments), raw, hints)
+    return "it may change something, and --yes is missing" if unsafe else None
 
 
 def redacted_count(script: Script, items: Iterable[Item]) -> int:
@@ -111,6 +117,14 @@ def _unsafe_parts(raw: bytes, hints: ToolHints) -> list[tuple[bool, str]]:
     outer = {id(message) for message in messages}
     messages += [each for each in inner if id(each) not in outer]
     return [part for message in messages if (part := _unsafe_part(message, hints)) is not None]
+
+
+def _unsafe_fields(fields: Fields, raw: bytes, hints: ToolHints) -> list[tuple[bool, str]]:
+    """Returns what is unsafe because of the header fields with which it is sent over HTTP."""
+    if not is_read_as_json(fields):
+        return [(False, "a message whose Content-Type is not JSON in UTF-8")]
+    named = (_unsafe_part(call, hints) for call in named_calls(fields, raw))
+    return [(False, "a message whose header fields name another call") for part in named if part is not None][:1]
 
 
 class _Ambiguous(dict[str, Any]):

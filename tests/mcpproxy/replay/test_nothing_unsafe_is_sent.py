@@ -188,5 +188,5 @@ def test_a_server_gets_no_call_that_may_change_something(
         server = Server(chosen)
         for connection in planned.connections:
             conversation = Conversation(script, connection.numbers, ReplayOptions(), connection.skipped)
-            replay(conversation, server, lambda raw: refusal(raw, known), lambda _: None)
+            replay(conversation, server, lambda outgoing: refusal(outgoing, known), lambda _: None)
         assert called(server.stream) <= safe

@@ -4,7 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from analysis.playback.request_fields import Fields
 from analysis.playback.script import Script
+from mcpproxy.replay.conversation import Outgoing, RecordedPost
 from mcpproxy.replay.plan import plan
 from mcpproxy.replay.safety import ToolHints, redacted_count, refusal, unsafe_calls
 from tests.analysis.store.capture_writer import CaptureWriter
@@ -87,14 +89,49 @@ def test_a_response_that_a_lenient_server_may_take_for_a_call_is_refused(tmp_pat
     script = recording(tmp_path)
     hints = ToolHints(script)
     script.close()
-    assert refusal(SAFE, hints) is None
-    assert refusal(b'{"jsonrpc":"2.0","id":1,"result":{"Method":"GET"}}', hints) is None
+    assert refusal(Outgoing(SAFE), hints) is None
+    assert refusal(Outgoing(b'{"jsonrpc":"2.0","id":1,"result":{"Method":"GET"}}'), hints) is None
     for raw in (
         SAFE.replace(b'"method"', b'"result":{},"Method"'),
         b'{"jsonrpc":"2.0","id":1,"method":["tools/call"],"params":{"name":"write"},"result":{}}',
         b'{"jsonrpc":"2.0","id":1,"result":{},"result":{}}',
     ):
-        assert refusal(raw, hints) == "it may change something, and --yes is missing"
+        assert refusal(Outgoing(raw), hints) == "it may change something, and --yes is missing"
+
+
+def test_header_fields_name_no_other_call_and_no_other_encoding(tmp_path: Path) -> None:
+    script = recording(tmp_path)
+    hints = ToolHints(script)
+    script.close()
+    ping = b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"name":"write"}}'
+
+    def is_refused(raw: bytes, *fields: tuple[str, str]) -> bool:
+        return refusal(Outgoing(raw, recorded=RecordedPost(raw, fields)), hints) is not None
+
+    call, write = ("mcp-method", "tools/call"), ("mcp-name", "write")
+    safe: tuple[tuple[bytes, Fields], ...] = (
+        (SAFE, (("content-type", "application/json"), call, ("mcp-name", "read"))),
+        (SAFE, (("content-type", 'Application/JSON; charset="UTF-8"'), ("mcp-name", "=?base64?cmVhZA==?="))),
+        (ping, (("mcp-method", "ping"), write)),
+        (ping, ()),
+    )
+    for raw, fields in safe:
+        assert not is_refused(raw, *fields), fields
+    unsafe: tuple[tuple[bytes, Fields], ...] = (
+        (ping, (call, write)),
+        (ping, (call,)),
+        (b"[%b]" % ping, (call,)),
+        (ping, (("mcp-method", "ping"), call, write)),
+        (ping, (("mcp-method", "acme/delete"),)),
+        (SAFE, (write,)),
+        (SAFE, (("mcp-name", "=?base64?d3JpdGU=?="),)),
+        (SAFE, (("mcp-name", "read"), write)),
+        (SAFE, (("content-type", "application/json; charset=gbk"),)),
+        (SAFE, (("content-type", "text/plain"),)),
+        (SAFE, (("content-type", "application/json"), ("content-type", "application/json"))),
+    )
+    for raw, fields in unsafe:
+        assert is_refused(raw, *fields), fields
 
 
 def test_messages_with_redacted_values_are_counted(tmp_path: Path) -> None:
