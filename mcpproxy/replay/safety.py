@@ -71,8 +71,7 @@ def unsafe_calls(script: Script, items: Iterable[Item], hints: ToolHints) -> lis
     """Returns the calls among the client's items that may change something, in order of first appearance."""
     found: dict[tuple[bool, str], list[int]] = {}
     for item in items:
-        raw = script.raw(item)
-        for key in (*_unsafe_parts(raw, hints), *_unsafe_fields(item.fields or (), raw, hints)):
+        for key in _unsafe_parts(script.raw(item), item.fields or (), hints):
             found.setdefault(key, [0, item.seq])[0] += 1
     return [UnsafeCalls(what, times, seq, is_tool) for (is_tool, what), (times, seq) in found.items()]
 
@@ -82,8 +81,7 @@ def refusal(outgoing: Outgoing, hints: ToolHints) -> str | None:
 
     What is sent is not always what was recorded: values that the server chose come in place of others.
     """
-    raw = outgoing.raw
-    unsafe = _unsafe_parts(raw, hints) or _unsafe_fields(post_fields(outgoing, hints.arguments), raw, hints)
+    unsafe = _unsafe_parts(outgoing.raw, post_fields(outgoing, hints.arguments), hints)
     return "it may change something, and --yes is missing" if unsafe else None
 
 
@@ -98,8 +96,7 @@ def _is_redacted(raw: bytes) -> bool:
     return "redaction tag" in rules
 
 
-def _unsafe_parts(raw: bytes, hints: ToolHints) -> list[tuple[bool, str]]:
-    """Returns what in an item is unsafe: whether it is a tool, and its name or what it is instead."""
+def _unsafe_in_body(raw: bytes, hints: ToolHints) -> list[tuple[bool, str]]:
     inner: list[dict[str, Any]] = []
 
     def read_object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
@@ -119,12 +116,21 @@ def _unsafe_parts(raw: bytes, hints: ToolHints) -> list[tuple[bool, str]]:
     return [part for message in messages if (part := _unsafe_part(message, hints)) is not None]
 
 
-def _unsafe_fields(fields: Fields, raw: bytes, hints: ToolHints) -> list[tuple[bool, str]]:
-    """Returns what is unsafe because of the header fields with which it is sent over HTTP."""
+def _unsafe_parts(raw: bytes, fields: Fields, hints: ToolHints) -> list[tuple[bool, str]]:
+    """Returns what in an item is unsafe: whether it is a tool, and its name or what it is instead.
+
+    Args:
+        raw: the bytes.
+        fields: the header fields with which they are sent over HTTP.
+        hints: what is known about the tools.
+    """
+    parts = _unsafe_in_body(raw, hints)
     if not is_read_as_json(fields):
-        return [(False, "a message whose Content-Type is not JSON in UTF-8")]
+        return [*parts, (False, "a message whose Content-Type is not JSON in UTF-8")]
     named = (_unsafe_part(call, hints) for call in named_calls(fields, raw))
-    return [(False, "a message whose header fields name another call") for part in named if part is not None][:1]
+    if any(part is not None and part not in parts for part in named):
+        return [*parts, (False, "a message whose header fields name another call")]
+    return parts
 
 
 class _Ambiguous(dict[str, Any]):

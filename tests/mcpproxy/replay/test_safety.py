@@ -9,6 +9,7 @@ from analysis.playback.script import Script
 from mcpproxy.replay.conversation import Outgoing, RecordedPost
 from mcpproxy.replay.plan import plan
 from mcpproxy.replay.safety import ToolHints, redacted_count, refusal, unsafe_calls
+from tests.analysis.playback.recordings import Recording
 from tests.analysis.store.capture_writer import CaptureWriter
 from tests.mcpproxy.replay.replays import read_whole
 
@@ -132,6 +133,19 @@ def test_header_fields_name_no_other_call_and_no_other_encoding(tmp_path: Path) 
     )
     for raw, fields in unsafe:
         assert is_refused(raw, *fields), fields
+
+
+def test_a_call_whose_header_fields_repeat_it_is_listed_once(tmp_path: Path) -> None:
+    made = Recording("http")
+    made.http(1, content_type="application/json", mcp_method="tools/call", mcp_name="write")
+    made.call(1, "write", exchange=1)
+    made.answer(1)
+    made.end(1)
+    path = made.write(tmp_path)
+    script = read_whole(path)
+    (listed,) = unsafe_calls(script, plan(script, path, "").items(script), ToolHints(script))
+    script.close()
+    assert (listed.what, listed.times, listed.is_tool) == ("write", 1, True)
 
 
 def test_messages_with_redacted_values_are_counted(tmp_path: Path) -> None:
