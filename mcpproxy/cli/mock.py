@@ -43,7 +43,7 @@ _FIRST_RECORDS: Final = 20
 _MAX_SPEED: Final = 1_000_000.0
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """Return the argument parser of `mock`."""
     parser = Parser("mock", __doc__)
     parser.add_argument("capture", metavar="CAPTURE", help="a capture, or a server's name for its newest capture")
@@ -126,7 +126,7 @@ def _speed(text: str) -> float | None:
 def run(arguments: list[str]) -> int:
     """Serve until the client leaves; returns the exit code."""
     words, command = _split_at_command(arguments)
-    options = parser().parse_args(words)
+    options = parser().parse_intermixed(words)
     if options.capture == "-":
         return fail("CAPTURE cannot be -: stdin is the client's side of the protocol; name a file")
     has_target = command is not None or options.target is not None

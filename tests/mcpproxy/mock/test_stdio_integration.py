@@ -197,6 +197,14 @@ def test_wrong_usage_and_unreadable_captures_are_one_line(tmp_path: Path) -> Non
         assert (said, stderr.count("\n"), status) == ([], 1, 2), (words, stderr)
 
 
+def test_the_real_servers_url_can_follow_the_options(tmp_path: Path) -> None:
+    words = ["--on-miss", "pass", "http://127.0.0.1:1/mcp"]
+    done = subprocess.run(
+        [*command(searches(tmp_path)), *words], input=b"", capture_output=True, check=False, timeout=DEADLINE_S
+    )
+    assert (done.returncode, b"unrecognized" in done.stderr) == (0, False)
+
+
 def test_stdout_is_never_written_to_by_anything_else(tmp_path: Path) -> None:
     made = Recording()
     made.record("stderr", raw="loud\x1b[31m")
