@@ -116,8 +116,8 @@ class Conversation:
         self._pending_keys: Counter[str] = Counter()
         self._pending_bytes = 0
         self._read_count = -1
-        self._passed: set[int] = set()
-        """The requests that wait for the real server."""
+        self._passed: dict[int, _RequestOfToday] = {}
+        """The requests that wait for the real server, by number."""
         self._ids: dict[bytes, bytes] = {}
         """By the recorded id of each request that was matched, the id of today."""
         self._progress_tokens: dict[bytes, bytes] = {}
@@ -252,7 +252,7 @@ class Conversation:
         if play is not None:
             self._end_play(play)
         if request in self._passed and self._real_server is not None:
-            self._passed.discard(request)
+            del self._passed[request]
             self._real_server.abandon(request)
         for pending in list(self._pending):
             if pending.number == request:
@@ -331,7 +331,7 @@ class Conversation:
     def _miss(self, request: _RequestOfToday, now_ns: int) -> None:
         """Treat a request that was not recorded as the user chose."""
         if self._real_server is not None:
-            self._passed.add(request.number)
+            self._passed[request.number] = request
             self._real_server.ask(request.raw, request.number)
             return
         from mcpproxy.mock.misses import NearestRequests, error_of_miss
@@ -381,7 +381,9 @@ class Conversation:
             return
         for unit in self._real_server.received():
             if unit.ends_request and unit.request is not None:
-                self._passed.discard(unit.request)
+                passed = self._passed.pop(unit.request, None)
+                if passed is not None and unit.failure:
+                    self.usage.add_miss(Miss(passed.message.method, passed.name, None, unit.failure))
                 self._immediate += self._batches.answer(MemberAnswer(unit.request, unit.raw, unit.http))
             else:
                 self._immediate.append(unit)

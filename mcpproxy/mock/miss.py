@@ -67,6 +67,11 @@ def miss_line(method: str, name: str, nearest: NearestRequest | None) -> str:
     return sanitise(_sentence(method, name, nearest))
 
 
+def failure_line(method: str, name: str, reason: str) -> str:
+    """Returns one line for stderr about a request that was passed on to the real server in vain; it is sanitised."""
+    return sanitise(f"{_lead(subject_of(bounded(method), bounded(name)))}, and the real server gave none: {reason}")
+
+
 def _differences(nearest: NearestRequest) -> Iterable[dict[str, str]]:
     """Yields each place that differs; a value that is absent has no member."""
     for pointer, (recorded, present) in zip(nearest.pointers, nearest.values, strict=True):
@@ -76,7 +81,7 @@ def _differences(nearest: NearestRequest) -> Iterable[dict[str, str]]:
 
 def _sentence(method: str, name: str, nearest: NearestRequest | None) -> str:
     subject = subject_of(bounded(method), bounded(name))
-    lead = f"no recorded answer for {sanitise(subject, _MAX_SUBJECT_CHARS)}"
+    lead = _lead(subject)
     if nearest is None:
         return f"{lead}, and no request of this method was recorded; record it, or use --on-miss pass"
     frame = f"frame {nearest.seq}"
@@ -90,6 +95,10 @@ def _sentence(method: str, name: str, nearest: NearestRequest | None) -> str:
     hidden_count = len(pointers) - _MAX_POINTERS
     places = ", ".join(pointers[:_MAX_POINTERS]) + (f" and {hidden_count} more" if hidden_count > 0 else "")
     return f"{lead}; the nearest is {frame}, which differs at {places}; {_advice(method, name, nearest.pointers)}"
+
+
+def _lead(subject: str) -> str:
+    return f"no recorded answer for {sanitise(subject, _MAX_SUBJECT_CHARS)}"
 
 
 def _advice(method: str, name: str, pointers: Sequence[str]) -> str:

@@ -302,7 +302,7 @@ class RealServer:
 
     def _fail(self, open_request: _OpenRequest, reason: str) -> None:
         raw = failure_response(open_request.id_token, reason)
-        self._failures.append(Outgoing(raw, open_request.request, ends_request=True))
+        self._failures.append(Outgoing(raw, open_request.request, ends_request=True, failure=reason))
 
     def _close(self, number: int) -> _OpenRequest:
         open_request = self._open.pop(number)

@@ -58,8 +58,10 @@ def _is_are(usage: Usage) -> str:
 
 
 def _miss_line(miss: Miss) -> str:
-    from mcpproxy.mock.miss import miss_line
+    from mcpproxy.mock.miss import failure_line, miss_line
 
+    if miss.failure:
+        return failure_line(miss.method, miss.name, miss.failure)
     return miss_line(miss.method, miss.name, miss.nearest)
 
 

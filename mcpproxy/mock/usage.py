@@ -24,6 +24,8 @@ class Miss(NamedTuple):
     name: str
     """The tool, prompt or URI that it names. Untrusted text."""
     nearest: NearestRequest | None
+    failure: str = ""
+    """Why the real server, which was asked, gave no answer. Untrusted text."""
 
 
 class UnusedRequests(NamedTuple):

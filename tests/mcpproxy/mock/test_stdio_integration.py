@@ -205,6 +205,18 @@ def test_the_real_servers_url_can_follow_the_options(tmp_path: Path) -> None:
     assert (done.returncode, b"unrecognized" in done.stderr) == (0, False)
 
 
+def test_a_request_that_the_real_server_did_not_answer_is_a_miss(tmp_path: Path) -> None:
+    missing = {"id": 7, "method": "tools/call", "params": {"name": "other"}}
+    words = ["--on-miss", "pass", "--capture", str(tmp_path / "new.mcpcap"), "--", str(tmp_path / "nosuch")]
+    lines = b"".join(json.dumps(message).encode() + b"\n" for message in (INITIALIZE, missing))
+    done = subprocess.run(
+        [*command(searches(tmp_path)), *words], input=lines, capture_output=True, check=False, timeout=DEADLINE_S
+    )
+    assert json.loads(done.stdout.splitlines()[-1])["error"]["data"] == {"mcpproxy": "not-passed"}
+    assert b"no recorded answer for tools/call other, and the real server gave none: " in done.stderr
+    assert done.returncode == 1
+
+
 def test_stdout_is_never_written_to_by_anything_else(tmp_path: Path) -> None:
     made = Recording()
     made.record("stderr", raw="loud\x1b[31m")
