@@ -336,14 +336,16 @@ class Conversation:
             return
         from mcpproxy.mock.misses import NearestRequests, error_of_miss
 
-        if self._nearest is None or self._nearest.session != self._sessions.session:
-            self._nearest = NearestRequests(self._script, self._sessions.session, self._options.matching)
-        message, name = request.message, request.name
-        found = self._nearest.find(message.method, name, params_of(message))
+        if self._nearest is None:
+            self._nearest = NearestRequests(self._script, self._options.matching)
+        message, name, session = request.message, request.name, self._sessions.session
+        answers_with_nearest = self._options.on_miss == "nearest"
+        params = params_of(message)
+        found = self._nearest.find(message.method, name, params, session, is_of_session=answers_with_nearest)
         nearest = found[0] if found else None
         self.usage.add_miss(Miss(message.method, name, nearest))
-        if found and self._options.on_miss == "nearest":
-            self._begin_play(request, self._sessions.session, found[1], now_ns)
+        if found and answers_with_nearest:
+            self._begin_play(request, session, found[1], now_ns)
             return
         if message.method == "initialize" and self._sessions.is_modern:
             asked, revisions = member_of_params(message, "protocolVersion"), self._nearest.revisions

@@ -41,6 +41,7 @@ def miss_response(
         data["name"] = bounded(name)
     if nearest is not None:
         data["nearest"] = {
+            **({} if nearest.session is None else {"session": nearest.session}),
             "frame": nearest.seq,
             "method": nearest.method,
             "name": nearest.name,
@@ -84,11 +85,14 @@ def _sentence(method: str, name: str, nearest: NearestRequest | None) -> str:
     lead = _lead(subject)
     if nearest is None:
         return f"{lead}, and no request of this method was recorded; record it, or use --on-miss pass"
-    frame = f"frame {nearest.seq}"
+    session = "" if nearest.session is None else f"in session {nearest.session}, "
+    frame = f"{session}frame {nearest.seq}"
     nearest_subject = subject_of(nearest.method, nearest.name)
     if nearest_subject != subject:
         shown_subject = sanitise(nearest_subject, _MAX_SUBJECT_CHARS)
         return f"{lead}; the nearest is {frame}, {shown_subject}; record it, or use --on-miss pass"
+    if not nearest.pointers and nearest.session is not None:
+        return f"{lead} in this session; {frame} asks for the same; --session {nearest.session} begins there"
     if not nearest.pointers:
         return f"{lead} at this point; {frame} asks for the same; --match arguments allows any order"
     pointers = [sanitise(pointer, _MAX_POINTER_CHARS) or '""' for pointer in nearest.pointers]

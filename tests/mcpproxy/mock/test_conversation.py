@@ -277,6 +277,39 @@ def test_each_handshake_takes_the_next_session_and_the_last_repeats(tmp_path: Pa
     assert seen == [1, 2, 2]
 
 
+def _exchange(made: Recording, session: int, method: str, params: Any) -> None:
+    number = len(made.lines)
+    fields = {"mcp_session_id": f"hmac:000000000000000{session}"}
+    made.http(number, **({} if method == "initialize" else fields))
+    made.client(number, id=number, method=method, params=params)
+    made.answer(number, content_type="text/event-stream", **fields)
+    made.server(number, id=number, result={"n": session})
+    made.end(number)
+
+
+def test_a_miss_names_the_nearest_request_of_any_session(tmp_path: Path) -> None:
+    made = Recording("http")
+    for session, method, params in (
+        (1, "tools/call", {"name": "search", "arguments": {"q": "note"}}),
+        (2, "tools/call", {"name": "search", "arguments": {"q": "other"}}),
+        (2, "resources/read", {"uri": "note://travel"}),
+    ):
+        if len(made.lines) == 1 or method == "tools/call":
+            _exchange(made, session, "initialize", HELLO)
+        _exchange(made, session, method, params)
+    script = made.script(tmp_path)
+    assert [*script.sessions] == [1, 2]
+    client = Client(script).handshake()
+    (answer,) = client.send(id=5, method="resources/read", params={"uri": "note://travel"})
+    assert answer["error"]["code"] == -32019
+    assert answer["error"]["data"]["nearest"]["session"] == 2
+    assert "in this session; in session 2, frame 22 asks for the same; --session 2" in answer["error"]["message"]
+    assert "in session 2, frame 17 asks" in client.call(6, arguments={"q": "other"})[0]["error"]["message"]
+    assert "nearest is frame 7, which" in client.call(7, arguments={"q": "new"})[0]["error"]["message"], "own first"
+    nearest = Client(script, MockOptions(on_miss="nearest")).handshake()
+    assert nearest.call(6, arguments={"q": "other"}) == [{"id": 6, "result": {"n": 1}}], "only of this session"
+
+
 def test_a_client_of_the_other_era_can_fall_back(tmp_path: Path) -> None:
     client = Client(Recording().handshake().script(tmp_path))
     (answer,) = client.send(id=1, method="server/discover", params={})
