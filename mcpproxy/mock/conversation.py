@@ -11,7 +11,9 @@ is repeated. Where the answer has not been read yet, a request waits for the scr
 `due` again.
 """
 
+from bisect import bisect_right
 from collections import Counter, deque
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from analysis.conversation.message import (
@@ -32,6 +34,7 @@ from analysis.playback.script import Script
 from analysis.playback.translation import MessageTokens, Substitutes, tokens_of, translated
 from mcpproxy.mock.answer_bytes import answer_bytes, is_array, item_bytes, own_member
 from mcpproxy.mock.batches import Batches, MemberAnswer
+from mcpproxy.mock.client_items import is_unowned
 from mcpproxy.mock.errors import GIANT_RESPONSE, invalid_response, pong, unsupported_version_response
 from mcpproxy.mock.incoming import member_of_params, params_of, read_messages
 from mcpproxy.mock.options import MockOptions
@@ -54,6 +57,8 @@ _CANCELLED: Final = "notifications/cancelled"
 _MAX_CANCELLATIONS: Final = 100
 """How many recorded cancellations are compared with one of today."""
 _MIN_FAILURE_STATUS: Final = 300
+_MAX_ITEMS_IN_BETWEEN: Final = 1_000
+"""How many items after a request are searched for what its HTTP response had said instead of an answer."""
 _NULL: Final = b"null"
 
 
@@ -441,7 +446,7 @@ class Conversation:
             return [self._outgoing(b"", delivery, item)._replace(is_priming=True)]
         self._note_server_requests(item, raw, play)
         if play is None:
-            if item.kind == "response" and self._hits_by_chance(raw):
+            if not self._is_known_answer(raw):
                 return []
             raw = translated(raw, Substitutes(self._ids, self._progress_tokens, self._own_ids))
             return [self._outgoing(raw, delivery, item)]
@@ -450,10 +455,19 @@ class Conversation:
         outgoing = self._outgoing(item_bytes(raw, play, self._ids, self._own_ids), delivery, item)
         return [outgoing._replace(request=None) if play.is_answered else outgoing]
 
-    def _hits_by_chance(self, raw: bytes) -> bool:
-        """Whether a response that fits no recorded call has the id of a request that waits today."""
-        ids = [tokens.id for tokens in tokens_of(raw) if tokens.id is not None and tokens.id not in self._ids]
-        return any(id_of_token(token) in self._play_by_id for token in ids)
+    def _is_known_answer(self, raw: bytes) -> bool:
+        """Whether each response in it, which fits no waiting call, answers a request of today once more.
+
+        The id of a request that was not sent, or that is another one today, would be taken for the answer to that.
+        """
+        for message, tokens in zip(read_messages(raw, "s2c"), tokens_of(raw), strict=False):
+            if not isinstance(message, Response) or tokens.id in (None, _NULL):
+                continue
+            today = self._ids.get(tokens.id)
+            waiting = None if today is None else self._play_by_id.get(id_of_token(today))
+            if today is None or (waiting is not None and waiting.recorded_id != tokens.id):
+                return False
+        return True
 
     def _last_of(self, play: Play, recorded_raw: bytes, delivery: Delivery, item: Item) -> list[Outgoing]:
         self._forget(play)
@@ -505,8 +519,19 @@ class Conversation:
             self._sessions.play_of(play.session).end(play)
             return self._batches.leave(play.request)
         self._end_play(play)
-        text = answer.text.encode("utf-8", "replace")
+        text = answer.text.encode("utf-8", "replace") or self._unfitting_answer(play)
         return [Outgoing(text, play.request, ends_request=True, http=answer, failed_id=play.id_token)]
+
+    def _unfitting_answer(self, play: Play) -> bytes:
+        """Returns the message in the HTTP response to a call that did not answer it, as its id is another one."""
+        items = self._script.items
+        numbers = self._script.items_of(play.session)
+        start = bisect_right(numbers, play.item.number)
+        for number in islice(numbers, start, start + _MAX_ITEMS_IN_BETWEEN):
+            item = items[number]
+            if item.exchange == play.item.exchange and item.sender == "server" and is_unowned(item):
+                return self._script.raw(item)
+        return b""
 
     def _end_play(self, play: Play) -> None:
         self._sessions.play_of(play.session).end(play)

@@ -366,6 +366,37 @@ def test_answers_to_nothing_never_hit_a_request_of_today(tmp_path: Path) -> None
     assert client.send(id=77, method="tools/list") == []
 
 
+def test_a_second_answer_has_the_id_of_today_or_is_left_out(tmp_path: Path) -> None:
+    made = Recording().handshake()
+    made.call(3, arguments={"q": "a"})
+    made.server(id=3, result={"n": 1})
+    made.server(id=3, result={"again": True})
+    made.server(id=None, error={"code": -32700, "message": "what?"})
+    made.client(id=4, method="tools/list")
+    made.server(id=4, result={"tools": []})
+    script = made.script(tmp_path)
+    known = [{"id": "x", "result": {"n": 1}}, {"id": "x", "result": {"again": True}}]
+    broken = {"id": None, "error": {"code": -32700, "message": "what?"}}
+    assert Client(script).handshake().call("x", arguments={"q": "a"}) == [*known, broken]
+    client = Client(script).handshake()
+    answers = client.send(id=3, method="tools/list")
+    assert answers == [broken, {"id": 3, "result": {"tools": []}}], "3 is another request today"
+
+
+def test_an_http_response_with_another_id_ends_its_request(tmp_path: Path) -> None:
+    made = Recording("http")
+    made.http(1)
+    made.client(1, id=1, method="server/discover", params={})
+    made.answer(1, 400, content_type="application/json")
+    made.server(1, id="server-error", error={"code": -32600, "message": "no session"})
+    made.end(1)
+    client = Client(made.script(tmp_path))
+    client.conversation.receive(b'{"jsonrpc":"2.0","id":7,"method":"server/discover"}', client.now_ns)
+    (unit,) = client.units()
+    assert (unit.http and unit.http.status, unit.ends_request, unit.failed_id) == (400, True, b"7")
+    assert json.loads(unit.raw)["id"] == "server-error"
+
+
 def test_what_is_no_message_is_refused(tmp_path: Path) -> None:
     client = Client(Recording().handshake().script(tmp_path)).handshake()
     hostile = (
