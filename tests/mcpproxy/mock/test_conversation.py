@@ -279,10 +279,10 @@ def test_each_handshake_takes_the_next_session_and_the_last_repeats(tmp_path: Pa
 
 def _exchange(made: Recording, session: int, method: str, params: Any) -> None:
     number = len(made.lines)
-    fields = {"mcp_session_id": f"hmac:000000000000000{session}"}
-    made.http(number, **({} if method == "initialize" else fields))
+    session_id = f"hmac:000000000000000{session}"
+    made.http(number, **({} if method == "initialize" else {"mcp_session_id": session_id}))
     made.client(number, id=number, method=method, params=params)
-    made.answer(number, content_type="text/event-stream", **fields)
+    made.answer(number, content_type="text/event-stream", mcp_session_id=session_id)
     made.server(number, id=number, result={"n": session})
     made.end(number)
 

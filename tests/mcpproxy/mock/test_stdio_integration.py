@@ -59,7 +59,7 @@ def searches(folder: Path, *ending: tuple[str, dict[str, Any]]) -> Path:
     made.server(id=1, result={"content": [{"type": "text", "text": "found"}]})
     for rec, values in ending:
         made.record(rec, **values)
-    return made.write(folder)
+    return (made if ending else made.closed()).write(folder)
 
 
 SEARCH = {"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": {"name": "search", "arguments": {"q": "a"}}}
@@ -221,7 +221,9 @@ def test_stdout_is_never_written_to_by_anything_else(tmp_path: Path) -> None:
     made = Recording()
     made.record("stderr", raw="loud\x1b[31m")
     made.handshake()
-    said, stderr, _ = play(made.write(tmp_path), INITIALIZE | {"params": HELLO | {"protocolVersion": "2024-11-05"}})
+    said, stderr, _ = play(
+        made.closed().write(tmp_path), INITIALIZE | {"params": HELLO | {"protocolVersion": "2024-11-05"}}
+    )
     assert [message["id"] for message in said] == ["i"]
     first, second, *_ = stderr.splitlines()
     assert first == "loud\x1b[31m"
