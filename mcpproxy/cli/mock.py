@@ -93,7 +93,7 @@ def parser() -> Parser:
         dest="capture_new",
         metavar="FILE|DIR/",
         help="with --on-miss pass: record what is asked of the real server to a new FILE.mcpcap, or to a new file in "
-        "DIR (default: the user's data directory)",
+        "DIR (default: as server NAME-mock, in the user's data directory)",
     )
     parser.add_argument(
         "--header",

@@ -62,8 +62,8 @@ class RealServer:
 
         Args:
             target: the server's command, or its URL alone.
-            capture: the path of the new capture, or a folder; None for the folder in which `run` records the server.
-                If there is such a file, the next free name is taken.
+            capture: the path of the new capture, or a folder; None for that of a server `NAME-mock` in the user's data
+                directory. If there is such a file, the next free name is taken.
             on_arrival: is called in another thread when `received` has something.
             on_notice: is called in another thread with a sanitised line for the user.
             fields: the header fields that a server with a URL gets, such as credentials.
