@@ -32,7 +32,8 @@ from analysis.playback.items import HttpAnswer, Item
 from analysis.playback.json_spans import spans_of
 from analysis.playback.script import Script
 from analysis.playback.translation import MessageTokens, Substitutes, tokens_of, translated
-from mcpproxy.mock.answer_bytes import answer_bytes, is_array, item_bytes, own_member
+from mcpproxy.mock.answer_bytes import answer_bytes, is_array, item_bytes
+from mcpproxy.mock.batch_parts import BatchParts
 from mcpproxy.mock.batches import Batches, MemberAnswer
 from mcpproxy.mock.client_items import is_unowned
 from mcpproxy.mock.errors import GIANT_RESPONSE, invalid_response, pong, unsupported_version_response
@@ -41,7 +42,7 @@ from mcpproxy.mock.options import MockOptions
 from mcpproxy.mock.outgoing import Outgoing
 from mcpproxy.mock.played_sessions import PlayedSessions
 from mcpproxy.mock.recorded_calls import RecordedCall
-from mcpproxy.mock.session_play import PATIENCE_NS, Delivery, Play, is_answer
+from mcpproxy.mock.session_play import PATIENCE_NS, Delivery, Play
 from mcpproxy.mock.usage import Miss, Usage
 
 if TYPE_CHECKING:
@@ -132,6 +133,8 @@ class Conversation:
         """By the number of each request that is not answered to its end."""
         self._play_by_id: dict[Id, Play] = {}
         self._batches = Batches(script)
+        self._parts = BatchParts(script)
+        self._noted_batch = -1
         self._asked: dict[Id, deque[_AskedRequest]] = {}
         self._nearest: Any = None
         self._has_noted_revision = False
@@ -302,8 +305,7 @@ class Conversation:
     def _begin_play(self, request: _RequestOfToday, session: int, recorded: RecordedCall, now_ns: int) -> None:
         self.usage.add_use(recorded.call)
         message, play = request.message, Play(request.number, session, recorded.call, recorded.item, now_ns)
-        recorded_raw = self._script.raw(recorded.item)
-        recorded_tokens = tokens_of(recorded_raw)
+        recorded_raw, recorded_tokens = self._parts.raw(recorded.item), self._parts.tokens(recorded.item)
         position = recorded.position or 0
         of_recorded = recorded_tokens[position] if position < len(recorded_tokens) else MessageTokens(None, None)
         play.id, play.id_token = message.id, request.id_token
@@ -439,7 +441,7 @@ class Conversation:
         if item is None:
             assert play is not None
             return self._ending_of(play)
-        raw = self._script.raw(item)
+        raw = self._parts.raw(item)
         if item.kind == "stderr":
             return [Outgoing(raw, None, is_stderr=True)]
         if item.kind == "priming":
@@ -450,7 +452,7 @@ class Conversation:
                 return []
             raw = translated(raw, Substitutes(self._ids, self._progress_tokens, self._own_ids))
             return [self._outgoing(raw, delivery, item)]
-        if is_answer(item, play.call):
+        if self._script.answer_of(play.call) == item.number:
             return self._last_of(play, raw, delivery, item)
         outgoing = self._outgoing(item_bytes(raw, play, self._ids, self._own_ids), delivery, item)
         return [outgoing._replace(request=None) if play.is_answered else outgoing]
@@ -471,9 +473,8 @@ class Conversation:
 
     def _last_of(self, play: Play, recorded_raw: bytes, delivery: Delivery, item: Item) -> list[Outgoing]:
         self._forget(play)
-        raw = answer_bytes(recorded_raw, play)
-        if play.is_from_batch or play.request in self._batches:
-            raw = own_member(raw, item, play.call)
+        is_alone = play.is_from_batch or play.request in self._batches
+        raw = answer_bytes(self._parts.member_of(item, play.call) if is_alone else recorded_raw, play)
         if play.request in self._batches and (is_array(recorded_raw) or not play.is_from_batch):
             ids = play.recorded_id, play.id_token
             return self._batches.answer(MemberAnswer(play.request, raw, self._http_of(item, play), item, ids))
@@ -502,6 +503,10 @@ class Conversation:
 
     def _note_server_requests(self, item: Item, raw: bytes, play: Play | None) -> None:
         """Note which answers of the client are awaited."""
+        if item.kind == "batch":
+            if item.number == self._noted_batch:
+                return
+            self._noted_batch = item.number
         if item.kind != "request" and not any(member.kind == "request" for member in item.members):
             return
         for message in read_messages(raw, "s2c"):

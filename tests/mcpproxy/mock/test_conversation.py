@@ -1,6 +1,7 @@
 """What a mock says to a client: the recorded answers, in the recorded order, with the ids of today."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -209,6 +210,21 @@ def test_batches_are_answered_as_one_or_one_by_one(tmp_path: Path) -> None:
     (answer,) = [unit for unit in Client(script).handshake().send_raw(batch) if unit]
     assert [(part["id"], part["result"]) for part in answer] == [("b", {"p": 1}), ("a", {"t": 1})]
     assert Client(script).handshake().send(**listing) == [{"id": 2, "result": {"p": 1}}]
+
+
+def test_a_large_batch_is_played_in_linear_time(tmp_path: Path) -> None:
+    count = 2_000
+    ids = range(1, count + 1)
+    made = Recording().handshake()
+    params = {"name": "search"}
+    made.raw("c2s", json.dumps([{"id": id_, "method": "tools/call", "params": params} for id_ in ids]).encode())
+    made.raw("s2c", json.dumps([{"id": id_, "result": {"n": id_}} for id_ in ids]).encode())
+    client = Client(made.script(tmp_path)).handshake()
+    asked = [{"id": -id_, "method": "tools/call", "params": params} for id_ in ids]
+    start = time.process_time()
+    (answers,) = client.send_raw(json.dumps(asked).encode())
+    assert time.process_time() - start < 2.0, "0.14 s, and 60 s in quadratic time"
+    assert [(answer["id"], answer["result"]["n"]) for answer in answers] == [(-id_, id_) for id_ in ids]
 
 
 def test_lines_that_are_no_message_and_stderr_keep_their_place(tmp_path: Path) -> None:
