@@ -18,6 +18,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
@@ -40,6 +41,9 @@ _SWITCH_INTERVAL_S: Final = 0.0002
 """How long the thread that reads the capture may keep the interpreter from answering."""
 _FIRST_RECORDS: Final = 20
 """How many records are read before the first request is awaited."""
+_SUFFIX_BEGINNING: Final = ".mcp"
+"""Words with such a suffix are meant as files, even if it is misspelt."""
+_MAX_SUGGESTIONS: Final = 1_000
 _MAX_SPEED: Final = 1_000_000.0
 
 
@@ -185,14 +189,29 @@ def _path_of(argument: str) -> Path:
     Raises:
         CaptureError: it names none, or several.
     """
-    if os.path.isfile(argument):
-        return Path(argument)
+    path = Path(argument)
+    if path.is_file():
+        return path
+    if not path.exists() and ("/" in argument or path.suffix.startswith(_SUFFIX_BEGINNING)):
+        raise CaptureError(_missing_file_text(path))
     from mcpproxy.cli.selection import select_captures
 
     with select_captures([argument]) as selected:
         if len(selected.paths) != 1:
             raise CaptureError(f"{argument} holds {len(selected.paths)} captures; name one of them")
         return selected.paths[0]
+
+
+def _missing_file_text(path: Path) -> str:
+    """Says in which folder a file was looked for: a client may start its servers in another one than the user's."""
+    from captures.paths import SUFFIX
+    from mcpproxy.sanitise import sanitise
+    from mcpproxy.wording.nearest import hint
+
+    folder = path.parent.absolute()
+    suggestion = hint(path.name, (file.name for file in islice(folder.glob(f"*{SUFFIX}"), _MAX_SUGGESTIONS)))
+    advice = "" if path.is_absolute() else "; clients may start servers in another folder, so give the whole path"
+    return f"there is no {sanitise(path.name)}{suggestion} in {sanitise(str(folder))}{advice}"
 
 
 class _Mock(NamedTuple):

@@ -197,6 +197,19 @@ def test_wrong_usage_and_unreadable_captures_are_one_line(tmp_path: Path) -> Non
         assert (said, stderr.count("\n"), status) == ([], 1, 2), (words, stderr)
 
 
+def test_a_missing_capture_is_told_with_its_folder_and_what_it_could_be(tmp_path: Path) -> None:
+    searches(tmp_path)
+    _, stderr, status = play(tmp_path / "made.mcpca")
+    assert (stderr, status) == (
+        f"mcpproxy: there is no made.mcpca (did you mean made.mcpcap?) in {tmp_path}\n",
+        2,
+    )
+    _, stderr, status = play(Path("gone.mcpcap"))
+    assert f"there is no gone.mcpcap in {Path.cwd()}; clients may start" in stderr
+    _, stderr, _ = play(tmp_path / "made.mcpcap", words=("--ignore", "nowhere"))
+    assert "whole result" not in stderr, "the places are in the params"
+
+
 def test_the_real_servers_url_can_follow_the_options(tmp_path: Path) -> None:
     words = ["--on-miss", "pass", "http://127.0.0.1:1/mcp"]
     done = subprocess.run(
