@@ -350,7 +350,10 @@ class Conversation:
         params = params_of(message)
         found = self._nearest.find(message.method, name, params, session, is_of_session=answers_with_nearest)
         nearest = found[0] if found else None
-        self.usage.add_miss(Miss(message.method, name, nearest))
+        if self._sessions.is_of_other_era(message.method):
+            self.usage.probes.add(message.method)
+        else:
+            self.usage.add_miss(Miss(message.method, name, nearest))
         if found and answers_with_nearest:
             self._begin_play(request, session, found[1], now_ns)
             return

@@ -41,6 +41,8 @@ def end_lines(usage: Usage, script: "Script", *, is_strict: bool) -> list[str]:
     if usage.miss_count > len(usage.misses):
         hidden_count = usage.miss_count - len(usage.misses)
         lines.append(f"and {count_text(hidden_count, 'more request')} without a recorded answer")
+    for method in sorted(usage.probes):
+        lines.append(f"note: a client tried {method} first, which is of the era that was not recorded; it was refused")
     if usage.invalid_count:
         lines.append(f"{count_text(usage.invalid_count, 'line')} from the client that {_is_are(usage)} no message")
     unused = usage.unused_requests(script)

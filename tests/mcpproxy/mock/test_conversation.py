@@ -330,11 +330,14 @@ def test_a_client_of_the_other_era_can_fall_back(tmp_path: Path) -> None:
     client = Client(Recording().handshake().script(tmp_path))
     (answer,) = client.send(id=1, method="server/discover", params={})
     assert answer["error"]["code"] == -32601
+    assert (client.conversation.usage.miss_count, client.conversation.usage.probes) == (0, {"server/discover"})
     made = Recording()
     meta = {"_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}}
     made.client(id=0, method="server/discover", params=meta)
     made.server(id=0, result={"supportedVersions": ["2026-07-28"]})
-    (answer,) = Client(made.script(tmp_path)).send(id=1, method="initialize", params=HELLO)
+    client = Client(made.script(tmp_path))
+    (answer,) = client.send(id=1, method="initialize", params=HELLO)
+    assert (client.conversation.usage.miss_count, client.conversation.usage.probes) == (0, {"initialize"})
     assert answer["error"]["code"] == -32022
     assert answer["error"]["data"]["supported"] == ["2026-07-28"]
 

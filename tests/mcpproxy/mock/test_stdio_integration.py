@@ -114,6 +114,8 @@ def test_the_exit_status_tells_misses_and_what_was_never_asked_for(tmp_path: Pat
     assert (stderr, status) == ("mcpproxy: never asked for: tools/call search (frame 4)\n", 0)
     _, stderr, status = play(capture, INITIALIZE, words=("--strict",))
     assert (status, stderr.splitlines()[-1].startswith("mcpproxy: --strict: 1 recorded request")) == (1, True)
+    _, stderr, status = play(capture, {"id": 0, "method": "server/discover"}, INITIALIZE, INITIALIZED, SEARCH)
+    assert (stderr.startswith("mcpproxy: note: a client tried server/discover first, "), status) == (True, 0)
     said, stderr, status = play(capture, INITIALIZE, SEARCH | {"params": {"name": "\u001b[31m"}}, SEARCH)
     assert (status, said[-1]["id"], "\x1b" in stderr) == (1, 9, False)
     assert "the nearest is frame 4" in stderr
