@@ -194,8 +194,11 @@ def _path_of(argument: str) -> Path:
         return path
     if not path.exists() and ("/" in argument or path.suffix.startswith(_SUFFIX_BEGINNING)):
         raise CaptureError(_missing_file_text(path))
-    from mcpproxy.cli.selection import select_captures
+    from mcpproxy.cli.selection import all_captures, captures_of_server, select_captures
+    from mcpproxy.sanitise import sanitise
 
+    if path.is_dir() and ("/" in argument or not captures_of_server(argument, all_captures())):
+        raise CaptureError(f"{sanitise(argument)} is a folder; name one capture in it")
     with select_captures([argument]) as selected:
         if len(selected.paths) != 1:
             raise CaptureError(f"{argument} holds {len(selected.paths)} captures; name one of them")

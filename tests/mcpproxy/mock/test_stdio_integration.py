@@ -206,6 +206,8 @@ def test_a_missing_capture_is_told_with_its_folder_and_what_it_could_be(tmp_path
         f"mcpproxy: there is no made.mcpca (did you mean made.mcpcap?) in {tmp_path}\n",
         2,
     )
+    _, stderr, status = play(tmp_path)
+    assert (stderr, status) == (f"mcpproxy: {tmp_path} is a folder; name one capture in it\n", 2)
     _, stderr, status = play(Path("gone.mcpcap"))
     assert f"there is no gone.mcpcap in {Path.cwd()}; clients may start" in stderr
     _, stderr, _ = play(tmp_path / "made.mcpcap", words=("--ignore", "nowhere"))
