@@ -44,6 +44,9 @@ _FIRST_RECORDS: Final = 20
 _SUFFIX_BEGINNING: Final = ".mcp"
 """Words with such a suffix are meant as files, even if it is misspelt."""
 _MAX_SUGGESTIONS: Final = 1_000
+_END_READING_S: Final = 1.5
+"""How long the end of a mock waits for the rest of the capture, before which it does not know what never came. Clients
+kill a server that has not ended two seconds after its stdin."""
 _MAX_SPEED: Final = 1_000_000.0
 
 
@@ -275,14 +278,15 @@ def _serve_stdio(mock: _Mock, session: int) -> int:
 
     script = mock.script
     signals = _EndingSignals()
-    stdio = StdioMock(
-        script, mock.usage, lambda wake: mock.begin_conversation(session, wake), lambda: _say_notice(script)
-    )
+    notice = _Notice(script)
+    stdio = StdioMock(script, mock.usage, lambda wake: mock.begin_conversation(session, wake), notice.say)
     try:
         end = stdio.run()
     except _EndedBySignal:
         _report(mock)
         signals.die()
+    script.join(_END_READING_S)
+    notice.say()
     code = _exit_code(mock)
     ending = script.ending
     if code or end is StdioEnd.CLIENT or ending is None:
@@ -297,8 +301,9 @@ def _serve_http(mock: _Mock, options: argparse.Namespace) -> int:
     from mcpproxy.cli.mock_http import serve_mock
     from mcpproxy.mock.stdio import write_stderr_line
 
+    notice = _Notice(mock.script)
     try:
-        serve_mock(options, mock.script, mock.begin_conversation, write_stderr_line, lambda: _say_notice(mock.script))
+        serve_mock(options, mock.script, mock.begin_conversation, write_stderr_line, notice.say)
     except UsageError as error:
         return fail(str(error), Exit.USAGE)
     return _exit_code(mock)
@@ -310,12 +315,22 @@ def _exit_code(mock: _Mock) -> int:
     return int(Exit.FINDINGS if mock.usage.miss_count or (mock.options.is_strict and has_unused) else Exit.FINE)
 
 
-def _say_notice(script: "Script") -> None:
-    from mcpproxy.mock.report import notice_of
+class _Notice:
+    """Says once, when a capture has been read, what of it is missing."""
 
-    notice = notice_of(script)
-    if notice is not None:
-        say(f"the capture: {notice}")
+    def __init__(self, script: "Script") -> None:
+        self._script, self._is_said = script, False
+
+    def say(self) -> None:
+        """Say it unless it was said, or the capture has not been read to its end."""
+        from mcpproxy.mock.report import notice_of
+
+        if self._is_said or not self._script.is_complete:
+            return
+        self._is_said = True
+        notice = notice_of(self._script)
+        if notice is not None:
+            say(f"the capture: {notice}")
 
 
 def _report(mock: _Mock) -> bool:

@@ -214,6 +214,17 @@ def test_a_missing_capture_is_told_with_its_folder_and_what_it_could_be(tmp_path
     assert "whole result" not in stderr, "the places are in the params"
 
 
+@pytest.mark.costly("a capture that is not read before the client leaves")
+def test_the_capture_is_read_to_its_end_before_the_report(tmp_path: Path) -> None:
+    made = Recording().handshake()
+    for number in range(1, 4_000):
+        made.call(number, arguments={"q": number})
+        made.server(id=number, result={})
+    _, stderr, status = play(made.closed().write(tmp_path), INITIALIZE, words=("--strict",))
+    assert ("may be more" in stderr, status) == (False, 1)
+    assert "--strict: 3999 recorded requests" in stderr.replace(",", "")
+
+
 def test_the_real_servers_url_can_follow_the_options(tmp_path: Path) -> None:
     words = ["--on-miss", "pass", "http://127.0.0.1:1/mcp"]
     done = subprocess.run(
