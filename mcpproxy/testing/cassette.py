@@ -5,8 +5,11 @@ from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 from mcpproxy.sanitise import sanitise
 from mcpproxy.testing.commands import Target
+from mcpproxy.testing.misses import OF_CASSETTE, Advice
 from mcpproxy.testing.mocking import Match, OnMiss, mock_source
 from mcpproxy.testing.server import RecordedServer, Source
+
+__tracebackhide__: Final = True  # pytest shows the line of the test instead
 
 Mode: TypeAlias = Literal["once", "none", "new", "all"]
 """What is done with a cassette: `once` records it if it is missing, and plays it otherwise; `none` only plays it; `new`
@@ -23,6 +26,8 @@ class Cassette(NamedTuple):
     """Which recorded request a request matches."""
     ignore: tuple[str, ...] = ()
     """Places in params that do not count."""
+    advice: Advice = OF_CASSETTE
+    """What to do about a miss."""
 
     @property
     def is_played(self) -> bool:
@@ -51,7 +56,9 @@ class Cassette(NamedTuple):
         if not self.is_played:
             return Source(target.command, target.url, parameters=target.parameters)
         on_miss: OnMiss = "pass" if self.mode == "new" else "error"
-        return mock_source(self.path, match=self.match, on_miss=on_miss, ignore=self.ignore, target=target)
+        return mock_source(
+            self.path, match=self.match, on_miss=on_miss, ignore=self.ignore, target=target, advice=self.advice
+        )
 
     def write(self, server: RecordedServer) -> None:
         """Write what was recorded, without its secrets, if it was recorded or the server was asked for something new.

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from mcpproxy.testing.mocking import mcp_mock
 from mcpproxy.testing.pytest_marker import cassette_of
 from mcpproxy.testing.server import RecordedServer, Source
 
+__tracebackhide__: Final = True  # pytest shows the line of the test instead
 MAX_LINES: Final = 40
 """How many lines of a conversation are in the report of a failed test."""
 _SHOW_S: Final = 60
@@ -71,8 +73,14 @@ class ServersOfTest:
         if capture is None:
             if self._cassette is None:
                 raise ValueError("which capture? Name it, or give the test the marker @pytest.mark.mcp()")
-            capture = self._cassette.path
-        return self._add(RecordedServer(mcp_mock(capture, **options).source, self._next))
+            kept = self._cassette
+            options = {"match": kept.match, "ignore": kept.ignore} | options
+            source = mcp_mock(kept.path, **options).source
+            assert source.played is not None
+            source = source._replace(played=source.played._replace(advice=kept.advice))
+        else:
+            source = mcp_mock(capture, **options).source
+        return self._add(RecordedServer(source, self._next))
 
     @property
     def _next(self) -> Path:
@@ -92,15 +100,15 @@ class ServersOfTest:
         for server in self._servers:
             server.check()
 
-    def add_misses_to(self, error: BaseException) -> None:
-        """Add to an exception what mocks were asked for and did not have: it is probably the reason."""
-        if isinstance(error, RequestsMissed):
-            return
-        try:
-            self.check()
-        except RequestsMissed as missed:
-            if str(missed) not in getattr(error, "__notes__", ()):
-                error.add_note(str(missed))
+    def take_misses(self) -> list[RequestsMissed]:
+        """Returns what mocks were asked for and did not have since this was last called."""
+        misses: list[RequestsMissed] = []
+        for server in self._servers:
+            with suppress(RequestsMissed):
+                server.check()
+            misses += server.failures
+            server.failures.clear()
+        return misses
 
     def on_report(self, report: pytest.TestReport) -> None:
         """Note whether the test passed; if it failed, add the end of each conversation, and the path of its capture."""

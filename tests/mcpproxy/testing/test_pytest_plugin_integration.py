@@ -1,6 +1,7 @@
 """The plugin of pytest, in runs of its own: fixtures, marker, modes, reports."""
 
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -10,6 +11,7 @@ import pytest
 
 from captures.reader import Capture
 from mcpproxy.testing import pytest_plugin
+from mcpproxy.testing.misses import OF_MARKER
 from tests import rules
 from tests.harness import DEADLINE_S, ROOT
 
@@ -85,8 +87,67 @@ def test_modes_record_play_and_refuse(project: Project) -> None:
     assert "there is no cassette" in output, "in CI, a missing cassette is not recorded"
     assert "--mcp-mode once" in output
     assert "1 request is not in test_find.mcpcap" in output
-    assert "tools/call search" in output
-    assert "/arguments/text" in output, "the place that differs from the nearest request"
+    # The miss is first and alone: no traceback.
+    (report,) = re.findall(r"^_+ test_find _+\n(.*?)^-+ Captured", output, re.MULTILINE | re.DOTALL)
+    assert report.splitlines() == [
+        "1 request is not in test_find.mcpcap",
+        "  tools/call search differs from the nearest recorded request, frame 5, at",
+        '    /arguments/text: recorded "milk", now "train"',
+        OF_MARKER.renewal,
+        'If these values do not matter, ignore them: @pytest.mark.mcp(ignore="/arguments/text")',
+    ]
+    assert "mcpproxy/testing" not in output, "no frame of mcpproxy itself"
+
+
+@pytest.mark.costly("a run of pytest, in which mocks and recorders start")
+def test_what_the_test_raised_after_a_miss_is_below_it_unless_it_is_the_miss(project: Project) -> None:
+    counts, output = project.run(
+        """
+class Refused(Exception): ...
+
+class Wrapped(ExceptionGroup): ...
+
+def test_refused(mcp_mock):
+    with mcp_mock(CAPTURE) as server, Client(server.command) as client:
+        answer = client.ask("tools/call", name="add", arguments={"a": 1, "b": 1})
+        raise Wrapped("unhandled", [Refused(answer["error"]["message"])])
+
+def test_own(mcp_mock):
+    with mcp_mock(CAPTURE) as server, Client(server.command) as client:
+        client.find("train")
+        assert 1 == 2, "of the test"
+
+@pytest.mark.xfail(raises=ZeroDivisionError, strict=True)
+def test_expected(mcp_mock):
+    with mcp_mock(CAPTURE) as server, Client(server.command) as client:
+        client.find("train")
+        1 / 0
+
+def test_no_capture(mcp_mock):
+    mcp_mock("missing.mcpcap")
+
+def test_strict(mcp_mock):
+    with mcp_mock(CAPTURE, strict=True) as server, Client(server.command) as client:
+        pass
+
+@pytest.mark.mcp(ignore="arguments.text")
+def test_wrong_place(mcp_record): ...
+""".replace("CAPTURE", repr(str(HERE.parents[1] / "corpus/captures/demo.mcpcap")))
+    )
+    assert counts == {"failed": 4, "xfailed": 1, "error": 1}, output
+    reports = dict(
+        re.findall(
+            r"^_+ (?:ERROR at setup of )?(test_\w+) _+\n(.*?)(?=^_+ test_|^=+ )", output, re.MULTILINE | re.DOTALL
+        )
+    )
+    assert "Wrapped" not in reports["test_refused"]
+    assert reports["test_own"].startswith("1 request is not in demo.mcpcap\n")
+    own = reports["test_own"].partition("- raised by the test -")[2]
+    assert "AssertionError: of the test" in own
+    assert "mcpproxy/testing" not in output, "no frame of mcpproxy"
+    assert "captures/reader" not in output
+    assert "requests that were never asked for" in reports["test_strict"]
+    assert "ignore='arguments.text': expected a JSON Pointer into the params" in output
 
 
 @pytest.mark.costly("a run of pytest, in which servers and recorders start")

@@ -124,7 +124,7 @@ def test_cassette_is_recorded_once_and_then_played(tmp_path: Path) -> None:
     with mcp_mock(cassette, strict=True) as server, Client(server.command) as client:
         assert client.find("milk") == ["groceries"]
     with (
-        pytest.raises(RequestsMissed, match=r"1 request is not in notes\.mcpcap\n  tools/call search: "),
+        pytest.raises(RequestsMissed, match=r"1 request is not in notes\.mcpcap\n  tools/call search differs from "),
         mcp_record(server_of(tmp_path), cassette=cassette, mode="none") as server,
         Client(server.command) as client,
     ):
