@@ -10,6 +10,7 @@ import pytest
 
 from captures.errors import CaptureError
 from mcpproxy.sanitise import sanitise
+from mcpproxy.testing.capture import Capture
 from mcpproxy.testing.cassette import Cassette
 from mcpproxy.testing.commands import PROGRAM, Server, target_of
 from mcpproxy.testing.misses import RequestsMissed
@@ -18,8 +19,12 @@ from mcpproxy.testing.pytest_marker import cassette_of
 from mcpproxy.testing.server import RecordedServer, Source
 
 __tracebackhide__: Final = True  # pytest shows the line of the test instead
-MAX_LINES: Final = 40
-"""How many lines of a conversation are in the report of a failed test."""
+MAX_MESSAGES: Final = 40
+"""How many messages of a conversation are in the report of a failed test."""
+MAX_STDERR_LINES: Final = 5
+"""How many lines of the server's stderr are below them."""
+_EVERY_MESSAGE: Final = "size>=0"
+"""A filter, because without one, `mcpproxy show` prints stderr as well."""
 _SHOW_S: Final = 60
 _FOLDER: Final = "mcp"
 """The folder in `tmp_path` of a test, with a folder for each server."""
@@ -134,8 +139,8 @@ class ServersOfTest:
 
 
 def _conversation(path: Path) -> str:
-    """Returns the end of a conversation as `mcpproxy show` prints it, which is safe to print."""
-    words = [*PROGRAM, "show", "--tail", str(MAX_LINES), "--color", "never", str(path)]
+    """Returns the last messages as `mcpproxy show` prints them, and the end of stderr; safe to print."""
+    words = [*PROGRAM, "show", "--filter", _EVERY_MESSAGE, "--tail", str(MAX_MESSAGES), "--color", "never", str(path)]
     environment = {**os.environ, "COLUMNS": "120"}
     try:
         done = subprocess.run(
@@ -143,4 +148,15 @@ def _conversation(path: Path) -> str:
         )
     except (OSError, subprocess.TimeoutExpired, CaptureError) as error:
         return f"the conversation could not be shown: {sanitise(str(error), 400)}"
-    return (done.stdout or done.stderr).decode("utf-8", "replace").rstrip("\n")
+    messages = (done.stdout or done.stderr).decode("utf-8", "replace").rstrip("\n")
+    return "\n".join([messages, *_stderr_lines(path)])
+
+
+def _stderr_lines(path: Path) -> list[str]:
+    try:
+        lines = Capture(path).stderr.splitlines()
+    except CaptureError:
+        return []  # `show` has said so
+    shown_lines = lines[-MAX_STDERR_LINES:]
+    last = f"the last {MAX_STDERR_LINES} of {len(lines):,} lines of " if len(lines) > len(shown_lines) else ""
+    return [f"{last}stderr:", *(f"  {sanitise(line, 400)}" for line in shown_lines)] if lines else []

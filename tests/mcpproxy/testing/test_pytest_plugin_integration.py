@@ -160,6 +160,12 @@ def test_wrong(mcp_record):
         client.find("milk\\x1b]0;owned\\x07")
     assert server.capture.calls("search")[0].text == "travel"
 
+def test_noisy(mcp_record):
+    noise = "import sys; print(*range(90), sep=chr(10), file=sys.stderr); [print(line, end='') for line in sys.stdin]"
+    with mcp_record([sys.executable, "-c", noise]) as server, Client(server.command) as client:
+        client.ask("noisy/method")
+    assert not server.capture.stderr
+
 @pytest.fixture
 def client(mcp_mock):
     with mcp_mock("other.mcpcap") as server, Client(server.command) as client:
@@ -175,9 +181,11 @@ def test_skipped(mcp_record):
     pytest.skip("not today")
 """.replace("other.mcpcap", str(HERE.parents[1] / "corpus/captures/demo.mcpcap"))
     )
-    assert counts == {"failed": 2, "skipped": 1}, output
-    assert output.count("- MCP conversation -") == 2
+    assert counts == {"failed": 3, "skipped": 1}, output
+    assert output.count("- MCP conversation -") == 3
     assert "tools/call #2 search" in output
+    assert "→  noisy/method" in output, "stderr takes no place of messages"
+    assert "the last 5 of 90 lines of stderr:\n  85\n  86\n  87\n  88\n  89\n" in output
     assert "\x1b" not in output
     assert not project.cassettes.exists()
     (path,) = {
