@@ -1,5 +1,6 @@
 """mcp_record and mcp_mock as context managers, in front of real servers and clients."""
 
+import json
 import shlex
 import sys
 from pathlib import Path
@@ -140,6 +141,33 @@ def test_cassette_is_recorded_once_and_then_played(tmp_path: Path) -> None:
         mcp_record(server_of(tmp_path), cassette=tmp_path / "none.mcpcap", mode="none")
     with pytest.raises(ValueError, match="'often' is not a mode"):
         mcp_record(server_of(tmp_path), cassette=cassette, mode="often")  # type: ignore[arg-type]
+
+
+def test_secret_in_a_request_is_a_warning_with_the_places_to_ignore(tmp_path: Path) -> None:
+    cassette = tmp_path / "notes.mcpcap"
+
+    def find_as_user(*ignore: str) -> RecordedServer:
+        user = {"text": "milk", "login": {"password": "correct-horse-7", "token": "ghp_" + "x7Kq" * 9}}
+        with (
+            mcp_record(server_of(tmp_path), cassette=cassette, ignore=ignore) as server,
+            Client(server.command) as client,
+        ):
+            client.ask("tools/call", name="search", arguments=user)
+        return server
+
+    places = ["/arguments/login/password", "/arguments/login/token"]
+    with pytest.warns(UserWarning, match="pseudonyms for secrets at") as warned:
+        find_as_user("/arguments/now")
+    assert str(warned[0].message).endswith(
+        'mcp_record(…, ignore=["/arguments/now", "/arguments/login/password", "/arguments/login/token"])'
+    )
+    with pytest.raises(RequestsMissed) as raised:
+        find_as_user()
+    assert str(raised.value).count("the recorded value is a pseudonym") == 2
+    assert f"mcp_record(…, ignore={json.dumps(places)})" in str(raised.value)
+    assert find_as_user(*places).capture.calls("search")[0].text == "groceries"
+    cassette.unlink()
+    find_as_user(*places)  # without a warning
 
 
 def test_what_is_new_is_asked_and_added(tmp_path: Path) -> None:
