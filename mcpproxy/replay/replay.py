@@ -8,9 +8,9 @@ from mcpproxy.replay.arrivals import Arrival
 from mcpproxy.replay.conversation import Conversation, Outgoing
 
 _MAX_WAIT_S = 0.5
-"""The longest time without a look at the clock."""
+"""The longest wait before the clock is checked again."""
 _MAX_ARRIVALS = 256
-"""The same in arrivals, because a server may send without end."""
+"""The maximum number of arrivals before the clock is checked again, because a server may send without end."""
 
 
 class Transport(Protocol):
@@ -20,8 +20,8 @@ class Transport(Protocol):
     def is_ready(self) -> bool:
         """Whether more can be sent now."""
 
-    def send(self, outgoing: Outgoing) -> None:
-        """Send a unit of bytes."""
+    def send(self, outgoing: Outgoing) -> str | None:
+        """Send a unit of bytes; returns why it cannot be sent, in words of ours, or None."""
 
     def next_arrival(self, timeout_s: float) -> Arrival | None:
         """Return what has come, or None if nothing comes within a time in seconds."""
@@ -39,7 +39,9 @@ def replay(conversation: Conversation, transport: Transport, on_progress: Callab
         if transport.is_ready:
             due = conversation.due(time.monotonic_ns())
             for outgoing in due:
-                transport.send(outgoing)
+                reason = transport.send(outgoing)
+                if reason is not None:
+                    conversation.note_unsent(outgoing, reason)
         else:
             due = []
         on_progress(conversation.outcome.sent)

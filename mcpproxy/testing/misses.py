@@ -1,4 +1,4 @@
-"""What a mock was asked for and did not have: found in the capture of its own conversation."""
+"""The misses of a mock, as the capture of its conversation shows them."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -19,7 +19,7 @@ _MAX_POINTER_CHARS: Final = 60
 
 
 class RequestsMissed(AssertionError):
-    """A mock was asked for what its capture does not have, or, if it is strict, not asked for what it has."""
+    """A mock got requests that its capture does not have or, if it is strict, did not get all that it has."""
 
     answers: tuple[str, ...] = ()
     """What the mock said to its client instead, by which the client's own exception is recognised. Untrusted text."""
@@ -82,7 +82,7 @@ class _Place(NamedTuple):
 def misses_text(
     calls: list[RecordedCall], recording: str, advice: Advice, *, ignored: Iterable[str] = (), is_redacted: bool = False
 ) -> str:
-    """The text about missed calls, safe to print: what differs from the nearest request, and what to do about it.
+    """Returns the text about missed calls: what differs from the nearest request, and what to do. Safe to print.
 
     Args:
         calls: the calls, as from `missed_calls`.

@@ -31,7 +31,7 @@ _FOLDER: Final = "mcp"
 
 
 class ServersOfTest:
-    """The servers that a test has asked its fixtures for."""
+    """The servers that a test has got from its fixtures."""
 
     def __init__(self, item: pytest.Item, folder: Path) -> None:
         self._folder = folder / _FOLDER
@@ -55,7 +55,7 @@ class ServersOfTest:
         kept = self._cassette
         if kept is None:
             if cassette is not None:
-                raise ValueError("a cassette needs the marker: @pytest.mark.mcp()")
+                raise ValueError("a cassette needs the marker @pytest.mark.mcp()")
             return self._add(
                 RecordedServer(Source(target.command, target.url, parameters=target.parameters), self._next)
             )
@@ -77,7 +77,7 @@ class ServersOfTest:
         """
         if capture is None:
             if self._cassette is None:
-                raise ValueError("which capture? Name it, or give the test the marker @pytest.mark.mcp()")
+                raise ValueError("mcp_mock needs a capture: name one, or mark the test with @pytest.mark.mcp()")
             kept = self._cassette
             options = {"match": kept.match, "ignore": kept.ignore} | options
             source = mcp_mock(kept.path, **options).source
@@ -97,16 +97,16 @@ class ServersOfTest:
         return server
 
     def check(self) -> None:
-        """Fail if a mock has been asked for what is not in its capture.
+        """Fail if a mock got requests that are not in its capture.
 
         Raises:
-            RequestsMissed: it has.
+            RequestsMissed: it did.
         """
         for server in self._servers:
             server.check()
 
     def take_misses(self) -> list[RequestsMissed]:
-        """Returns what mocks were asked for and did not have since this was last called."""
+        """Returns the misses of the mocks since this was last called."""
         misses: list[RequestsMissed] = []
         for server in self._servers:
             with suppress(RequestsMissed):

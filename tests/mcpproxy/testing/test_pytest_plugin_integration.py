@@ -146,7 +146,7 @@ def test_wrong_place(mcp_record): ...
     assert "AssertionError: of the test" in own
     assert "mcpproxy/testing" not in output, "no frame of mcpproxy"
     assert "captures/reader" not in output
-    assert "requests that were never asked for" in reports["test_strict"]
+    assert "requests that the client never sent" in reports["test_strict"]
     assert "ignore='arguments.text': expected a JSON Pointer into the params" in output
 
 
@@ -218,7 +218,7 @@ def test_unused(): ...
     for text in (
         "@pytest.mark.mcp has no argument casette (did you mean cassette?)",
         "'onec' is not a mode (did you mean once?); use once, none, new, all",
-        '@pytest.mark.mcp takes names: cassette="NAME.mcpcap"',
+        '@pytest.mark.mcp takes keyword arguments: cassette="NAME.mcpcap"',
         "@pytest.mark.mcp does nothing without one of the fixtures mcp_record, mcp_mock",
     ):
         assert text in output
