@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 from analysis.comparison.values.ignored_places import place_line
+from analysis.protocol.error_codes import UNSUPPORTED_VERSION
 from analysis.protocol.methods import OPENING_METHODS
 from mcpproxy.mock.miss import REASON
 from mcpproxy.sanitise import sanitise
@@ -56,16 +57,29 @@ OF_MARKER: Final = Advice(
 
 
 def missed_calls(calls: Iterable[RecordedCall]) -> list[RecordedCall]:
-    """Returns the calls that a mock answered with its own error, because they were not recorded.
+    """Returns the calls of one conversation that a mock answered with its own error: they were not recorded.
 
-    Those that open a session are left out: a client may try another revision first, and go on.
+    Those that open a session are left out if anything else was answered: a client may try another revision first, and
+    go on.
     """
-    return [call for call in calls if call.method not in OPENING_METHODS and _is_miss(call.error)]
+    answered = [call for call in calls if call.call.response is not None]
+    missed = [call for call in answered if _is_miss(call.error)]
+    went_on = len(missed) < len(answered)
+    return [call for call in missed if not (went_on and call.method in OPENING_METHODS)]
 
 
 def _is_miss(error: Any) -> bool:
     data = error.get("data") if isinstance(error, dict) else None
-    return isinstance(data, dict) and data.get("mcpproxy") == REASON
+    return isinstance(data, dict) and (data.get("mcpproxy") == REASON or _refused_revision(error) is not None)
+
+
+def _refused_revision(error: dict[str, Any]) -> tuple[str, str] | None:
+    """Returns the revisions that a capture has, and the one that the client asked for, if the mock refused that."""
+    supported, requested = error["data"].get("supported"), error["data"].get("requested")
+    is_refused = error.get("code") == UNSUPPORTED_VERSION and str(error.get("message")).startswith("mcpproxy mock: ")
+    if not is_refused or not isinstance(supported, list):
+        return None
+    return sanitise(", ".join(map(str, supported)), 100), sanitise(str(requested), 40)
 
 
 class _Place(NamedTuple):
@@ -122,6 +136,9 @@ def _can_be_copied(pointer: str) -> bool:
 def _miss_lines(call: RecordedCall, places: list[_Place]) -> Iterator[str]:
     nearest = call.error["data"].get("nearest")
     subject = _subject(call.method, call.name)
+    if refused := _refused_revision(call.error):
+        yield f"  {subject}: the capture is of revision {refused[0]}, not {refused[1]}"
+        return
     if not isinstance(nearest, dict):
         yield f"  {subject}: no request of this method was recorded"
         return

@@ -170,6 +170,29 @@ def test_secret_in_a_request_is_a_warning_with_the_places_to_ignore(tmp_path: Pa
     find_as_user(*places)  # without a warning
 
 
+def test_client_that_can_open_no_session_fails_the_block_and_one_that_falls_back_does_not(tmp_path: Path) -> None:
+    answers = 'import sys\nfor _ in sys.stdin: print(\'{"jsonrpc":"2.0","id":1,"result":{}}\', flush=True)'
+    with mcp_record([sys.executable, "-c", answers]) as modern:
+        client = Client(modern.command)
+        client.ask("server/discover", _meta={"io.modelcontextprotocol/protocolVersion": "2026-07-28"})
+        client.__exit__()
+    with (
+        pytest.raises(
+            RequestsMissed, match="initialize: the capture is of revision 2026-07-28, not 2025-11-25"
+        ) as raised,
+        mcp_mock(modern.capture.path) as server,
+        Client(server.command),
+    ):
+        pass
+    assert "Record the capture again." in str(raised.value)
+    recorded = record(tmp_path, "milk")
+    with mcp_mock(recorded.capture.path) as server:
+        client = Client(server.command)
+        assert "error" in client.ask("server/discover")
+        with client:
+            assert client.find("milk") == ["groceries"]
+
+
 def test_what_is_new_is_asked_and_added(tmp_path: Path) -> None:
     cassette = tmp_path / "notes.mcpcap"
     record(tmp_path, "milk", cassette=cassette)
