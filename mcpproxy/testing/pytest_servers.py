@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -149,14 +150,20 @@ def _conversation(path: Path) -> str:
     except (OSError, subprocess.TimeoutExpired, CaptureError) as error:
         return f"the conversation could not be shown: {sanitise(str(error), 400)}"
     messages = (done.stdout or done.stderr).decode("utf-8", "replace").rstrip("\n")
-    return "\n".join([messages, *_stderr_lines(path)])
+    return "\n".join([messages, *_server_lines(path)])
 
 
-def _stderr_lines(path: Path) -> list[str]:
+def _server_lines(path: Path) -> Iterator[str]:
+    """Yield how the process of the server ended, and the last lines of its stderr."""
+    capture = Capture(path)
     try:
-        lines = Capture(path).stderr.splitlines()
+        lines, ending = capture.stderr.splitlines(), capture.ending
     except CaptureError:
-        return []  # `show` has said so
-    shown_lines = lines[-MAX_STDERR_LINES:]
-    last = f"the last {MAX_STDERR_LINES} of {len(lines):,} lines of " if len(lines) > len(shown_lines) else ""
-    return [f"{last}stderr:", *(f"  {sanitise(line, 400)}" for line in shown_lines)] if lines else []
+        return  # `show` has said so
+    if ending:
+        yield ending
+    if lines:
+        is_whole = len(lines) <= MAX_STDERR_LINES
+        yield "stderr:" if is_whole else f"the last {MAX_STDERR_LINES} of {len(lines):,} lines of stderr:"
+    for line in lines[-MAX_STDERR_LINES:]:
+        yield f"  {sanitise(line, 400)}"

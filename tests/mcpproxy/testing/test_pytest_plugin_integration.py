@@ -21,6 +21,7 @@ import sys
 import pytest
 sys.path.insert(0, {str(HERE)!r})
 from notes_client import Client
+from mcpproxy.testing import Capture
 SERVER = [sys.executable, "-I", "-S", {str(HERE / "notes_server.py")!r}, "starts"]
 """
 FINDS = """
@@ -126,6 +127,12 @@ def test_expected(mcp_mock):
 def test_no_capture(mcp_mock):
     mcp_mock("missing.mcpcap")
 
+def test_no_filter():
+    Capture("missing.mcpcap").calls(only="nosuch>")
+
+def test_nothing_to_read():
+    Capture("missing.mcpcap").calls()
+
 def test_strict(mcp_mock):
     with mcp_mock(CAPTURE, strict=True) as server, Client(server.command) as client:
         pass
@@ -134,7 +141,7 @@ def test_strict(mcp_mock):
 def test_wrong_place(mcp_record): ...
 """.replace("CAPTURE", repr(str(HERE.parents[1] / "corpus/captures/demo.mcpcap")))
     )
-    assert counts == {"failed": 4, "xfailed": 1, "error": 1}, output
+    assert counts == {"failed": 6, "xfailed": 1, "error": 1}, output
     reports = dict(
         re.findall(
             r"^_+ (?:ERROR at setup of )?(test_\w+) _+\n(.*?)(?=^_+ test_|^=+ )", output, re.MULTILINE | re.DOTALL
@@ -145,7 +152,8 @@ def test_wrong_place(mcp_record): ...
     own = reports["test_own"].partition("- raised by the test -")[2]
     assert "AssertionError: of the test" in own
     assert "mcpproxy/testing" not in output, "no frame of mcpproxy"
-    assert "captures/reader" not in output
+    assert f"{ROOT}/captures" not in output
+    assert f"{ROOT}/analysis" not in output
     assert "requests that the client never sent" in reports["test_strict"]
     assert "ignore='arguments.text': expected a JSON Pointer into the params" in output
 
@@ -185,7 +193,7 @@ def test_skipped(mcp_record):
     assert output.count("- MCP conversation -") == 3
     assert "tools/call #2 search" in output
     assert "→  noisy/method" in output, "stderr takes no place of messages"
-    assert "the last 5 of 90 lines of stderr:\n  85\n  86\n  87\n  88\n  89\n" in output
+    assert "server exited 0\nthe last 5 of 90 lines of stderr:\n  85\n  86\n  87\n  88\n  89\n" in output
     assert "\x1b" not in output
     assert not project.cassettes.exists()
     (path,) = {
