@@ -148,7 +148,7 @@ def _miss_lines(call: RecordedCall, places: list[_Place]) -> Iterator[str]:
     if nearest_subject != subject:
         yield f"  {subject}: the nearest recorded request is {frame}, {nearest_subject}"
     elif not places:
-        yield f"  {subject}: it was recorded in {frame}, but not at this point"
+        yield f"  {subject}: it was recorded in {frame}, but not {'in this session' if session else 'at this point'}"
     else:
         yield f"  {subject} differs from the nearest recorded request, {frame}, at"
     for place in places:

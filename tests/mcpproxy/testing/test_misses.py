@@ -48,9 +48,12 @@ def test_recorded_pseudonym_is_named_and_not_to_be_recorded_again() -> None:
 
 def test_miss_without_a_place_says_so() -> None:
     assert "tools/call search: no request of this method was recorded" in misses_text([missed_call()], "x", OF_MOCK)
-    assert "it was recorded in session 2, frame 4, but not at this point" in misses_text(
-        [missed_call(session=2)], "x", OF_MOCK
-    )
+    for session, where in (
+        ({"session": 2}, "session 2, frame 4, but not in this session"),
+        ({}, "frame 4, but not at this point"),
+    ):
+        text = misses_text([missed_call(frame=4, **session)], "x", OF_MOCK)
+        assert f"tools/call search: it was recorded in {where}" in text
     other = misses_text([missed_call(name="save")], "x", OF_MOCK)
     assert "  tools/call search: the nearest recorded request is frame 4, tools/call save" in other
 

@@ -82,9 +82,15 @@ def test_modes_record_play_and_refuse(project: Project) -> None:
     finds_more = (
         FINDS.replace("milk", "train") + FINDS.replace("test_find", "test_missing") + FINDS.replace("_find", "_two")
     )
+    finds_more += """
+@pytest.mark.mcp(cassette="test_notes/test_find.mcpcap", ignore="/arguments/text")
+def test_mock(mcp_mock):
+    with mcp_mock() as server, Client(server.command) as client:
+        assert client.find("train") == ["groceries"]
+"""
     (cassette.parent / "test_two.mcpcap").write_bytes(cassette.read_bytes())
     counts, output = project.run(finds_more, ci="true")
-    assert (counts, project.starts) == ({"failed": 2, "passed": 1}, 1)
+    assert (counts, project.starts) == ({"failed": 2, "passed": 2}, 1)
     assert "there is no cassette" in output, "in CI, a missing cassette is not recorded"
     assert "--mcp-mode once" in output
     assert "1 request is not in test_find.mcpcap" in output
