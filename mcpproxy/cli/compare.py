@@ -115,7 +115,7 @@ class _ComparisonRun:
             FilterError: the filter is invalid.
         """
         options, comparison = self._options, self._accept(self._compare())
-        write_result(options, self._pieces(comparison), verdict_text(comparison))
+        write_result(options, self._pieces(comparison), verdict_text(comparison, options.fail_on.words))
         if options.output is not None or options.format != "text" or not sys.stdout.isatty():
             for side in (comparison.old, comparison.new):
                 say_warnings(side)
