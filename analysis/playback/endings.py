@@ -77,6 +77,7 @@ class EndingObserver:
             signal=self._signal,
             t_ns=fold.t_ns,
             is_whole=is_whole and not self._failure,
+            begins_late=bool(fold.first_seq) or (not fold.observed_start and fold.transport is not None),
             is_growing=is_growing,
             caveats=tuple(self._caveats()),
         )

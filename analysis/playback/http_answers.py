@@ -4,6 +4,7 @@ from typing import Final
 
 from analysis.conversation.http_exchange import HttpExchange
 from analysis.playback.items import HttpAnswer
+from analysis.playback.request_fields import is_repeatable
 from analysis.playback.script_table import ScriptTable
 from analysis.reading import Reading
 from captures.record import Record
@@ -27,10 +28,7 @@ REPEATED_FIELDS: Final = frozenset(
 """The header fields of a response that can be repeated."""
 MAX_NUMBER: Final = (1 << 63) - 1
 """The highest number of an exchange that is kept; no recorder gets that far."""
-MAX_FIELD_CHARS: Final = 8 << 10
-"""The most characters of a header field that is repeated."""
 _ENDS: Final = (None, "complete", "client", "server", "proxy", "error")
-_HASH_MARK: Final = "hmac:"
 _SESSION_FIELD: Final = "mcp-session-id"
 
 
@@ -113,7 +111,7 @@ class HttpAnswers:
 
 
 def _can_be_repeated(name: str, value: str) -> bool:
-    if _HASH_MARK in value or len(value) > MAX_FIELD_CHARS or not value.isprintable():
+    if not is_repeatable(value):
         return False
     # An absolute address would send the client to the server of then.
     return name != "location" or (value.startswith("/") and not value.startswith("//"))

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec import Struct
 
+from analysis.playback.request_fields import Fields, fields_of
+
 if TYPE_CHECKING:
     from analysis.conversation.message import Side
 
@@ -78,6 +80,13 @@ class Item(Struct, array_like=True, gc=False):
     """Whether it repeats an item that was sent before: a request after a redirect, an event after a resumption."""
     event: str | None = None
     """The type of an SSE event if it is not `message`: clients ignore such an event. Untrusted text."""
+    fields_text: str = ""
+    """The value of `fields` as one text."""
+
+    @property
+    def fields(self) -> Fields | None:
+        """The header fields of the client's HTTP request that are sent again; None if no head is known."""
+        return fields_of(self.fields_text)
 
 
 class HttpAnswer(Struct, array_like=True, gc=False):
@@ -121,6 +130,8 @@ class Ending(Struct, array_like=True, gc=False):
     """The stamp of the end."""
     is_whole: bool
     """Whether the recording has all messages, from the server's first byte on."""
+    begins_late: bool
+    """Whether its beginning is missing, or may be."""
     is_growing: bool
     """Whether a recorder was still writing when it was read: it was used up to its end at that moment."""
     caveats: tuple[str, ...] = ()

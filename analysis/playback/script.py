@@ -145,6 +145,7 @@ class Script:
                     signal=None,
                     t_ns=0,
                     is_whole=False,
+                    begins_late=False,
                     is_growing=False,
                     caveats=("a fault of mcpproxy ended the reading early",),
                 )

@@ -18,6 +18,7 @@ from analysis.conversation.under_way import PROGRESS_METHODS
 from analysis.facts import target_name
 from analysis.playback.http_answers import MAX_NUMBER, HttpAnswers
 from analysis.playback.matching import Matching
+from analysis.playback.request_fields import text_of
 from analysis.playback.script_table import (
     ANSWER,
     BATCH,
@@ -220,7 +221,7 @@ class ScriptBuilder:
     ) -> None:
         """Append the row of a message or batch: call, outer call, method, name, key and code are known."""
         call, outer, method, name, key, code = terms
-        message, http, exchange, event_id = context.message, context.http, 0, 0
+        message, http, exchange, event_id, fields = context.message, context.http, 0, 0, 0
         if frame.is_abridged:
             self.abridged_count += 1
         if frame.exchange is not None:
@@ -228,6 +229,8 @@ class ScriptBuilder:
             code |= self._channel(http, is_server=bool(code & SERVER)) << CHANNEL_SHIFT
             if http is not None and code & SERVER:
                 self._http.note_server_message(http)
+            elif http is not None and http.method:
+                fields = self._table.text_number(text_of(http.field_lines))
             if context.is_repeat:
                 code |= REPEAT
             own_id = self._own_event_id(frame) if frame.event_id is not None else None
@@ -245,6 +248,7 @@ class ScriptBuilder:
             event_id,
             (call, outer, method, name, key, code),
             extras,
+            fields,
         )
 
     def _add_batch(

@@ -270,12 +270,12 @@ def _load_rows(table: ScriptTable, chunk: _Chunk) -> None:
     extras = {number: Extras(parts, members, event) for number, parts, members, event in chunk.extras}
     text_count, number, append = len(table.texts), len(table), table.append
     for row in ROW.iter_unpack(chunk.rows):
-        seq, t_ns, offset, exchange, call, outer, session, segment, method, name, key, event_id, code = row
+        seq, t_ns, offset, exchange, call, outer, session, segment, method, name, key, event_id, fields, code = row
         extra = extras.get(number) if extras else None
         member_count = 1 if extra is None or not extra.members else len(extra.members) // MEMBER_ROW.size
         table.message_count += member_count
         if (
-            max(method, name, key) >= text_count
+            max(method, name, key, fields) >= text_count
             or event_id > len(table.event_ids)
             or not -1 <= call < table.message_count
             or not -1 <= outer < table.message_count
@@ -283,7 +283,8 @@ def _load_rows(table: ScriptTable, chunk: _Chunk) -> None:
             or (extra is not None and not _are_members(extra.members, text_count, table.message_count))
         ):
             raise StaleScriptError
-        append(seq, t_ns, offset, exchange, session, segment, event_id, (call, outer, method, name, key, code), extra)
+        terms = (call, outer, method, name, key, code)
+        append(seq, t_ns, offset, exchange, session, segment, event_id, terms, extra, fields)
         number += 1
 
 

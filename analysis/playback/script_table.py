@@ -38,9 +38,9 @@ REPEAT: Final = 1 << 6
 """The item repeats an earlier one."""
 ANSWER: Final = 1 << 7
 """The item answers its call."""
-ROW: Final = Struct("<QQQqiiIIIIIIB")
-"""Number of the record, stamp, offset, exchange, call, outer call, session, segment, method, name, key, event id, code.
-Texts are positions among the texts; the event id is one more than its position among the event ids."""
+ROW: Final = Struct("<QQQqiiIIIIIIIB")
+"""Number of the record, stamp, offset, exchange, call, outer call, session, segment, method, name, key, event id,
+header fields, code. Texts are positions among the texts; the event id is one more than its position among the ids."""
 MEMBER_ROW: Final = Struct("<iIIIB")
 """Call, method, name, key, code of one message of a batch."""
 MAX_TEXT_CHARS: Final = 1_000
@@ -131,6 +131,7 @@ class ScriptTable(Sequence[Item]):
         event_id: int,
         terms: Terms,
         extras: Extras | None = None,
+        fields: int = 0,
     ) -> None:
         """Append an item.
 
@@ -144,6 +145,7 @@ class ScriptTable(Sequence[Item]):
             event_id: one more than the position of its event id among `event_ids`, or 0.
             terms: its call, texts and code.
             extras: what few items have.
+            fields: the number of the text of the header fields (`request_fields.text_of`), or 0.
         """
         number = self.next_number
         self.next_number = number + 1
@@ -153,7 +155,7 @@ class ScriptTable(Sequence[Item]):
             self.extras[number] = extras
         call, outer, method, name, key, code = terms
         self.rows += _pack(
-            seq, t_ns, offset, exchange, call, outer, session, segment, method, name, key, event_id, code
+            seq, t_ns, offset, exchange, call, outer, session, segment, method, name, key, event_id, fields, code
         )
         self._index(number, session, call, outer, key, code)
         if extras is not None and extras.members:
@@ -310,6 +312,7 @@ class ScriptTable(Sequence[Item]):
             name,
             key,
             event_id,
+            fields,
             code,
         ) = self.row(number)
         extras = self.extras.get(number, _NO_EXTRAS)
@@ -333,6 +336,7 @@ class ScriptTable(Sequence[Item]):
             tuple([self._member(row) for row in MEMBER_ROW.iter_unpack(extras.members)]) if extras.members else (),
             bool(code & REPEAT),
             extras.event,
+            texts[fields],
         )
 
     def _member(self, row: tuple[int, ...]) -> Member:

@@ -21,6 +21,7 @@ from mcpproxy.replay.conversation import Conversation
 from mcpproxy.replay.http import HttpOptions, HttpRecorder, HttpTransport, StartError
 from mcpproxy.replay.options import ReplayOptions
 from mcpproxy.replay.outcome import ReplayOutcome
+from mcpproxy.replay.own_handshake import missing_revision
 from mcpproxy.replay.plan import Connection, Plan, is_legacy, plan
 from mcpproxy.replay.replay import replay
 from mcpproxy.replay.safety import ToolHints, UnsafeCalls, redacted_count, unsafe_calls
@@ -33,6 +34,8 @@ _MAX_ROWS: Final = 20
 _PROGRESS_S: Final = 0.1
 """How often the progress line changes at most, in seconds."""
 _MAX_NAME_CHARS: Final = 80
+_WITHOUT_HANDSHAKE: Final = "not method:initialize"
+"""The filter for a comparison with a recording that has no handshake."""
 
 
 class Target(NamedTuple):
@@ -206,7 +209,8 @@ class ReplayRun:
         return outcomes
 
     def _conversation(self, script: Script, connection: Connection) -> Conversation:
-        return Conversation(script, connection.numbers, self._replay_options, connection.skipped)
+        own_revision = missing_revision(script, connection.numbers)
+        return Conversation(script, connection.numbers, self._replay_options, connection.skipped, own_revision)
 
     def _show(self, sent: int, total: int) -> None:
         now_s = time.monotonic()
@@ -226,6 +230,8 @@ class ReplayRun:
         if failures:
             return fail(f"nothing to compare: {failures[0]}")
         self._options.side = [str(path), str(new)]
+        if any(outcome.own_handshake for outcome in outcomes):
+            self._options.filter = self._options.filter or _WITHOUT_HANDSHAKE
         code = compare_sides(self._options)
         is_incomplete = any(outcome.unsent for outcome in outcomes)
         return int(Exit.USAGE) if code == Exit.FINE and is_incomplete else code

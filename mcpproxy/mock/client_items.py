@@ -5,9 +5,9 @@ from collections import deque
 from typing import Final, NamedTuple
 
 from analysis.conversation.message import Id, Notification, id_of
+from analysis.playback.incoming import client_messages_in, member_of_params
 from analysis.playback.items import Item
 from analysis.playback.script import Script
-from mcpproxy.mock.incoming import member_of_params, read_messages
 
 CANCELLED: Final = "notifications/cancelled"
 
@@ -95,7 +95,7 @@ class ClientItems:
                 self._notifications.setdefault(item.method, deque()).append(item.number)
 
     def _add_cancellation(self, item: Item) -> None:
-        for message in read_messages(self._script.raw(item)):
+        for message in client_messages_in(self._script.raw(item)):
             cancelled = member_of_params(message, "requestId") if isinstance(message, Notification) else None
             if cancelled is not None:
                 self._cancellations[id_of(cancelled)] = item.number

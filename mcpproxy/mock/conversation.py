@@ -26,6 +26,7 @@ from analysis.conversation.message import (
 )
 from analysis.conversation.session import PROTOCOL_VERSION
 from analysis.facts import target_name
+from analysis.playback.incoming import client_messages_in, member_of_params, params_of, server_messages_in
 from analysis.playback.items import HttpAnswer, Item
 from analysis.playback.json_spans import spans_of
 from analysis.playback.script import Script
@@ -33,7 +34,6 @@ from analysis.playback.translation import MessageTokens, Substitutes, tokens_of,
 from mcpproxy.mock.answer_bytes import answer_bytes, is_array, item_bytes, own_member
 from mcpproxy.mock.batches import Batches, MemberAnswer
 from mcpproxy.mock.errors import GIANT_RESPONSE, invalid_response, pong, unsupported_version_response
-from mcpproxy.mock.incoming import member_of_params, params_of, read_messages
 from mcpproxy.mock.options import MockOptions
 from mcpproxy.mock.outgoing import Outgoing
 from mcpproxy.mock.played_sessions import PlayedSessions
@@ -145,7 +145,7 @@ class Conversation:
             A number for each request in it, from 0 over the whole conversation, by which `Outgoing.request` names it.
             Bytes that are no message get a number, too.
         """
-        messages = read_messages(raw)
+        messages = client_messages_in(raw)
         has_requests = any(isinstance(message, Request) for message in messages)
         tokens = tokens_of(raw) if has_requests else ()
         is_batch = messages[0].index is not None
@@ -232,7 +232,7 @@ class Conversation:
         session_play.clients.scan()
         recorded_id = id_of_token(play.recorded_id) if play.recorded_id else None
         for number in session_play.clients.notifications(_CANCELLED)[:_MAX_CANCELLATIONS]:
-            for recorded in read_messages(self._script.raw(self._script.items[number])):
+            for recorded in client_messages_in(self._script.raw(self._script.items[number])):
                 if not isinstance(recorded, Notification):
                     continue
                 if id_of(member_of_params(recorded, "requestId")) == recorded_id:
@@ -321,7 +321,7 @@ class Conversation:
 
     def _note_revision(self, message: Request, recorded_raw: bytes, position: int) -> None:
         """Tell the user if the first request names another revision than the recorded one."""
-        messages = read_messages(recorded_raw)
+        messages = client_messages_in(recorded_raw)
         recorded = messages[position] if position < len(messages) else None
         if isinstance(recorded, Request):
             asked, known = _revision_of(message), _revision_of(recorded)
@@ -486,7 +486,7 @@ class Conversation:
         """Note which answers of the client are awaited."""
         if item.kind != "request" and not any(member.kind == "request" for member in item.members):
             return
-        for message in read_messages(raw, "s2c"):
+        for message in server_messages_in(raw):
             if isinstance(message, Request):
                 call = item.members[message.index].call if message.index is not None and item.members else item.call
                 self._asked.setdefault(message.id, deque()).append(_AskedRequest(item.session, play, call))

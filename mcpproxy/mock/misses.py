@@ -4,11 +4,11 @@ from typing import Any, Final
 
 from analysis.conversation.message import Request
 from analysis.conversation.session import PROTOCOL_VERSION
+from analysis.playback.incoming import client_messages_in, params_of
 from analysis.playback.matching import Matching
 from analysis.playback.nearest import NearestRequest, nearest_request
 from analysis.playback.script import Script
 from analysis.protocol.error_codes import METHOD_NOT_FOUND, NOT_RECORDED
-from mcpproxy.mock.incoming import params_of, read_messages
 from mcpproxy.mock.miss import miss_response
 from mcpproxy.mock.recorded_calls import RecordedCall, calls_in
 
@@ -53,7 +53,7 @@ class NearestRequests:
         found: list[str] = []
         for calls in self._by_method.get("server/discover", {}).values():
             for recorded in calls[:10]:
-                for message in read_messages(self._script.raw(recorded.item)):
+                for message in client_messages_in(self._script.raw(recorded.item)):
                     revision = message.meta.get(PROTOCOL_VERSION) if isinstance(message, Request) else None
                     if isinstance(revision, str) and revision not in found:
                         found.append(revision[:64])
@@ -98,7 +98,7 @@ class NearestRequests:
             read_bytes += len(raw)
             if read_bytes > MAX_CANDIDATE_BYTES and found:
                 break
-            messages = read_messages(raw)
+            messages = client_messages_in(raw)
             message = messages[recorded.position or 0] if (recorded.position or 0) < len(messages) else None
             if isinstance(message, Request):
                 found.append((recorded, params_of(message)))

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from analysis.conversation.bounded_dict import BoundedDict
 from analysis.conversation.message import InvalidMessage, Message, Notification, Request, Response
+from analysis.playback.incoming import client_messages_in, server_messages_in
 from analysis.playback.json_spans import spans_of
 from analysis.playback.translation import MessageTokens, Substitutes, tokens_of, translated
 from mcpproxy.mock.miss import failure_response
@@ -20,7 +21,6 @@ from mcpproxy.mock.real_connection import RealConnection
 from mcpproxy.replay.arrivals import Arrival
 from mcpproxy.replay.conversation import Outgoing as ClientUnit
 from mcpproxy.replay.http import HttpOptions
-from mcpproxy.replay.incoming import client_messages_in, messages_in
 from mcpproxy.replay.versions import agreed_version
 
 MAX_OPEN: Final = 10_000
@@ -225,7 +225,7 @@ class RealServer:
         return outgoing
 
     def _outgoing_of(self, raw: bytes) -> Iterator[Outgoing]:
-        messages = messages_in(raw)
+        messages = server_messages_in(raw)
         is_batch = messages[0].index is not None
         pieces = [raw[span.start : span.end] for span in spans_of(raw)] if is_batch else [raw]
         for message, piece in zip(messages, pieces, strict=False):

@@ -8,22 +8,26 @@ order: each follows the request of the server that it answers, which may come at
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
+from analysis.conversation.http_exchange import VERSION_FIELD
 from analysis.conversation.message import Id, Notification, Request, Response, id_of
 from analysis.facts import target_name
+from analysis.playback.incoming import client_messages_in, server_messages_in
 from analysis.playback.items import HttpAnswer, Item
+from analysis.playback.request_fields import SESSION_FIELD, Fields
 from analysis.playback.script import Script
 from analysis.playback.translation import Substitutes, canonical_token, translated
 from analysis.protocol.extensions import ENDLESS_METHODS
 from analysis.protocol.methods import OPENING_METHODS
 from mcpproxy.replay.chosen_values import ChosenValues
-from mcpproxy.replay.incoming import client_messages_in, messages_in
 from mcpproxy.replay.new_ids import NewIds
 from mcpproxy.replay.open_calls import OpenCall, OpenCalls
 from mcpproxy.replay.options import ReplayOptions
 from mcpproxy.replay.order import PATIENCE_NS, PROGRESS, Order
 from mcpproxy.replay.outcome import ReplayOutcome
+from mcpproxy.replay.own_handshake import OWN_CALL, OwnHandshake
 from mcpproxy.replay.server_requests import ServerRequests, answer_to_unrecorded, id_token
 from mcpproxy.replay.versions import VERSION_MEMBER, agreed_version, replacing_version
+from mcpproxy.wording.resending import INITIALIZED_MESSAGE
 
 MAX_UNANSWERED: Final = 3
 """After so many calls in a row that were not answered in time, the replay ends: the server hangs."""
@@ -31,6 +35,16 @@ _CANCELLED: Final = "notifications/cancelled"
 _POLLING: Final = frozenset({"tasks/get", "tasks/result", "events/poll"})
 """Requests that ask again and again how far something is: sent at once, they would find it where it was."""
 _FIRST_BAD_STATUS: Final = 300
+_MAX_SETTLING_NS: Final = 10 * PATIENCE_NS
+"""How long what else was recorded is waited for, if the server says other things all the time."""
+
+
+class RecordedPost(NamedTuple):
+    """How a message was sent over HTTP in the recording."""
+
+    raw: bytes
+    fields: Fields
+    """Its header fields, with the revisions of today."""
 
 
 class Outgoing(NamedTuple):
@@ -47,6 +61,8 @@ class Outgoing(NamedTuple):
     abandoned: int | None = None
     """`Call.number` of a call that is cancelled now: over HTTP by closing its exchange, over pipes by the bytes, if
     there are any."""
+    recorded: RecordedPost | None = None
+    """How it was sent in the recording; None if that was not over HTTP, or is not known."""
 
 
 class _Reaction(NamedTuple):
@@ -64,7 +80,12 @@ class Conversation:
     """The client's half of one connection. Not safe for several threads; times are those of any monotonic clock."""
 
     def __init__(
-        self, script: Script, numbers: Sequence[int], options: ReplayOptions, skipped: frozenset[int] = frozenset()
+        self,
+        script: Script,
+        numbers: Sequence[int],
+        options: ReplayOptions,
+        skipped: frozenset[int] = frozenset(),
+        own_revision: str | None = None,
     ) -> None:
         """Begin a conversation.
 
@@ -73,9 +94,11 @@ class Conversation:
             numbers: the numbers of all items of the connection, in order.
             options: how they are sent.
             skipped: the client's items among them that are not sent.
+            own_revision: the revision of a handshake that comes first, as the recording has none; None for no such one.
         """
         self._script, self._options = script, options
         self.outcome = ReplayOutcome()
+        self._own_handshake = None if own_revision is None else OwnHandshake(own_revision)
         self._values = ChosenValues()
         self._open = OpenCalls()
         self._new_ids = NewIds()
@@ -86,7 +109,11 @@ class Conversation:
         """The responses in one recorded item, because a batch may have a hundred thousand."""
         self._answers_of = -1
         self._version: str | None = None
+        self._new_versions: dict[str, str] = {}
+        """Revisions that were agreed on, by the recorded ones, if they differ."""
         self._is_ended = False
+        self._done_ns: int | None = None
+        """When everything had been sent and answered for the first time."""
         self._settled_ns: int | None = None
         self._last_ns = script.items[numbers[-1]].t_ns if numbers else 0
 
@@ -107,7 +134,10 @@ class Conversation:
         self._expire(now_ns)
         if self._is_ended:
             return []
-        outgoing = [*self._take_abandoned(now_ns), *self._take_reactions(now_ns)]
+        outgoing = self._take_own_handshake(now_ns)
+        if self._own_handshake is not None:
+            return outgoing
+        outgoing += [*self._take_abandoned(now_ns), *self._take_reactions(now_ns)]
         while len(outgoing) < limit and (item := self._order.next) is not None:
             if not self._order.is_free(now_ns) or now_ns < self._earliest_ns(item):
                 break
@@ -115,6 +145,21 @@ class Conversation:
             self._order.advance()
             outgoing += [*self._take_abandoned(now_ns), *self._take_reactions(now_ns)]
         return outgoing
+
+    def _take_own_handshake(self, now_ns: int) -> list[Outgoing]:
+        """Returns what is due of a handshake that the recording does not have."""
+        own = self._own_handshake
+        if own is None or OWN_CALL in self._open:
+            return []
+        if not own.is_begun:
+            self._open.add(own.begin(now_ns, self._options.timeout_ns))
+            return [Outgoing(own.request, (OWN_CALL,), "initialize")]
+        self._own_handshake = None
+        self.outcome.note_own_handshake(self._version)
+        if self._version is None:
+            return []
+        self._new_versions[own.revision] = self._version
+        return [Outgoing(INITIALIZED_MESSAGE, method="notifications/initialized", version=self._version)]
 
     def _earliest_ns(self, item: Item) -> int:
         """Returns when the next item may be sent, given that nothing that comes before it is missing."""
@@ -166,7 +211,10 @@ class Conversation:
             (ready if self._is_ready(reaction, now_ns) else waiting).append(reaction)
         self._reactions = waiting
         self.outcome.sent += len(ready)
-        return [Outgoing(reaction.raw, version=self._version) for reaction in ready]
+        return [
+            Outgoing(reaction.raw, version=self._version, recorded=self._recorded_post(reaction.item))
+            for reaction in ready
+        ]
 
     def _is_ready(self, reaction: _Reaction, now_ns: int) -> bool:
         if now_ns < reaction.earliest_ns:
@@ -188,10 +236,23 @@ class Conversation:
         abandoned = None
         if item.method == _CANCELLED and (call := self._cancelled_call(item)) is not None:
             self._open.note_cancellation(call, now_ns, self._recorded_delay_after(call, item))
-            abandoned = call.number if call.is_modern else None
+            abandoned = call.number if call.is_modern and not item.exchange else None
         self.outcome.sent += 1
         version = None if item.method == "initialize" else self._version
-        return Outgoing(raw, calls, "" if item.kind in ("batch", "invalid") else item.method, version, abandoned)
+        method = "" if item.kind in ("batch", "invalid") else item.method
+        return Outgoing(raw, calls, method, version, abandoned, self._recorded_post(item))
+
+    def _recorded_post(self, item: Item | None) -> RecordedPost | None:
+        fields = None if item is None else item.fields
+        if item is None or fields is None:
+            return None
+        new = self._new_versions
+        current = [
+            (name, new.get(value, value) if name == VERSION_FIELD else value)
+            for name, value in fields
+            if name != SESSION_FIELD
+        ]
+        return RecordedPost(self._script.raw(item), tuple(current))
 
     def _open_calls(self, item: Item, raw: bytes, calls: tuple[int, ...], now_ns: int) -> None:
         requests = [message for message in client_messages_in(raw) if isinstance(message, Request)]
@@ -255,7 +316,7 @@ class Conversation:
             calls: `Call.number` of the recorded requests in the HTTP exchange that carried it.
         """
         self._settled_ns = None
-        for message in messages_in(raw):
+        for message in server_messages_in(raw):
             if isinstance(message, Response):
                 self._receive_response(message, calls)
             elif isinstance(message, Request):
@@ -280,7 +341,7 @@ class Conversation:
         if number is None:
             return None
         if self._answers_of != number:
-            recorded = messages_in(self._script.raw(self._script.items[number]))
+            recorded = server_messages_in(self._script.raw(self._script.items[number]))
             self._answers = {each.id: each for each in recorded if isinstance(each, Response)}
             self._answers_of = number
         if len(self._answers) == 1:
@@ -292,10 +353,13 @@ class Conversation:
             self._version = agreed_version(response)
             recorded_version = None if recorded is None else agreed_version(recorded)
             self.outcome.note_versions(recorded_version, self._version)
+            if recorded_version is not None and self._version is not None:
+                self._new_versions[recorded_version] = self._version
             return
         replacement = replacing_version(recorded, response)
         if replacement is not None:
             self._values.replace_member(replacement.member, replacement.new)
+            self._new_versions[replacement.recorded] = replacement.new
             self.outcome.note_versions(replacement.recorded, replacement.new)
 
     def _receive_request(self, request: Request, now_ns: int) -> None:
@@ -336,7 +400,7 @@ class Conversation:
             call = self._open.drop(number)
             if call is not None:
                 self.outcome.note_failure(call, reason)
-                if call.method in OPENING_METHODS and call.failed_ns is None:
+                if call.method in OPENING_METHODS and call.failed_ns is None and number != OWN_CALL:
                     self.outcome.handshake_failure = f"{call.method} was not answered: {reason}"
                     self._stop(self.outcome.handshake_failure)
 
@@ -378,9 +442,20 @@ class Conversation:
             return True
         if self._order.next is not None or self._reactions or self._open.is_waiting:
             return False
+        if self._done_ns is None:
+            self._done_ns = now_ns
         if self._settled_ns is None:
-            self._settled_ns = now_ns + (PATIENCE_NS if self._order.is_more_expected else 0)
+            self._settled_ns = self._settling_ns(self._done_ns, now_ns)
         return now_ns >= self._settled_ns
+
+    def _settling_ns(self, done_ns: int, now_ns: int) -> int:
+        """Returns when nothing more is waited for, given when everything had been sent and answered."""
+        ending = self._script.ending
+        if ending is not None and ending.by_server:
+            # It ends by itself again, or it has had the time.
+            return done_ns + min(max(0, ending.t_ns - self._last_ns), self._options.timeout_ns) + PATIENCE_NS
+        is_more_expected = self._order.is_more_expected or self._open.is_end_expected
+        return min(now_ns + (PATIENCE_NS if is_more_expected else 0), done_ns + _MAX_SETTLING_NS)
 
     def next_due_ns(self, now_ns: int) -> int | None:
         """Returns when something may be due next; None if that depends on the server alone."""

@@ -11,11 +11,12 @@ from typing import Final, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
 from analysis.conversation.message import Response
+from analysis.playback.incoming import MAX_MESSAGE_BYTES, server_messages_in
+from analysis.playback.request_fields import Fields
 from mcpproxy.clients.probe import MAX_REDIRECTS, next_url
 from mcpproxy.replay.arrivals import Arrival, Arrivals
 from mcpproxy.replay.conversation import MAX_UNANSWERED, Outgoing
-from mcpproxy.replay.http_fields import Arguments, post_fields
-from mcpproxy.replay.incoming import MAX_MESSAGE_BYTES, messages_in
+from mcpproxy.replay.http_fields import VERSION_FIELD, Arguments, post_fields
 from mcpproxy.replay.recorder_child import RecorderChild
 from mcpproxy.wire.sse import Event, EventSplitter
 
@@ -36,6 +37,7 @@ _REFUSED: Final = (401, 403)
 _ADVICE: Final = "--header gives credentials"
 _FAILURES: Final = (OSError, http.client.HTTPException, ValueError)
 _SESSION_FIELD: Final = "Mcp-Session-Id"
+_ACCEPTS_STREAM: Final = ("Accept", "text/event-stream")
 
 
 class StartError(Exception):
@@ -147,7 +149,7 @@ class HttpTransport:
         if self._options.is_legacy and not self._endpoint.is_set():
             self._arrivals.put(Arrival(failed_calls=outgoing.calls, reason="the server named no endpoint"))
             return
-        fields = post_fields(outgoing.raw, outgoing.version, self._options.arguments)
+        fields = post_fields(outgoing, self._options.arguments)
         try:
             connection = self._request("POST", outgoing.raw, fields)
         except _FAILURES as error:
@@ -190,7 +192,9 @@ class HttpTransport:
         self._arrivals.close()
         if self._session_id is not None and self._options.ends_session:
             with contextlib.suppress(*_FAILURES):
-                connection = self._request("DELETE", None, {}, min(self._options.timeout_s, _END_TIMEOUT_S))
+                connection = self._request(
+                    "DELETE", None, self._version_fields(), min(self._options.timeout_s, _END_TIMEOUT_S)
+                )
                 connection.getresponse().read(_BODY_BYTES)
                 connection.close()
         for connection in list(self._connections):
@@ -199,19 +203,27 @@ class HttpTransport:
                     connection.sock.shutdown(socket.SHUT_RDWR)
 
     def _request(
-        self, method: str, body: bytes | None, fields: Mapping[str, str], timeout_s: float | None = None
+        self, method: str, body: bytes | None, fields: Fields, timeout_s: float | None = None
     ) -> http.client.HTTPConnection:
         parts = urlsplit(self._url)
         connection = http.client.HTTPConnection(
             parts.hostname or "", parts.port, timeout=timeout_s or self._options.timeout_s
         )
-        session = {} if self._session_id is None else {_SESSION_FIELD: self._session_id}
-        if "MCP-Protocol-Version" not in fields and self._version is not None and not self._options.is_legacy:
-            session["MCP-Protocol-Version"] = self._version
-        target = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
-        connection.request(method, target, body, {**fields, **session, **self._options.fields})
+        session = () if self._session_id is None else ((_SESSION_FIELD, self._session_id),)
+        given = {name.lower() for name in self._options.fields}
+        kept = [(name, value) for name, value in (*fields, *session) if name.lower() not in given]
+        connection.putrequest(method, f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}")
+        for name, value in (*kept, *self._options.fields.items()):
+            connection.putheader(name, value.encode("latin-1", "replace"))
+        if body is not None:
+            connection.putheader("Content-Length", str(len(body)))
+        connection.endheaders(body)
         self._connections.add(connection)
         return connection
+
+    def _version_fields(self) -> Fields:
+        """Returns the header field with which requests without a message name the revision."""
+        return () if self._version is None or self._options.is_legacy else ((VERSION_FIELD, self._version),)
 
     # ---- receiving
 
@@ -225,7 +237,7 @@ class HttpTransport:
 
     def _read_response(self, connection: http.client.HTTPConnection, outgoing: Outgoing) -> None:
         """Pass on what comes in the response to a POST, and in the streams that resume it."""
-        fields = post_fields(outgoing.raw, outgoing.version, self._options.arguments)
+        fields = post_fields(outgoing, self._options.arguments)
         reason = ""
         try:
             response = connection.getresponse()
@@ -237,7 +249,7 @@ class HttpTransport:
                 self._url = target
                 connection = self._request("POST", outgoing.raw, fields)
                 response = connection.getresponse()
-            if outgoing.method == "initialize":
+            if self._session_id is None:
                 self._note_session_id(response)
             stream = self._pass_on(response, outgoing.calls)
             missing = len(outgoing.calls)
@@ -261,7 +273,8 @@ class HttpTransport:
             self._arrivals.put(Arrival(failed_calls=outgoing.calls, reason=reason))
 
     def _resume(self, stream: _Stream, calls: tuple[int, ...]) -> tuple[http.client.HTTPConnection, _Stream | None]:
-        connection = self._request("GET", None, {"Accept": "text/event-stream", "Last-Event-ID": stream.last_id or ""})
+        resumes = _ACCEPTS_STREAM, ("Last-Event-ID", stream.last_id or "")
+        connection = self._request("GET", None, (*resumes, *self._version_fields()))
         response = connection.getresponse()
         if response.status != http.client.OK:
             return connection, None
@@ -310,7 +323,7 @@ class HttpTransport:
                 self._endpoint.set()
         elif event.data and event.event in (b"", b"message") and event.is_whole and not event.part_number:
             self._arrivals.put(Arrival(event.data, calls))
-            return sum(isinstance(message, Response) for message in messages_in(event.data))
+            return sum(isinstance(message, Response) for message in server_messages_in(event.data))
         return 0
 
     # ---- the stream for the server's own messages
@@ -323,11 +336,10 @@ class HttpTransport:
 
     def _read_stream(self, is_open: threading.Event) -> None:
         stream = _Stream(None, 0.0)
-        url_fields = {"Accept": "text/event-stream"}
         with contextlib.suppress(*_FAILURES):
             for _ in range(_MAX_RESUMPTIONS):
-                resumes = {} if stream.last_id is None else {"Last-Event-ID": stream.last_id}
-                connection = self._request("GET", None, {**url_fields, **resumes})
+                resumes = () if stream.last_id is None else (("Last-Event-ID", stream.last_id),)
+                connection = self._request("GET", None, (_ACCEPTS_STREAM, *resumes, *self._version_fields()))
                 response = connection.getresponse()
                 is_open.set()
                 if connection.sock is not None:

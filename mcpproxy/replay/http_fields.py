@@ -1,13 +1,15 @@
-"""The header fields of a client's POST: those that every client sends, and those that repeat parts of the message."""
+"""The header fields of a client's POST: as recorded, or else what every client sends and what repeats the message."""
 
 import base64
 from collections.abc import Mapping
 from typing import Any, Final
 
 from analysis.conversation.message import Request
+from analysis.playback.incoming import client_messages_in
+from analysis.playback.request_fields import Fields
 from analysis.rules.support.http_facts import NAME_MEMBERS
 from analysis.rules.tool.schemas import HEADER_KEYWORD, parts_of
-from mcpproxy.replay.incoming import client_messages_in
+from mcpproxy.replay.conversation import Outgoing
 from mcpproxy.replay.versions import VERSION_MEMBER
 
 VERSION_FIELD: Final = "MCP-Protocol-Version"
@@ -30,23 +32,40 @@ def repeated_arguments(schema: Any) -> tuple[tuple[tuple[str, ...], str], ...]:
     return tuple(found)
 
 
-def post_fields(raw: bytes, version: str | None, arguments: Arguments) -> dict[str, str]:
-    """Returns the header fields for a message.
+def post_fields(outgoing: Outgoing, arguments: Arguments) -> Fields:
+    """Returns the header fields for a message: those of the recording if they are known, otherwise what clients send.
+
+    Those that repeated a part of the recorded message repeat that part of this one.
 
     Args:
-        raw: the message.
-        version: the revision that `initialize` agreed on; None without it.
+        outgoing: the message.
         arguments: which arguments headers repeat.
     """
+    request = _request_in(outgoing.raw)
+    repeated = {} if request is None else _repeated_parts(request, arguments)
+    recorded = outgoing.recorded
+    if recorded is None:
+        fields = {**_POST_FIELDS, **repeated}
+        if VERSION_FIELD not in fields and outgoing.version is not None:
+            fields[VERSION_FIELD] = outgoing.version
+        return tuple([(name, value) for name, value in fields.items() if len(value) <= _MAX_CHARS])
+    recorded_request = None if recorded.raw == outgoing.raw else _request_in(recorded.raw)
+    if recorded_request is None:
+        return recorded.fields
+    new = {name.lower(): value for name, value in repeated.items()}
+    old = {name.lower(): value for name, value in _repeated_parts(recorded_request, arguments).items()}
+    return tuple([(name, new.get(name, value) if old.get(name) == value else value) for name, value in recorded.fields])
+
+
+def _request_in(raw: bytes) -> Request | None:
     messages = client_messages_in(raw)
-    request = messages[0] if len(messages) == 1 and isinstance(messages[0], Request) else None
-    own_version = None if request is None else request.meta.get(VERSION_MEMBER)
-    fields = dict(_POST_FIELDS)
-    if request is not None and isinstance(own_version, str):
-        fields |= _modern_fields(request, own_version, arguments)
-    elif version is not None:
-        fields[VERSION_FIELD] = version
-    return {name: value for name, value in fields.items() if len(value) <= _MAX_CHARS}
+    return messages[0] if len(messages) == 1 and isinstance(messages[0], Request) else None
+
+
+def _repeated_parts(request: Request, arguments: Arguments) -> dict[str, str]:
+    """Returns the header fields that repeat parts of a request; those of the modern era only."""
+    version = request.meta.get(VERSION_MEMBER)
+    return _modern_fields(request, version, arguments) if isinstance(version, str) else {}
 
 
 def _modern_fields(request: Request, version: str, arguments: Arguments) -> dict[str, str]:

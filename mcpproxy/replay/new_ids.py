@@ -4,8 +4,8 @@ import json
 from typing import Final
 
 from analysis.conversation.message import Id, Request, id_of
+from analysis.playback.incoming import client_messages_in
 from analysis.playback.translation import Substitutes, canonical_token, translated
-from mcpproxy.replay.incoming import client_messages_in
 from mcpproxy.replay.open_calls import OpenCalls
 
 _MAX_IDS: Final = 100_000

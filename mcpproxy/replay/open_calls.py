@@ -72,6 +72,13 @@ class OpenCalls:
         """Whether an answer is waited for: calls that normally have none do not count."""
         return len(self._by_number) > self._endless_count
 
+    @property
+    def is_end_expected(self) -> bool:
+        """Whether a call that normally has no answer is open, and had one in the recording."""
+        return bool(self._endless_count) and any(
+            call.is_endless and call.is_answered for call in self._by_number.values()
+        )
+
     def add(self, call: OpenCall) -> None:
         """Add a call that is sent now."""
         self._by_number[call.number] = call

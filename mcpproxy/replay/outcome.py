@@ -32,6 +32,8 @@ class ReplayOutcome:
         self.unanswered_in_a_row = 0
         self.version: tuple[str, str] | None = None
         """The recorded revision and the new one, if they differ. Untrusted texts."""
+        self.own_handshake = ""
+        """What became of a handshake that the recording does not have, in words; empty if none was needed."""
         self._unanswered: list[str] = []
         self._unanswered_count = 0
 
@@ -68,9 +70,18 @@ class ReplayOutcome:
         if recorded is not None and new is not None and recorded != new:
             self.version = (recorded, new)
 
+    def note_own_handshake(self, version: str | None) -> None:
+        """Note that the replay began with a handshake that the recording does not have.
+
+        Args:
+            version: the revision that the server agreed on; None if it refused.
+        """
+        answer = "which the server refused" if version is None else f"on revision {sanitise(version, _MAX_NAME_CHARS)}"
+        self.own_handshake = f"the recording has no handshake; the replay began with one of its own, {answer}"
+
     def lines(self) -> list[str]:
         """Returns what the user must know, a sanitised line each."""
-        lines = []
+        lines = [self.own_handshake] if self.own_handshake else []
         if self.version is not None:
             recorded, new = (sanitise(text, _MAX_NAME_CHARS) for text in self.version)
             lines.append(f"the server agreed on revision {new}; in the recording, it was {recorded}")

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from analysis.conversation.message import Id, Request, id_of
+from analysis.playback.incoming import client_messages_in
 from analysis.playback.items import Item
 from analysis.playback.script import Script
 from analysis.protocol.methods import OPENING_METHODS
 from analysis.selection import calls
-from mcpproxy.replay.incoming import client_messages_in
 
 _HANDSHAKE: Final = OPENING_METHODS | {"notifications/initialized"}
 _REFUSED: Final = (401, 403)

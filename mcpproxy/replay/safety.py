@@ -10,12 +10,12 @@ from typing import Any, Final, NamedTuple
 
 from analysis.comparison.values.varying_text import normalised_text
 from analysis.conversation.message import Response
+from analysis.playback.incoming import server_messages_in
 from analysis.playback.items import Item
 from analysis.playback.script import Script
 from analysis.protocol.extensions import EXTENSION_METHODS
 from analysis.protocol.methods import METHODS
 from mcpproxy.replay.http_fields import Arguments, repeated_arguments
-from mcpproxy.replay.incoming import messages_in
 
 _CALL: Final = "tools/call"
 _LIST: Final = "tools/list"
@@ -126,7 +126,7 @@ def _unsafe_part(message: Any, hints: ToolHints) -> tuple[bool, str] | None:
 
 def _tools_in(raw: bytes) -> list[dict[str, Any]]:
     found = []
-    for message in messages_in(raw):
+    for message in server_messages_in(raw):
         result = message.result if isinstance(message, Response) else None
         tools = result.get("tools") if isinstance(result, dict) else None
         found += [

@@ -7,12 +7,12 @@ from typing import Any, Final, NamedTuple
 
 from analysis.conversation.message import Message, Number, Request
 from analysis.facts import target_name
+from analysis.playback.incoming import server_messages_in
 from analysis.playback.items import Item
 from analysis.playback.matching import Matching
 from analysis.playback.script import Script
 from analysis.protocol.error_codes import INTERNAL_ERROR, METHOD_NOT_FOUND
 from analysis.protocol.methods import REQUEST_METHODS
-from mcpproxy.replay.incoming import messages_in
 
 _TEXT: Final = "mcpproxy replay: not recorded"
 
@@ -51,7 +51,9 @@ class ServerRequests:
 
     def _add(self, item: Item) -> None:
         calls = [member.call for member in item.members] or [item.call]
-        for (position, message), call in zip(enumerate(messages_in(self._script.raw(item))), calls, strict=False):
+        for (position, message), call in zip(
+            enumerate(server_messages_in(self._script.raw(item))), calls, strict=False
+        ):
             if isinstance(message, Request):
                 request = RecordedRequest(item, position, call, message.method)
                 self._by_key.setdefault(self._key_of(message), deque()).append(request)
@@ -85,7 +87,7 @@ class ServerRequests:
     def message_of(self, recorded: RecordedRequest) -> Request | None:
         """Returns the message of a recorded request; None if it cannot be read any more."""
         if self._messages_of != recorded.item.number:
-            self._messages = messages_in(self._script.raw(recorded.item))
+            self._messages = server_messages_in(self._script.raw(recorded.item))
             self._messages_of = recorded.item.number
         message = self._messages[recorded.position] if recorded.position < len(self._messages) else None
         return message if isinstance(message, Request) else None

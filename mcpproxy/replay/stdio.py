@@ -6,9 +6,9 @@ import threading
 from collections.abc import Sequence
 from typing import IO, Final
 
+from analysis.playback.incoming import MAX_MESSAGE_BYTES
 from mcpproxy.replay.arrivals import Arrival, Arrivals
 from mcpproxy.replay.conversation import Outgoing
-from mcpproxy.replay.incoming import MAX_MESSAGE_BYTES
 from mcpproxy.replay.recorder_child import RecorderChild
 
 _LINE_BYTES: Final = MAX_MESSAGE_BYTES + 1

@@ -148,6 +148,21 @@ def test_what_cannot_be_read_again_is_an_error(tmp_path: Path) -> None:
         script.raw(script.items[0])
 
 
+def test_what_a_head_says_about_the_message_is_kept(tmp_path: Path) -> None:
+    made = Recording("http")
+    kept = {"accept": SSE, "mcp_method": "x", "mcp_param_city": "Köln", "mcp_protocol_version": "hmac:0123456789abcdef"}
+    made.http(1, **kept, authorization="hmac:0123456789abcdef", mcp_session_id="s", user_agent="host/1")
+    asked = made.call(1, exchange=1)
+    made.http(2)
+    bare = made.call(2, exchange=2)
+    unknown = made.call(3, exchange=3)
+    script = made.script(tmp_path)
+    first, second, third = (script.items[n] for n in _numbers(script, asked, bare, unknown))
+    assert first.fields == (("accept", SSE), ("mcp-method", "x"), ("mcp-param-city", "Köln"), ("mcp-session-id", ""))
+    assert second.fields == ()
+    assert third.fields is None
+
+
 def test_on_http_the_exchange_tells_the_call(tmp_path: Path) -> None:
     made = Recording("http")
     made.http(1, accept=SSE)

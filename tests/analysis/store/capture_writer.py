@@ -73,9 +73,9 @@ class CaptureWriter:
         self.answer(at_ms + 10, 0, protocolVersion="2025-06-18", capabilities={"tools": {}}, serverInfo=info)
         self.say(at_ms + 15, "c2s", method="notifications/initialized")
 
-    def close(self, at_ms: float | None = None) -> Path:
+    def close(self, at_ms: float | None = None, ending: str = "client") -> Path:
         """Write the capture to its file; returns its path."""
-        self.record(self._last if at_ms is None else at_ms, "close", ending="client", status=0)
+        self.record(self._last if at_ms is None else at_ms, "close", ending=ending, status=0)
         self.path.write_bytes(b"".join(self._lines))
         return self.path
 

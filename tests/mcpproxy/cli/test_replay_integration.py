@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from analysis.reading import read
+from tests.analysis.store.capture_writer import CaptureWriter
 from tests.harness import ROOT, wait_until
 from tests.http_harness import Upstream, answering
 from tests.mcpproxy.cli.typed import mcpproxy, started
@@ -155,3 +156,14 @@ def test_an_interrupt_ends_the_server_and_leaves_the_capture(tmp_path: Path) -> 
         assert process.wait() == 130
     (new,) = new_captures(tmp_path)
     assert [step.end for step in read(new).to_end()][-1] == "closed"
+
+
+@pytest.mark.costly("starts a recorder and a server")
+def test_a_recording_that_begins_in_the_middle_can_be_equal(tmp_path: Path) -> None:
+    old = CaptureWriter(tmp_path / "late.mcpcap", "chooser", observed_start=False)
+    old.call(10, 1, "find", query=1)
+    old.answer(20, 1, content=[{"type": "text", "text": "found"}])
+    done = replay(tmp_path, old.close(), "--yes", "--no-findings", "--", *SERVER)
+    assert done.returncode == 0, done.stderr
+    assert b"the recording has no handshake; the replay began with one of its own, on revision" in done.stderr
+    assert b"Nothing changed" in done.stdout

@@ -9,6 +9,7 @@ from analysis.playback.matching import Matching
 from analysis.playback.script import Script
 from mcpproxy.replay.conversation import Conversation, Outgoing
 from mcpproxy.replay.options import ReplayOptions
+from mcpproxy.replay.own_handshake import missing_revision
 from mcpproxy.replay.plan import plan
 from tests.analysis.store.capture_writer import CaptureWriter
 
@@ -26,11 +27,21 @@ def read_whole(path: Path) -> Script:
 class Replayed:
     """The client's half of a capture with one connection, with a clock that the test sets."""
 
-    def __init__(self, capture: CaptureWriter, options: ReplayOptions | None = None) -> None:
-        self.script = read_whole(capture.close())
+    def __init__(
+        self,
+        capture: CaptureWriter,
+        options: ReplayOptions | None = None,
+        ending: str = "client",
+        end_ms: float | None = None,
+    ) -> None:
+        self.script = read_whole(capture.close(end_ms, ending))
         (connection,) = plan(self.script, capture.path, "").connections
         self.conversation = Conversation(
-            self.script, connection.numbers, options or ReplayOptions(), connection.skipped
+            self.script,
+            connection.numbers,
+            options or ReplayOptions(),
+            connection.skipped,
+            missing_revision(self.script, connection.numbers),
         )
         self.now_ms = 0
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from analysis.protocol.revisions import LAST_HANDSHAKE_REVISION
 from mcpproxy.replay.options import ReplayOptions
 from mcpproxy.replay.order import PATIENCE_NS
 from tests.analysis.store.capture_writer import CaptureWriter
@@ -329,3 +330,74 @@ def test_polls_keep_their_pauses_at_any_speed(tmp_path: Path, begin: Begin) -> N
     assert replayed.named() == []
     replayed.now_ms = 170 + 499
     assert replayed.named() == ["tasks/get"]
+
+
+def test_a_recording_that_begins_in_the_middle_gets_a_handshake(tmp_path: Path, begin: Begin) -> None:
+    capture = CaptureWriter(tmp_path / "late.mcpcap", "weather", observed_start=False)
+    capture.call(20, 1, "find")
+    capture.answer(21, 1, content=[])
+    replayed = begin(capture)
+    (initialize,) = replayed.sent()
+    assert initialize["params"]["clientInfo"]["name"] == "mcpproxy-replay"
+    assert initialize["params"]["protocolVersion"] == LAST_HANDSHAKE_REVISION
+    assert replayed.named() == []
+    replayed.hear(id=initialize["id"], result={"protocolVersion": "2025-06-18"})
+    assert replayed.named() == ["notifications/initialized", "tools/call"]
+    replayed.hear(id=1, result={"content": []})
+    assert replayed.is_over()
+    (line,) = replayed.conversation.outcome.lines()
+    assert line.endswith("began with one of its own, on revision 2025-06-18")
+
+
+def test_a_server_that_refuses_our_handshake_gets_the_messages_all_the_same(tmp_path: Path, begin: Begin) -> None:
+    capture = CaptureWriter(tmp_path / "late.mcpcap", "weather", observed_start=False)
+    capture.call(20, 1, "find")
+    capture.answer(21, 1, content=[])
+    replayed = begin(capture)
+    (initialize,) = replayed.sent()
+    replayed.hear(id=initialize["id"], error={"code": -32601, "message": "no"})
+    assert replayed.named() == ["tools/call"]
+    assert "which the server refused" in replayed.conversation.outcome.lines()[0]
+
+
+def test_a_whole_recording_without_a_handshake_stays_without_one(tmp_path: Path, begin: Begin) -> None:
+    capture = CaptureWriter(tmp_path / "bare.mcpcap", "weather")
+    capture.call(20, 1, "find")
+    capture.answer(21, 1, content=[])
+    assert begin(capture).named() == ["tools/call"]
+
+
+def test_the_recorded_end_of_a_subscription_is_waited_for(tmp_path: Path, begin: Begin) -> None:
+    capture = CaptureWriter(tmp_path / "old.mcpcap", "weather")
+    meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
+    capture.ask(10, 1, "subscriptions/listen", notifications={}, _meta=meta)
+    capture.answer(20, 1)
+    replayed = begin(capture)
+    assert replayed.named() == ["subscriptions/listen"]
+    assert not replayed.is_over()
+    replayed.now_ms = PATIENCE_NS // MS
+    assert replayed.is_over()
+
+
+def test_a_server_that_ended_by_itself_gets_the_time_to_do_so_again(tmp_path: Path, begin: Begin) -> None:
+    capture = writer(tmp_path)
+    replayed = begin(capture, None, "server", 5_015)
+    replayed.shake_hands()
+    assert replayed.named() == ["notifications/initialized"]
+    assert not replayed.is_over()
+    replayed.now_ms = 5_999
+    assert not replayed.is_over()
+    replayed.now_ms = 6_000
+    assert replayed.is_over()
+
+
+def test_a_server_that_never_stops_talking_cannot_keep_the_replay_from_its_end(tmp_path: Path, begin: Begin) -> None:
+    capture = writer(tmp_path)
+    capture.say(20, "s2c", method="notifications/tools/list_changed")
+    replayed = begin(capture)
+    replayed.shake_hands()
+    assert replayed.named() == ["notifications/initialized"]
+    while not replayed.is_over():
+        assert replayed.now_ms < 60_000
+        replayed.now_ms += 500
+        replayed.hear(method="notifications/message", params={"level": "info", "data": "still here"})

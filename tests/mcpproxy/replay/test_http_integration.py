@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from mcpproxy.replay.arrivals import Arrival
-from mcpproxy.replay.conversation import Outgoing
+from mcpproxy.replay.conversation import Outgoing, RecordedPost
 from mcpproxy.replay.http import HttpOptions, HttpTransport
 from tests.harness import DEADLINE_S, wait_until
 from tests.http_harness import Upstream, Wire, chunked
@@ -171,3 +171,24 @@ def test_an_abandoned_call_is_the_end_of_its_exchange() -> None:
         assert arrived(transport).failed_calls == (1,)
         transport.close()
         assert upstream.heard().count(b"POST") == 1
+
+
+def test_a_post_has_the_recorded_header_fields_and_no_others() -> None:
+    meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
+    then = request(7, "tasks/get", taskId="old", _meta=meta).raw
+    fields = (("accept", "*/*"), ("mcp-protocol-version", "2026-07-28"), ("mcp-name", "old"))
+    cancelled = Outgoing(b'{"jsonrpc":"2.0","method":"notifications/cancelled"}', recorded=RecordedPost(b"", fields))
+    with Upstream(each_request(lambda _: JSON % (b"", len(answer(7)), answer(7)))) as upstream:
+        transport = transport_to(upstream)
+        transport.send(request(7, "tasks/get", taskId="new", _meta=meta)._replace(recorded=RecordedPost(then, fields)))
+        assert arrived(transport).raw == answer(7)
+        transport.send(cancelled)
+        transport.close()
+        heads = re.findall(rb"POST /mcp.*?\r\n\r\n", upstream.heard(), re.DOTALL)
+    assert len(heads) == 2
+    for head, name in zip(heads, (b"new", b"old"), strict=True):
+        assert b"\r\nmcp-protocol-version: 2026-07-28\r\n" in head
+        assert b"\r\naccept: */*\r\n" in head
+        assert b"\r\nmcp-name: %b\r\n" % name in head
+        assert b"content-type" not in head.lower()
+        assert b"mcp-method" not in head.lower()

@@ -7,8 +7,9 @@ import pytest
 from analysis.filter import FilterError
 from mcpproxy.replay.conversation import Conversation
 from mcpproxy.replay.options import ReplayOptions
+from mcpproxy.replay.own_handshake import missing_revision
 from mcpproxy.replay.plan import Plan, plan
-from tests.analysis.http_trace import ASKED, SERVED, HttpTrace, notification, request, result
+from tests.analysis.http_trace import ASKED, SERVED, VERSION, HttpTrace, notification, request, result
 from tests.analysis.store.capture_writer import CaptureWriter
 from tests.mcpproxy.replay.replays import read_whole
 
@@ -102,3 +103,29 @@ def test_clients_that_now_share_a_connection_get_ids_of_their_own(tmp_path: Path
     conversation.receive(b'{"jsonrpc":"2.0","id":1,"result":{"tools":[]}}', 0, first.calls)
     assert conversation.is_over(0)
     script.close()
+
+
+def test_a_cancellation_that_was_posted_is_posted_again(tmp_path: Path) -> None:
+    trace, meta = HttpTrace(), {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
+    trace.post(request(1, "tools/call", name="slow", arguments={}, _meta=meta))
+    left = trace.post(notification("notifications/cancelled", requestId=1))
+    trace.answer(left, status="202 Accepted")
+    script = read_whole(write(tmp_path, trace))
+    (connection,) = plan(script, tmp_path / "http.mcpcap", "").connections
+    conversation = Conversation(script, connection.numbers, ReplayOptions())
+    call, cancellation = (unit for at_ns in (0, 3_600_000_000_000) for unit in conversation.due(at_ns))
+    script.close()
+    for unit in (call, cancellation):
+        assert unit.abandoned is None
+        assert unit.recorded is not None
+        assert ("mcp-protocol-version", VERSION) in unit.recorded.fields
+
+
+def test_a_session_whose_handshake_was_not_recorded_needs_one_of_the_recorded_revision(tmp_path: Path) -> None:
+    for session, revision in (("a", VERSION), ("", None)):
+        trace = HttpTrace()
+        trace.answer(trace.post(request(2, "tools/list"), session=session), result(2, tools=[]))
+        script = read_whole(write(tmp_path, trace))
+        (connection,) = plan(script, tmp_path / "http.mcpcap", "").connections
+        assert missing_revision(script, connection.numbers) == revision
+        script.close()
