@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from analysis.checking.baseline import Baseline
-from analysis.comparison.change import Change, Comparison
+from analysis.comparison.change import Change, Comparison, Gap, SideSummary
 from analysis.comparison.compare import compare
 from analysis.comparison.observe_sides import SideSource
 from analysis.comparison.options import CompareOptions
@@ -83,6 +83,32 @@ def compare_sides(options: argparse.Namespace) -> int:
     return _ComparisonRun(options).run()
 
 
+def write_failure(options: argparse.Namespace, old: str, new: str, reason: str) -> None:
+    """Write why there is no comparison as a comparison that failed, if a program or a file is to get it.
+
+    Args:
+        options: the options of `compare`.
+        old: the name of the old side.
+        new: that of the new one.
+        reason: why they could not be compared, as a clause.
+
+    Raises:
+        CannotCreate: the output cannot be written.
+    """
+    if options.format == "text" and options.output is None:
+        return  # stderr says it
+    sides = [SideSummary(name, 1, 0, 0, None, None) for name in (old, new)]
+    comparison = Comparison(*sides, (), (Gap("everything", reason, is_failure=True),), ())
+    write_result(options, pieces_of(comparison, options), verdict_text(comparison))
+
+
+def pieces_of(comparison: Comparison, options: argparse.Namespace) -> Callable[[Style, int], Iterable[str]]:
+    """Returns what writes a comparison in the format of the options, for `write_result`."""
+    if options.format != HTML:
+        return partial(write_comparison, comparison, options.format, fail_on=options.fail_on.words)
+    return lambda _style, _width: ComparisonPage(comparison).pieces()
+
+
 class _ComparisonRun:
     """A comparison of two sides."""
 
@@ -115,7 +141,7 @@ class _ComparisonRun:
             FilterError: the filter is invalid.
         """
         options, comparison = self._options, self._accept(self._compare())
-        write_result(options, self._pieces(comparison), verdict_text(comparison, options.fail_on.words))
+        write_result(options, pieces_of(comparison, options), verdict_text(comparison, options.fail_on.words))
         if options.output is not None or options.format != "text" or not sys.stdout.isatty():
             for side in (comparison.old, comparison.new):
                 say_warnings(side)
@@ -131,11 +157,6 @@ class _ComparisonRun:
             say(self._new_baseline.write())
             return int(Exit.FINE)
         return int(Exit.FINDINGS if options.fail_on.has_failed(comparison) else Exit.FINE)
-
-    def _pieces(self, comparison: Comparison) -> Callable[[Style, int], Iterable[str]]:
-        if self._options.format != HTML:
-            return partial(write_comparison, comparison, self._options.format, fail_on=self._options.fail_on.words)
-        return lambda _style, _width: ComparisonPage(comparison).pieces()
 
     def _accept(self, comparison: Comparison) -> Comparison:
         """Returns a comparison without accepted changes, in which everything that `--fail-on` needs is a failure."""

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,7 +14,7 @@ from captures.errors import CannotCreate, CaptureError
 from captures.file import choose_path
 from captures.paths import SUFFIX, captures_root, safe_name
 from captures.reader import Capture
-from mcpproxy.cli.compare import compare_sides
+from mcpproxy.cli.compare import compare_sides, write_failure
 from mcpproxy.cli.diagnostics import Exit, Progress, fail, say, say_table
 from mcpproxy.cli.outputs import check_file_output
 from mcpproxy.cli.selection import select_captures
@@ -34,6 +35,7 @@ _MAX_ROWS: Final = 20
 _PROGRESS_S: Final = 0.1
 """How often the progress line changes at most, in seconds."""
 _MAX_NAME_CHARS: Final = 80
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,80}", re.ASCII).fullmatch
 _WITHOUT_HANDSHAKE: Final = "not method:initialize"
 """The filter for a comparison with a recording that has no handshake."""
 
@@ -91,14 +93,23 @@ class ReplayRun:
         hints = ToolHints(script)
         self._progress.clear()
         if not items:
-            return fail(f"{path} has no message of a client to send")
+            return self._fail(path, f"{path} has no message of a client to send")
         unsafe = unsafe_calls(script, items, hints)
         if unsafe and not self._options.yes:
-            return _refuse(unsafe)
+            _say_unsafe(unsafe)
+            return self._fail(
+                path,
+                "nothing was sent: the recorded list of tools does not mark them as read-only; --yes sends them, and "
+                f"--only FILTER leaves some out{_example_of(unsafe)}",
+            )
         self._say_beginning(script, chosen, redacted_count(script, items))
         self._name = self._new_name(Capture(path).header.members.get("name"))
         new = self._new_path(chosen)
-        outcomes = self._send(script, chosen, hints, new, len(items))
+        try:
+            outcomes = self._send(script, chosen, hints, new, len(items))
+        except CaptureError as error:
+            write_failure(self._options, str(path), str(new), str(error))
+            raise
         self._progress.clear()
         return self._end(path, new, outcomes)
 
@@ -228,13 +239,19 @@ class ReplayRun:
         say(f"sent {count_text(self._sent, 'message')}; recorded to {new}")
         failures = [outcome.handshake_failure for outcome in outcomes if outcome.handshake_failure]
         if failures:
-            return fail(f"nothing to compare: {failures[0]}")
+            return self._fail(path, f"nothing to compare: {failures[0]}")
         self._options.side = [str(path), str(new)]
         if any(outcome.own_handshake for outcome in outcomes):
             self._options.filter = self._options.filter or _WITHOUT_HANDSHAKE
         code = compare_sides(self._options)
         is_incomplete = any(outcome.unsent for outcome in outcomes)
         return int(Exit.USAGE) if code == Exit.FINE and is_incomplete else code
+
+    def _fail(self, path: Path, message: str) -> int:
+        """Report why there is no comparison, on stderr and in the output; returns the exit code."""
+        self._progress.clear()
+        write_failure(self._options, str(path), " ".join(self._target.words), message)
+        return fail(message)
 
 
 def _methods_of_other_exchanges(script: Script, connection: Connection) -> set[str] | None:
@@ -245,7 +262,7 @@ def _methods_of_other_exchanges(script: Script, connection: Connection) -> set[s
     return {answer.method for session in sessions for answer in script.http_answers_of(session)}
 
 
-def _refuse(unsafe: Sequence[UnsafeCalls]) -> int:
+def _say_unsafe(unsafe: Sequence[UnsafeCalls]) -> None:
     total = sum(each.times for each in unsafe)
     verb = "is" if total == 1 else "are"
     say(f"{count_text(total, 'message')} that may change something {verb} in the recording:")
@@ -257,7 +274,9 @@ def _refuse(unsafe: Sequence[UnsafeCalls]) -> int:
     if len(unsafe) > _MAX_ROWS:
         rows.append(f"  and {len(unsafe) - _MAX_ROWS:,} more")
     say_table(rows)
-    return fail(
-        "nothing was sent: the recorded list of tools does not mark them as read-only; --yes sends them, and --only "
-        "FILTER leaves some out"
-    )
+
+
+def _example_of(unsafe: Sequence[UnsafeCalls]) -> str:
+    """Returns an example of a filter that leaves out the first of these tools; empty if there is none."""
+    name = next((each.what for each in unsafe if each.is_tool and _PLAIN_NAME(each.what)), "")
+    return f", as in --only 'not name:{name}'" if name else ""

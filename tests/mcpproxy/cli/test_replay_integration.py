@@ -54,6 +54,28 @@ def test_nothing_is_started_if_a_call_may_change_something(tmp_path: Path) -> No
     assert new_captures(tmp_path) == []
 
 
+def test_what_fails_is_in_each_format_and_in_the_file(tmp_path: Path) -> None:
+    old = write_recording(tmp_path, saves=True)
+    for form, word in (
+        ("json", b'"is_failure":true'),
+        ("junit", b"<error "),
+        ("github", b"::error "),
+        ("markdown", b"#"),
+    ):
+        done = replay(tmp_path, old, "--format", form, "--", *SERVER)
+        assert done.returncode == 2
+        assert word in done.stdout
+        assert b"nothing was sent" in done.stdout
+        assert b"--only 'not name:save'" in done.stderr
+    file = tmp_path / "result.sarif"
+    done = replay(tmp_path, old, "--format", "sarif", "-o", file, "--", *SERVER)
+    assert done.returncode == 2
+    assert '"executionSuccessful":false' in file.read_text().replace(" ", "")
+    again = replay(tmp_path, old, "--yes", "--format", "sarif", "-o", file, "--", *SERVER)
+    assert again.returncode == 73
+    assert new_captures(tmp_path) == []
+
+
 @pytest.mark.costly("starts a recorder and a server, twice")
 def test_it_is_sent_with_yes_and_left_out_by_a_filter(tmp_path: Path) -> None:
     old, account = write_recording(tmp_path, saves=True), tmp_path / "account"
@@ -88,6 +110,9 @@ def test_without_an_answer_to_the_handshake_there_is_nothing_to_compare(tmp_path
     assert absent.returncode == 2
     assert b"cannot run no-such-command-at-all" in absent.stderr
     assert silent.stdout == absent.stdout == b""
+    in_junit = replay(tmp_path, old, "--format", "junit", "--", "no-such-command-at-all")
+    assert in_junit.returncode == absent.returncode
+    assert b"<error " in in_junit.stdout
 
 
 @pytest.mark.costly("starts a recorder and a server that sends without end")
