@@ -35,6 +35,9 @@ _MAX_ROWS: Final = 20
 _PROGRESS_S: Final = 0.1
 """How often the progress line changes at most, in seconds."""
 _MAX_NAME_CHARS: Final = 80
+_OWN_PREFIX: Final = b"mcpproxy: "
+"""How the lines of the recorder on stderr begin."""
+_STDERR: Final = "the server's stderr: "
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,80}", re.ASCII).fullmatch
 _WITHOUT_HANDSHAKE: Final = "not method:initialize"
 """The filter for a comparison with a recording that has no handshake."""
@@ -179,11 +182,12 @@ class ReplayRun:
             transport.close()
         if not capture.exists():
             line = (transport.child.last_lines or [b"the recorder did not start"])[0]
-            raise CannotCreate(sanitise_bytes(line.removeprefix(b"mcpproxy: ")))
+            raise CannotCreate(sanitise_bytes(line.removeprefix(_OWN_PREFIX)))
         self._sent += conversation.outcome.sent
         if conversation.outcome.handshake_failure:
             for line in transport.child.last_lines:
-                say(f"the server's stderr: {sanitise_bytes(line.removeprefix(b'mcpproxy: '))}")
+                is_ours = line.startswith(_OWN_PREFIX)
+                say(f"{'' if is_ours else _STDERR}{sanitise_bytes(line.removeprefix(_OWN_PREFIX))}")
         return conversation.outcome
 
     def _send_to_url(

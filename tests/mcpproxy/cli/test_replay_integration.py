@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -131,10 +132,30 @@ def test_credentials_are_sent_and_occur_nowhere_else(tmp_path: Path) -> None:
         done = replay(tmp_path, old, *words, token=secret)
         assert f"Bearer {secret}".encode() in upstream.heard()
     assert done.returncode == 2
-    assert b"HTTP status 401" in done.stderr
+    assert b"HTTP status 401, and no answer in it; the credentials of --header were refused" in done.stderr
     assert secret.encode() not in done.stdout + done.stderr
     (new,) = new_captures(tmp_path)
     assert secret.encode() not in new.read_bytes()
+
+
+@pytest.mark.costly("starts a recorder, twice")
+def test_why_there_is_no_server_is_said(tmp_path: Path) -> None:
+    old = write_recording(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    done = replay(tmp_path, old, f"http://127.0.0.1:{port}/mcp")
+    assert done.returncode == 2
+    assert b"initialize was not answered: the server cannot be reached: Connection refused" in done.stderr
+    absent = replay(tmp_path, old, "--", "no-such-command-at-all")
+    assert b"mcpproxy: cannot run no-such-command-at-all" in absent.stderr
+    assert b"the server's stderr" not in absent.stderr
+
+
+def test_a_file_that_cannot_be_written_is_refused_before_anything_is_sent(tmp_path: Path) -> None:
+    old = write_recording(tmp_path)
+    for output in (tmp_path / "absent" / "result.txt", old, tmp_path):
+        assert replay(tmp_path, old, "-o", output, "--", *SERVER).returncode == 73
+    assert new_captures(tmp_path) == []
 
 
 def test_wrong_usage_is_one_line(tmp_path: Path) -> None:
