@@ -73,14 +73,18 @@ def run(arguments: list[str]) -> int:
         return int(Exit.USAGE)
 
 
-def compare_sides(options: argparse.Namespace) -> int:
+def compare_sides(options: argparse.Namespace, *, annotates_old: bool = False) -> int:
     """Compare the two sides that the options name, and write the result; returns the exit code.
+
+    Args:
+        options: the options of `compare`.
+        annotates_old: whether annotations belong to the captures of the old side.
 
     Raises:
         CaptureError: a side cannot be read, or the output cannot be written.
         FilterError: the filter is invalid.
     """
-    return _ComparisonRun(options).run()
+    return _ComparisonRun(options, annotates_old=annotates_old).run()
 
 
 def write_failure(options: argparse.Namespace, old: str, new: str, reason: str) -> None:
@@ -112,13 +116,13 @@ def pieces_of(comparison: Comparison, options: argparse.Namespace) -> Callable[[
 class _ComparisonRun:
     """A comparison of two sides."""
 
-    def __init__(self, options: argparse.Namespace) -> None:
+    def __init__(self, options: argparse.Namespace, *, annotates_old: bool) -> None:
         """Read the baseline, if any.
 
         Raises:
             CaptureError: it cannot be read.
         """
-        self._options = options
+        self._options, self._annotates_old = options, annotates_old
         self._new_baseline = (
             NewBaseline(options.baseline, narrowing_options="--filter or --ignore") if options.update_baseline else None
         )
@@ -171,7 +175,12 @@ class _ComparisonRun:
         gaps = tuple(
             gap._replace(is_failure=True) if self._options.fail_on.is_needed(gap) else gap for gap in comparison.gaps
         )
-        return comparison._replace(changes=tuple(others), gaps=gaps, accepted_changes=tuple(accepted))
+        return comparison._replace(
+            changes=tuple(others),
+            gaps=gaps,
+            accepted_changes=tuple(accepted),
+            annotates_old=self._annotates_old,
+        )
 
     def _say_absent_entries(self, accepted: Iterable[Change]) -> None:
         """Report how many entries of the baseline accept nothing, so that they can be removed."""

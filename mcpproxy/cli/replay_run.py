@@ -247,7 +247,7 @@ class ReplayRun:
         self._options.side = [str(path), str(new)]
         if any(outcome.own_handshake for outcome in outcomes):
             self._options.filter = self._options.filter or _WITHOUT_HANDSHAKE
-        code = compare_sides(self._options)
+        code = compare_sides(self._options, annotates_old=True)
         is_incomplete = any(outcome.unsent for outcome in outcomes)
         return int(Exit.USAGE) if code == Exit.FINE and is_incomplete else code
 

@@ -90,12 +90,16 @@ def test_it_is_sent_with_yes_and_left_out_by_a_filter(tmp_path: Path) -> None:
     assert account.read_bytes().count(b'"save"') == 1
 
 
-@pytest.mark.costly("starts a recorder and a server, twice")
+@pytest.mark.costly("starts a recorder and a server, three times")
 def test_another_answer_and_a_crash_are_differences(tmp_path: Path) -> None:
     old = write_recording(tmp_path)
     changed = replay(tmp_path, old, "--no-findings", "--", *SERVER, "--answer", "lost")
     assert changed.returncode == 1
     assert b"value/text-changed" in changed.stdout
+    annotated = replay(tmp_path, old, "--no-findings", "--format", "github", "--", *SERVER, "--answer", "lost")
+    files = {line.partition("file=")[2].partition("::")[0] for line in annotated.stdout.decode().splitlines()[:-1]}
+    assert {file.partition(",")[0] for file in files} == {str(old)}
+    assert all(",line=" in file for file in files)
     crashed = replay(tmp_path, old, "--", *SERVER, "--crash-on", "find")
     assert crashed.returncode == 1
     assert b"2 messages not sent: the server closed its stdout" in crashed.stderr
