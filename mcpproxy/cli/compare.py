@@ -101,8 +101,8 @@ def write_failure(options: argparse.Namespace, old: str, new: str, reason: str) 
     """
     if options.format == "text" and options.output is None:
         return  # stderr says it
-    sides = [SideSummary(name, 1, 0, 0, None, None) for name in (old, new)]
-    comparison = Comparison(*sides, (), (Gap("everything", reason, is_failure=True),), ())
+    old_side, new_side = (SideSummary(name, 1, 0, 0, None, None) for name in (old, new))
+    comparison = Comparison(old_side, new_side, (), (Gap("everything", reason, is_failure=True),), ())
     write_result(options, pieces_of(comparison, options), verdict_text(comparison))
 
 

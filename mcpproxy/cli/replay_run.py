@@ -37,6 +37,7 @@ _PROGRESS_S: Final = 0.1
 _MAX_NAME_CHARS: Final = 80
 _OWN_PREFIX: Final = b"mcpproxy: "
 """How the lines of the recorder on stderr begin."""
+_CANNOT_RUN: Final = _OWN_PREFIX + b"cannot run "
 _STDERR: Final = "the server's stderr: "
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,80}", re.ASCII).fullmatch
 _WITHOUT_HANDSHAKE: Final = "not method:initialize"
@@ -96,14 +97,14 @@ class ReplayRun:
         hints = ToolHints(script)
         self._progress.clear()
         if not items:
-            return self._fail(path, f"{path} has no message of a client to send")
+            return self._fail(path, "the capture has no message of a client to send", f"{path}: ")
         unsafe = unsafe_calls(script, items, hints)
         if unsafe and not self._options.yes:
             _say_unsafe(unsafe)
             return self._fail(
                 path,
-                "nothing was sent: the recorded list of tools does not mark them as read-only; --yes sends them, and "
-                f"--only FILTER leaves some out{_example_of(unsafe)}",
+                f"nothing was sent: the recorded list of tools does not mark {_first_of(unsafe)} as read-only; --yes "
+                f"sends all, and --only FILTER leaves some out{_example_of(unsafe)}",
             )
         self._say_beginning(script, chosen, redacted_count(script, items))
         self._name = self._new_name(Capture(path).header.members.get("name"))
@@ -186,8 +187,11 @@ class ReplayRun:
         self._sent += conversation.outcome.sent
         if conversation.outcome.handshake_failure:
             for line in transport.child.last_lines:
-                is_ours = line.startswith(_OWN_PREFIX)
-                say(f"{'' if is_ours else _STDERR}{sanitise_bytes(line.removeprefix(_OWN_PREFIX))}")
+                text = sanitise_bytes(line.removeprefix(_OWN_PREFIX))
+                if line.startswith(_CANNOT_RUN):
+                    conversation.outcome.handshake_failure = text
+                else:
+                    say(f"{'' if line.startswith(_OWN_PREFIX) else _STDERR}{text}")
         return conversation.outcome
 
     def _send_to_url(
@@ -243,7 +247,7 @@ class ReplayRun:
         say(f"sent {count_text(self._sent, 'message')}; recorded to {new}")
         failures = [outcome.handshake_failure for outcome in outcomes if outcome.handshake_failure]
         if failures:
-            return self._fail(path, f"nothing to compare: {failures[0]}")
+            return self._fail(path, failures[0], "nothing to compare: ")
         self._options.side = [str(path), str(new)]
         if any(outcome.own_handshake for outcome in outcomes):
             self._options.filter = self._options.filter or _WITHOUT_HANDSHAKE
@@ -251,11 +255,11 @@ class ReplayRun:
         is_incomplete = any(outcome.unsent for outcome in outcomes)
         return int(Exit.USAGE) if code == Exit.FINE and is_incomplete else code
 
-    def _fail(self, path: Path, message: str) -> int:
-        """Report why there is no comparison, on stderr and in the output; returns the exit code."""
+    def _fail(self, path: Path, reason: str, prefix: str = "") -> int:
+        """Report why there is no comparison, on stderr behind a prefix, and in the output; returns the exit code."""
         self._progress.clear()
-        write_failure(self._options, str(path), " ".join(self._target.words), message)
-        return fail(message)
+        write_failure(self._options, str(path), " ".join(self._target.words), reason)
+        return fail(f"{prefix}{reason}")
 
 
 def _methods_of_other_exchanges(script: Script, connection: Connection) -> set[str] | None:
@@ -270,14 +274,19 @@ def _say_unsafe(unsafe: Sequence[UnsafeCalls]) -> None:
     total = sum(each.times for each in unsafe)
     verb = "is" if total == 1 else "are"
     say(f"{count_text(total, 'message')} that may change something {verb} in the recording:")
-    rows = [
-        f"  {'the tool ' if each.is_tool else ''}{sanitise(each.what, _MAX_NAME_CHARS)}: {each.times:,}, "
-        f"first in frame {each.seq:,}"
-        for each in unsafe[:_MAX_ROWS]
-    ]
+    rows = [f"  {_name_of(each)}: {each.times:,}, first in frame {each.seq:,}" for each in unsafe[:_MAX_ROWS]]
     if len(unsafe) > _MAX_ROWS:
         rows.append(f"  and {len(unsafe) - _MAX_ROWS:,} more")
     say_table(rows)
+
+
+def _name_of(calls: UnsafeCalls) -> str:
+    return f"{'the tool ' if calls.is_tool else ''}{sanitise(calls.what, _MAX_NAME_CHARS)}"
+
+
+def _first_of(unsafe: Sequence[UnsafeCalls]) -> str:
+    """Returns the first of these, and how many others there are."""
+    return f"{_name_of(unsafe[0])}{f' and {len(unsafe) - 1:,} more' if len(unsafe) > 1 else ''}"
 
 
 def _example_of(unsafe: Sequence[UnsafeCalls]) -> str:

@@ -63,6 +63,13 @@ def _has_other_arguments(capture: CaptureWriter) -> None:
     capture.fail(110, 1, "no such index")
 
 
+def test_what_a_server_says_as_its_client_closes_is_not_quoted(tmp_path: Path) -> None:
+    (change,) = compared(tmp_path, _works, _waits_until_the_client_has_closed).changes
+    assert "closed" not in str(change.after)
+    assert change.new is not None
+    assert change.new.frame == 4
+
+
 def test_each_way_to_end_differently_is_one_change(tmp_path: Path) -> None:
     for old, new, expected in (
         (_works, _works, []),

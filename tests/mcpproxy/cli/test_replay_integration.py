@@ -118,6 +118,7 @@ def test_without_an_answer_to_the_handshake_there_is_nothing_to_compare(tmp_path
     in_junit = replay(tmp_path, old, "--format", "junit", "--", "no-such-command-at-all")
     assert in_junit.returncode == absent.returncode
     assert b"<error " in in_junit.stdout
+    assert in_junit.stdout.count(b"cannot run no-such-command-at-all: there is no such command in PATH") == 1
 
 
 @pytest.mark.costly("starts a recorder and a server that sends without end")
@@ -151,7 +152,7 @@ def test_why_there_is_no_server_is_said(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert b"initialize was not answered: the server cannot be reached: Connection refused" in done.stderr
     absent = replay(tmp_path, old, "--", "no-such-command-at-all")
-    assert b"mcpproxy: cannot run no-such-command-at-all" in absent.stderr
+    assert b"mcpproxy: nothing to compare: cannot run no-such-command-at-all" in absent.stderr
     assert b"the server's stderr" not in absent.stderr
 
 
