@@ -1,1 +1,1 @@
-"""Plays a capture again: what each side sent, when it was due, and which request of today is which one of then."""
+"""A capture as a script, to play it again: what each side sent, when, and which recorded request matches a new one."""

@@ -113,5 +113,5 @@ class HttpAnswers:
 def _can_be_repeated(name: str, value: str) -> bool:
     if not is_repeatable(value):
         return False
-    # An absolute address would send the client to the server of then.
+    # An absolute address would send the client to the recorded server.
     return name != "location" or (value.startswith("/") and not value.startswith("//"))

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from analysis.conversation.message import Side
 
 ItemKind: TypeAlias = Literal["request", "response", "notification", "batch", "invalid", "priming", "stderr"]
-"""What an item is. `invalid` is bytes that are no message; `priming` an event without data, which gives a client an id
-from which to resume; `stderr` a line of the server's stderr."""
+"""What an item is. `invalid` is bytes that are not a message; `priming` an event without data, which gives a client an
+id from which to resume; `stderr` a line of the server's stderr."""
 Channel: TypeAlias = Literal["pipe", "request", "stream"]
 """What carried an item: the pipes of stdio; the HTTP exchange of a client's request; or a stream of its own, opened by
 GET (Streamable HTTP's, or that of the older transport)."""
@@ -137,3 +137,6 @@ class Ending(Struct, array_like=True, gc=False):
     caveats: tuple[str, ...] = ()
     """What cannot be played, a clause each: damage, lost records, bodies that were not recorded, a beginning in the
     middle. Words of ours; never text from the traffic."""
+    is_lossy: bool = False
+    """Whether messages, or parts of some, are missing in the recording up to its end, so that they may have said
+    anything."""

@@ -17,11 +17,11 @@ _match_opening: Final = re.compile(_SPACE + rb"([\[{])" + _SPACE).match
 _match_name: Final = re.compile(rb"(" + _STRING + rb")" + _SPACE + b":" + _SPACE, re.DOTALL).match
 _match_separator: Final = re.compile(_SPACE + rb"([,\]}])" + _SPACE).match
 _match_scalar: Final = re.compile(_STRING + rb'|[^ \t\r\n,:"\[\]{}]++', re.DOTALL).match
-# A quote by itself matches if its string does not end, or else the search would start again behind each quote.
+# A quote by itself matches if its string does not end, or else the search would start again after each quote.
 _structure: Final = re.compile(_STRING + rb'|"|[\[{]++|[\]}]++', re.DOTALL)
 _CLOSING: Final = {b"{": b"}", b"[": b"]"}
 _MAX_NAME_BYTES: Final = 512
-"""Longer names are not decoded: they are none that anybody looks for, even if each character is escaped."""
+"""Longer names are not decoded: no caller looks for them, even if each character is escaped."""
 
 _decode_object: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_array: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
@@ -47,7 +47,7 @@ def spans_of(text: bytes, start: int = 0, end: int | None = None) -> list[Span]:
         end: the offset after it; None for all of the text.
 
     Returns:
-        Nothing if the value is neither, or if it is no JSON as far as that was seen.
+        Nothing if the value is neither, or if what was read of it is not JSON.
     """
     end = len(text) if end is None else end
     opening = _match_opening(text, start, end)

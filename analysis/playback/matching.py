@@ -1,8 +1,8 @@
 """Matching: decides which recorded request is the one that a client sends now.
 
-What the client chose anew does not count: the id and the progress token. Everything else is compared as JSON. Unlike
-in a comparison of two recordings (`analysis.comparison.requests`), what the server chose counts, too: a mock repeats
-the recorded cursors, tasks and states, so the client sends them back.
+What the client chooses for each request does not count: the id and the progress token. Everything else is compared as
+JSON. Unlike in a comparison of two recordings (`analysis.comparison.requests`), what the server chose counts, too: a
+mock repeats the recorded cursors, tasks and states, so the client sends them back.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ MatchRule: TypeAlias = Literal["arguments", "exact", "method", "sequence"]
 """`arguments`: same method and equal params, apart from `_meta` and ignored places; of requests that say who the client
 is, only the method counts. `exact`: same method and equal params, with `_meta` (but not the progress token in it).
 `method`: same method, and same tool, prompt or URI. `sequence`: the next request in the order of the recording,
-whatever it asks; its method must be the same."""
+regardless of its params; its method must be the same."""
 
 _META: Final = "_meta"
 _CHOSEN_ANEW: Final = "progressToken"

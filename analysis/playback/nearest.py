@@ -15,20 +15,20 @@ from captures.exact_judge import nesting_depth
 from captures.limits import MAX_DEPTH
 
 MAX_POINTERS: Final = 10
-"""The most places that are named."""
+"""The maximum number of places that are named."""
 MAX_VALUE_CHARS: Final = 200
-"""The most characters of a value."""
+"""The maximum length of a value, in characters."""
 _MAX_STEP_CHARS: Final = 64
 _MAX_STEPS: Final = 20
 _MAX_NAME_CHARS: Final = 64
-"""The most characters of a name that are compared."""
+"""How many characters of a name are compared."""
 _MAX_CANDIDATES: Final = 1_000
 _MAX_COUNTED: Final = 1_000
-"""The most differing places that are counted."""
+"""The maximum number of differing places that are counted."""
 _MAX_ARGUMENT_BYTES: Final = 4 << 10
-"""Of an argument that is larger, or nests more than `MAX_DEPTH`, only whether it is equal is seen."""
+"""An argument that is larger, or nests deeper than `MAX_DEPTH`, is only compared as a whole."""
 _MAX_MEMBERS: Final = 1_000
-"""Of params or arguments with more members, only whether they are equal is seen."""
+"""Params or arguments with more members are only compared as a whole."""
 _MAX_COMPARED_BYTES: Final = 2 << 20
 """When the candidates so far have as many bytes, no further one is examined."""
 
@@ -48,7 +48,7 @@ class NearestRequest(NamedTuple):
     call: int
     """`Call.number` of the recorded request."""
     values: tuple[tuple[str | None, str | None], ...] = ()
-    """For each pointer, the recorded value and that of today, as JSON; None if it is absent. Untrusted text,
+    """For each pointer, the recorded value and the present one, as JSON; None if it is absent. Untrusted text,
     truncated."""
 
 
@@ -67,8 +67,8 @@ def nearest_request(
 ) -> NearestRequest | None:
     """Returns the candidate that differs least, or None if no candidate has the method.
 
-    Those of the same tool, prompt or URI come first; if there are none, those of the most similar name. Of equally near
-    ones, it is the first.
+    Candidates with the same tool, prompt or URI come first; if there are none, those with the most similar name. Among
+    equally near ones, it is the first.
 
     Args:
         method: the method of the request that matches none.
@@ -93,7 +93,7 @@ def nearest_request(
     return nearest and _nearest_request(*nearest)
 
 
-class _Condensed(NamedTuple):
+class _CondensedParams(NamedTuple):
     """Params of which large arguments are replaced by digests."""
 
     value: Any
@@ -101,8 +101,8 @@ class _Condensed(NamedTuple):
     """The bytes of the params."""
 
 
-def _condensed(params: Any) -> _Condensed:
-    return _Condensed(_condensed_members(params, depth=2), len(canonical_json(params)))
+def _condensed(params: Any) -> _CondensedParams:
+    return _CondensedParams(_condensed_members(params, depth=2), len(canonical_json(params)))
 
 
 def _condensed_members(value: Any, depth: int) -> Any:

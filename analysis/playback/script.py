@@ -1,6 +1,6 @@
-"""Script: the items of a capture in order, read behind the first answers and kept for the next time.
+"""Script: the items of a capture in order, read while the first answers are given, and cached for the next time.
 
-A script is made by one reading (`analysis.reading`), or read back from a cache of that. It grows while it is used: the
+A script is made by one reading (`analysis.reading`), or read back from its cache. It grows while it is used: the
 beginning of a conversation can be played long before the end has been read. What is known of an item never changes,
 except that its call may still be answered by a later item.
 """
@@ -39,7 +39,7 @@ _TRANSPORTS: Final = ("stdio", "http", "import")
 
 
 class Script:
-    """The items of one capture so far. One thread grows it, another one reads it; `lock`-free, as it only appends."""
+    """The items of one capture so far. One thread grows it, another one reads it: no lock, as it only appends."""
 
     def __init__(self, path: Path, matching: Matching) -> None:
         """Open a capture; nothing is read yet.
@@ -137,8 +137,8 @@ class Script:
                 while is_growing and not self._stop.is_set():
                     is_growing = self.grow(THREAD_STEP)
                     on_growth()
-                    time.sleep(0)  # whoever waits for the interpreter gets it now
-            except Exception:  # noqa: BLE001 - nobody may wait for ever for what will not come
+                    time.sleep(0)  # another thread that waits for the interpreter gets it now
+            except Exception:  # noqa: BLE001 - a request must not wait for ever
                 self._ending = Ending(
                     by_server=False,
                     status=None,
@@ -148,6 +148,7 @@ class Script:
                     begins_late=False,
                     is_growing=False,
                     caveats=("a fault of mcpproxy ended the reading early",),
+                    is_lossy=True,
                 )
                 self._cache = None
                 on_growth()
@@ -248,7 +249,7 @@ class Script:
         """Returns the exact bytes of an item, without its delimiter; of a message over several lines, all of these.
 
         Raises:
-            CaptureError: the record cannot be read any more, because the file was changed or is gone.
+            CaptureError: the record can no longer be read, because the file was changed or is gone.
         """
         stored = item.stored
         raw = self._bytes.raw_at(stored.segment, stored.offset, stored.parts)
@@ -258,7 +259,7 @@ class Script:
 
 
 class _HttpAnswers(Sequence[HttpAnswer]):
-    """The answers of exchanges, read when they are asked for."""
+    """The answers of exchanges, read on access."""
 
     def __init__(self, script: Script, exchanges: Sequence[int]) -> None:
         self._script, self._exchanges = script, exchanges

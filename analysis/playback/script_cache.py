@@ -101,7 +101,7 @@ class ScriptCache:
     """The file of one capture under one matching."""
 
     def __init__(self, path: Path, matching: Matching) -> None:
-        """Note the present state of the capture."""
+        """Note the current state of the capture."""
         self._path, self._matching = path, matching
         self._key = self._present_key()
         self._file = derived_file(path, SCRIPT_SUFFIX)
@@ -164,7 +164,7 @@ class ScriptCache:
         """Yields the content of the file.
 
         Raises:
-            OSError: it would be too large, or nobody wants it any more.
+            OSError: it would be too large, or it is no longer needed.
         """
         assert self._key is not None
         digest, total = _first_digest(self._key), 0

@@ -64,7 +64,7 @@ class Extras(NamedTuple):
     members: bytes = b""
     """The rows of the messages of a batch."""
     event: str | None = None
-    """The type of an SSE event that is no message."""
+    """The type of an SSE event that is not a message."""
 
 
 _NO_EXTRAS: Final = Extras()

@@ -16,7 +16,7 @@ _FIRST_READ_BYTES: Final = 4 << 10
 """How much is read at first: most lines are shorter."""
 _NEXT_READ_BYTES: Final = 1 << 20
 MAX_OPEN_FILES: Final = 64
-"""The most segments that stay open."""
+"""The maximum number of segments that stay open."""
 
 
 class StoredBytes:
@@ -68,7 +68,7 @@ class StoredBytes:
         return None
 
     def members_at(self, segment: int, offset: int) -> dict[str, Any] | None:
-        """Returns the members of the record at an offset; None if there is none any more."""
+        """Returns the members of the record at an offset; None if it is no longer there."""
         record = self._record_at(segment, offset)
         return None if record is None else record.members
 

@@ -1,4 +1,4 @@
-"""Translation: a recorded message with the ids and progress tokens of today in place of those of the recording.
+"""Translation: a recorded message with the present ids and progress tokens in place of the recorded ones.
 
 What a client chose is translated; what a server chose (cursors, task ids, event ids) is repeated. All bytes but those
 of the ids and tokens stay as they are.
@@ -35,15 +35,15 @@ class Substitutes(NamedTuple):
     """
 
     ids: _Tokens
-    """By the recorded id of a request of the *other* side, the id of today: for responses, cancellations, the ids of
+    """By the recorded id of a request of the *other* side, the present id: for responses, cancellations, the ids of
     subscriptions (`io.modelcontextprotocol/subscriptionId`)."""
     tokens: _Tokens
-    """By the recorded progress token that the *other* side chose, the one of today: for progress notifications."""
+    """By the recorded progress token that the *other* side chose, the present one: for progress notifications."""
     own_ids: _Tokens = _NONE
-    """By the recorded id of a request of the *sender*, the id of today: for its requests, and for cancellations of
+    """By the recorded id of a request of the *sender*, the present id: for its requests, and for cancellations of
     them, which take precedence over those of `ids`."""
     own_tokens: _Tokens = _NONE
-    """By the recorded progress token that the *sender* chose, the one of today: for its requests."""
+    """By the recorded progress token that the *sender* chose, the present one: for its requests."""
 
 
 class MessageTokens(NamedTuple):

@@ -31,7 +31,7 @@ COMMANDS = {
     "export": "write captures as tables, OTLP, HAR, Perfetto or Markdown",
     "ship": "copy closed captures to a directory or object store, as Parquet",
     "query": "query captures in SQL",
-    "cache": "clear the cache of the SQL commands and of tui",
+    "cache": "clear the cache of the SQL commands, tui and mock",
     "verify": "prove that a capture is complete, or report what is missing",
     "repair": "copy everything that is intact in a damaged capture",
     "prune": "delete old captures",

@@ -1,15 +1,15 @@
 """Serve a capture as a server, with the recorded answers.
 
-Put it wherever the server's command stands: `mcpproxy mock CAPTURE` speaks MCP on stdin and stdout. With --listen, it
+Use it in place of the server's command: `mcpproxy mock CAPTURE` speaks MCP on stdin and stdout. With --listen, it
 serves over HTTP instead, and prints its URL.
 
 A request gets the recorded answer to the same request: same method, same arguments; ids and progress tokens are those
 of the client. Requests that were recorded several times get their answers in turn, then the last one again. What the
-server had sent by itself comes back as well, in the recorded order. A request that was not recorded gets an error that
+server had sent by itself comes as well, in the recorded order. A request that was not recorded gets an error that
 names the nearest recorded one.
 
 At the end, stderr lists what the client never asked for. Exit code: that of the recorded server if it ended by itself
-and everything was answered; 1 if a request had no recorded answer, or with --strict if something was never asked for; 2
+and everything was answered; 1 if a request had no recorded answer, or with --strict if a recorded request never came; 2
 for wrong usage, or if the capture cannot be read; otherwise 0.
 """
 
@@ -51,13 +51,13 @@ def parser() -> argparse.ArgumentParser:
         "target",
         nargs="?",
         metavar="URL",
-        help="with --on-miss pass: the real server's address; after --, its command instead",
+        help="with --on-miss pass: the real server's URL; after --, its command instead",
     )
     parser.add_argument(
         "--match",
         choices=MATCH_RULES,
         default="arguments",
-        help="which recorded request is the same: same method, name and arguments (default); exact: _meta as well; "
+        help="which recorded request matches: same method, name and arguments (default); exact: _meta as well; "
         "method: same method and name; sequence: the next one in the recorded order",
     )
     parser.add_argument(
@@ -73,7 +73,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="FILE",
         action="append",
         default=[],
-        help="ignore the places in FILE, one a line; can be repeated",
+        help="ignore the places in FILE, one per line; can be repeated",
     )
     parser.add_argument(
         "--on-miss",
@@ -92,8 +92,8 @@ def parser() -> argparse.ArgumentParser:
         "--capture",
         dest="capture_new",
         metavar="FILE|DIR/",
-        help="with --on-miss pass: record what is asked of the real server to a new FILE.mcpcap, or to a new file in "
-        "DIR (default: the user's data directory)",
+        help="with --on-miss pass: record the conversation with the real server to a new FILE.mcpcap, or to a new "
+        "file in DIR (default: the user's data directory)",
     )
     parser.add_argument(
         "--header",
@@ -101,9 +101,9 @@ def parser() -> argparse.ArgumentParser:
         default=[],
         metavar="'NAME: env:VARIABLE'",
         help="with --on-miss pass and a URL: send this header field, whose value is in an environment variable; a "
-        "scheme can stand before it, as in 'Authorization: Bearer env:TOKEN'; can be repeated",
+        "scheme can precede it, as in 'Authorization: Bearer env:TOKEN'; can be repeated",
     )
-    parser.add_argument("--strict", action="store_true", help="exit with 1 if something was never asked for")
+    parser.add_argument("--strict", action="store_true", help="exit with 1 if a recorded request never came")
     parser.add_argument(
         "--session", type=count, metavar="N", help="begin with this session of the capture (default: the first)"
     )
@@ -134,7 +134,7 @@ def run(arguments: list[str]) -> int:
         return fail(
             "--on-miss pass needs the real server: -- COMMAND [ARGUMENT ...], or its URL"
             if not has_target
-            else "a real server is only asked with --on-miss pass"
+            else "a real server is only used with --on-miss pass"
         )
     if options.capture_new is not None and not has_target:
         return fail("--capture is for --on-miss pass: a mock records nothing itself")
@@ -204,7 +204,7 @@ class _Mock(NamedTuple):
     target: list[str]
     """The command of the real server, or its URL; empty without `--on-miss pass`."""
     capture: str | None
-    """Where what is asked of the real server is recorded."""
+    """Where the conversation with the real server is recorded."""
     fields: dict[str, str]
     """The header fields that a real server with a URL gets."""
 
@@ -253,7 +253,9 @@ def _serve_stdio(mock: _Mock, session: int) -> int:
 
     script = mock.script
     signals = _EndingSignals()
-    stdio = StdioMock(script, lambda wake: mock.begin_conversation(session, wake), lambda: _say_notice(script))
+    stdio = StdioMock(
+        script, mock.usage, lambda wake: mock.begin_conversation(session, wake), lambda: _say_notice(script)
+    )
     try:
         end = stdio.run()
     except _EndedBySignal:

@@ -34,9 +34,12 @@ ADVICE_FOR_WORD: Final = {
         "--baseline F",
     ),
     **dict.fromkeys(
-        ("replay", "resend", "curl"),
-        "to print a command that sends a message again: mcpproxy show --frame N --as shell, or --as curl",
+        ("resend", "curl"),
+        "to print a command that sends a message again: mcpproxy show --frame N --as shell, or --as curl; to send all "
+        "of a client's messages again: mcpproxy replay",
     ),
+    **dict.fromkeys(("fake", "stub", "simulate"), "to serve a capture in the place of its server: mcpproxy mock"),
+    **dict.fromkeys(("cassette", "vcr"), "to write a capture for version control: mcpproxy share --cassette"),
     **dict.fromkeys(("list", "captures", "history", "sessions"), "to list captures: mcpproxy ls"),
     **dict.fromkeys(
         ("search", "find", "grep", "filter"),

@@ -1,12 +1,12 @@
 """Send the client's half of a capture to a real server again, and compare what comes back.
 
 Write the server after the options: -- COMMAND [ARGUMENT ...], or a URL. The messages are sent in the recorded order,
-and as concurrently as recorded. Ids, cursors and sessions that the server chooses anew are translated, and its requests
-get the recorded answers. The new conversation is recorded, and compared with the old one as `mcpproxy compare` does.
+and as concurrently as recorded. Ids, cursors and sessions that the server chooses now replace the recorded ones, and
+its requests get the recorded answers. The new conversation is recorded, and compared as `mcpproxy compare` does.
 
 Calls of tools that are not marked as read-only are listed, and nothing is sent without --yes.
 
-Exit code: 0 if nothing changed but what varies by itself, 1 if something did, 2 if this could not be found out.
+Exit code: 0 if nothing changed, except what varies by itself, 1 if something did, 2 if this could not be determined.
 """
 
 import argparse
@@ -55,8 +55,8 @@ def _parser() -> Parser:
         action="append",
         default=[],
         metavar="'NAME: env:VARIABLE'",
-        help="send this header field, whose value is in an environment variable, to a URL; a scheme can stand before "
-        "it, as in 'Authorization: Bearer env:TOKEN'; can be repeated",
+        help="send this header field, whose value is in an environment variable, to a URL; a scheme can precede it, "
+        "as in 'Authorization: Bearer env:TOKEN'; can be repeated",
     )
     own_parser.add_argument(
         "--capture",
@@ -144,7 +144,7 @@ def _target(options: argparse.Namespace, command: list[str]) -> Target:
         raise ValueError(f"the server is missing; type {_USAGE}")
     is_url = is_web_address(words[0].encode("utf-8", "surrogateescape"))
     if options.url and not is_url:
-        raise ValueError(f"{sanitise(options.url)} is no URL; a command goes after --: {_USAGE}")
+        raise ValueError(f"{sanitise(options.url)} is not a URL; a command goes after --: {_USAGE}")
     if not is_url and options.header:
         raise ValueError("--header is for a URL; a command inherits the environment")
     if is_url and len(words) > 1:

@@ -40,11 +40,13 @@ def header_fields(texts: Sequence[str], environment: Mapping[str, str] = os.envi
                 f"environment variable: {_EXAMPLE}"
             )
         if name.lower() in _OURS:
-            raise HeaderError(f"--header {name}: the replay sets this field itself")
+            raise HeaderError(f"--header {name}: mcpproxy sets this field itself")
         secret = environment.get(match["variable"])
         if not secret:
             raise HeaderError(f"--header {name}: the environment variable {sanitise(match['variable'])} is not set")
         if not (secret.isascii() and secret.isprintable()):
-            raise HeaderError(f"--header {name}: the value of {match['variable']} has characters that no header holds")
+            raise HeaderError(
+                f"--header {name}: the value of {match['variable']} has characters that a header cannot contain"
+            )
         fields[name] = (match["scheme"] or "") + secret
     return fields

@@ -4,7 +4,7 @@ import argparse
 import os
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -18,20 +18,20 @@ from mcpproxy.cli.compare import compare_sides, write_failure
 from mcpproxy.cli.diagnostics import Exit, Progress, fail, say, say_table
 from mcpproxy.cli.outputs import check_file_output
 from mcpproxy.cli.selection import select_captures
-from mcpproxy.replay.conversation import Conversation
+from mcpproxy.replay.conversation import Conversation, Outgoing
 from mcpproxy.replay.http import HttpOptions, HttpRecorder, HttpTransport, StartError
 from mcpproxy.replay.options import ReplayOptions
 from mcpproxy.replay.outcome import ReplayOutcome
 from mcpproxy.replay.own_handshake import missing_revision
 from mcpproxy.replay.plan import Connection, Plan, is_legacy, plan
 from mcpproxy.replay.replay import replay
-from mcpproxy.replay.safety import ToolHints, UnsafeCalls, redacted_count, unsafe_calls
+from mcpproxy.replay.safety import ToolHints, UnsafeCalls, redacted_count, refusal, unsafe_calls
 from mcpproxy.replay.stdio import StdioTransport
 from mcpproxy.sanitise import sanitise, sanitise_bytes
 from mcpproxy.wording.counts import count_text
 
 _MAX_ROWS: Final = 20
-"""The most tools that are listed; others are counted."""
+"""The maximum number of tools that are listed; others are counted."""
 _PROGRESS_S: Final = 0.1
 """How often the progress line changes at most, in seconds."""
 _MAX_NAME_CHARS: Final = 80
@@ -101,10 +101,10 @@ class ReplayRun:
         unsafe = unsafe_calls(script, items, hints)
         if unsafe and not self._options.yes:
             _say_unsafe(unsafe)
+            reason = hints.doubt or f"the recorded list of tools does not mark {_first_of(unsafe)} as read-only"
             return self._fail(
                 path,
-                f"nothing was sent: the recorded list of tools does not mark {_first_of(unsafe)} as read-only; --yes "
-                f"sends all, and --only FILTER leaves some out{_example_of(unsafe)}",
+                f"nothing was sent: {reason}; --yes sends all, and --only FILTER leaves some out{_example_of(unsafe)}",
             )
         self._say_beginning(script, chosen, redacted_count(script, items))
         self._name = self._new_name(Capture(path).header.members.get("name"))
@@ -169,16 +169,18 @@ class ReplayRun:
         outcomes = []
         for number, connection in enumerate(chosen.connections, 1):
             capture = new if len(chosen.connections) == 1 else new / f"{number}{SUFFIX}"
-            outcomes.append(self._send_to_command(script, connection, capture, total))
+            outcomes.append(self._send_to_command(script, connection, hints, capture, total))
             if outcomes[-1].handshake_failure:
                 break
         return outcomes
 
-    def _send_to_command(self, script: Script, connection: Connection, capture: Path, total: int) -> ReplayOutcome:
+    def _send_to_command(
+        self, script: Script, connection: Connection, hints: ToolHints, capture: Path, total: int
+    ) -> ReplayOutcome:
         conversation = self._conversation(script, connection)
         transport = StdioTransport(self._target.words, str(capture), self._name)
         try:
-            replay(conversation, transport, lambda sent: self._show(sent, total))
+            replay(conversation, transport, self._refusal(hints), lambda sent: self._show(sent, total))
         finally:
             transport.close()
         if not capture.exists():
@@ -216,7 +218,7 @@ class ReplayRun:
                 conversation = self._conversation(script, connection)
                 transport = HttpTransport(recorder.url, options)
                 try:
-                    replay(conversation, transport, lambda sent: self._show(sent, total))
+                    replay(conversation, transport, self._refusal(hints), lambda sent: self._show(sent, total))
                 finally:
                     transport.close(conversation.version)
                 self._sent += conversation.outcome.sent
@@ -230,6 +232,10 @@ class ReplayRun:
     def _conversation(self, script: Script, connection: Connection) -> Conversation:
         own_revision = missing_revision(script, connection.numbers)
         return Conversation(script, connection.numbers, self._replay_options, connection.skipped, own_revision)
+
+    def _refusal(self, hints: ToolHints) -> Callable[[Outgoing], str | None]:
+        """Returns what says of a unit of bytes why it must not be sent."""
+        return (lambda _: None) if self._options.yes else (lambda outgoing: refusal(outgoing, hints))
 
     def _show(self, sent: int, total: int) -> None:
         now_s = time.monotonic()
@@ -252,7 +258,7 @@ class ReplayRun:
         if any(outcome.own_handshake for outcome in outcomes):
             self._options.filter = self._options.filter or _WITHOUT_HANDSHAKE
         code = compare_sides(self._options, annotates_old=True)
-        is_incomplete = any(outcome.unsent for outcome in outcomes)
+        is_incomplete = any(outcome.is_incomplete for outcome in outcomes)
         return int(Exit.USAGE) if code == Exit.FINE and is_incomplete else code
 
     def _fail(self, path: Path, reason: str, prefix: str = "") -> int:

@@ -59,7 +59,9 @@ def parser() -> argparse.ArgumentParser:
         help="write a cassette for version control: the same conversation, recorded again, gives the same file",
     )
     parser.add_argument(
-        "--keep-times", action="store_true", help="with --cassette, keep the recorded times, which always differ"
+        "--keep-times",
+        action="store_true",
+        help="with --cassette, keep the recorded order and times, which differ each time",
     )
     parser.add_argument("--review", action="store_true", help="ask before each secret is replaced; needs a terminal")
     add_format(parser, of_json="one JSON object")

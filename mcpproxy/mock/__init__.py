@@ -1,1 +1,1 @@
-"""Serves a capture as a server: the recorded answers, to the requests that come."""
+"""Serves a capture as a server: requests get the recorded answers."""

@@ -1,4 +1,4 @@
-"""The bytes of recorded items for one request of today: its ids in their place, and its own part of a batch."""
+"""The bytes of recorded items for one request of a client: with its ids, and only its own part of a batch."""
 
 from collections import ChainMap
 
@@ -15,14 +15,14 @@ def item_bytes(raw: bytes, play: Play, all_ids: dict[bytes, bytes], own_ids: dic
     Args:
         raw: its recorded bytes.
         play: the request.
-        all_ids: by the recorded id of each request of the conversation, that of today.
+        all_ids: by the recorded id of each request of the conversation, the id that the client uses now.
         own_ids: the recorded ids of the server's requests, each by itself.
     """
     return translated(raw, _substitutes(play, all_ids, own_ids))
 
 
 def answer_bytes(raw: bytes, play: Play) -> bytes:
-    """Returns the response to a request, translated; a server that changed the type of the id changes that of today's.
+    """Returns the response to a request, translated; if the server had changed the type of the id, so does the mock.
 
     Args:
         raw: its recorded bytes; of a batch, all of it.
@@ -45,7 +45,7 @@ def is_array(raw: bytes) -> bool:
 
 
 def own_member(raw: bytes, item: Item, call: int) -> bytes:
-    """Returns the response to one call out of a batch; of other bytes, all."""
+    """Returns the response to one call out of a batch; returns other bytes as they are."""
     if not is_array(raw):
         return raw
     members = [raw[span.start : span.end] for span in spans_of(raw)]

@@ -1,4 +1,4 @@
-"""Batches: several requests in one unit of bytes, whose answers are sent as one, too."""
+"""Batches: several requests in one unit of bytes, whose answers are sent as one unit, too."""
 
 from typing import NamedTuple
 
@@ -17,11 +17,11 @@ class MemberAnswer(NamedTuple):
     item: Item | None = None
     """The recorded item that holds it; None if it was not recorded."""
     ids: tuple[bytes, bytes] = (b"", b"")
-    """The recorded id and that of today, as JSON tokens."""
+    """The recorded id, and the id that the client uses now, as JSON tokens."""
 
 
 class _Batch:
-    """A batch of today."""
+    """A batch that the client has sent."""
 
     def __init__(self, requests: list[int]) -> None:
         self.open_requests = set(requests)
@@ -54,7 +54,7 @@ class Batches:
         return self._complete_answer(batch)
 
     def leave(self, request: int) -> list[Outgoing]:
-        """Note that a request gets no answer in the common one; returns that if it is complete now."""
+        """Note that a request gets no answer in its batch; returns the answer to the batch if it is complete now."""
         batch = self._by_request.pop(request, None)
         if batch is None:
             return []

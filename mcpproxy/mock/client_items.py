@@ -1,4 +1,4 @@
-"""What the client sent in a recorded session, and how much of it today's client has sent."""
+"""What the client sent in a recorded session, and how much of it the client of the mock has sent."""
 
 from bisect import bisect_left
 from collections import deque
@@ -47,7 +47,7 @@ class ClientItems:
         self.unowned: deque[UnownedItem] = deque()
         """The server's items without a request that were scanned and not taken away yet."""
         self.frontier = -1
-        """The highest number of a client's item that today's client has sent."""
+        """The highest number of a client's item that has been sent to the mock."""
 
     # ---- scanning
 
@@ -101,7 +101,7 @@ class ClientItems:
                 self._cancellations[id_of(cancelled)] = item.number
 
     def _add_stderr_before(self, number: int) -> None:
-        """Take over the lines of stderr up to an item; only a server on stdio has one client."""
+        """Add the lines of stderr up to an item; only a server on stdio has a single client."""
         if self._script.transport != "stdio":
             return
         lines = self._script.items_of(0)
@@ -126,7 +126,7 @@ class ClientItems:
     # ---- what was sent
 
     def mark_sent(self, number: int) -> None:
-        """Note that today's client has sent what a client's item holds."""
+        """Note that the client of the mock has sent what a recorded client's item holds."""
         self.frontier = max(self.frontier, number)
         self.scan(number)
         if number not in self._sent and self._script.items[number].kind in ("request", "batch"):
@@ -142,14 +142,14 @@ class ClientItems:
 
     @property
     def is_all_sent(self) -> bool:
-        """Whether today's client has sent each recorded request that has been read."""
+        """Whether the client of the mock has sent each recorded request that has been read."""
         self.scan(len(self._script.items))
         return self._missing_requests == 0
 
     def last_missing(self, after: int, before: int) -> int | None:
         """Returns the last client's item between two items for which to wait; None if there is none.
 
-        A client that sends the same items in the same order sends this one last, so whoever waits is woken only once.
+        A client that sends the same items in the same order sends this one last, so what waits is woken only once.
         """
         self.scan(before)
         position = self._last_waiting(bisect_left(self._clients, before)) - 1
@@ -188,7 +188,7 @@ class ClientItems:
         return self._clients[position - 1] if position else -1
 
     def take_notification(self, method: str) -> int | None:
-        """Note a notification that the client sends now; returns the recorded one that it stands for, if any."""
+        """Note a notification that the client sends now; returns the recorded item for it by number, or None."""
         self.scan()
         waiting = self._notifications.get(method)
         if waiting:
@@ -205,7 +205,7 @@ class ClientItems:
         return self._batches.popleft() if self._batches else None
 
     def take_invalid(self) -> int | None:
-        """Note bytes of the client that are no message; returns the recorded ones for which they stand, if any."""
+        """Note bytes of the client that are not a message; returns the recorded item for them by number, or None."""
         self.scan()
         number = self._invalid.popleft() if self._invalid else None
         if number is not None:

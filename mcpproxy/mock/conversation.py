@@ -1,4 +1,4 @@
-"""Conversation: what a mock says to one client, whatever the transport (sans-IO).
+"""Conversation: what a mock sends to one client, regardless of the transport (sans-IO).
 
 A request is answered by everything that the server sent for it in the recording, in the recorded order: progress, log
 messages, requests to the client, and the response. An item waits for what the client had sent between the request and
@@ -7,8 +7,8 @@ for other items at most `PATIENCE_NS`, because another client may not send them 
 follow what the client had sent last before them, or anything that it had sent later.
 
 Requests that match the same recorded ones get their answers in the recorded order; when all were used, the last answer
-is repeated. Where the answer has not been read yet, a request waits for the script to grow: whoever grows it calls
-`due` again.
+is repeated. Where the answer has not been read yet, a request waits for the script to grow: what grows it calls `due`
+again.
 """
 
 from collections import Counter, deque
@@ -52,12 +52,12 @@ MAX_DUE_BYTES: Final = 1 << 20
 """At how many bytes `due` returns, even if there are fewer."""
 _CANCELLED: Final = "notifications/cancelled"
 _MAX_CANCELLATIONS: Final = 100
-"""How many recorded cancellations are compared with one of today."""
+"""How many recorded cancellations are compared with one that the client sends."""
 _MIN_FAILURE_STATUS: Final = 300
 _NULL: Final = b"null"
 
 
-class _RequestOfToday:
+class _ClientRequest:
     """A request that the client has sent."""
 
     __slots__ = ("key", "message", "number", "raw", "tokens")
@@ -76,7 +76,7 @@ class _RequestOfToday:
         return target_name(self.message.params) or ""
 
 
-class _AskedRequest:
+class _ServerRequest:
     """A request of the server that was sent and not answered yet."""
 
     __slots__ = ("call", "play", "session")
@@ -102,8 +102,8 @@ class Conversation:
             script: the script; something else grows it.
             session: the number of the session.
             options: how requests are matched and answered.
-            use: what is used of the script, if several conversations share that.
-            real_server: what answers requests that were not recorded, with `--on-miss pass`.
+            use: the usage of the script, if several conversations share it.
+            real_server: the server that answers requests that were not recorded, with `--on-miss pass`.
         """
         self.usage = use or Usage()
         self._script, self._options, self._real_server = script, options, real_server
@@ -111,7 +111,7 @@ class Conversation:
         self._request_count = 0
         self._immediate: deque[Outgoing] = deque()
         """What is due before anything recorded."""
-        self._pending: deque[_RequestOfToday] = deque()
+        self._pending: deque[_ClientRequest] = deque()
         """Requests whose recorded counterpart has not been read yet, in order."""
         self._pending_keys: Counter[str] = Counter()
         self._pending_bytes = 0
@@ -119,7 +119,7 @@ class Conversation:
         self._passed: set[int] = set()
         """The requests that wait for the real server."""
         self._ids: dict[bytes, bytes] = {}
-        """By the recorded id of each request that was matched, the id of today."""
+        """By the recorded id of each request that was matched, the id that the client uses now."""
         self._progress_tokens: dict[bytes, bytes] = {}
         self._own_ids: dict[bytes, bytes] = {}
         """The recorded ids of the server's requests that were sent, each by itself."""
@@ -127,7 +127,7 @@ class Conversation:
         """By the number of each request that is not answered to its end."""
         self._play_by_id: dict[Id, Play] = {}
         self._batches = Batches(script)
-        self._asked: dict[Id, deque[_AskedRequest]] = {}
+        self._asked: dict[Id, deque[_ServerRequest]] = {}
         self._nearest: Any = None
         self._has_noted_revision = False
 
@@ -143,14 +143,14 @@ class Conversation:
 
         Returns:
             A number for each request in it, from 0 over the whole conversation, by which `Outgoing.request` names it.
-            Bytes that are no message get a number, too.
+            Bytes that are not a message get a number, too.
         """
         messages = client_messages_in(raw)
         has_requests = any(isinstance(message, Request) for message in messages)
         tokens = tokens_of(raw) if has_requests else ()
         is_batch = messages[0].index is not None
         raws = [raw[span.start : span.end] for span in spans_of(raw)] if is_batch else [raw]
-        requests: list[_RequestOfToday] = []
+        requests: list[_ClientRequest] = []
         others: list[tuple[Message, bytes]] = []
         invalid: InvalidMessage | None = None
         for position, message in enumerate(messages):
@@ -158,7 +158,7 @@ class Conversation:
             if isinstance(message, Request):
                 own_tokens = tokens[position] if position < len(tokens) else MessageTokens(None, None)
                 key = self._key_of(message)
-                requests.append(_RequestOfToday(self._take_number(), message, own_tokens, own_raw, key))
+                requests.append(_ClientRequest(self._take_number(), message, own_tokens, own_raw, key))
             elif isinstance(message, InvalidMessage):
                 invalid = message
             else:
@@ -169,7 +169,7 @@ class Conversation:
             self._take_request(request, now_ns)
         is_recorded = is_batch and not requests and self._sessions.main.note_batch(now_ns)
         for message, own_raw in others:
-            if self._real_server is None or not self._real_server.tell(own_raw):
+            if self._real_server is None or not self._real_server.pass_message(own_raw):
                 self._take_other(message, now_ns)
         if requests or invalid is None:  # in a batch, the recorded answer says what is invalid
             return [request.number for request in requests]
@@ -181,7 +181,7 @@ class Conversation:
         return [number]
 
     def _take_invalid(self, message: InvalidMessage, number: int, now_ns: int) -> None:
-        """Treat bytes that are no message as the recorded server did, or else refuse them."""
+        """Treat bytes that are not a message as the recorded server did, or else refuse them."""
         recorded = self._sessions.main.clients.take_invalid()
         if recorded is None:
             self.usage.invalid_count += 1
@@ -261,21 +261,21 @@ class Conversation:
 
     # ---- requests
 
-    def _take_request(self, request: _RequestOfToday, now_ns: int) -> None:
+    def _take_request(self, request: _ClientRequest, now_ns: int) -> None:
         if request.message.method == "initialize" and self._real_server is not None:
-            self._real_server.introduce(request.raw)
+            self._real_server.note_initialize(request.raw)
         if self._pending_keys[request.key] or not self._answer(request, now_ns):
             self._pending.append(request)
             self._pending_keys[request.key] += 1
             self._pending_bytes += len(request.raw)
 
-    def _forget_pending(self, request: _RequestOfToday) -> None:
+    def _forget_pending(self, request: _ClientRequest) -> None:
         self._pending_keys[request.key] -= 1
         if not self._pending_keys[request.key]:
             del self._pending_keys[request.key]
         self._pending_bytes -= len(request.raw)
 
-    def _answer(self, request: _RequestOfToday, now_ns: int) -> bool:
+    def _answer(self, request: _ClientRequest, now_ns: int) -> bool:
         """Begin to answer a request; return False if it must wait until more has been read."""
         method = request.message.method
         if method == "initialize":
@@ -294,7 +294,7 @@ class Conversation:
             self._begin_play(request, *found, now_ns)
         return True
 
-    def _begin_play(self, request: _RequestOfToday, session: int, recorded: RecordedCall, now_ns: int) -> None:
+    def _begin_play(self, request: _ClientRequest, session: int, recorded: RecordedCall, now_ns: int) -> None:
         self.usage.add_use(recorded.call)
         message, play = request.message, Play(request.number, session, recorded.call, recorded.item, now_ns)
         recorded_raw = self._script.raw(recorded.item)
@@ -328,11 +328,11 @@ class Conversation:
             if isinstance(asked, str) and isinstance(known, str) and asked != known:
                 self.usage.note_revision(asked, known)
 
-    def _miss(self, request: _RequestOfToday, now_ns: int) -> None:
+    def _miss(self, request: _ClientRequest, now_ns: int) -> None:
         """Treat a request that was not recorded as the user chose."""
         if self._real_server is not None:
             self._passed.add(request.number)
-            self._real_server.ask(request.raw, request.number)
+            self._real_server.pass_request(request.raw, request.number)
             return
         from mcpproxy.mock.misses import NearestRequests, error_of_miss
 
@@ -353,7 +353,7 @@ class Conversation:
         error = error_of_miss(request.id_token, message.method, name, nearest, is_known=is_known)
         self._answer_directly(request, error)
 
-    def _answer_directly(self, request: _RequestOfToday, raw: bytes) -> None:
+    def _answer_directly(self, request: _ClientRequest, raw: bytes) -> None:
         """Answer a request with something that was not recorded."""
         self._immediate += self._batches.answer(MemberAnswer(request.number, raw))
 
@@ -447,7 +447,7 @@ class Conversation:
         return [outgoing._replace(request=None) if play.is_answered else outgoing]
 
     def _hits_by_chance(self, raw: bytes) -> bool:
-        """Whether a response that fits no recorded call has the id of a request that waits today."""
+        """Whether a response that fits no recorded call has, by chance, the id of a request that is open now."""
         ids = [tokens.id for tokens in tokens_of(raw) if tokens.id is not None and tokens.id not in self._ids]
         return any(id_of_token(token) in self._play_by_id for token in ids)
 
@@ -489,7 +489,7 @@ class Conversation:
         for message in server_messages_in(raw):
             if isinstance(message, Request):
                 call = item.members[message.index].call if message.index is not None and item.members else item.call
-                self._asked.setdefault(message.id, deque()).append(_AskedRequest(item.session, play, call))
+                self._asked.setdefault(message.id, deque()).append(_ServerRequest(item.session, play, call))
         self._own_ids |= {tokens.id: tokens.id for tokens in tokens_of(raw) if tokens.id is not None}
 
     def _ending_of(self, play: Play) -> list[Outgoing]:

@@ -1,4 +1,4 @@
-"""Answers of a mock that were not recorded: to pings, to what is no message, and to clients of another era."""
+"""Answers of a mock that were not recorded: to pings, to bytes that are not a message, to clients of another era."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -10,6 +10,8 @@ from analysis.playback.items import HttpAnswer
 from analysis.protocol.error_codes import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR, UNSUPPORTED_VERSION
 
 _MAX_QUOTED_CHARS: Final = 64
+_NOT_JSON: Final = "invalid"
+"""The reason of a body that is not JSON: it breaks no rule of framing, unlike such a line."""
 
 
 def pong(id_token: bytes) -> bytes:
@@ -18,10 +20,11 @@ def pong(id_token: bytes) -> bytes:
 
 
 def invalid_response(message: InvalidMessage) -> bytes:
-    """Returns the error that answers bytes that are no message, or too large to be read."""
-    if message.reason == "unjudged":
+    """Returns the error that answers bytes that are not a message, or too large to be read."""
+    if message.reason in ("unjudged", "framing/too-deep"):
         return GIANT_RESPONSE
-    if message.reason.startswith("framing/"):
+    is_json = message.reason == "framing/not-a-message" or not message.reason.startswith(("framing/", _NOT_JSON))
+    if not is_json:
         return error_response(b"null", PARSE_ERROR, "mcpproxy mock: this is not JSON")
     return error_response(b"null", INVALID_REQUEST, "mcpproxy mock: this is not a JSON-RPC message")
 
@@ -42,7 +45,7 @@ def unsupported_version_response(id_token: bytes, requested: object, supported: 
 
 
 def http_failure_response(id_token: bytes, answer: HttpAnswer | None) -> bytes:
-    """Returns the error that stands for a recorded failure of HTTP on a transport that cannot carry it."""
+    """Returns the error that stands for a recorded HTTP failure on a transport that cannot carry it."""
     status = answer.status if answer is not None else 0
     what = f"answered with HTTP status {status}" if status else "did not answer over HTTP"
     return error_response(id_token, INTERNAL_ERROR, f"mcpproxy mock: the recorded server {what}", {"status": status})

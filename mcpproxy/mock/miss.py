@@ -15,9 +15,9 @@ from mcpproxy.sanitise import sanitise
 REASON: Final = "not-recorded"
 """The member `mcpproxy` of the error's data, by which programs tell a miss from a recorded error."""
 FAILURE_REASON: Final = "not-passed"
-"""The same, if the real server was asked in vain."""
+"""The same member if the real server gave no answer."""
 _MAX_POINTERS: Final = 3
-"""The most pointers in a sentence; the data have all."""
+"""The maximum number of pointers in a sentence; the data has all."""
 _MAX_SUBJECT_CHARS: Final = 200
 _MAX_POINTER_CHARS: Final = 100
 _MAX_QUOTED_CHARS: Final = 60
@@ -51,7 +51,7 @@ def miss_response(
 
 
 def failure_response(id_token: bytes, reason: str) -> bytes:
-    """Returns the JSON-RPC error that answers a request that was passed on to the real server in vain.
+    """Returns the JSON-RPC error that answers a request to which the real server gave no answer.
 
     Args:
         id_token: the id of the request as its JSON token.

@@ -17,4 +17,4 @@ class MockOptions(NamedTuple):
     speed: float | None = None
     """How many times as fast as recorded; None for at once, in the recorded order."""
     is_strict: bool = False
-    """Whether recorded requests that were never asked for make the exit code 1."""
+    """Whether recorded requests that the client never sent make the exit code 1."""

@@ -11,8 +11,8 @@ class Outgoing(NamedTuple):
     raw: bytes
     """The bytes, translated, without a delimiter; empty for a priming event or an HTTP failure without a text."""
     request: int | None
-    """The number that `Conversation.receive` gave to the client's request to which it belongs; None if to none: on
-    HTTP, it goes to the stream that the client opened by GET."""
+    """The number that `Conversation.receive` gave to the client's request to which it belongs; None if it belongs to
+    none: on HTTP, it goes to the stream that the client opened by GET."""
     ends_request: bool = False
     """Whether nothing more follows for that request: its response, or its failure."""
     event_id: str | None = None

@@ -1,8 +1,8 @@
-"""Passes on what was not recorded to the real server, behind a recorder of its own (`--on-miss pass`).
+"""Passes on what was not recorded to the real server, through a recorder of its own (`--on-miss pass`).
 
-The new capture holds exactly this traffic: a handshake equal to that of the client, and what missed. Ids and progress
-tokens are ours on that connection, as several clients may share it, and those of the server's own requests are ours
-towards the client, because the recorded server has requests, too.
+The new capture holds exactly this traffic: a handshake equal to that of the client, and the misses. Requests get new
+ids and progress tokens on that connection, as several clients may share it. So do the real server's requests to the
+client, because the recorded server has requests, too.
 """
 
 from collections import deque
@@ -24,14 +24,14 @@ from mcpproxy.replay.http import HttpOptions
 from mcpproxy.replay.versions import agreed_version
 
 MAX_OPEN: Final = 10_000
-"""The most requests that wait for the real server."""
+"""The maximum number of requests that wait for the real server."""
 MAX_OPEN_BYTES: Final = 64 << 20
-"""The most bytes of them."""
+"""The maximum size of them all."""
 SILENCE_S: Final = 300.0
 """How long a server with a URL may be silent."""
 _NO_FIELDS: Final[Mapping[str, str]] = MappingProxyType({})
 MAX_TOKEN_BYTES: Final = 4 << 10
-"""The most bytes of an id; a longer progress token is passed on as it is."""
+"""The maximum size of an id; a longer progress token is passed on as it is."""
 _MAX_TOKENS: Final = 10_000
 _INITIALIZE: Final = "initialize"
 _INITIALIZED: Final = "notifications/initialized"
@@ -58,7 +58,7 @@ class RealServer:
         *,
         is_legacy: bool = False,
     ) -> None:
-        """Prepare for the first request that missed; nothing is started before.
+        """Prepare for the first miss; nothing is started before.
 
         Args:
             target: the server's command, or its URL alone.
@@ -77,37 +77,37 @@ class RealServer:
         """Why the server can no longer be asked."""
         self._failures: deque[Outgoing] = deque()
         self._count = 0
-        """The last id of ours that the server got."""
+        """The last new id that the server got."""
         self._open: dict[int, _OpenRequest] = {}
-        """By our id."""
+        """By the new id."""
         self._open_bytes = 0
         self._introduction: bytes | None = None
         self._introducing: int | None = None
-        """Our id of the handshake that has not been answered."""
+        """The new id of the handshake that has not been answered."""
         self._is_introduced = False
         self._passed_introduction: int | None = None
-        """Our id of the client's own `initialize`, if that missed, too."""
+        """The new id of the client's own `initialize`, if that was a miss, too."""
         self._version: str | None = None
         self._waiting: deque[ClientUnit] = deque()
         """What is sent after the handshake."""
         self._ids: BoundedDict[bytes, bytes] = BoundedDict(_MAX_TOKENS)
-        """By our id of a request of the client, its own."""
+        """By the new id of a request of the client, its own id."""
         self._tokens: BoundedDict[bytes, bytes] = BoundedDict(_MAX_TOKENS)
         self._own_ids: BoundedDict[bytes, bytes] = BoundedDict(_MAX_TOKENS)
-        """By the client's id of a request, ours."""
+        """By the client's id of a request, the new id."""
         self._server_ids: BoundedDict[bytes, bytes] = BoundedDict(_MAX_TOKENS)
-        """By our id of a request of the server, its own."""
+        """By the new id of a request of the server, its own id."""
         self._server_tokens: BoundedDict[bytes, bytes] = BoundedDict(_MAX_TOKENS)
         self._server_own_ids: BoundedDict[bytes, bytes] = BoundedDict(_MAX_TOKENS)
-        """By the server's id of a request, ours."""
+        """By the server's id of a request, the new id."""
 
     # ---- what the client sends
 
-    def introduce(self, raw: bytes) -> None:
+    def note_initialize(self, raw: bytes) -> None:
         """Note how the client opened its conversation: its `initialize`, which the real server will get, too."""
         self._introduction = raw
 
-    def ask(self, raw: bytes, request: int) -> None:
+    def pass_request(self, raw: bytes, request: int) -> None:
         """Pass on one request.
 
         Args:
@@ -143,7 +143,7 @@ class RealServer:
             return f"the id has more than {MAX_TOKEN_BYTES:,} bytes"
         return None
 
-    def tell(self, raw: bytes) -> bool:
+    def pass_message(self, raw: bytes) -> bool:
         """Pass on a response or notification if it is meant for the real server; returns whether it is."""
         if self._connection is None:
             return False
@@ -169,7 +169,7 @@ class RealServer:
         return is_ours
 
     def abandon(self, request: int) -> None:
-        """Note that nobody waits for the answer to a request any more."""
+        """Note that the client no longer waits for the answer to a request."""
         for number in [number for number, open_request in self._open.items() if open_request.request == request]:
             self._close(number)
             self._send(ClientUnit(b"", version=self._version, abandoned=number))
@@ -189,7 +189,7 @@ class RealServer:
         self._send(unit)
 
     def _numbered(self, raw: bytes, tokens: MessageTokens, method: str) -> ClientUnit:
-        """Returns a request with an id and a progress token of ours."""
+        """Returns a request with a new id and a new progress token."""
         self._count += 1
         ours = b"%d" % self._count
         own_tokens = {}
@@ -322,5 +322,5 @@ def _method_of(raw: bytes) -> str:
 
 
 def _number(token: bytes | None) -> int | None:
-    """Returns a token as an id of ours, or None if it is none."""
+    """Returns the new id that a token holds, or None if it cannot be one."""
     return int(token) if token is not None and token.isdigit() and len(token) < 16 else None

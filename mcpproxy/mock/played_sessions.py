@@ -110,7 +110,7 @@ class PlayedSessions:
         return self.first_method(self.session) == "server/discover"
 
     def is_of_other_era(self, method: str) -> bool:
-        """Whether a method opens a conversation of the era that was not recorded; clients then try the other one."""
+        """Whether a method opens a conversation of the era that was not recorded: clients then try the other era."""
         if method == "server/discover":
             return self.first_method(self.session) == "initialize"
         return method == "initialize" and self.is_modern

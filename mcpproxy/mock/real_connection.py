@@ -1,4 +1,4 @@
-"""The connection to a real server, behind a recorder: threads that start it, send to it and wait for what it says."""
+"""The connection to a real server, through a recorder: threads that start it, send to it and receive from it."""
 
 import itertools
 import os
@@ -58,7 +58,7 @@ class RealConnection:
         self._sender.start()
 
     def send(self, unit: ClientUnit) -> None:
-        """Send a unit of bytes, once the server has started, behind those that wait."""
+        """Send a unit of bytes once the server has started, after those that wait already."""
         self._outbox.put(unit)
 
     def arrivals(self) -> Iterable[Arrival]:
@@ -85,7 +85,11 @@ class RealConnection:
             return
         threading.Thread(target=self._receive_all, args=(transport,), name="real-server-output", daemon=True).start()
         while (unit := self._outbox.get()) is not None:
-            transport.send(unit)
+            reason = transport.send(unit)
+            if reason is not None and not unit.calls:
+                self._on_notice(f"a message of the client was not passed on: {reason}")
+            elif reason is not None:
+                self._put(Arrival(failed_calls=unit.calls, reason=f"it was not sent: {reason}"))
         self._end()
 
     def _start(self) -> StdioTransport | HttpTransport:
@@ -131,7 +135,7 @@ def _new_path(capture: str | None, name: str) -> str:
     """Returns a path for a new capture.
 
     Raises:
-        CaptureError: there is no place for it.
+        CaptureError: it cannot be created there.
     """
     folder = "" if capture is not None else os.path.join(captures_root(), name)
     path = choose_path(capture, folder, time.time_ns())

@@ -1,4 +1,4 @@
-"""Chooses the recorded call whose answer a request of today gets."""
+"""Chooses the recorded call whose answer a request gets."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
@@ -69,7 +69,7 @@ class RecordedCalls:
         return None
 
     def _is_mere_refusal(self, chosen: RecordedCall, position: int, numbers: Sequence[int]) -> bool:
-        """Whether it was refused for want of a login, and asked again later."""
+        """Whether it was refused because a login was missing, and sent again later."""
         exchange = chosen.item.exchange
         answer = self._script.http_answer(exchange) if exchange else None
         if answer is None or answer.status not in _REFUSALS:

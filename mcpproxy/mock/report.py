@@ -18,11 +18,11 @@ _MAX_SEQS: Final = 5
 
 
 def notice_of(script: "Script") -> str | None:
-    """Returns what is used of a script and what not, as one line; None if there is nothing to say."""
+    """Returns one line on what of a script is used, or missing; None if there is nothing to say."""
     ending, clauses = script.ending, []
     if ending is not None:
         if ending.is_growing:
-            clauses.append("it is still being recorded, and is used up to its present end")
+            clauses.append("it is still being recorded, and is used up to its current end")
         clauses += ending.caveats
     session_count = len(script.sessions)
     if session_count > 1:
@@ -36,13 +36,16 @@ def notice_of(script: "Script") -> str | None:
 
 
 def end_lines(usage: Usage, script: "Script", *, is_strict: bool) -> list[str]:
-    """Returns what clients asked for in vain, and what they never asked for, as sanitised lines."""
+    """Returns the misses, and what clients never asked for, as sanitised lines."""
     lines = [_miss_line(miss) for miss in usage.misses]
     if usage.miss_count > len(usage.misses):
         hidden_count = usage.miss_count - len(usage.misses)
         lines.append(f"and {count_text(hidden_count, 'more request')} without a recorded answer")
     if usage.invalid_count:
-        lines.append(f"{count_text(usage.invalid_count, 'line')} from the client that {_is_are(usage)} no message")
+        lines.append(f"{count_text(usage.invalid_count, 'line')} from the client {_are_no_messages(usage)}")
+    if usage.unsendable_count:
+        count = count_text(usage.unsendable_count, "recorded message")
+        lines.append(f"{count} not sent: a line break in bytes that are not JSON would end the line")
     unused = usage.unused_requests(script)
     lines += _unused_lines(unused)
     if unused and not script.is_complete:
@@ -53,8 +56,8 @@ def end_lines(usage: Usage, script: "Script", *, is_strict: bool) -> list[str]:
     return lines
 
 
-def _is_are(usage: Usage) -> str:
-    return "is" if usage.invalid_count == 1 else "are"
+def _are_no_messages(usage: Usage) -> str:
+    return "is not a message" if usage.invalid_count == 1 else "are not messages"
 
 
 def _miss_line(miss: Miss) -> str:

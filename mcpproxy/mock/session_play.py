@@ -1,4 +1,4 @@
-"""SessionPlay: which items of a recorded session are due, given what today's client has sent."""
+"""SessionPlay: which items of a recorded session are due, given what the client has sent so far."""
 
 import heapq
 from itertools import islice
@@ -15,22 +15,22 @@ PATIENCE_NS: Final = 100_000_000
 MIN_SPACING_NS: Final = 1_000_000
 """A notification and a response with this time between them were certainly not read together in the recording."""
 SPACING_NS: Final = 2_000_000
-"""How much of it is kept if everything else is sent at once."""
+"""The time between them in the mock, if everything else is sent at once."""
 PROGRESS: Final = "notifications/progress"
 
 
 class Play:
-    """A request of today, and how far the recorded answer to it has been sent."""
+    """A request of the client, and how far the recorded answer to it has been sent."""
 
     def __init__(self, request: int, session: int, call: int, item: Item, now_ns: int) -> None:
         """Begin an answer.
 
         Args:
-            request: the number of today's request.
+            request: the number of the client's request.
             session: the recorded session that it plays.
             call: the recorded call.
             item: the recorded item that holds the request.
-            now_ns: when today's request came.
+            now_ns: when that request came.
         """
         self.request, self.session, self.call, self.item = request, session, call, item
         self.position = 0
@@ -39,7 +39,7 @@ class Play:
         self.id_token = self.progress_token = self.recorded_id = self.recorded_progress = b""
         self.is_endless = item.method in ENDLESS_METHODS
         self.is_answered = False
-        """Whether its response was sent; what the server had sent even later follows."""
+        """Whether its response was sent; items that the server had sent even later can follow."""
         self.is_from_batch = self.is_impatient = self.is_over = False
         self.noticed_ns = self.noticed_item_ns = 0
         """When a notification was sent for it last, and its stamp in the recording."""
@@ -47,7 +47,7 @@ class Play:
         self.asked: set[int] = set()
         """The calls of the server that were sent for it."""
         self.answered: set[int] = set()
-        """Those that today's client has answered."""
+        """Those that the client has answered."""
         self.waits_for: str = ""
         """What the next item waits for: `time`, `client`, `cancellation`, `frontier`, `answer` or `growth`."""
 
@@ -95,7 +95,7 @@ class SessionPlay:
     # ---- what the client sent
 
     def begin(self, play: Play, now_ns: int) -> None:
-        """Answer a request of today with what was recorded for `play.call`."""
+        """Begin to answer a request with what was recorded for `play.call`."""
         self.active_count += 1
         self.mark_sent(play.item.number, now_ns)
         self._advance(play, now_ns)
@@ -121,7 +121,7 @@ class SessionPlay:
             self.mark_sent(number, now_ns)
 
     def note_batch(self, now_ns: int) -> bool:
-        """Note a batch of the client in which there is no request; return whether such a batch was recorded."""
+        """Note a batch of the client without a request; returns whether such a batch was recorded."""
         number = self.clients.take_batch()
         if number is not None:
             self.mark_sent(number, now_ns)
@@ -172,7 +172,7 @@ class SessionPlay:
             heapq.heappop(self._ready)
         barrier = self._first_spaced
         if barrier is not None:
-            # What was recorded later keeps its place behind a response that is spaced.
+            # What was recorded later keeps its place after a response that is spaced.
             unowned = None if unowned is None or unowned > barrier else unowned
             if unowned is None and (not self._ready or self._ready[0][0] > barrier):
                 return None
@@ -238,7 +238,7 @@ class SessionPlay:
                 self._advance(play, now_ns)
 
     def _lose_patience(self, play: Play, now_ns: int) -> None:
-        """Wait no longer for what the client does not send, for this answer and for all others."""
+        """Stop waiting for what the client does not send, for this answer and for all others."""
         play.is_impatient = True
         number = self._script.items_of_call(play.call)[play.position]
         missing = self.clients.last_missing(play.item.number, number)
@@ -320,7 +320,7 @@ class SessionPlay:
             self._push(self._ready, item.number, play)
 
     def _is_passed_over(self, item: Item, play: Play) -> bool:
-        """Whether an item is neither sent nor awaited, such as progress that today's client did not ask for."""
+        """Whether an item is neither sent nor awaited, such as progress that the client did not ask for."""
         if item.sender == "client":
             return item.call not in play.asked or item.call in play.answered
         is_progress = item.method == PROGRESS and item.kind == "notification"

@@ -1,7 +1,7 @@
 """The mock on stdio: reads lines from stdin, and writes what is due to stdout, and recorded stderr to stderr.
 
-stdout is the protocol: nothing else is ever written there. A client that writes much without reading is served from a
-buffer; beyond its limit, nothing more is read until the client reads.
+stdout is the protocol: nothing else is ever written there. For a client that writes much without reading, answers are
+buffered; beyond the limit, nothing more is read until the client reads.
 """
 
 import os
@@ -13,10 +13,12 @@ from enum import Enum
 from typing import Final
 
 from analysis.playback.script import Script
+from analysis.playback.single_line import as_single_line
 from captures.limits import MAX_READER_JUDGED_BYTES
 from mcpproxy.mock.conversation import PATIENCE_NS, Conversation
 from mcpproxy.mock.errors import http_failure_response
 from mcpproxy.mock.outgoing import Outgoing
+from mcpproxy.mock.usage import Usage
 from mcpproxy.wire.lines import LineSplitter
 
 MAX_BUFFERED_BYTES: Final = 32 << 20
@@ -43,6 +45,7 @@ class StdioMock:
     def __init__(
         self,
         script: Script,
+        usage: Usage,
         begin_conversation: Callable[[Callable[[], None]], Conversation],
         on_complete: Callable[[], None],
     ) -> None:
@@ -50,11 +53,12 @@ class StdioMock:
 
         Args:
             script: its script, which `run` lets grow.
+            usage: counts what cannot be sent.
             begin_conversation: returns the conversation; called with a function that makes the mock look at it again,
                 in any thread.
             on_complete: called once when the script has been read to its end.
         """
-        self._script, self._on_complete = script, on_complete
+        self._script, self._usage, self._on_complete = script, usage, on_complete
         self._has_completed = False
         self._splitter = LineSplitter(MAX_READER_JUDGED_BYTES)
         self._unsent: deque[memoryview] = deque()
@@ -127,8 +131,10 @@ class StdioMock:
             raw = http_failure_response(unit.failed_id, unit.http)
         if not raw and (unit.ends_request or unit.is_priming):
             return
-        # A recorded body may contain line feeds between its members, which would end the line here.
-        line = raw.replace(b"\n", b" ").replace(b"\r", b" ") if b"\n" in raw else raw
+        line = as_single_line(raw)
+        if line is None:
+            self._usage.unsendable_count += 1
+            return
         self._unsent.append(memoryview(line + b"\n"))
         self._unsent_bytes += len(line) + 1
 

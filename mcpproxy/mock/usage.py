@@ -1,4 +1,4 @@
-"""What clients asked a mock for: the recorded calls that were used, and the requests that matched none."""
+"""What clients used of a mock: the recorded calls that were answered, and the misses."""
 
 from __future__ import annotations
 
@@ -58,9 +58,11 @@ class Usage:
         """The first misses."""
         self.invalid_count = 0
         """How many units of bytes from clients were no message."""
+        self.unsendable_count = 0
+        """How many recorded units of bytes were not sent to clients, because they cannot be a line."""
 
     def add_use(self, call: int) -> None:
-        """Note that a request of today gets the answer of a recorded call."""
+        """Note that a request gets the answer of a recorded call."""
         self.answered_count += 1
         self.calls.add(call)
 
@@ -71,7 +73,7 @@ class Usage:
             self.misses.append(miss)
 
     def note_revision(self, requested: str, recorded: str) -> None:
-        """Tell the user, once, that a client asks for another revision than the recorded client. Untrusted text."""
+        """Report once that a client asks for another revision than the recorded client. Untrusted text."""
         if not self._has_noted_revision:
             self._has_noted_revision = True
             if self._on_notice is None:

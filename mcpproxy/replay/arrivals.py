@@ -1,4 +1,4 @@
-"""What arrives from the server, from the threads that read it to the one that replays."""
+"""The queue of what arrives from the server, between the threads that read it and the one that replays."""
 
 import threading
 import time
@@ -6,9 +6,9 @@ from collections import deque
 from typing import Final, NamedTuple
 
 MAX_WAITING_BYTES: Final = 64 << 20
-"""The most bytes that wait for being looked at; then the reading of the server's output pauses."""
+"""The maximum size of what waits; with more, the reading of the server's output pauses."""
 _EVENT_BYTES: Final = 200
-"""What an arrival costs apart from its bytes."""
+"""What an arrival counts in addition to its bytes."""
 
 
 class Arrival(NamedTuple):
@@ -22,7 +22,7 @@ class Arrival(NamedTuple):
     """`Call.number` of recorded requests whose HTTP exchange ended without an answer; those that have been answered may
     be among them."""
     reason: str = ""
-    """Why something ended, in words of ours."""
+    """Why something ended."""
     is_end: bool = False
     """Whether nothing more can come."""
 
@@ -38,7 +38,7 @@ class Arrivals:
         self._is_closed = False
 
     def put(self, arrival: Arrival) -> bool:
-        """Add an arrival; wait while too much is waiting. Returns False if nobody needs more."""
+        """Add an arrival, after waiting while too much is queued; returns False if the queue is closed."""
         with self._condition:
             while self._bytes >= MAX_WAITING_BYTES and not self._is_closed:
                 self._condition.wait()
@@ -64,7 +64,7 @@ class Arrivals:
             return arrival
 
     def close(self) -> None:
-        """Let all readers go on, and drop what they add."""
+        """Release all readers that wait, and drop what they add."""
         with self._condition:
             self._is_closed = True
             self._condition.notify_all()

@@ -1,8 +1,8 @@
-"""Values that the server chose anew, such as cursors and task ids, in place of the recorded ones that the client sent.
+"""New values that the server chose, such as cursors and task ids, in place of the recorded ones that the client sent.
 
-They are learnt by walking through a recorded answer and the new one side by side: what stands at the same place in
-both, in a member that `rule_of_member` knows as an id or a cursor, is the same thing under two names. Texts that are
-JSON are walked through, too, as many servers put their results into one.
+They are learnt by walking through a recorded answer and the new one side by side: values at the same place in both, in
+a member that `rule_of_member` knows as an id or a cursor, denote the same thing. Texts that are JSON are walked
+through, too, as many servers put their results into one.
 """
 
 import json
@@ -13,9 +13,9 @@ from analysis.comparison.values.varying_members import META, rule_of_member
 from analysis.conversation.message import id_of, id_of_token, parse_exactly
 
 MAX_VALUES: Final = 100_000
-"""The most values that are remembered; a server that makes up more gets the others back as they were recorded."""
+"""The maximum number of values that are remembered; others are sent as they were recorded."""
 _MAX_STEPS: Final = 200_000
-"""The most values of one answer that are walked through."""
+"""The maximum number of values of one answer that are walked through."""
 _MIN_FREE_CHARS: Final = 8
 """The length from which a text is recognised in any member; a shorter one only in members for ids."""
 _MAX_TEXT_CHARS: Final = 1 << 20

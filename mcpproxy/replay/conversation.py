@@ -305,6 +305,16 @@ class Conversation:
             return None
         return self._script.items[answer].t_ns - item.t_ns
 
+    def note_unsent(self, outgoing: Outgoing, reason: str) -> None:
+        """Note that something which was due was not sent.
+
+        Args:
+            outgoing: what `due` returned.
+            reason: why, in words of ours.
+        """
+        self.outcome.note_left_out(reason)
+        self.fail(outgoing.calls, "not sent")
+
     # ---- receiving
 
     def receive(self, raw: bytes, now_ns: int, calls: Sequence[int] = ()) -> None:

@@ -35,7 +35,7 @@ _STREAM_TIMEOUT_S: Final = 1.0
 """How long the start of the stream for the server's own messages is waited for."""
 _MAX_SESSION_ID_CHARS: Final = 4 << 10
 _REFUSED: Final = (401, 403)
-_ADVICE: Final = "--header gives credentials"
+_ADVICE: Final = "use --header to send credentials"
 _REFUSED_ADVICE: Final = "the credentials of --header were refused"
 _REFUSAL_FIELD: Final = "Mcpproxy-Refused"
 """The header field of a response that the recorder gives in the place of the server; its body says why."""
@@ -280,7 +280,7 @@ class HttpTransport:
     def _reason_of(self, status: int) -> str:
         """Returns why there is no answer in a response with an HTTP status."""
         advice = f"; {_REFUSED_ADVICE if self._options.fields else _ADVICE}" if status in _REFUSED else ""
-        return f"HTTP status {status}, and no answer in it{advice}"
+        return f"HTTP status {status} without an answer{advice}"
 
     def _resume(self, stream: _Stream, calls: tuple[int, ...]) -> tuple[http.client.HTTPConnection, _Stream | None]:
         resumes = _ACCEPTS_STREAM, ("Last-Event-ID", stream.last_id or "")

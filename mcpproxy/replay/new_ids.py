@@ -21,11 +21,11 @@ class NewIds:
         self._count = 0
 
     def current(self, id_: Id, session: int) -> Id:
-        """Returns the present id of a recorded request of a session."""
+        """Returns the id that a recorded request of a session has now."""
         return self._by_recorded.get((session, id_), id_)
 
     def recorded(self, id_: Id) -> Id:
-        """Returns the recorded id of a request with an id of today."""
+        """Returns the recorded id of the request that has an id now."""
         return self._recorded.get(id_, id_)
 
     def translated(self, raw: bytes, session: int, open_calls: OpenCalls) -> bytes:

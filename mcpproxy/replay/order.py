@@ -11,7 +11,7 @@ from mcpproxy.replay.open_calls import OpenCall, OpenCalls
 from mcpproxy.replay.server_requests import ServerRequests
 
 PATIENCE_NS: Final = 1_000_000_000
-"""How long is waited for what an item need not depend on: a notification that the client may have reacted to, a request
+"""How long to wait for what an item may not depend on: a notification that the client may have reacted to, a request
 of the server outside a call, the items before a response."""
 _REACTED_TO: Final = frozenset(
     name
@@ -47,7 +47,7 @@ class Order:
         self.next: Item | None = None
         """The next item; None if there is none."""
         self.free_ns: int | None = None
-        """When nothing stood in the way of the next item any more; None if something does."""
+        """When the last obstacle to the next item was gone; None if there still is one."""
         self.left: list[OpenCall] = []
         """The calls whose HTTP exchanges the client had closed before the next item, and that may be open now."""
         self._position = 0
@@ -59,13 +59,13 @@ class Order:
         self._followed_ns = 0
         """The recorded stamp of the last event that the next item follows."""
         self._in_vain: set[str] = set()
-        """Methods for which hope was in vain."""
+        """Methods of notifications that were awaited once and did not come."""
         self._came: Counter[str] = Counter()
         self._expected: Counter[str] = Counter()
         self.advance()
 
     def advance(self) -> None:
-        """Go on to the client's next item."""
+        """Move to the client's next item."""
         if self.next is not None:
             self._followed_ns = self.next.t_ns
         self.next, self.free_ns, self._hoped_for = None, None, []
@@ -101,7 +101,7 @@ class Order:
             self._awaited.add(call.number)
 
     def is_free(self, now_ns: int) -> bool:
-        """Whether nothing that must or may come stands in the way of the next item."""
+        """Whether the next item no longer waits for anything that must or may come before it."""
         self._awaited = {call for call in self._awaited if call in self._open}
         if self._awaited:
             return False
@@ -133,7 +133,7 @@ class Order:
 
     @property
     def next_look_ns(self) -> int | None:
-        """When hope for what came before the next item ends; None if nothing is hoped for."""
+        """When the wait for what came before the next item ends; None if nothing is awaited."""
         return None if self.free_ns is None or not self._hoped_for else self.free_ns + PATIENCE_NS
 
     @property

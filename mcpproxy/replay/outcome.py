@@ -10,9 +10,9 @@ from mcpproxy.wording.units import duration
 
 _MAX_NAME_CHARS: Final = 80
 _MAX_METHODS: Final = 1_000
-"""The most methods that are remembered."""
+"""The maximum number of methods that are remembered."""
 _MAX_NAMED: Final = 5
-"""The most calls that are named; others are counted."""
+"""The maximum number of calls that are named; others are counted."""
 
 
 class ReplayOutcome:
@@ -24,10 +24,12 @@ class ReplayOutcome:
         """How many of the client's items were sent."""
         self.unsent = 0
         """How many were not, because the replay stopped."""
+        self.left_out: Counter[str] = Counter()
+        """How many of the client's items could not be sent, or must not be, by the reason, in words of ours."""
         self.stopped = ""
-        """Why it stopped before the end, in words of ours; empty if it did not."""
+        """Why it stopped before the end; empty if it did not."""
         self.handshake_failure = ""
-        """Why the handshake failed, in words of ours; empty if it did not."""
+        """Why the handshake failed; empty if it did not."""
         self.unrecorded: Counter[str] = Counter()
         """How many requests of the server were not in the recording, by method. Untrusted texts."""
         self.unanswered_in_a_row = 0
@@ -37,6 +39,16 @@ class ReplayOutcome:
         """What became of a handshake that the recording does not have, in words; empty if none was needed."""
         self._unanswered: list[str] = []
         self._unanswered_count = 0
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether some of the client's items that were to be sent were not."""
+        return bool(self.unsent or self.left_out)
+
+    def note_left_out(self, reason: str) -> None:
+        """Take back that an item was sent, and count it by the reason why it was not."""
+        self.sent -= 1
+        self.left_out[reason] += 1
 
     def note_unrecorded(self, method: str) -> None:
         """Count a request of the server that was not in the recording."""
@@ -67,7 +79,7 @@ class ReplayOutcome:
             self._unanswered.append(f"{method}{name} (frame {call.seq} of the recording): {reason}")
 
     def note_versions(self, recorded: str | None, new: str | None) -> None:
-        """Note the revisions that the server agreed on, then and now."""
+        """Note the revisions that the server agreed on, in the recording and now."""
         if recorded is not None and new is not None and recorded != new:
             self.version = (recorded, new)
 
@@ -89,13 +101,14 @@ class ReplayOutcome:
         for method, count in self.unrecorded.most_common(_MAX_NAMED):
             times = "" if count == 1 else f", {count:,} times"
             answer = "an empty result" if method == "ping" else "an error"
-            lines.append(f"the server asked for {sanitise(method, _MAX_NAME_CHARS)}, which the recording does not "
-                         f"answer{times}; it got {answer}")  # fmt: skip
+            lines.append(f"the server sent {sanitise(method, _MAX_NAME_CHARS)}{times}, for which the recording has no "
+                         f"answer; it got {answer}")  # fmt: skip
         if len(self.unrecorded) > _MAX_NAMED:
-            lines.append(f"{len(self.unrecorded) - _MAX_NAMED:,} more kinds of requests of the server got an error")
+            lines.append(f"{len(self.unrecorded) - _MAX_NAMED:,} more methods of requests of the server got an error")
         lines += self._unanswered
         if self._unanswered_count > len(self._unanswered):
             lines.append(f"{count_text(self._unanswered_count - len(self._unanswered), 'more call')} got no answer")
+        lines += [f"{count_text(count, 'message')} not sent: {reason}" for reason, count in self.left_out.items()]
         if self.stopped:
             lines.append(f"{count_text(self.unsent, 'message')} not sent: {self.stopped}")
         return lines

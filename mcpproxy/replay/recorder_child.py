@@ -14,13 +14,13 @@ RECORDER: Final = (sys.executable, "-P", "-m", "mcpproxy")
 _TETHERED_RECORDER: Final = (sys.executable, "-P", "-m", "mcpproxy.replay.tethered")
 """Ends with its stdin, as `run` does by itself."""
 _END_TIMEOUT_S: Final = 5.0
-"""How long the child may take to end, after each of the ways to ask it."""
+"""How long the child may take to end after its stdin has ended, and after each signal."""
 _MAX_LINES: Final = 5
 _MAX_LINE_BYTES: Final = 4 << 10
 
 
 class RecorderChild:
-    """A running recorder. Ctrl-C does not reach it: whoever started it ends it."""
+    """A running recorder. Ctrl-C does not reach it: the code that starts it must end it."""
 
     def __init__(self, arguments: Sequence[str]) -> None:
         """Start mcpproxy with these arguments.

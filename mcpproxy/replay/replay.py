@@ -8,9 +8,9 @@ from mcpproxy.replay.arrivals import Arrival
 from mcpproxy.replay.conversation import Conversation, Outgoing
 
 _MAX_WAIT_S = 0.5
-"""The longest time without a look at the clock."""
+"""The longest wait before the clock is checked again."""
 _MAX_ARRIVALS = 256
-"""The same in arrivals, because a server may send without end."""
+"""The maximum number of arrivals before the clock is checked again, because a server may send without end."""
 
 
 class Transport(Protocol):
@@ -20,26 +20,34 @@ class Transport(Protocol):
     def is_ready(self) -> bool:
         """Whether more can be sent now."""
 
-    def send(self, outgoing: Outgoing) -> None:
-        """Send a unit of bytes."""
+    def send(self, outgoing: Outgoing) -> str | None:
+        """Send a unit of bytes; returns why it cannot be sent, in words of ours, or None."""
 
     def next_arrival(self, timeout_s: float) -> Arrival | None:
         """Return what has come, or None if nothing comes within a time in seconds."""
 
 
-def replay(conversation: Conversation, transport: Transport, on_progress: Callable[[int], None]) -> None:
+def replay(
+    conversation: Conversation,
+    transport: Transport,
+    refusal: Callable[[Outgoing], str | None],
+    on_progress: Callable[[int], None],
+) -> None:
     """Send what is due and take what comes until the conversation is over.
 
     Args:
         conversation: the client's half.
         transport: what carries it.
+        refusal: called with each unit of bytes; returns why they must not be sent, in words of ours, or None.
         on_progress: called with the number of messages that were sent so far.
     """
     while True:
         if transport.is_ready:
             due = conversation.due(time.monotonic_ns())
             for outgoing in due:
-                transport.send(outgoing)
+                reason = refusal(outgoing) or transport.send(outgoing)
+                if reason is not None:
+                    conversation.note_unsent(outgoing, reason)
         else:
             due = []
         on_progress(conversation.outcome.sent)

@@ -22,7 +22,7 @@ class RecordedRequest(NamedTuple):
 
     item: Item
     position: int
-    """The position in its batch; 0 if it is no batch."""
+    """The position in its batch; 0 if it is not in one."""
     call: int
     """`Call.number`."""
     method: str
@@ -85,7 +85,7 @@ class ServerRequests:
         return None
 
     def message_of(self, recorded: RecordedRequest) -> Request | None:
-        """Returns the message of a recorded request; None if it cannot be read any more."""
+        """Returns the message of a recorded request; None if it can no longer be read."""
         if self._messages_of != recorded.item.number:
             self._messages = server_messages_in(self._script.raw(recorded.item))
             self._messages_of = recorded.item.number

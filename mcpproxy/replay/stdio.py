@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import IO, Final
 
 from analysis.playback.incoming import MAX_MESSAGE_BYTES
+from analysis.playback.single_line import as_single_line
 from mcpproxy.replay.arrivals import Arrival, Arrivals
 from mcpproxy.replay.conversation import Outgoing
 from mcpproxy.replay.recorder_child import RecorderChild
@@ -14,16 +15,16 @@ from mcpproxy.replay.recorder_child import RecorderChild
 _LINE_BYTES: Final = MAX_MESSAGE_BYTES + 1
 """How much of a line is kept."""
 _WRITE_TIMEOUT_S: Final = 1.0
-"""How long the server may take in the end to read what waits."""
+"""How long the server may take to read what waits at the end."""
 _MAX_WAITING: Final = 256
-"""The most units that wait until the server reads them."""
+"""The maximum number of units that wait until the server reads them."""
 
 
 class StdioTransport:
     """The pipes of a server."""
 
     def __init__(self, command: Sequence[str], capture: str, name: str) -> None:
-        """Start a server behind a recorder.
+        """Start a server through a recorder.
 
         Args:
             command: the server's command.
@@ -45,10 +46,14 @@ class StdioTransport:
         """Whether more can be sent now."""
         return self._outbox.qsize() < _MAX_WAITING
 
-    def send(self, outgoing: Outgoing) -> None:
-        """Send a unit of bytes as a line, behind those that wait."""
-        if outgoing.raw or outgoing.abandoned is None:
-            self._outbox.put(outgoing.raw + b"\n")
+    def send(self, outgoing: Outgoing) -> str | None:
+        """Send a unit of bytes as a line, behind those that wait; returns why it cannot be sent, or None."""
+        line = as_single_line(outgoing.raw)
+        if line is None:
+            return "a line break in bytes that are not JSON would end the line"
+        if line or outgoing.abandoned is None:
+            self._outbox.put(line + b"\n")
+        return None
 
     def next_arrival(self, timeout_s: float) -> Arrival | None:
         """Return what has come from the server, or None if nothing comes within a time in seconds."""

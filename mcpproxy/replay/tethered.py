@@ -1,4 +1,4 @@
-"""Runs mcpproxy until its stdin ends, so that it does not outlive who started it: `python -m mcpproxy.replay.tethered`.
+"""Runs mcpproxy until its stdin ends, so that it does not outlive its parent: `python -m mcpproxy.replay.tethered`.
 
 `serve` has no use for its stdin, and would go on for ever if a replay or a mock is killed.
 """

@@ -2,7 +2,7 @@
 
 A capture is first written to a private file as a steady one: in an order that does not depend on how concurrent
 messages interleaved, and without what is different each time. That file is then redacted like any other capture, with
-numbered pseudonyms. The sizes are those of the result, because a token may be longer the next time.
+numbered pseudonyms. The sizes are those of the result, because a token may be longer in the next recording.
 """
 
 import os
@@ -22,7 +22,7 @@ from captures.frame import Frame
 from captures.heads import Head
 from captures.record import MAX_LINE_BYTES, Record, members, seal
 from mcpproxy.sharing.records import KNOWN_TYPES
-from mcpproxy.sharing.steady_order import Entry, Mover, steady_order
+from mcpproxy.sharing.steady_order import Mover, RecordFacts, steady_order
 from mcpproxy.sharing.steady_records import SteadyRecords
 
 BATCH_BYTES: Final = 1 << 20
@@ -53,7 +53,7 @@ class SteadyWriter:
         self._lines = lines
         self._keeps_times = keeps_times
         self._keeps_stderr = keeps_stderr
-        self._entries: list[Entry] = []
+        self._entries: list[RecordFacts] = []
         self._sessions: dict[int, str] = {}
         """The hash of the session id by exchange."""
         self._carrying: set[int] = set()
@@ -97,11 +97,11 @@ class SteadyWriter:
             return not self._entries
         return record.rec != "stall" and not (record.rec == "close" and record.members.get("ending") == "segment")
 
-    def _entry(self, record: Record, step: Step, offset: int, size: int) -> Entry:
+    def _entry(self, record: Record, step: Step, offset: int, size: int) -> RecordFacts:
         values = record.members
         exchange = values.get("exchange")
         number = exchange if type(exchange) is int and exchange > 0 else 0
-        entry = Entry(record.rec, record.t_ns, offset, size, exchange=number)
+        entry = RecordFacts(record.rec, record.t_ns, offset, size, exchange=number)
         if record.rec in ("frame", "part"):
             entry.sender = _SENDERS.get(values.get("dir"), "neither")
             if isinstance(step.item, Frame):
@@ -121,7 +121,7 @@ class SteadyWriter:
             entry.stage = str(values.get("dir"))
         return entry
 
-    def _describe_frame(self, entry: Entry, step: Step) -> None:
+    def _describe_frame(self, entry: RecordFacts, step: Step) -> None:
         entry.has_request = any(isinstance(context.message, Request) for context in step.messages)
         if entry.sender == "server" and isinstance(step.item, Frame) and not step.item.raw:
             # An event without data, which gives a stream its first id, comes as soon as the stream is open.
@@ -149,7 +149,7 @@ class SteadyWriter:
         elif isinstance(context.message, Notification):
             entry.is_initialized = context.message.method == "notifications/initialized"
 
-    def _describe_exchange(self, entry: Entry, record: Record) -> None:
+    def _describe_exchange(self, entry: RecordFacts, record: Record) -> None:
         values = record.members
         entry.stage, entry.ended_by = str(values.get("stage")), self._who_ended(entry.exchange, record)
         entry.is_settled = self._is_settled(entry.exchange)
@@ -189,7 +189,7 @@ class SteadyWriter:
         return ended_by
 
     def _close_streams(self) -> None:
-        """Let the client end the streams that end after everything else, as it does unless the server is faster."""
+        """Let the client end the streams that end after everything else: it does, unless the server is faster."""
         for entry in reversed(self._entries):
             is_request = entry.rec == "exchange" and entry.stage == "request"
             if entry.sender == "client" or (is_request and not entry.is_delete):
@@ -209,7 +209,7 @@ class SteadyWriter:
                 continue
             record = record_in(os.pread(self._lines.fileno(), entry.size, entry.offset), entry.offset)
             if record is None:
-                continue  # the private file was damaged meanwhile
+                continue  # the private file has been damaged
             if not self._keeps_times and record.members.get("ended_by") not in (None, entry.ended_by):
                 record.members["ended_by"] = entry.ended_by
                 record.members.pop("error", None)
@@ -217,7 +217,7 @@ class SteadyWriter:
             if len(line) <= MAX_LINE_BYTES:
                 yield line
 
-    def _is_repeated_head(self, entry: Entry) -> bool:
+    def _is_repeated_head(self, entry: RecordFacts) -> bool:
         """Whether a record has only the head of a response that the record of its end repeats.
 
         A recorder writes it only if the end does not come at once.

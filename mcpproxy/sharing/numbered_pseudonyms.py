@@ -1,7 +1,7 @@
 """Numbered pseudonyms, which replace the secrets in a cassette: names in the order in which the secrets appear.
 
 They need no key. So the same conversation, recorded again, gets the same pseudonyms, although its tokens differ. A
-number says nothing about the secret that it replaces.
+number reveals nothing about the secret that it replaces.
 """
 
 import re

@@ -1,10 +1,10 @@
 """The order of a cassette's records, which does not depend on how concurrent calls happened to interleave.
 
 The records are put together in blocks, each around one message. A call that overlaps others gets its answer, and its
-progress, right behind its request: between two messages of any other kind, calls stand one after the other, in the
-order of their requests. Nothing passes a message that could depend on it, such as a cancellation, a notification
-without a call, or a request of the server; and no request comes before a message that it followed. What is in no
-message moves freely: the end of an HTTP exchange whose answer is complete goes to that answer, and a stream that the
+progress, right after its request: between two messages of any other kind, calls are written one after another, in the
+order of their requests. Nothing moves past a message that could depend on it, such as a cancellation, a notification
+without a call, or a request of the server; and no request comes before a message that it followed. Records outside
+messages move freely: the end of an HTTP exchange whose answer is complete goes to that answer, and a stream that the
 client opens by GET right after its handshake, whose opening races with the next request, goes to that handshake.
 """
 
@@ -23,8 +23,8 @@ _REGULAR_ENDS: Final = frozenset({"complete", "server"})
 Mover: TypeAlias = Literal["client", "server", "neither"]
 
 
-class Entry(Struct, gc=False):
-    """What the order must know of one record."""
+class RecordFacts(Struct, gc=False):
+    """What the order depends on in one record."""
 
     rec: str
     t_ns: int
@@ -74,14 +74,14 @@ class _Block(Struct):
     mover: Mover
     exchange: int = 0
     call: int = -1
-    """The client's call among whose blocks it may be placed; -1 if no other block may pass it."""
+    """The client's call among whose blocks it may be placed; -1 if no other block may move past it."""
     request_id: int = -1
     is_list: bool = False
     has_message: bool = True
 
     @property
     def stretch(self) -> int:
-        """What kind of stretch it belongs to: 0 if no other block may pass it."""
+        """The kind of stretch that it belongs to: 0 if no other block may move past it."""
         return 0 if self.call < 0 else 1 + self.is_list
 
 
@@ -90,7 +90,7 @@ class _Exchange(Struct):
 
     opening: list[int] = []
     """The request, with the frames of its body; of a GET, also the head of the response, which is in no message."""
-    answers: list[tuple[list[int], Entry]] = []
+    answers: list[tuple[list[int], RecordFacts]] = []
     """The frames of the response, each after its parts and the records that came right before it, with its call."""
     pending: list[int] = []
     """Records of the response that belong to the next frame, or to the end."""
@@ -126,7 +126,7 @@ class _Call(Struct):
         return max((block.position for block in self.answers), default=1 << 62)
 
 
-def steady_order(entries: list[Entry]) -> Iterator[int]:
+def steady_order(entries: list[RecordFacts]) -> Iterator[int]:
     """Yields the indices of all records, in the order of a cassette."""
     for stretch, group in groupby(_blocks(entries), attrgetter("stretch")):
         for block in _one_call_after_the_other(group) if stretch else group:
@@ -172,7 +172,7 @@ def _sorted_by_id(calls: list[_Call]) -> list[_Call]:
     return calls
 
 
-def _blocks(entries: list[Entry]) -> list[_Block]:
+def _blocks(entries: list[RecordFacts]) -> list[_Block]:
     """Returns the blocks in the order of the capture, apart from those that move far."""
     exchanges: dict[int, _Exchange] = {}
     parts: dict[Mover, list[int]] = {}
@@ -199,7 +199,7 @@ def _blocks(entries: list[Entry]) -> list[_Block]:
     return _with_streams_early(blocks, exchanges) if exchanges else blocks
 
 
-def _ends_output_late(entries: list[Entry], index: int) -> bool:
+def _ends_output_late(entries: list[RecordFacts], index: int) -> bool:
     """Whether a record is the end of the server's output, noticed right after the end of its process."""
     before, entry = entries[index - 1], entries[index]
     return (
@@ -210,7 +210,7 @@ def _ends_output_late(entries: list[Entry], index: int) -> bool:
 # ---- HTTP
 
 
-def _add_record(exchange: _Exchange, index: int, entry: Entry) -> None:
+def _add_record(exchange: _Exchange, index: int, entry: RecordFacts) -> None:
     exchange.session = exchange.session or entry.session
     exchange.is_get = exchange.is_get or entry.is_get
     exchange.is_delete = exchange.is_delete or entry.is_delete

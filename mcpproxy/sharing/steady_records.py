@@ -1,6 +1,6 @@
-"""The members of a cassette's records: without what is different each time that the same conversation is recorded.
+"""The members of a cassette's records, without what differs each time that the same conversation is recorded.
 
-Processes, places, machines, ports, clocks and details of connections are left out. Numbers of exchanges and connections
+Processes, paths, machines, ports, clocks and details of connections are left out. Numbers of exchanges and connections
 and the ids of events are numbered again in the order of the cassette. Everything that a message says stays.
 """
 
@@ -40,7 +40,7 @@ _DROPPED: Final = frozenset({"pid", "start", "pids", "crc", "seq", "t_ns"})
 
 
 def without_ports(text: str) -> str:
-    """Returns a text without the ports of addresses of this machine, which the system chooses anew each time."""
+    """Returns a text without the ports of addresses of this machine, which the system chooses each time."""
     return _LOOPBACK_PORT.sub(r"\1", text)
 
 

@@ -1,4 +1,4 @@
-"""The calls of a capture as tests see them: each with its arguments and result, and the figures of several."""
+"""The calls of a capture as tests see them: each with its arguments and result, and figures over several."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ from mcpproxy.wording.units import duration
 
 _NS_PER_MS: Final = 1_000_000
 _MAX_LISTED_CALLS: Final = 20
-"""The most calls that the text of `Calls` lists."""
+"""The maximum number of calls that the text of `Calls` lists."""
 
 
 class RecordedCall:
@@ -61,21 +61,21 @@ class RecordedCall:
 
     @property
     def text(self) -> str:
-        """The texts in the content of a tool's result, one below the other; empty if there are none."""
+        """The texts in the content of a tool's result, joined by line feeds; empty if there are none."""
         return "\n".join(texts_in(self.result))
 
     @property
     def latency_ms(self) -> float | None:
         """How long the response took, in milliseconds; None without a response, and if its time is not exact.
 
-        The times of cassettes and of imported captures are not.
+        In cassettes, and often in imported captures, times are not exact.
         """
         latency_ns = _latency_ns(self.call)
         return None if latency_ns is None else latency_ns / _NS_PER_MS
 
     @property
     def outcome(self) -> Outcome:
-        """What became of the request. It equals its word: `call.outcome == "result"`."""
+        """What became of the request. It compares equal to its word: `call.outcome == "result"`."""
         return self.call.outcome
 
     @property

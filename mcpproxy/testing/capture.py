@@ -1,4 +1,4 @@
-"""Capture: the public reading of a capture, for assertions."""
+"""Capture: a capture as tests see it, for assertions."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -17,7 +17,7 @@ from mcpproxy.testing.calls import Calls, RecordedCall
 from mcpproxy.wording.counts import count_text
 
 _MAX_LISTED_FINDINGS: Final = 20
-"""The most findings that the text of `Findings` lists."""
+"""The maximum number of findings that the text of `Findings` lists."""
 
 
 class Findings(list[Finding]):
@@ -38,17 +38,17 @@ class Findings(list[Finding]):
 
 
 class Capture:
-    """A capture for assertions. It is read when it is first asked, and again only by another object.
+    """A capture for assertions. It is read on first use, and again only by another object.
 
     All text is that of the traffic, unchanged; only `repr` is safe to print.
     """
 
     def __init__(self, path: Path | str, *, keeper: object = None) -> None:
-        """Take a capture, without reading it.
+        """Name a capture, without reading it.
 
         Args:
             path: the file.
-            keeper: an object that must exist as long as this one does, because the file goes with it.
+            keeper: an object that must exist as long as this one does, because the file is deleted with it.
         """
         self.path = Path(path)
         """The file."""
@@ -118,7 +118,7 @@ class Capture:
 
     @property
     def tools(self) -> dict[str, dict[str, Any]]:
-        """The tools that the server listed, by name, as it defined them; of several lists, the last that names one."""
+        """The tools that the server listed, by name, as it defined them: in the last list that has each."""
         return {
             tool["name"]: tool
             for call in self.calls(method="tools/list")
@@ -129,7 +129,7 @@ class Capture:
 
     @property
     def stderr(self) -> str:
-        """What the server wrote to stderr, as far as it was recorded; what is not UTF-8 is replaced."""
+        """What the server wrote to stderr, as far as it was recorded; bytes that are not UTF-8 are replaced."""
         return self._contents.stderr
 
     @cached_property
@@ -148,7 +148,7 @@ class _Contents:
     """What one reading of a capture yields."""
 
     def __init__(self, path: Path) -> None:
-        """Read a capture to its present end.
+        """Read a capture to its current end.
 
         Raises:
             CaptureError: the capture cannot be read.

@@ -35,7 +35,7 @@ class CaptureFolder:
         """The folder."""
 
     def keep(self) -> None:
-        """Leave the captures for the user: a test failed."""
+        """Keep the captures for the user, because a test failed."""
         if self._deletion is not None:
             self._deletion.detach()
 
@@ -46,7 +46,7 @@ class CaptureFolder:
         return sorted(paths, key=_opened_ns)
 
     def wait_until_closed(self) -> bool:
-        """Wait until no recorder writes any more; return False if one still does after `CLOSE_S`."""
+        """Wait until no recorder is writing; returns False if one still is after `CLOSE_S`."""
         deadline_s = time.monotonic() + CLOSE_S
         while any(is_live(segments(path)[-1]) for path in self.captures):
             if time.monotonic() > deadline_s:

@@ -10,7 +10,7 @@ from mcpproxy.testing.server import RecordedServer, Source
 
 Mode: TypeAlias = Literal["once", "none", "new", "all"]
 """What is done with a cassette: `once` records it if it is missing, and plays it otherwise; `none` only plays it; `new`
-plays it and asks the server what is not in it; `all` always records."""
+plays it and asks the server for what is not in it; `all` always records."""
 MODES: Final[tuple[str, ...]] = get_args(Mode)
 
 
@@ -37,13 +37,13 @@ class Cassette(NamedTuple):
         exists = self.path.exists()
         if self.mode == "none" and not exists:
             raise FileNotFoundError(
-                f"there is no cassette {sanitise(str(self.path), None)}, and mode none may not ask the server; "
+                f"there is no cassette {sanitise(str(self.path), None)}, and mode none does not use the server; "
                 "mode once records it (with pytest: --mcp-mode once)"
             )
         return exists and self.mode != "all"
 
     def source(self, target: Target) -> Source:
-        """Returns what stands behind the recorder: the server, or a mock that plays the cassette.
+        """Returns what the recorder records: the server, or a mock that plays the cassette.
 
         Raises:
             FileNotFoundError, ValueError: as for `is_played`.

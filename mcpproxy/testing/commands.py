@@ -11,7 +11,7 @@ Server: TypeAlias = "str | list[str] | tuple[str, ...] | StdioServerParameters"
 """A server: its command as words, or as one text that is split as a shell would; the parameters of the official SDK;
 or the URL of a server over HTTP."""
 PROGRAM: Final = (sys.executable, "-P", "-m", "mcpproxy")
-"""The words that start this mcpproxy, whatever the working directory contains."""
+"""The words that start this mcpproxy, regardless of what the working directory contains."""
 
 
 class Target(NamedTuple):

@@ -1,4 +1,4 @@
-"""What a mock was asked for and did not have: found in the capture of its own conversation."""
+"""The misses of a mock, as the capture of its conversation shows them."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -13,7 +13,7 @@ _MAX_LISTED_MISSES: Final = 10
 
 
 class RequestsMissed(AssertionError):
-    """A mock was asked for what its capture does not have, or, if it is strict, not asked for what it has."""
+    """A mock got requests that its capture does not have or, if it is strict, did not get all that it has."""
 
 
 def missed_calls(calls: Iterable[RecordedCall]) -> list[RecordedCall]:
@@ -30,7 +30,7 @@ def _is_miss(error: Any) -> bool:
 
 
 def misses_text(calls: list[RecordedCall], recording: str) -> str:
-    """The text about missed calls: a line for each of them, at most some, safe to print.
+    """Returns the text about missed calls: a line for each of the first ones, safe to print.
 
     Args:
         calls: the calls, as from `missed_calls`.

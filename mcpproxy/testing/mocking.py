@@ -1,4 +1,4 @@
-"""mcp_mock: a capture in the place of its server."""
+"""mcp_mock: a capture in place of its server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mcpproxy.testing.server import PASSED, RecordedServer, Source
 Match: TypeAlias = Literal["arguments", "exact", "method", "sequence"]
 """Which recorded request a request matches; see docs/commands/mock.md."""
 OnMiss: TypeAlias = Literal["error", "nearest", "pass"]
-"""What a request gets that was not recorded: an error, the answer of the nearest one, or that of the real server."""
+"""What a request gets that was not recorded: an error, the answer to the nearest one, or that of the real server."""
 _PLAIN_NAME: Final = re.compile(r"\w[\w.-]{0,63}", re.ASCII)
 _LISTEN: Final = ("--listen", "127.0.0.1:0")
 
@@ -30,7 +30,7 @@ def mcp_mock(
     ignore: Iterable[str] = (),
     server: Server | None = None,
 ) -> RecordedServer:
-    """Play a capture in the place of its server.
+    """Play a capture in place of its server.
 
     Use the result in a `with` statement. If the client asks for what was not recorded, the block fails with
     `RequestsMissed`, which names the nearest recorded request. Nothing is started before the client asks for it.
@@ -39,14 +39,14 @@ def mcp_mock(
         capture: the capture to play.
         match: which recorded request a request matches.
         on_miss: what a request gets that was not recorded.
-        strict: whether the block also fails if requests of the capture were never asked for.
+        strict: whether the block also fails if the client never sent some requests of the capture.
         speed: how many times as fast as recorded; None for at once.
         ignore: places in params that do not count, as for `mcpproxy mock --ignore`.
         server: with `on_miss="pass"`, the real server, as for `mcp_record`.
 
     Raises:
         CaptureError: the capture cannot be read.
-        TypeError: `server` is no server.
+        TypeError: `server` is not a server.
         ValueError: `server` is missing for `on_miss="pass"`, or is given although nothing is passed on.
     """
     if (on_miss == "pass") != (server is not None):
@@ -75,7 +75,7 @@ def mock_source(
         capture: the capture.
         match: which recorded request a request matches.
         on_miss: what a request gets that was not recorded.
-        strict: whether requests that were never asked for are an error.
+        strict: whether requests of the capture that the client never sent are an error.
         speed: how many times as fast as recorded; None for at once.
         ignore: places in params that do not count.
         target: the server that was recorded, whose environment and working directory its stand-in gets; with

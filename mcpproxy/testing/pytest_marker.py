@@ -24,7 +24,9 @@ def check_markers(item: pytest.Item, fixtures: tuple[str, ...]) -> None:
     """Fail a test whose marker has unknown arguments, or that has none of the fixtures that use it."""
     for marker in item.iter_markers("mcp"):
         if marker.args:
-            pytest.fail(f'@pytest.mark.mcp takes names: cassette="NAME{SUFFIX}", mode="once"', pytrace=False)
+            pytest.fail(
+                f'@pytest.mark.mcp takes keyword arguments: cassette="NAME{SUFFIX}", mode="once"', pytrace=False
+            )
         for name, value in marker.kwargs.items():
             if name not in _ARGUMENTS:
                 pytest.fail(f"@pytest.mark.mcp has no argument {name}{hint(name, _ARGUMENTS)}", pytrace=False)

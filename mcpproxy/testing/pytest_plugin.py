@@ -1,4 +1,4 @@
-"""The plugin of pytest: the fixtures `mcp_record` and `mcp_mock`, and the marker `mcp`.
+"""The plugin for pytest: the fixtures `mcp_record` and `mcp_mock`, and the marker `mcp`.
 
 pytest imports this module in every run, so it imports nothing of mcpproxy before a test uses a fixture or the marker.
 """
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _MARKER: Final = (
     'mcp(cassette="NAME.mcpcap", mode="once|none|new|all", match="arguments", ignore=("/arguments/now",)): '
-    "record what the test says to the server of mcp_record, or play the cassette in its place"
+    "record what the test says to the server of mcp_record, or play the cassette instead"
 )
 _FIXTURES: Final = ("mcp_record", "mcp_mock")
 _SERVERS: "Final[pytest.StashKey[ServersOfTest]]" = pytest.StashKey()
@@ -23,16 +23,16 @@ ServerFactory: TypeAlias = "Callable[..., RecordedServer]"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option for the mode, and the setting for the folder of cassettes."""
+    """Add the option for the mode, and the ini option for the folder of cassettes."""
     group = parser.getgroup("mcp", "recordings of MCP servers (mcpproxy)")
     group.addoption(
         "--mcp-mode",
         choices=("once", "none", "new", "all"),
-        help="what tests with @pytest.mark.mcp do with their cassettes, whatever their markers say: once records what "
-        "is missing (the default), none only plays (the default if CI is set), new asks the server what is not "
-        "recorded, all records everything again",
+        help="overrides the mode of @pytest.mark.mcp: once records missing cassettes and plays others (default), none "
+        "only plays (default if CI is set), new also asks the server for what is not recorded, all records "
+        "everything again",
     )
-    parser.addini("mcp_cassettes", "the folder of cassettes; by default, cassettes next to the module of a test")
+    parser.addini("mcp_cassettes", "folder for all cassettes (default: the folder cassettes next to each test module)")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -41,7 +41,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Refuse a marker that is wrong, or that nothing uses."""
+    """Fail a test whose marker is invalid, or used by none of its fixtures."""
     if item.get_closest_marker("mcp") is not None:
         from mcpproxy.testing.pytest_marker import check_markers
 
@@ -73,7 +73,7 @@ def mcp_record(_mcp_servers: "ServersOfTest") -> ServerFactory:
 
 @pytest.fixture
 def mcp_mock(_mcp_servers: "ServersOfTest") -> ServerFactory:
-    """Plays a capture in the place of its server; use the result in a `with` statement.
+    """Plays a capture in place of its server; use the result in a `with` statement.
 
     With the marker `mcp`, the capture may be left out: it is the cassette.
     """
@@ -82,7 +82,7 @@ def mcp_mock(_mcp_servers: "ServersOfTest") -> ServerFactory:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Fail a test whose mock was asked for what is not in its capture, even if the client went on."""
+    """Fail a test whose mock got requests that are not in its capture, even if the client went on."""
     try:
         result = yield
     except Exception as error:

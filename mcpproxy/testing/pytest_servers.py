@@ -24,7 +24,7 @@ _FOLDER: Final = "mcp"
 
 
 class ServersOfTest:
-    """The servers that a test has asked its fixtures for."""
+    """The servers that a test has got from its fixtures."""
 
     def __init__(self, item: pytest.Item, folder: Path) -> None:
         self._folder = folder / _FOLDER
@@ -48,7 +48,7 @@ class ServersOfTest:
         kept = self._cassette
         if kept is None:
             if cassette is not None:
-                raise ValueError("a cassette needs the marker: @pytest.mark.mcp()")
+                raise ValueError("a cassette needs the marker @pytest.mark.mcp()")
             return self._add(
                 RecordedServer(Source(target.command, target.url, parameters=target.parameters), self._next)
             )
@@ -70,7 +70,7 @@ class ServersOfTest:
         """
         if capture is None:
             if self._cassette is None:
-                raise ValueError("which capture? Name it, or give the test the marker @pytest.mark.mcp()")
+                raise ValueError("mcp_mock needs a capture: name one, or mark the test with @pytest.mark.mcp()")
             capture = self._cassette.path
         return self._add(RecordedServer(mcp_mock(capture, **options).source, self._next))
 
@@ -84,16 +84,16 @@ class ServersOfTest:
         return server
 
     def check(self) -> None:
-        """Fail if a mock has been asked for what is not in its capture.
+        """Fail if a mock got requests that are not in its capture.
 
         Raises:
-            RequestsMissed: it has.
+            RequestsMissed: it did.
         """
         for server in self._servers:
             server.check()
 
     def add_misses_to(self, error: BaseException) -> None:
-        """Add to an exception what mocks were asked for and did not have: it is probably the reason."""
+        """Add the misses of the mocks to an exception, as they are probably the reason."""
         if isinstance(error, RequestsMissed):
             return
         try:

@@ -27,7 +27,7 @@ def mcp_record(
         server: a command, as a list or as one text; `StdioServerParameters` of the official SDK; or a URL.
         cassette: the file of a cassette, which is written if the block ends without an exception; None to record only.
         mode: with a cassette, what to do: `once` records it if the file is missing, and plays it otherwise; `none`
-            only plays it; `new` plays it and asks the server what is not in it; `all` always records.
+            only plays it; `new` plays it and asks the server for what is not in it; `all` always records.
         match: which request of the cassette a request matches.
         ignore: places in params that do not count, as for `mcpproxy mock --ignore`.
 

@@ -1,4 +1,4 @@
-"""RecordedServer: what a test gives to its client instead of a server, with the recording of what they say."""
+"""RecordedServer: what a test gives to its client instead of a server, and the recording of their conversation."""
 
 import warnings
 from collections.abc import Callable
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from mcp import StdioServerParameters
 
 PASSED: Final = "PASSED/"
-"""Stands in the words of a mock for the folder with the captures of what it asked the real server."""
+"""Stands in the words of a mock for the folder with the captures of its conversations with the real server."""
 _UNUSED: Final = "mcpproxy: never asked for: "
-"""The beginning of a line in which a mock says, at its end, what it was never asked for."""
+"""The beginning of a line in which a mock reports, when it ends, what it was never asked for."""
 _NO_SDK: Final = "`parameters` needs the official SDK (pip install mcp); `command` does not"
 
 
 class Source(NamedTuple):
-    """What stands behind the recorder: a server, or a mock in its place."""
+    """What the recorder records: a server, or a mock in place of it."""
 
     command: tuple[str, ...] = ()
     """The command that speaks over stdio; empty if there is none."""
@@ -41,7 +41,7 @@ class Source(NamedTuple):
     name: str = ""
     """The name of the server in captures; empty to derive it from the command or the URL."""
     is_strict: bool = False
-    """Whether the mock exits with an error if requests of the capture were never asked for."""
+    """Whether the mock exits with an error if the client never sent some requests of the capture."""
 
 
 class RecordedServer:
@@ -58,7 +58,7 @@ class RecordedServer:
         """Prepare a server; nothing is started yet.
 
         Args:
-            source: what stands behind the recorder.
+            source: what the recorder records.
             folder: where captures go; None for a temporary folder that is deleted with this object.
             at_end: is called once, when a block has ended without an exception.
         """
@@ -81,7 +81,7 @@ class RecordedServer:
             TypeError: the server has a URL and no command.
         """
         if not self.source.command:
-            raise TypeError("this server is reached by HTTP; give the client its `url`")
+            raise TypeError("this server is reached over HTTP; give the client its `url`")
         server = self._with_folders(self.source.command)
         return [*PROGRAM, *self._recorder("run"), "--", *server]
 
@@ -120,7 +120,7 @@ class RecordedServer:
         """
         if not self._url:
             if self._is_closed:
-                raise RuntimeError("the block has ended, so nothing listens any more")
+                raise RuntimeError("the block has ended, so the server no longer listens")
             if not self.source.url and not self.source.listening:
                 raise TypeError("this server is started by a command; give the client its `parameters` or `command`")
             upstream = self.source.url or self._listen(self.source.listening)
@@ -155,16 +155,16 @@ class RecordedServer:
 
     @property
     def passed_captures(self) -> list[Path]:
-        """The captures of what a mock asked the real server, because it was not recorded."""
+        """The captures of a mock's conversations with the real server."""
         return find_captures(self.folder.path / "passed")
 
     def check(self) -> None:
-        """Fail if the mock was asked for something that its capture does not have; do nothing for a real server.
+        """Fail if the mock got requests that its capture does not have; do nothing for a real server.
 
-        What it was asked for in vain is an error once; another check reports only what came after.
+        Each miss is reported once: another check reports only those that came after.
 
         Raises:
-            RequestsMissed: it was; the text names the nearest recorded request of each.
+            RequestsMissed: it did; the text names the nearest recorded request of each.
         """
         if self.source.played is None or self._is_checked:
             return
@@ -177,12 +177,12 @@ class RecordedServer:
             self._check_all_asked()
 
     def _check_all_asked(self) -> None:
-        """Fail with what a strict mock says at its end about requests that were never asked for."""
+        """Fail if a strict mock reports, when it ends, requests that the client never sent."""
         said = [capture.stderr for capture in self.captures] + [child.stderr_text for child in self._children[:1]]
         lines = [line.removeprefix(_UNUSED) for text in said for line in text.splitlines() if line.startswith(_UNUSED)]
         if lines:
             unused = [f"  {sanitise(line, 400)}" for line in lines]
-            raise RequestsMissed("\n".join(["the capture has requests that were never asked for", *unused]))
+            raise RequestsMissed("\n".join(["the capture has requests that the client never sent", *unused]))
 
     def close(self) -> None:
         """End what listens, and wait until the capture is closed. The command of a client ends with its client."""

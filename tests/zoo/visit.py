@@ -136,12 +136,12 @@ def visit_client(animal: Animal, root: Path) -> Visit:
     started = time.monotonic()
     visit = Visit(animal)
     try:
-        direct = [_client_run(animal, root, None)[0] for _ in range(2)]
+        direct = [client_run(animal, root, None)[0] for _ in range(2)]
     except OSError as why:
         raise WillNotStart(str(why)) from why
     if not any(part.startswith("start 1") or part == "server" for part in direct[0]):
         raise WillNotStart(f"it starts no server: {_last_words(direct[0]['stdout'] + direct[0]['stderr'])}")
-    wrapped, taps = _client_run(animal, root, root / "captures")
+    wrapped, taps = client_run(animal, root, root / "captures")
     captures = sorted((root / "captures").rglob("*.mcpcap"), key=lambda path: path.stat().st_ctime_ns)
     visit.kept = bool(captures) and not any(inspect(Capture(capture)).damage for capture in captures)
     visit.closed = all(_is_whole(capture) for capture in captures)
@@ -154,18 +154,29 @@ def visit_client(animal: Animal, root: Path) -> Visit:
         visit.findings += checked(Place(root), capture)
         visit.otherwise += judged_otherwise(capture)
     while (found := differences(direct, wrapped)) and len(direct) < DIRECT_RUNS:
-        direct.append(_client_run(animal, root, None)[0])
+        direct.append(client_run(animal, root, None)[0])
     visit.different = found
     visit.seconds = time.monotonic() - started
     return visit
 
 
-def _client_run(animal: Animal, root: Path, captures: Path | None) -> tuple[Run, list[tuple[bytes, bytes]]]:
-    """Run a client; returns what it sent, received and printed, and the bytes to and from each server it started."""
+def client_run(
+    animal: Animal, root: Path, captures: Path | None, mocked: Sequence[Path] = ()
+) -> tuple[Run, list[tuple[bytes, bytes]]]:
+    """Run a client; returns what it sent, received and printed, and the bytes to and from each server it started.
+
+    Args:
+        animal: the client.
+        root: its directory, which is emptied.
+        captures: a folder below `root` for the captures; None to run it directly.
+        mocked: captures outside of `root`, whose mocks take the server's place: the first when the client starts its
+            server for the first time, and so on.
+    """
     port = free_port()
     with prepared(animal, root, port) as (place, command, work), contextlib.ExitStack() as stack:
         note = root / "tap"
-        server = [sys.executable, "-I", str(TAP), str(note), sys.executable, "-P", "-m", "mcpproxy.demo.server"]
+        server = [sys.executable, "-I", str(TAP), str(note)]
+        server += _mocks_of(mocked, note) if mocked else [sys.executable, "-P", "-m", "mcpproxy.demo.server"]
         if captures is not None:
             server = [str(word) for word in place.command(server, "--name", "zoo")]
             server[server.index("--name") : server.index("--name")] = ["--capture", f"{captures}/"]
@@ -177,7 +188,8 @@ def _client_run(animal: Animal, root: Path, captures: Path | None) -> tuple[Run,
         url = f"http://127.0.0.1:{port}/mcp"
         if animal.transport == "http":
             listener = [sys.executable, "-P", str(SERVER), "streamable-http", str(port)]
-            _, end = stack.enter_context(_listening(place, listener, work, animal))
+            listener = [*_mock_of(mocked[0]), "--listen", str(port)] if mocked else listener
+            _, end = stack.enter_context(listening(place, listener, work))
             if captures is not None:
                 recorder = stack.enter_context(serving(place, url))
                 url = recorder.url
@@ -238,29 +250,54 @@ def _direct(animal: Animal, root: Path, scenario: Scenario) -> Run:
     with prepared(animal, root, free_port()) as (place, command, work):
         if animal.transport == "stdio":
             return _over_stdio(place, command, work, scenario, animal, None).heard
-        with _listening(place, command, work, animal) as (address, end):
+        with listening(place, command, work) as (address, end):
             way = _way(animal, address)
             converse(way, scenario, filled(animal.call, {"work": str(work)}))
         return way.heard | end
 
 
 def _wrapped(animal: Animal, root: Path, scenario: Scenario) -> tuple[Run, bool, Path]:
-    """Run a recorded scenario; returns what was received, whether the capture holds it all, and the capture's path.
+    """Run a recorded scenario; returns what was received, whether the capture holds it all, and the capture's path."""
+    way, capture = recorded(animal, root, scenario)
+    kept = _kept_lines(way, capture) if isinstance(way, Stdio) else _kept_messages(way, capture)
+    return way.heard, kept, capture
+
+
+def recorded(animal: Animal, root: Path, scenario: Scenario, mocked: Path | None = None) -> tuple[Transport, Path]:
+    """Run a recorded scenario; returns the transport at its end, and the capture's path.
 
     The capture is kept until the next run.
+
+    Args:
+        animal: the server.
+        root: its directory, which is emptied.
+        scenario: which conversation.
+        mocked: a capture outside of `root`, whose mock takes the server's place.
     """
     with prepared(animal, root, free_port()) as (place, command, work):
         capture = root / "zoo.mcpcap"
+        if mocked is not None:
+            command = _mock_of(mocked) + ([] if animal.transport == "stdio" else ["--listen", str(free_port())])
         if animal.transport == "stdio":
-            stdio = _over_stdio(place, command, work, scenario, animal, capture)
-            return stdio.heard, _kept_lines(stdio, capture), capture
+            return _over_stdio(place, command, work, scenario, animal, capture), capture
         with contextlib.ExitStack() as stack:
-            address, end = stack.enter_context(_listening(place, command, work, animal))
+            address, end = stack.enter_context(listening(place, command, work))
             recorder = stack.enter_context(serving(place, f"http://{address[0]}:{address[1]}{animal.path}"))
             way = _way(animal, recorder.address)
             converse(way, scenario, filled(animal.call, {"work": str(work)}))
         recorder.capture.rename(capture)
-        return way.heard | end, _kept_messages(way, capture), capture
+        way.heard |= end
+        return way, capture
+
+
+def _mock_of(capture: Path) -> list[str]:
+    return [sys.executable, "-P", "-m", "mcpproxy", "mock", str(capture)]
+
+
+def _mocks_of(captures: Sequence[Path], note: Path) -> list[str]:
+    """A command that runs the mock of the next capture at each start: the tap makes a folder in `note` for each."""
+    mock = shlex.join(_mock_of(captures[0])[:-1])
+    return ["sh", "-c", f'shift $(($(ls "$0" | wc -l) - 1)); exec {mock} "$1"', str(note), *map(str, captures)]
 
 
 def _over_stdio(
@@ -275,9 +312,7 @@ def _over_stdio(
 
 
 @contextlib.contextmanager
-def _listening(
-    place: Place, command: Sequence[str], work: Path, animal: Animal
-) -> Iterator[tuple[tuple[str, int], Run]]:
+def listening(place: Place, command: Sequence[str], work: Path) -> Iterator[tuple[tuple[str, int], Run]]:
     """Run a server while the block runs; yields its address, and a `Run` for its stderr and exit status at the end."""
     port = next(
         int(word) for word in [*command, place.environment.get("PORT", "")] if word.isdigit() and int(word) > 1023

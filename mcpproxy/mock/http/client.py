@@ -21,13 +21,13 @@ MAX_TIMER_S: Final = 3600.0
 
 
 class HttpClient(ABC):
-    """A client: its conversation, and what carries it. Two transports differ in the rest."""
+    """A client: its conversation, and when it continues. Subclasses carry it over one of the two transports."""
 
     def __init__(self, conversation: Conversation, session: int, on_stderr: Callable[[bytes], None]) -> None:
         """Begin without open requests.
 
         Args:
-            conversation: what the client is told.
+            conversation: the conversation with the client.
             session: the number of the recorded session that it plays.
             on_stderr: called with each line that the recorded server wrote to stderr.
         """
@@ -80,7 +80,7 @@ class HttpClient(ABC):
             self._timer = asyncio.get_running_loop().call_later(delay_s, self.proceed)
 
     def end(self) -> None:
-        """End the conversation, with all that is open."""
+        """End the conversation and everything that is open."""
         self.is_ended = True
         if self._timer is not None:
             self._timer.cancel()
@@ -99,7 +99,7 @@ class HttpClient(ABC):
 
     @abstractmethod
     def deliver(self, outgoings: Sequence[Outgoing]) -> None:
-        """Send what the conversation says."""
+        """Send what the conversation has for the client."""
 
     @abstractmethod
     def close_streams(self) -> None:
@@ -107,4 +107,4 @@ class HttpClient(ABC):
 
     @abstractmethod
     def post(self, request: HttpRequest, response: HttpResponse) -> None:
-        """Take a message, or several, and answer."""
+        """Take one or several messages, and answer."""

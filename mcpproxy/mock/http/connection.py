@@ -21,7 +21,7 @@ MAX_ALL_BODIES_BYTES: Final = 256 << 20
 MAX_SMALL_BODY_BYTES: Final = 1 << 20
 """The size up to which a body is read even then."""
 MAX_UNSENT_BYTES: Final = 256 << 10
-"""How many bytes may wait for a slow reader before no more is made for its client."""
+"""How many bytes may wait for a slow reader before its client gets no more."""
 MAX_WAITING_BYTES: Final = 64 << 10
 """How many bytes of further requests are read while one is open."""
 REQUEST_TIMEOUT_S: Final = 60.0
@@ -145,7 +145,7 @@ class HttpConnection(asyncio.Protocol):
     """A connection from a client.
 
     Attributes:
-        client: whatever the handler knows of who uses it.
+        client: the client that uses it, as far as the handler knows.
     """
 
     def __init__(self, handler: HttpHandler, loop: asyncio.AbstractEventLoop) -> None:
@@ -341,7 +341,7 @@ class HttpConnection(asyncio.Protocol):
         self.transport.abort()
 
     def _refuse(self, status: int, reason: str) -> None:
-        """Answer for a request that cannot be read to its end; nothing after it is read."""
+        """Refuse a request that cannot be read to its end; nothing after it is read."""
         self.closes_after_response = self._is_refused = True
         self._response = HttpResponse(self)
         self._response.send_whole(status, (), "text/plain; charset=utf-8", f"mcpproxy: {reason}\n".encode())

@@ -29,7 +29,7 @@ class LegacyClient(HttpClient):
         """Begin by giving the client the address to which it posts.
 
         Args:
-            conversation: what the client is told.
+            conversation: the conversation with the client.
             session: the number of the recorded session that it plays.
             on_stderr: called with each line that the recorded server wrote to stderr.
             stream: the response that carries the stream.

@@ -34,7 +34,7 @@ _OWN_FIELDS: Final = frozenset(
         "upgrade",
     }
 )
-"""The fields that describe the connection or the coding of the recording, or that are invented anew."""
+"""The fields that describe the connection or the coding of the recording, or that the mock sets itself."""
 _UNBUFFERED: Final = (("X-Accel-Buffering", "no"),)
 _NOT_IN_LINE: Final = re.compile(r"[\r\n\0]")
 _LINE_END: Final = re.compile(rb"\r\n?|\n")
@@ -77,7 +77,7 @@ def _phrase(status: int) -> str:
 
 
 def stream_fields(answer: HttpAnswer | None) -> HeaderFields:
-    """Returns the fields of an event stream: those that were recorded, or else what keeps proxies from buffering it."""
+    """Returns the fields of an event stream: the recorded ones, or else one that keeps proxies from buffering it."""
     return _UNBUFFERED if answer is None or answer.is_legacy else repeated_fields(answer)
 
 
@@ -135,7 +135,7 @@ def _one_line(text: str) -> bytes:
 
 
 def error_body(reason: str, code: int = INVALID_REQUEST) -> bytes:
-    """Returns a JSON-RPC error for a request that is refused before it is looked at; `reason` is text of ours."""
+    """Returns a JSON-RPC error for a request that is refused before it is read; `reason` is trusted text."""
     return orjson.dumps({"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": reason}})
 
 

@@ -32,9 +32,9 @@ LEGACY_ENDPOINT: Final = "/sse"
 """The path of the stream of the older transport."""
 LEGACY_POSTS: Final = "/messages"
 MAX_CLIENTS: Final = 10_000
-"""The maximum number of conversations; idle ones are ended for new ones, the one that was used least recently first."""
+"""The maximum number of conversations; new ones end idle ones, the least recently used first."""
 MAX_WAIT_S: Final = 5.0
-"""How long an exchange waits for the reading of the recording, if its answer depends on that."""
+"""How long an exchange waits until enough of the recording has been read for its answer."""
 WAKE_INTERVAL_S: Final = 0.0001
 """For each client, how long the growth of the script is not looked at again: ten times what that costs."""
 MAX_CLOSE_S: Final = 1.0
@@ -90,7 +90,7 @@ class HttpMock:
         self._order = SessionOrder(script, first_session)
         self._history = EventHistory()
         self._clients: dict[HttpClient, str | None] = {}
-        """All clients, the one that was used least recently first, with the ids of those that have one."""
+        """All clients, the least recently used first, with the session ids of those that have one."""
         self._client_by_id: dict[str, HttpClient] = {}
         self._client_by_identity: dict[bytes, StreamableClient] = {}
         self._gives_session_ids = False
@@ -116,7 +116,7 @@ class HttpMock:
         listener.listen(_BACKLOG)  # asyncio uses a single number for accepts per turn and for the system's backlog
 
     def wake(self) -> None:
-        """Have all clients proceed, because the script has grown; can be called in any thread."""
+        """Let all clients proceed, because the script has grown; can be called in any thread."""
         if not self._is_woken:
             self._is_woken = True
             try:
@@ -245,7 +245,7 @@ class HttpMock:
             self._on_post_without_id(request, response)
 
     def _on_post_without_id(self, request: HttpRequest, response: HttpResponse) -> None:
-        """Find out whose a message without a session id is; `initialize` begins a session, unless a probe has."""
+        """Find the client of a message without a session id; `initialize` begins a session, unless a probe has."""
         verdict = judge(request.body, unit="http_body")
         is_initialize = verdict.kind == "request" and verdict.method == INITIALIZE
         client = self._known_client(request)
@@ -438,7 +438,7 @@ class HttpMock:
             self._client_by_id[session_id] = client
 
     def _on_session_id(self, client: StreamableClient) -> None:
-        """Know a client by the session id that it gets from now on."""
+        """Identify a client by its session id from now on."""
         self._gives_session_ids = True
         self._add(client, client.session_id)
         self._forget_identity(client)
@@ -448,7 +448,7 @@ class HttpMock:
             del self._client_by_identity[identity]
 
     def _note_use(self, client: HttpClient) -> None:
-        """Make a client the one that was used last."""
+        """Make a client the most recently used one."""
         self._clients[client] = self._clients.pop(client)
 
     def _make_room(self) -> bool:

@@ -1,4 +1,4 @@
-"""Decides which recorded session a new client is played, over HTTP, where a capture may hold many."""
+"""Decides which recorded session a new client gets over HTTP, where a capture may hold many."""
 
 from typing import Final, Literal, TypeAlias
 
@@ -10,7 +10,7 @@ SessionKind: TypeAlias = Literal["handshake", "other"]
 """Whether a client's session has an `initialize`, or begins with another request. One with a probe before its
 `initialize` is of both kinds."""
 _OPENING_ITEMS: Final = 50
-"""Among how many of its first items the `initialize` of a session is."""
+"""How many items of a session are searched for its `initialize`."""
 FIRST_SESSION: Final = 1
 """The number of the session that is played if the recording has none."""
 

@@ -108,7 +108,7 @@ class StreamableClient(HttpClient):
         self.proceed()
 
     def watch(self, response: HttpResponse) -> None:
-        """Wait for a slow reader of a response before more is made."""
+        """Continue when a slow reader of a response has caught up."""
         response.on_drained = self.proceed
 
     def deliver(self, outgoings: Sequence[Outgoing]) -> None:
@@ -217,7 +217,7 @@ class _Post:
         )
 
     def deliver(self, outgoings: Sequence[Outgoing]) -> None:
-        """Send items; whether as events or as one body, the recording decides, or else how many there are."""
+        """Send items, as events or as one body: as in the recording, or else depending on how many there are."""
         self._open_requests -= {outgoing.request for outgoing in outgoings if outgoing.ends_request}
         if self._stream is not None:
             self._send_events(self._stream, outgoings, is_begun=True)
@@ -308,7 +308,7 @@ class _Post:
 
 
 def _is_failure(outgoing: Outgoing) -> bool:
-    """Whether an item stands for an exchange that had no response: a status that is no success, or nothing."""
+    """Whether an item stands for an exchange without a response: with the status of a failure, or with nothing."""
     recorded = outgoing.http
     if recorded is None or recorded.is_legacy:
         return False

@@ -90,7 +90,7 @@ class EventStream:
             self._history.note_kept(self, len(event))
 
     def open(self, response: HttpResponse, after_id: str | None = None) -> None:
-        """Continue on a new response: with the events after an id, or without one, with those that nobody has read."""
+        """Continue on a new response: with the events after an id, or else with those that were not delivered."""
         if self.is_read:
             self.break_off(is_clean=True)
         self.response = response

@@ -95,7 +95,9 @@ def test_a_word_of_another_tool_leads_to_the_command_that_serves() -> None:
         ("inspect", "mcpproxy tui"),
         ("log", "mcpproxy show"),
         ("diff", "mcpproxy compare"),
-        ("replay", "mcpproxy show"),
+        ("resend", "mcpproxy show"),
+        ("fake", "mcpproxy mock"),
+        ("vcr", "mcpproxy share --cassette"),
         ("rm", "mcpproxy prune"),
     ):
         for words in ([word], [word, "--any", "thing"], ["help", word]):
@@ -147,6 +149,8 @@ FORKED = [
     ["check", "demo.mcpcap"],
     ["rule", "id/null"],
     ["compare", "demo.mcpcap", "demo.mcpcap"],
+    ["mock", "demo.mcpcap"],
+    ["replay", "demo.mcpcap"],
     ["cache", "clear"],
     ["verify", "demo.mcpcap"],
     ["repair", "demo.mcpcap", "-o", "copy.mcpcap"],

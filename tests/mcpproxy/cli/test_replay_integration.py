@@ -137,7 +137,7 @@ def test_credentials_are_sent_and_occur_nowhere_else(tmp_path: Path) -> None:
         done = replay(tmp_path, old, *words, token=secret)
         assert f"Bearer {secret}".encode() in upstream.heard()
     assert done.returncode == 2
-    assert b"HTTP status 401, and no answer in it; the credentials of --header were refused" in done.stderr
+    assert b"HTTP status 401 without an answer; the credentials of --header were refused" in done.stderr
     assert secret.encode() not in done.stdout + done.stderr
     (new,) = new_captures(tmp_path)
     assert secret.encode() not in new.read_bytes()

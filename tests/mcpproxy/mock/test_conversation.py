@@ -335,20 +335,20 @@ def test_answers_to_nothing_never_hit_a_request_of_today(tmp_path: Path) -> None
 
 def test_what_is_no_message_is_refused(tmp_path: Path) -> None:
     client = Client(Recording().handshake().script(tmp_path)).handshake()
-    hostile = (
-        b"{",
-        b"[]",
-        b"[1,2]",
-        b'"x"',
-        b'{"id":1}',
-        b"\xff",
-        b"[" * 100_000,
-        b'{"jsonrpc":"2.0","method":7,"id":1}',
-    )
-    for raw in hostile:
-        answers = client.send_raw(raw)
-        assert len(answers) == 1, raw[:20]
-        assert answers[0]["error"]["code"] in (-32700, -32600), raw[:20]
+    hostile = {
+        b"{": "-32700 this is not JSON",
+        b"[]": "-32600 this is not a JSON-RPC message",
+        b"[1,2]": "-32600 this is not a JSON-RPC message",
+        b'"x"': "-32600 this is not a JSON-RPC message",
+        b'{"id":1}': "-32600 this is not a JSON-RPC message",
+        b"\xff": "-32700 this is not JSON",
+        b"[" * 100_000: "-32600 the message is too large, or nested too deeply",
+        b'{"jsonrpc":"2.0","method":7,"id":1}': "-32600 this is not a JSON-RPC message",
+    }
+    for raw, refusal in hostile.items():
+        (answer,) = client.send_raw(raw)
+        error = answer["error"]
+        assert f"{error['code']} {error['message'].removeprefix('mcpproxy mock: ')}" == refusal, raw[:20]
     assert client.conversation.usage.invalid_count == len(hostile)
 
 

@@ -34,7 +34,7 @@ class _Client:
         self.received: list[Outgoing] = []
 
     def ask(self, raw: str, request: int) -> None:
-        self.server.ask(raw.encode(), request)
+        self.server.pass_request(raw.encode(), request)
 
     def next(self) -> tuple[Any, int | None, bool]:
         """Wait for the next message: its JSON, its request, and whether it ends that."""
@@ -70,7 +70,7 @@ def test_what_missed_is_answered_and_recorded_after_a_handshake_like_that_of_the
     new_client: Callable[..., _Client], tmp_path: Path
 ) -> None:
     client = new_client()
-    client.server.introduce(_INITIALIZE)
+    client.server.note_initialize(_INITIALIZE)
     client.ask('{"jsonrpc": "2.0", "id": "a", "method": "tools/call", "params": {"name": "x", "n": 1.50}}', 5)
     client.ask('{"jsonrpc":"2.0","id":7,"method":"tools/list"}', 6)
     first, second = client.next(), client.next()
@@ -97,6 +97,18 @@ def test_what_missed_is_answered_and_recorded_after_a_handshake_like_that_of_the
     assert len(_recorded(capture)) == 7
 
 
+def test_a_request_over_several_lines_is_one_line_for_the_real_server(new_client: Callable[..., _Client]) -> None:
+    client = new_client()
+    client.ask('{"id":3,\n"method":\r\n"tools/call","params":\r{"name":"x"}}', 0)
+    answer, request, is_last = client.next()
+    assert (answer["id"], request, is_last) == (3, 0, True)
+    assert answer["result"]["got"] == '{"id":1, "method":  "tools/call","params": {"name":"x"}}'
+    client.ask('{"id":4,"method":"tools/list","params":\n' + "[" * 100_000 + "]" * 100_000 + "}", 1)
+    answer, request, is_last = client.next()
+    assert (answer["id"], request, is_last) == (4, 1, True)
+    assert "a line break in bytes that are not JSON would end the line" in answer["error"]["message"]
+
+
 def test_progress_and_requests_of_the_server_go_both_ways(new_client: Callable[..., _Client]) -> None:
     client = new_client()
     client.ask('{"id":3,"method":"tools/call","params":{"name":"progress","_meta":{"progressToken":"p"}}}', 0)
@@ -108,11 +120,11 @@ def test_progress_and_requests_of_the_server_go_both_ways(new_client: Callable[.
     assert (question["method"], request, is_last) == ("sampling/createMessage", 1, False)
     ours = question["id"]
     assert question["params"]["_meta"]["progressToken"] == ours != 1
-    assert not client.server.tell(b'{"id":1,"result":{}}'), "an answer to a recorded request"
-    assert not client.server.tell(b'{"method":"notifications/initialized"}')
-    assert not client.server.tell(b'{"method":"notifications/cancelled","params":{"requestId":99}}')
-    assert client.server.tell(json.dumps({"id": ours, "result": {"role": "user"}}).encode())
-    assert not client.server.tell(json.dumps({"id": ours, "result": {}}).encode()), "it was answered"
+    assert not client.server.pass_message(b'{"id":1,"result":{}}'), "an answer to a recorded request"
+    assert not client.server.pass_message(b'{"method":"notifications/initialized"}')
+    assert not client.server.pass_message(b'{"method":"notifications/cancelled","params":{"requestId":99}}')
+    assert client.server.pass_message(json.dumps({"id": ours, "result": {"role": "user"}}).encode())
+    assert not client.server.pass_message(json.dumps({"id": ours, "result": {}}).encode()), "it was answered"
     answer = client.next()
     assert answer[1:] == (1, True)
     assert json.loads(answer[0]["result"]["got"]) == {"id": 1, "result": {"role": "user"}}
@@ -123,7 +135,7 @@ def test_cancellations_name_the_id_that_the_server_knows(new_client: Callable[..
     client.ask('{"id":"a","method":"tools/call"}', 0)
     client.next()
     cancellation = b'{"method":"notifications/cancelled","params":{"requestId":"a"}}'
-    assert client.server.tell(cancellation)
+    assert client.server.pass_message(cancellation)
     client.ask('{"id":"b","method":"tools/call"}', 1)
     client.next()
     client.server.close()
@@ -133,10 +145,10 @@ def test_cancellations_name_the_id_that_the_server_knows(new_client: Callable[..
 
 def test_a_client_whose_initialize_missed_opens_the_conversation_itself(new_client: Callable[..., _Client]) -> None:
     client = new_client()
-    client.server.introduce(_INITIALIZE)
+    client.server.note_initialize(_INITIALIZE)
     client.ask(_INITIALIZE.decode(), 0)
     assert client.next()[0]["result"]["protocolVersion"] == "2025-11-25"
-    assert client.server.tell(b'{"jsonrpc":"2.0","method":"notifications/initialized"}')
+    assert client.server.pass_message(b'{"jsonrpc":"2.0","method":"notifications/initialized"}')
     client.ask('{"id":"a","method":"x"}', 1)
     assert client.next()[0]["id"] == "a"
 
@@ -163,7 +175,7 @@ def test_a_server_that_cannot_be_reached_is_an_error_and_the_mock_goes_on(
 
 def test_a_refused_handshake_is_an_error_for_what_waited(new_client: Callable[..., _Client]) -> None:
     client = new_client()
-    client.server.introduce(_INITIALIZE.replace(b"2025-11-25", b"refused"))
+    client.server.note_initialize(_INITIALIZE.replace(b"2025-11-25", b"refused"))
     for number in range(2):
         client.ask('{"id":1,"method":"x"}', number)
         answer, answered, _ = client.next()
@@ -248,7 +260,7 @@ def test_the_real_server_may_have_a_url(new_client: Callable[..., _Client], tmp_
     with ThreadingHTTPServer(("127.0.0.1", 0), _JsonServer) as server:
         threading.Thread(target=server.serve_forever).start()
         client = new_client([f"http://127.0.0.1:{server.server_port}/mcp"])
-        client.server.introduce(_INITIALIZE)
+        client.server.note_initialize(_INITIALIZE)
         client.ask('{"jsonrpc":"2.0","id":"a","method":"tools/list"}', 4)
         answer, request, is_last = client.next()
         client.server.close()
@@ -308,7 +320,7 @@ import sys, threading
 from mcpproxy.mock.passing import RealServer
 has_arrived = threading.Event()
 server = RealServer(sys.argv[2:], sys.argv[1], has_arrived.set, lambda notice: None)
-server.ask(b'{"id":1,"method":"x"}', 0)
+server.pass_request(b'{"id":1,"method":"x"}', 0)
 while not server.received():
     has_arrived.wait()
     has_arrived.clear()

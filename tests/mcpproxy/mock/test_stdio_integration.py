@@ -162,7 +162,7 @@ def test_hostile_lines_are_answered_and_the_next_request_as_well(tmp_path: Path)
     giant = b'{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"x":"' + b"y" * (17 << 20) + b'"}}'
     said, stderr, status = play(capture, b"\x00\xff", b"[" * 200_000, giant, b"", b"  ", INITIALIZE)
     assert [message["id"] for message in said] == [None, None, None, "i"]
-    assert "3 lines from the client that are no message" in stderr
+    assert "3 lines from the client are not messages" in stderr
     assert status == 0
 
 
@@ -206,3 +206,19 @@ def test_stdout_is_never_written_to_by_anything_else(tmp_path: Path) -> None:
     first, second, *_ = stderr.splitlines()
     assert first == "loud\x1b[31m"
     assert second.startswith("mcpproxy: the client asks for revision 2024-11-05; it gets the recorded answer")
+
+
+def test_each_recorded_message_is_one_line_for_every_reader(tmp_path: Path) -> None:
+    made = Recording().handshake()
+    for number, raw in enumerate((b'{"jsonrpc":"2.0","id":%d,\r"result":\n{}}', b'{"id":%d,"result":{}}\r{"x":1}'), 1):
+        made.call(number, arguments={"q": number})
+        made.raw("s2c", raw % number, unit="http_body", delim=b"")
+    calls = [SEARCH | {"id": n, "params": {"name": "search", "arguments": {"q": n}}} for n in (1, 2)]
+    done = subprocess.run(
+        command(made.write(tmp_path)),
+        input=b"".join(json.dumps(each).encode() + b"\n" for each in (INITIALIZE, INITIALIZED, *calls)),
+        capture_output=True, check=False, timeout=DEADLINE_S,
+    )  # fmt: skip
+    assert b"\r" not in done.stdout
+    assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == ["i", 1]
+    assert b"1 recorded message not sent: a line break in bytes that are not JSON would end the line" in done.stderr

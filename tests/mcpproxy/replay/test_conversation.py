@@ -379,6 +379,23 @@ def test_the_recorded_end_of_a_subscription_is_waited_for(tmp_path: Path, begin:
     assert replayed.is_over()
 
 
+def test_what_cannot_be_sent_is_told_and_makes_the_replay_incomplete(begin: Begin, tmp_path: Path) -> None:
+    capture = CaptureWriter(tmp_path / "old.mcpcap", "weather")
+    capture.handshake()
+    capture.call(20, 1, "find")
+    capture.answer(21, 1, content=[])
+    replayed = begin(capture)
+    replayed.shake_hands()
+    _, call = replayed.due()
+    replayed.conversation.note_unsent(call, "it is no line")
+    outcome = replayed.conversation.outcome
+    assert outcome.lines() == [
+        "tools/call find (frame 4 of the recording): not sent",
+        "1 message not sent: it is no line",
+    ]
+    assert (outcome.sent, outcome.is_incomplete, replayed.is_over()) == (2, True, True)
+
+
 def test_a_server_that_ended_by_itself_gets_the_time_to_do_so_again(tmp_path: Path, begin: Begin) -> None:
     capture = writer(tmp_path)
     replayed = begin(capture, None, "server", 5_015)

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from mcpproxy.sharing.steady_order import Entry, steady_order
+from mcpproxy.sharing.steady_order import RecordFacts, steady_order
 
 
 def order(text: str) -> str:
@@ -11,15 +11,15 @@ def order(text: str) -> str:
     return " ".join(words[index] for index in steady_order([_entry(word) for word in words]))
 
 
-def _entry(word: str) -> Entry:
+def _entry(word: str) -> RecordFacts:
     """Returns a record: `c1` and `s1` are request and answer of call 1, `l1` and `m1` those of a list, `>` and `<` are
     other messages of client and server, and anything else is no message."""
     side, number = word[0], word[1:]
     if side not in "csml><":
-        return Entry(word, 0, 0, 0)
+        return RecordFacts(word, 0, 0, 0)
     call = int(number) if side in "csml" else -1
     sender = "client" if side in "cl>" else "server"
-    return Entry("frame", 0, 0, 0, sender=sender, call=call, is_list=side in "lm", has_request=side in "cl")  # type: ignore[arg-type]
+    return RecordFacts("frame", 0, 0, 0, sender=sender, call=call, is_list=side in "lm", has_request=side in "cl")  # type: ignore[arg-type]
 
 
 def test_calls_that_overlap_stand_one_after_the_other() -> None:
@@ -51,22 +51,26 @@ def test_the_order_is_a_permutation_and_stays_when_it_is_ordered_again() -> None
 
 
 def test_output_ends_before_the_process() -> None:
-    late = [Entry("process", 0, 0, 0, stage="ended"), Entry("eof", 0, 0, 0, stage="s2c"), Entry("close", 0, 0, 0)]
+    late = [
+        RecordFacts("process", 0, 0, 0, stage="ended"),
+        RecordFacts("eof", 0, 0, 0, stage="s2c"),
+        RecordFacts("close", 0, 0, 0),
+    ]
     assert list(steady_order(late)) == [1, 0, 2]
 
 
-def http(exchange: int, text: str) -> list[Entry]:
+def http(exchange: int, text: str) -> list[RecordFacts]:
     """Returns the records of an exchange: `r` its request, `p` the head of the response, `o` its stream, `e` its end;
     `c`, `s`, `i` frames: a request, its answer, and the notification that ends a handshake."""
     made = {
-        "r": Entry("exchange", 0, 0, 0, exchange=exchange, stage="request"),
-        "g": Entry("exchange", 0, 0, 0, exchange=exchange, stage="request", is_get=True, wants_stream=True),
-        "p": Entry("exchange", 0, 0, 0, exchange=exchange, stage="response"),
-        "o": Entry("stream", 0, 0, 0, exchange=exchange, stage="opened"),
-        "c": Entry("frame", 0, 0, 0, "client", exchange, call=exchange, request_id=exchange, has_request=True),
-        "i": Entry("frame", 0, 0, 0, "client", exchange, is_initialized=True),
-        "s": Entry("frame", 0, 0, 0, "server", exchange, call=exchange),
-        "e": Entry("exchange", 0, 0, 0, exchange=exchange, stage="end", ended_by="complete", is_settled=True),
+        "r": RecordFacts("exchange", 0, 0, 0, exchange=exchange, stage="request"),
+        "g": RecordFacts("exchange", 0, 0, 0, exchange=exchange, stage="request", is_get=True, wants_stream=True),
+        "p": RecordFacts("exchange", 0, 0, 0, exchange=exchange, stage="response"),
+        "o": RecordFacts("stream", 0, 0, 0, exchange=exchange, stage="opened"),
+        "c": RecordFacts("frame", 0, 0, 0, "client", exchange, call=exchange, request_id=exchange, has_request=True),
+        "i": RecordFacts("frame", 0, 0, 0, "client", exchange, is_initialized=True),
+        "s": RecordFacts("frame", 0, 0, 0, "server", exchange, call=exchange),
+        "e": RecordFacts("exchange", 0, 0, 0, exchange=exchange, stage="end", ended_by="complete", is_settled=True),
     }
     return [made[letter] for letter in text]
 

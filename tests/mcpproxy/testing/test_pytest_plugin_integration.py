@@ -149,7 +149,7 @@ def test_unused(): ...
     for text in (
         "@pytest.mark.mcp has no argument casette (did you mean cassette?)",
         "'onec' is not a mode (did you mean once?); use once, none, new, all",
-        '@pytest.mark.mcp takes names: cassette="NAME.mcpcap"',
+        '@pytest.mark.mcp takes keyword arguments: cassette="NAME.mcpcap"',
         "@pytest.mark.mcp does nothing without one of the fixtures mcp_record, mcp_mock",
     ):
         assert text in output

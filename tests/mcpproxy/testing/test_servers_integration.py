@@ -92,7 +92,7 @@ def test_official_sdk_takes_parameters_and_url(tmp_path: Path) -> None:
         client.find("milk")
         client.ask("tools/list")  # as this client does after the call
     with mcp_mock(recorded.capture.path) as played, mcp_record(played.url) as server:
-        with pytest.raises(TypeError, match="is reached by HTTP"):
+        with pytest.raises(TypeError, match="is reached over HTTP"):
             _ = server.command
         anyio.run(search, server.url)
     assert server.capture.calls("search").outcomes == played.capture.calls("search").outcomes == {"result": 1}
@@ -136,7 +136,7 @@ def test_cassette_is_recorded_once_and_then_played(tmp_path: Path) -> None:
     ):
         pass
     assert starts(tmp_path) == 1
-    with pytest.raises(FileNotFoundError, match="mode none may not ask the server"):
+    with pytest.raises(FileNotFoundError, match="mode none does not use the server"):
         mcp_record(server_of(tmp_path), cassette=tmp_path / "none.mcpcap", mode="none")
     with pytest.raises(ValueError, match="'often' is not a mode"):
         mcp_record(server_of(tmp_path), cassette=cassette, mode="often")  # type: ignore[arg-type]

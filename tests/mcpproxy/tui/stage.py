@@ -282,6 +282,8 @@ class Stage:
         busy = [f"{pump} handles messages" for pump in pumps if not _waits(pump)]
         screen = self.app.screen
         flags = ("_layout_required", "_scroll_required", "_repaint_required", "_recompose_required")
+        if self.app._resize_timer is not None:  # Textual waits a moment, as more sizes may follow
+            busy.append("the new size is not known to the screen")
         return busy + [
             f"{name} of {screen}" for name in (*flags, "_dirty_widgets", "_callbacks") if getattr(screen, name)
         ]
