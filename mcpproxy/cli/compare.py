@@ -110,7 +110,7 @@ def pieces_of(comparison: Comparison, options: argparse.Namespace) -> Callable[[
     """Returns what writes a comparison in the format of the options, for `write_result`."""
     if options.format != HTML:
         return partial(write_comparison, comparison, options.format, fail_on=options.fail_on.words)
-    return lambda _style, _width: ComparisonPage(comparison).pieces()
+    return lambda _style, _width: ComparisonPage(comparison, options.fail_on.words).pieces()
 
 
 class _ComparisonRun:

@@ -77,7 +77,7 @@ def test_what_fails_is_in_each_format_and_in_the_file(tmp_path: Path) -> None:
     assert new_captures(tmp_path) == []
 
 
-@pytest.mark.costly("starts a recorder and a server, twice")
+@pytest.mark.costly("starts a recorder and a server, three times")
 def test_it_is_sent_with_yes_and_left_out_by_a_filter(tmp_path: Path) -> None:
     old, account = write_recording(tmp_path, saves=True), tmp_path / "account"
     command = ("--no-findings", "--", *SERVER, "--account", str(account))
@@ -85,6 +85,8 @@ def test_it_is_sent_with_yes_and_left_out_by_a_filter(tmp_path: Path) -> None:
     assert filtered.returncode == 0, filtered.stderr
     assert b'"save"' not in account.read_bytes()
     assert account.read_bytes().count(b'"find"') == 3
+    assert replay(tmp_path, old, "--only", "not name:save", *command).returncode == 0
+    assert b'"save"' not in account.read_bytes()
     sent = replay(tmp_path, old, "--yes", *command)
     assert sent.returncode == 0, sent.stderr
     assert account.read_bytes().count(b'"save"') == 1
