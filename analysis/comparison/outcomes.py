@@ -27,6 +27,9 @@ _SUCCESSES: Final = frozenset({Outcome.RESULT, Outcome.TASK, Outcome.INPUT_REQUI
 _COMMON_METHODS: Final = frozenset({"initialize", "ping", "server/discover", "logging/setLevel"})
 """Methods that a client calls on any server, in addition to the lists."""
 
+_CONNECTION_CLOSED: Final = -32000
+"""The code with which SDKs end the calls that are open when the connection closes."""
+
 
 class _OutcomesObserver(Observer):
     aspect = "outcomes"
@@ -64,7 +67,7 @@ class _OutcomesObserver(Observer):
 
     def _add(self, endings: dict[str, Ending], label: str, call: Call) -> None:
         ending = endings.get(label)
-        response = call.response
+        response = None if label == "unanswered" else call.response  # its own closing is no answer to the client
         if ending is None:
             session = 0 if call.session is None else call.session.number
             place = Place(self._capture, session, call.request.seq if response is None else response.seq)
@@ -106,6 +109,12 @@ class OutcomesAspect(Aspect):
         return {f"call {subject_of(row.method, row.name)}" for row in rows if not is_common_method(row.method)}
 
 
+def _has_client_closed(call: Call) -> bool:
+    """Whether a call ended after the client had closed its connection; servers end open calls with an error then."""
+    closed_ns = None if call.session is None else call.session.closed_ns.get("client")
+    return closed_ns is not None and call.ended_ns is not None and call.ended_ns >= closed_ns
+
+
 def is_common_method(method: str) -> bool:
     """Whether a client calls a method on any server, so that it says nothing about what two sides have in common."""
     return method in _COMMON_METHODS or method.endswith("/list")
@@ -142,5 +151,7 @@ def label_of(call: Call, *, is_open: bool) -> str | None:
         return "result"
     if outcome is Outcome.ERROR:
         code = None if call.response is None else code_of(call.response)
+        if code == _CONNECTION_CLOSED and _has_client_closed(call):
+            return "unanswered"
         return "error" if code is None else f"error {code}"
     return str(outcome)
