@@ -192,7 +192,7 @@ class ReplayRun:
             for line in transport.child.last_lines:
                 text = sanitise_bytes(line.removeprefix(_OWN_PREFIX))
                 if line.startswith(_CANNOT_RUN):
-                    conversation.outcome.handshake_failure = text
+                    conversation.outcome.failure = text
                 else:
                     say(f"{'' if line.startswith(_OWN_PREFIX) else _STDERR}{text}")
         return conversation.outcome
