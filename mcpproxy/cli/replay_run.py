@@ -188,7 +188,7 @@ class ReplayRun:
             line = (transport.child.last_lines or [b"the recorder did not start"])[0]
             raise CannotCreate(sanitise_bytes(line.removeprefix(_OWN_PREFIX)))
         self._sent += conversation.outcome.sent
-        if conversation.outcome.failure:
+        if conversation.outcome.failure and not conversation.outcome.is_given_up:
             for line in transport.child.last_lines:
                 text = sanitise_bytes(line.removeprefix(_OWN_PREFIX))
                 if line.startswith(_CANNOT_RUN):

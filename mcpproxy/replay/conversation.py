@@ -449,6 +449,7 @@ class Conversation:
         """
         if not self._is_ended:
             self.outcome.failure = reason
+            self.outcome.is_given_up = True
             self._stop(reason)
 
     def _stop(self, reason: str) -> None:

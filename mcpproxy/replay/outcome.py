@@ -30,6 +30,8 @@ class ReplayOutcome:
         """Why it stopped before the end; empty if it did not."""
         self.failure = ""
         """Why there is nothing to compare, such as a handshake that failed; empty if there is."""
+        self.is_given_up = False
+        """Whether the failure is what the server does without end: its last lines on stderr do not explain that."""
         self.unrecorded: Counter[str] = Counter()
         """How many requests of the server were not in the recording, by method. Untrusted texts."""
         self.unanswered_in_a_row = 0
