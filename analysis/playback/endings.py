@@ -4,8 +4,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from analysis.playback.items import Ending
+from analysis.playback.pseudonyms import has_pseudonym
 from analysis.reading import Reading, Step
 from captures.damage import Damage
+from captures.frame import Frame
 from captures.record import Record
 
 _MAX_NAME_CHARS: Final = 20
@@ -28,6 +30,7 @@ class EndingObserver:
         self._torn_count = 0
         self._abridged_count = self._cut_count = 0
         self._failure = ""
+        self._has_pseudonym = False
 
     def on_step(self, step: Step) -> None:
         """Note what a step says. It is needed for the steps without a frame only."""
@@ -37,6 +40,15 @@ class EndingObserver:
             self._damage_count += item.cause != "torn"
         elif isinstance(item, Record):
             self._on_record(item)
+
+    @property
+    def is_redacted_copy(self) -> bool:
+        """Whether values may have been replaced, which has not been seen so far."""
+        return self._reading.fold.is_redacted and not self._has_pseudonym
+
+    def on_frame_of_copy(self, frame: Frame) -> None:
+        """Note whether a frame of a redacted copy has values that were replaced."""
+        self._has_pseudonym = has_pseudonym(frame.raw)
 
     def note_failure(self) -> None:
         """Note that the rest of the capture could not be read."""
@@ -88,6 +100,12 @@ class EndingObserver:
         lost_count = fold.lost_count + fold.unrecorded_count + self._abridged_count + self._cut_count
         return bool(lost_count or fold.first_seq or self._failure) or not fold.observed_start
 
+    def _end_caveats(self) -> Iterator[str]:
+        if self._torn_count:
+            yield "its last record is incomplete"
+        elif self._reading.end == "killed" and not self._failure:
+            yield "its recorder was killed, so its end may be missing"
+
     def _caveats(self) -> Iterator[str]:
         fold = self._reading.fold
         lost_count = fold.lost_count - self._damage_count - self._torn_count
@@ -99,8 +117,7 @@ class EndingObserver:
             yield f"{_count(lost_count, 'record')} lost"
         if self._damage_count:
             yield f"damaged in {_count(self._damage_count, 'place')}"
-        if self._torn_count:
-            yield "its last record is incomplete"
+        yield from self._end_caveats()
         if fold.unrecorded_count:
             yield f"{_count(fold.unrecorded_count, 'HTTP body', 'HTTP bodies')} not recorded"
         if fold.unjudged_count:
@@ -109,7 +126,7 @@ class EndingObserver:
             yield f"the log held only a part of {_count(self._abridged_count, 'message')}"
         for forgotten in self._reading.forgotten:
             yield f"{forgotten.times:,} {forgotten.what} forgotten, because there were too many at once"
-        if fold.is_redacted:
+        if self._has_pseudonym:
             yield "pseudonyms stand for values that were redacted"
         if self._failure:
             yield self._failure

@@ -59,6 +59,8 @@ class ScriptReading:
             on_step(step)
             if type(step.item) is not Frame:
                 on_other_step(step)
+            elif self._observer.is_redacted_copy:
+                self._observer.on_frame_of_copy(step.item)
         return self._finish() if count < limit else None
 
     def close(self) -> None:

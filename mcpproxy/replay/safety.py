@@ -8,10 +8,10 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from analysis.comparison.values.varying_text import normalised_text
 from analysis.conversation.message import Number, Response
 from analysis.playback.incoming import server_messages_in
 from analysis.playback.items import Item
+from analysis.playback.pseudonyms import has_pseudonym
 from analysis.playback.request_fields import Fields
 from analysis.playback.script import Script
 from analysis.protocol.extensions import EXTENSION_METHODS
@@ -23,7 +23,6 @@ from mcpproxy.replay.tool_definitions import ToolDefinitions
 
 _CALL: Final = "tools/call"
 _LIST: Final = "tools/list"
-_MAX_TEXT_BYTES: Final = 1 << 20
 _KNOWN: Final = frozenset({*METHODS, *EXTENSION_METHODS})
 
 
@@ -87,13 +86,7 @@ def refusal(outgoing: Outgoing, hints: ToolHints) -> str | None:
 
 def redacted_count(script: Script, items: Iterable[Item]) -> int:
     """Returns how many of the client's items have values that were replaced in a redacted copy."""
-    return sum(_is_redacted(script.raw(item)) for item in items)
-
-
-def _is_redacted(raw: bytes) -> bool:
-    rules = set()
-    normalised_text(raw[:_MAX_TEXT_BYTES].decode("utf-8", "replace"), lambda rule, _text: rules.add(rule))
-    return "redaction tag" in rules
+    return sum(has_pseudonym(script.raw(item)) for item in items)
 
 
 def _unsafe_in_body(raw: bytes, hints: ToolHints) -> list[tuple[bool, str]]:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from captures.reader import Capture
 from mcpproxy.mock.miss import FAILURE_REASON
 from mcpproxy.mock.outgoing import Outgoing
 from mcpproxy.mock.passing import MAX_OPEN_BYTES, RealServer
@@ -233,6 +234,20 @@ def test_a_second_conversation_is_recorded_next_to_the_first(
         client.next()
         client.server.close()
         assert len(_recorded(tmp_path / name)) == 2
+
+
+def test_without_a_place_the_new_capture_is_not_a_recording_of_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("MCPPROXY_CAPTURES", str(tmp_path / "captures"))
+    server = RealServer([str(word) for word in peer("asking_server")], None, lambda: None, lambda _: None)
+    server.pass_request(b'{"id":"a","method":"x"}', 0)
+    wait_until(server.received, "the answer of the real server")
+    server.close()
+    (capture,) = (tmp_path / "captures").rglob("*.mcpcap")
+    assert capture.parent.name.endswith("-mock")
+    assert Capture(capture).header.members["name"] == capture.parent.name
 
 
 class _JsonServer(BaseHTTPRequestHandler):
