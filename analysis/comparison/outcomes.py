@@ -14,6 +14,7 @@ from analysis.comparison.requests import RequestKey, bounded, request_key, subje
 from analysis.comparison.sample import Sample
 from analysis.conversation.call import Call, Outcome
 from analysis.facts import code_of, text_of_error, texts_in
+from analysis.protocol.error_codes import CONNECTION_CLOSED
 from analysis.protocol.extensions import ENDLESS_METHODS
 from analysis.reading import Reading
 
@@ -26,9 +27,6 @@ MAX_TEXTS: Final = 3
 _SUCCESSES: Final = frozenset({Outcome.RESULT, Outcome.TASK, Outcome.INPUT_REQUIRED})
 _COMMON_METHODS: Final = frozenset({"initialize", "ping", "server/discover", "logging/setLevel"})
 """Methods that a client calls on any server, in addition to the lists."""
-
-_CONNECTION_CLOSED: Final = -32000
-"""The code with which SDKs end the calls that are open when the connection closes."""
 
 
 class _OutcomesObserver(Observer):
@@ -151,7 +149,7 @@ def label_of(call: Call, *, is_open: bool) -> str | None:
         return "result"
     if outcome is Outcome.ERROR:
         code = None if call.response is None else code_of(call.response)
-        if code == _CONNECTION_CLOSED and _has_client_closed(call):
+        if code == CONNECTION_CLOSED and _has_client_closed(call):
             return "unanswered"
         return "error" if code is None else f"error {code}"
     return str(outcome)

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 from analysis.reading import read
 from tests.analysis.store.capture_writer import CaptureWriter
 from tests.harness import ROOT, wait_until
-from tests.http_harness import Upstream, answering
+from tests.http_harness import Upstream, answering, free_port
 from tests.mcpproxy.cli.typed import mcpproxy, started
 from tests.mcpproxy.replay.recordings import write_recording
 
@@ -166,9 +165,7 @@ def test_credentials_are_sent_and_occur_nowhere_else(tmp_path: Path) -> None:
 @pytest.mark.costly("starts a recorder, twice")
 def test_why_there_is_no_server_is_said(tmp_path: Path) -> None:
     old = write_recording(tmp_path)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    done = replay(tmp_path, old, f"http://127.0.0.1:{port}/mcp")
+    done = replay(tmp_path, old, f"http://127.0.0.1:{free_port()}/mcp")
     assert done.returncode == 2
     assert b"initialize was not answered: the server cannot be reached: Connection refused" in done.stderr
     absent = replay(tmp_path, old, "--", "no-such-command-at-all")
