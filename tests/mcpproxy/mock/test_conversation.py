@@ -270,6 +270,17 @@ def test_pings_are_answered_and_other_misses_name_the_nearest_call(tmp_path: Pat
     ]
 
 
+def test_a_miss_is_answered_after_earlier_requests_and_before_later_ones(tmp_path: Path) -> None:
+    made = Recording().handshake()
+    made.call(1)
+    made.server(id=1, result={"n": 1})
+    client = Client(made.script(tmp_path)).handshake()
+    for id_, name in ((1, "search"), (2, "other"), (3, "search"), (4, "another")):
+        request = {"id": id_, "method": "tools/call", "params": {"name": name}}
+        client.conversation.receive(json.dumps({"jsonrpc": "2.0", **request}).encode(), client.now_ns)
+    assert [answer["id"] for answer in client.read()] == [1, 2, 3, 4]
+
+
 def test_on_a_miss_the_nearest_answer_can_be_given(tmp_path: Path) -> None:
     made = Recording().handshake()
     made.call(1, arguments={"q": "a"})
