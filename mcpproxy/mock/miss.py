@@ -106,7 +106,10 @@ def _lead(subject: str) -> str:
 
 
 def _advice(method: str, name: str, pointers: Sequence[str]) -> str:
-    if len(pointers) == 1 and 0 < len(pointers[0]) <= _MAX_QUOTED_CHARS and len(name) <= _MAX_QUOTED_CHARS:
-        place = shlex.quote(place_line(bounded(method), bounded(name), pointers[0]))
-        return f"record it, allow the difference with --ignore {place}, or use --on-miss pass"
+    is_short = len(name) <= _MAX_QUOTED_CHARS and all(0 < len(pointer) <= _MAX_QUOTED_CHARS for pointer in pointers)
+    if is_short and len(pointers) <= _MAX_POINTERS:
+        places = [shlex.quote(place_line(bounded(method), bounded(name), pointer)) for pointer in pointers]
+        options = " ".join(f"--ignore {place}" for place in places)
+        difference = "difference" if len(places) == 1 else "differences"
+        return f"record it, allow the {difference} with {options}, or use --on-miss pass"
     return "record it, or use --on-miss pass"

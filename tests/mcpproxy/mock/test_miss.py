@@ -52,6 +52,12 @@ def test_lines_say_how_the_nearest_request_differs() -> None:
             f"{lead}; the nearest is frame 14, which differs at {', '.join(pointers[:3])} and 2 more; {advice}",
         ),
         (
+            _NEAREST._replace(pointers=pointers[:2]),
+            f"{lead}; the nearest is frame 14, which differs at {', '.join(pointers[:2])}; record it, allow the "
+            "differences with --ignore 'tools/call search /arguments/0' --ignore 'tools/call search /arguments/1', "
+            "or use --on-miss pass",
+        ),
+        (
             _NEAREST._replace(pointers=("",)),
             f'{lead}; the nearest is frame 14, which differs at ""; record it, or use --on-miss pass',
         ),
