@@ -343,7 +343,7 @@ class Conversation:
             self._passed[request.number] = request
             self._real_server.pass_request(request.raw, request.number)
             return
-        from mcpproxy.mock.misses import NearestRequests, error_of_miss
+        from mcpproxy.mock.misses import NearestRequests, error_of_miss, next_request
 
         if self._nearest is None:
             self._nearest = NearestRequests(self._script, self._options.matching)
@@ -351,7 +351,8 @@ class Conversation:
         answers_with_nearest = self._options.on_miss == "nearest"
         params = params_of(message)
         found = self._nearest.find(message.method, name, params, session, is_of_session=answers_with_nearest)
-        nearest = found[0] if found else None
+        following = None if answers_with_nearest else self._sessions.next_in_sequence
+        nearest = next_request(following) if following else found[0] if found else None
         if self._sessions.is_of_other_era(message.method):
             self.usage.probes.add(message.method)
         else:

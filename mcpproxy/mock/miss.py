@@ -88,6 +88,9 @@ def _sentence(method: str, name: str, nearest: NearestRequest | None) -> str:
     session = "" if nearest.session is None else f"in session {nearest.session}, "
     frame = f"{session}frame {nearest.seq}"
     nearest_subject = subject_of(nearest.method, nearest.name)
+    if nearest.is_next:
+        next_subject = sanitise(nearest_subject, _MAX_SUBJECT_CHARS)
+        return f"{lead} at this point; {frame} comes next, {next_subject}; --match arguments allows any order"
     if nearest_subject != subject:
         shown_subject = sanitise(nearest_subject, _MAX_SUBJECT_CHARS)
         return f"{lead}; the nearest is {frame}, {shown_subject}; record it, or use --on-miss pass"

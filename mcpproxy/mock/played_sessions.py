@@ -83,6 +83,11 @@ class PlayedSessions:
         """Returns the request with a key that was used last, whose answer is repeated; None if there is none."""
         return self._last.get(key) if self._session(self.session).calls.repeats else None
 
+    @property
+    def next_in_sequence(self) -> RecordedCall | None:
+        """The request that must come next, if another one came; None without a sequence, or at its end."""
+        return self._session(self.session).calls.next_in_sequence
+
     def _sessions_to_search(self) -> Iterator[int]:
         """Yields this session and, if it has no handshake, others without one, as those are guesses.
 

@@ -104,6 +104,11 @@ class RecordedCalls:
         return chosen
 
     @property
+    def next_in_sequence(self) -> RecordedCall | None:
+        """The request that must come next, if another one came; None without a sequence, or at its end."""
+        return self._next_in_sequence
+
+    @property
     def repeats(self) -> bool:
         """Whether a request may get an answer that another one has got: in sequence, only after the end."""
         return self._next_in_sequence is None

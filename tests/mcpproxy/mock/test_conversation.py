@@ -109,7 +109,8 @@ def test_in_sequence_the_next_request_gets_the_next_answer(tmp_path: Path) -> No
     matching = Matching("sequence")
     client = Client(made.script(tmp_path, matching), MockOptions(matching)).handshake()
     assert client.call(5, arguments={"q": "b"})[0]["result"] == {"n": 1}
-    assert "error" in client.send(id=6, method="tools/list")[0], "a call was recorded next"
+    message = client.send(id=6, method="tools/list")[0]["error"]["message"]
+    assert "for tools/list at this point; frame 6 comes next, tools/call search; --match arguments" in message
     assert client.call(7, arguments={"q": "?"})[0]["result"] == {"n": 2}
 
 
