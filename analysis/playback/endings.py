@@ -28,7 +28,7 @@ class EndingObserver:
         """Whether the client closed its end, or a signal was sent, before the server left."""
         self._damage_count = 0
         self._torn_count = 0
-        self._abridged_count = 0
+        self._abridged_count = self._cut_count = 0
         self._failure = ""
         self._has_pseudonym = False
 
@@ -54,9 +54,9 @@ class EndingObserver:
         """Note that the rest of the capture could not be read."""
         self._failure = "the rest of it could not be read"
 
-    def note_abridged(self, count: int) -> None:
-        """Note how many messages an imported log holds only in part."""
-        self._abridged_count = count
+    def note_parts(self, abridged_count: int, cut_count: int) -> None:
+        """Note how many messages an imported log holds only in part, and of how many frames bytes are lost."""
+        self._abridged_count, self._cut_count = abridged_count, cut_count
 
     def _on_record(self, record: Record) -> None:
         rec, members = record.rec, record.members
@@ -92,7 +92,13 @@ class EndingObserver:
             begins_late=bool(fold.first_seq) or (not fold.observed_start and fold.transport is not None),
             is_growing=is_growing,
             caveats=tuple(self._caveats()),
+            is_lossy=self._is_lossy(),
         )
+
+    def _is_lossy(self) -> bool:
+        fold = self._reading.fold
+        lost_count = fold.lost_count + fold.unrecorded_count + self._abridged_count + self._cut_count
+        return bool(lost_count or fold.first_seq or self._failure) or not fold.observed_start
 
     def _end_caveats(self) -> Iterator[str]:
         if self._torn_count:

@@ -148,6 +148,7 @@ class Script:
                     begins_late=False,
                     is_growing=False,
                     caveats=("a fault of mcpproxy ended the reading early",),
+                    is_lossy=True,
                 )
                 self._cache = None
                 on_growth()

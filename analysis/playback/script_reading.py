@@ -70,7 +70,7 @@ class ScriptReading:
     def _finish(self) -> Ending:
         for step in self._reading.finish():
             self._builder.on_step(step)
-        self._observer.note_abridged(self._builder.abridged_count)
+        self._observer.note_parts(self._builder.abridged_count, self._builder.cut_count)
         self._tail.close()
         return self._observer.ending()
 

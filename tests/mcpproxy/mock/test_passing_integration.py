@@ -98,6 +98,18 @@ def test_what_missed_is_answered_and_recorded_after_a_handshake_like_that_of_the
     assert len(_recorded(capture)) == 7
 
 
+def test_a_request_over_several_lines_is_one_line_for_the_real_server(new_client: Callable[..., _Client]) -> None:
+    client = new_client()
+    client.ask('{"id":3,\n"method":\r\n"tools/call","params":\r{"name":"x"}}', 0)
+    answer, request, is_last = client.next()
+    assert (answer["id"], request, is_last) == (3, 0, True)
+    assert answer["result"]["got"] == '{"id":1, "method":  "tools/call","params": {"name":"x"}}'
+    client.ask('{"id":4,"method":"tools/list","params":\n' + "[" * 100_000 + "]" * 100_000 + "}", 1)
+    answer, request, is_last = client.next()
+    assert (answer["id"], request, is_last) == (4, 1, True)
+    assert "a line break in bytes that are not JSON would end the line" in answer["error"]["message"]
+
+
 def test_progress_and_requests_of_the_server_go_both_ways(new_client: Callable[..., _Client]) -> None:
     client = new_client()
     client.ask('{"id":3,"method":"tools/call","params":{"name":"progress","_meta":{"progressToken":"p"}}}', 0)
