@@ -290,7 +290,7 @@ class Conversation:
         method = request.message.method
         if method == "initialize":
             self._sessions.move_to_handshake(request.key)
-        found = self._sessions.take(request.key)
+        found = self._sessions.take(request.key, request.message)
         if found is None and method == "ping":
             self._answer_directly(request, pong(request.id_token))
             return True
