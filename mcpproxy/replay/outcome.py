@@ -6,6 +6,7 @@ from typing import Final
 from mcpproxy.replay.open_calls import OpenCall
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.counts import count_text
+from mcpproxy.wording.units import duration
 
 _MAX_NAME_CHARS: Final = 80
 _MAX_METHODS: Final = 1_000
@@ -68,7 +69,7 @@ class ReplayOutcome:
     def note_timeout(self, call: OpenCall) -> None:
         """Note that a call was given up although it was answered in the recording."""
         self.unanswered_in_a_row += 1
-        self._note_unanswered(call, "no answer in time")
+        self._note_unanswered(call, f"no answer within {duration(call.deadline_ns - call.sent_ns)}")
 
     def _note_unanswered(self, call: OpenCall, reason: str) -> None:
         self._unanswered_count += 1

@@ -154,7 +154,7 @@ def test_an_answer_that_does_not_come_holds_up_the_rest_only_for_the_timeout(tmp
     outcome = replayed.conversation.outcome
     assert outcome.unsent == 2
     assert "3 calls in a row were not answered in time" in outcome.lines()[-1]
-    assert "tools/call find (frame 4 of the recording): no answer in time" in outcome.lines()
+    assert "tools/call find (frame 4 of the recording): no answer within 1.0 s" in outcome.lines()
 
 
 def test_a_call_that_was_never_answered_is_waited_for_as_long_as_then(tmp_path: Path, begin: Begin) -> None:
