@@ -18,6 +18,7 @@ from mcpproxy.cli.compare import compare_sides, write_failure
 from mcpproxy.cli.diagnostics import Exit, Progress, fail, say, say_table
 from mcpproxy.cli.outputs import check_file_output
 from mcpproxy.cli.selection import select_captures
+from mcpproxy.replay.arrivals import cost, limit_for
 from mcpproxy.replay.conversation import Conversation, Outgoing
 from mcpproxy.replay.http import HttpOptions, HttpRecorder, HttpTransport, StartError
 from mcpproxy.replay.options import ReplayOptions
@@ -170,7 +171,7 @@ class ReplayRun:
         for number, connection in enumerate(chosen.connections, 1):
             capture = new if len(chosen.connections) == 1 else new / f"{number}{SUFFIX}"
             outcomes.append(self._send_to_command(script, connection, hints, capture, total))
-            if outcomes[-1].handshake_failure:
+            if outcomes[-1].failure:
                 break
         return outcomes
 
@@ -178,7 +179,7 @@ class ReplayRun:
         self, script: Script, connection: Connection, hints: ToolHints, capture: Path, total: int
     ) -> ReplayOutcome:
         conversation = self._conversation(script, connection)
-        transport = StdioTransport(self._target.words, str(capture), self._name)
+        transport = StdioTransport(self._target.words, str(capture), self._name, _limit_for(script, connection))
         try:
             replay(conversation, transport, self._refusal(hints), lambda sent: self._show(sent, total))
         finally:
@@ -187,11 +188,11 @@ class ReplayRun:
             line = (transport.child.last_lines or [b"the recorder did not start"])[0]
             raise CannotCreate(sanitise_bytes(line.removeprefix(_OWN_PREFIX)))
         self._sent += conversation.outcome.sent
-        if conversation.outcome.handshake_failure:
+        if conversation.outcome.failure and not conversation.outcome.is_given_up:
             for line in transport.child.last_lines:
                 text = sanitise_bytes(line.removeprefix(_OWN_PREFIX))
                 if line.startswith(_CANNOT_RUN):
-                    conversation.outcome.handshake_failure = text
+                    conversation.outcome.failure = text
                 else:
                     say(f"{'' if line.startswith(_OWN_PREFIX) else _STDERR}{text}")
         return conversation.outcome
@@ -214,6 +215,7 @@ class ReplayRun:
                     methods is None or "GET" in methods,
                     methods is None or "DELETE" in methods,
                     hints.arguments,
+                    _limit_for(script, connection),
                 )
                 conversation = self._conversation(script, connection)
                 transport = HttpTransport(recorder.url, options)
@@ -223,7 +225,7 @@ class ReplayRun:
                     transport.close(conversation.version)
                 self._sent += conversation.outcome.sent
                 outcomes.append(conversation.outcome)
-                if conversation.outcome.handshake_failure:
+                if conversation.outcome.failure:
                     break
         finally:
             recorder.end()
@@ -251,7 +253,7 @@ class ReplayRun:
             for line in outcome.lines():
                 say(line)
         say(f"sent {count_text(self._sent, 'message')}; recorded to {new}")
-        failures = [outcome.handshake_failure for outcome in outcomes if outcome.handshake_failure]
+        failures = [outcome.failure for outcome in outcomes if outcome.failure]
         if failures:
             return self._fail(path, failures[0], "nothing to compare: ")
         self._options.side = [str(path), str(new)]
@@ -266,6 +268,12 @@ class ReplayRun:
         self._progress.clear()
         write_failure(self._options, str(path), " ".join(self._target.words), reason)
         return fail(f"{prefix}{reason}")
+
+
+def _limit_for(script: Script, connection: Connection) -> int:
+    """Returns what the server may send on a connection, see `limit_for`."""
+    items = (script.items[number] for number in connection.numbers)
+    return limit_for(sum(cost(script.raw(item)) for item in items if item.sender == "server"))
 
 
 def _methods_of_other_exchanges(script: Script, connection: Connection) -> set[str] | None:

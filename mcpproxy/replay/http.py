@@ -64,6 +64,8 @@ class HttpOptions(NamedTuple):
     """Whether it ends the session with DELETE."""
     arguments: Arguments = {}  # noqa: RUF012 # nothing changes it
     """The arguments of tools that headers repeat."""
+    limit: int | None = None
+    """What the server may send, see `Arrivals`."""
 
 
 class _Stream(NamedTuple):
@@ -117,7 +119,7 @@ class HttpTransport:
             options: how the server is used.
         """
         self._url, self._options = url, options
-        self._arrivals = Arrivals()
+        self._arrivals = Arrivals(options.limit)
         self._slots = threading.Semaphore(MAX_CONCURRENT)
         self._closing = threading.Event()
         self._connections: set[http.client.HTTPConnection] = set()

@@ -28,8 +28,10 @@ class ReplayOutcome:
         """How many of the client's items could not be sent, or must not be, by the reason, in words of ours."""
         self.stopped = ""
         """Why it stopped before the end; empty if it did not."""
-        self.handshake_failure = ""
-        """Why the handshake failed; empty if it did not."""
+        self.failure = ""
+        """Why there is nothing to compare, such as a handshake that failed; empty if there is."""
+        self.is_given_up = False
+        """Whether the failure is what the server does without end: its last lines on stderr do not explain that."""
         self.unrecorded: Counter[str] = Counter()
         """How many requests of the server were not in the recording, by method. Untrusted texts."""
         self.unanswered_in_a_row = 0

@@ -123,9 +123,27 @@ def test_without_an_answer_to_the_handshake_there_is_nothing_to_compare(tmp_path
 
 
 @pytest.mark.costly("starts a recorder and a server that sends without end")
-def test_a_server_that_sends_without_end_does_not_stop_the_replay(tmp_path: Path) -> None:
-    done = replay(tmp_path, write_recording(tmp_path), "--no-findings", "--", *SERVER, "--flood")
-    assert done.returncode == 0, done.stderr
+def test_a_server_that_sends_without_end_ends_the_replay(tmp_path: Path) -> None:
+    done = replay(tmp_path, write_recording(tmp_path), "--", *SERVER, "--flood", "--hang-on", "find")
+    assert done.returncode == 2
+    reason = b"the server sent far more than in the recording, over 67.1 MB"
+    assert b"messages not sent: " + reason in done.stderr
+    assert b"nothing to compare: " + reason in done.stderr
+    assert b"BrokenPipeError" not in done.stderr
+    assert done.stdout == b""
+    (new,) = new_captures(tmp_path)
+    assert new.stat().st_size < 400_000_000
+
+
+@pytest.mark.costly("starts a recorder and a server that sends without end")
+def test_a_server_that_asks_without_end_and_reads_nothing_ends_the_replay(tmp_path: Path) -> None:
+    done = replay(tmp_path, write_recording(tmp_path), "--", *SERVER, "--pester")
+    assert done.returncode == 2
+    assert b"the server sent roots/list, 1" in done.stderr
+    assert b" messages not sent: the server did not read 10,000 answers to its requests" in done.stderr
+    assert b"nothing to compare: the server did not read 10,000 answers" in done.stderr
+    assert b"BrokenPipeError" not in done.stderr
+    assert done.stdout == b""
 
 
 @pytest.mark.costly("starts a recorder and a web server")
