@@ -290,7 +290,10 @@ class _Post:
         content_type = "text/plain; charset=utf-8" if content else None
         if media_type and content and media_type != EVENT_STREAM and media_type.isascii() and media_type.isprintable():
             content_type = media_type
-        self.response.send_whole(recorded.status, repeated_fields(recorded), content_type, content)
+        fields = repeated_fields(recorded)
+        if recorded.assigns_session_id:
+            fields = (*fields, *self._client.session_fields(failure))
+        self.response.send_whole(recorded.status, fields, content_type, content)
 
     def _on_client_gone(self) -> None:
         if self._stream is not None:
