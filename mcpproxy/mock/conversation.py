@@ -437,7 +437,7 @@ class Conversation:
             return [self._outgoing(b"", delivery, item)._replace(is_priming=True)]
         self._note_server_requests(item, raw, play)
         if play is None:
-            if item.kind == "response" and self._hits_by_chance(raw):
+            if item.kind == "response" and (self._script.is_response_text(item) or self._hits_by_chance(raw)):
                 return []
             raw = translated(raw, Substitutes(self._ids, self._progress_tokens, self._own_ids))
             return [self._outgoing(raw, delivery, item)]

@@ -109,6 +109,15 @@ def media_type_of(answer: HttpAnswer | None) -> str:
     return ""
 
 
+def type_of_text(answer: HttpAnswer, text: bytes) -> str | None:
+    """Returns the content type with which the text of a recorded response is sent; None if there is no text."""
+    media_type = media_type_of(answer)
+    if not text:
+        return None
+    is_usable = media_type not in ("", EVENT_STREAM) and media_type.isascii() and media_type.isprintable()
+    return media_type if is_usable else "text/plain; charset=utf-8"
+
+
 def event_bytes(
     data: bytes | None, *, event_id: str | None = None, retry_ms: int | None = None, event: str | None = None
 ) -> bytes:

@@ -20,7 +20,7 @@ from captures.errors import CaptureError
 from mcpproxy.mock.http.client import BeginConversation, HttpClient
 from mcpproxy.mock.http.connection import HttpConnection, HttpRequest, HttpResponse
 from mcpproxy.mock.http.legacy import LegacyClient
-from mcpproxy.mock.http.messages import EVENT_STREAM, JSON, accepts, error_body, repeated_fields
+from mcpproxy.mock.http.messages import EVENT_STREAM, JSON, accepts, error_body, repeated_fields, type_of_text
 from mcpproxy.mock.http.sessions import INITIALIZE, SessionOrder
 from mcpproxy.mock.http.streamable import StreamableClient
 from mcpproxy.mock.http.streams import EventHistory
@@ -250,7 +250,8 @@ class HttpMock:
         is_initialize = verdict.kind == "request" and verdict.method == INITIALIZE
         client = self._known_client(request)
         if client is not None and is_initialize:
-            is_probe = not client.has_initialized and self._order.has_initialize(client.session)
+            has_begun = client.has_initialized or client.session_id is not None
+            is_probe = not has_begun and self._order.has_initialize(client.session)
             client = client if is_probe else None
         elif client is None and not is_initialize and self._gives_session_ids and not _is_modern(request):
             response.send_whole(400, (), JSON, error_body("the request has no session id"))
@@ -369,8 +370,7 @@ class HttpMock:
     @staticmethod
     def _repeat(response: HttpResponse, answer: HttpAnswer) -> None:
         text = answer.text.encode("utf-8", "replace")
-        fields = repeated_fields(answer)
-        response.send_whole(answer.status, fields, "text/plain; charset=utf-8" if text else None, text)
+        response.send_whole(answer.status, repeated_fields(answer), type_of_text(answer, text), text)
 
     # ---- the older transport
 
@@ -426,7 +426,7 @@ class HttpMock:
     def _known_client(self, request: HttpRequest) -> StreamableClient | None:
         """Returns the client without a session id that sends this."""
         client = request.connection.client
-        if not isinstance(client, StreamableClient) or client.is_ended or client.session_id is not None:
+        if not isinstance(client, StreamableClient) or client.is_ended or client.needs_session_id:
             client = self._client_by_identity.get(_identity(request))
         if client is not None:
             request.connection.client = client
@@ -438,10 +438,11 @@ class HttpMock:
             self._client_by_id[session_id] = client
 
     def _on_session_id(self, client: StreamableClient) -> None:
-        """Identify a client by its session id from now on."""
-        self._gives_session_ids = True
+        """Identify a client by its session id from now on; only after `initialize` must it send that id."""
         self._add(client, client.session_id)
-        self._forget_identity(client)
+        if client.has_initialized:
+            self._gives_session_ids = True
+            self._forget_identity(client)
 
     def _forget_identity(self, client: HttpClient) -> None:
         for identity in [key for key, known in self._client_by_identity.items() if known is client]:

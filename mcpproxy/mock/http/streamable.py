@@ -19,6 +19,7 @@ from mcpproxy.mock.http.messages import (
     media_type_of,
     repeated_fields,
     stream_fields,
+    type_of_text,
 )
 from mcpproxy.mock.http.streams import EventHistory, EventStream
 from mcpproxy.mock.outgoing import Outgoing
@@ -61,6 +62,11 @@ class StreamableClient(HttpClient):
         """Whether one of its responses has much that it has not read."""
         self._slow_responses = {response for response in self._slow_responses if response.is_full}
         return bool(self._slow_responses)
+
+    @property
+    def needs_session_id(self) -> bool:
+        """Whether it must send its session id: it got one in answer to `initialize`."""
+        return self.has_initialized and self.session_id is not None
 
     @property
     def is_idle(self) -> bool:
@@ -151,7 +157,7 @@ class StreamableClient(HttpClient):
         self.send_outgoing(stream, outgoing, is_first=outgoing.is_priming)
 
     def session_fields(self, answer: Outgoing) -> HeaderFields:
-        """Returns the field with a new session id, if the recorded server gave one in its answer to `initialize`."""
+        """Returns the field with the session id of the client, which is new if the recorded server gave one here."""
         recorded = answer.http
         if recorded is None:
             is_given = not self._is_recorded_over_http
@@ -270,7 +276,9 @@ class _Post:
 
     def _fields(self, answer: Outgoing, *, is_stream: bool = False) -> HeaderFields:
         fields = stream_fields(answer.http) if is_stream else repeated_fields(answer.http)
-        return (*fields, *self._client.session_fields(answer)) if self._is_initialize else fields
+        assigns_session_id = answer.http is not None and answer.http.assigns_session_id
+        has_session_field = self._is_initialize or assigns_session_id
+        return (*fields, *self._client.session_fields(answer)) if has_session_field else fields
 
     def _fail(self, failure: Outgoing, recorded: HttpAnswer) -> None:
         """Answer as the recorded server did, without a response: with a status, or by closing the connection."""
@@ -279,18 +287,14 @@ class _Post:
                 self.response.cut()
             return
         content = failure.raw or recorded.text.encode("utf-8", "replace")
-        media_type = media_type_of(recorded)
-        if media_type == EVENT_STREAM and recorded.status < 300:
+        if media_type_of(recorded) == EVENT_STREAM and recorded.status < 300:
             self.response.begin_events(recorded.status, repeated_fields(recorded))
             if recorded.ended_by == "complete":
                 self.response.end_events()
             elif _was_ended(recorded):
                 self.response.cut()
             return
-        content_type = "text/plain; charset=utf-8" if content else None
-        if media_type and content and media_type != EVENT_STREAM and media_type.isascii() and media_type.isprintable():
-            content_type = media_type
-        self.response.send_whole(recorded.status, repeated_fields(recorded), content_type, content)
+        self.response.send_whole(recorded.status, self._fields(failure), type_of_text(recorded, content), content)
 
     def _on_client_gone(self) -> None:
         if self._stream is not None:

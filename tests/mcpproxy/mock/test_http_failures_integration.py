@@ -171,3 +171,41 @@ def test_a_stream_that_broke_breaks_at_the_same_place(place: Place, capture: Pat
         answer, _ = wire.end()
         assert b'"progressToken": 9' in answer or b'"progressToken":9' in answer
         assert not answer.endswith(b"0\r\n\r\n")
+
+
+LONE_ERROR = b'{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Missing session ID"}}'
+LONE_SESSION_ERROR = LONE_ERROR.replace(b"Missing session ID", b"Session not found")
+MODERN = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
+DISCOVER = message(1, "server/discover", _meta=MODERN)
+
+
+def serve_lone_errors(wire: Wire) -> None:
+    """Refuse as servers that know only older revisions do: with an error that answers no request, and a session."""
+    while request := wire.request():
+        if request.startswith(b"POST"):
+            wire.say(whole(b"400 Bad Request", JSON_TYPE + SESSION, LONE_ERROR))
+        else:
+            wire.say(whole(b"404 Not Found", JSON_TYPE, LONE_SESSION_ERROR))
+
+
+def test_an_error_that_answers_no_request_is_the_body_of_its_response(place: Place) -> None:
+    modern = (ACCEPT, b"Mcp-Method: server/discover", b"MCP-Protocol-Version: 2026-07-28")
+    with Upstream(serve_lone_errors) as upstream, serving(place, upstream) as recorder:
+        with recorder.client() as wire:
+            for sent in (post(DISCOVER, *modern), bare(b"DELETE", SESSION.strip(), modern[2])):
+                wire.say(sent)
+                wire.request()
+        recorder.ended(2)
+    with http_mock(place, recorder.capture) as mock, mock.client() as wire:
+        for _ in range(2):
+            wire.say(post(DISCOVER, *modern))
+            answer = wire.request()
+            assert answer.startswith(b"HTTP/1.1 400 ")
+            assert b"\r\nContent-Type: application/json\r\n" in answer
+            assert answer.endswith(b"\r\n\r\n" + LONE_ERROR)
+            session = re.search(rb"\r\n(Mcp-Session-Id: [!-~]+)\r\n", answer)
+            assert session
+            wire.say(bare(b"DELETE", session[1], modern[2]))
+            answer = wire.request()
+            assert answer.startswith(b"HTTP/1.1 404 ")
+            assert answer.endswith(b"\r\n\r\n" + LONE_SESSION_ERROR)
