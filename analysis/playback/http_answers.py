@@ -29,6 +29,7 @@ REPEATED_FIELDS: Final = frozenset(
 MAX_NUMBER: Final = (1 << 63) - 1
 """The highest number of an exchange that is kept; no recorder gets that far."""
 _ENDS: Final = (None, "complete", "client", "server", "proxy", "error")
+_STATUSES: Final = range(100, 1_000)
 _SESSION_FIELD: Final = "mcp-session-id"
 
 
@@ -85,7 +86,7 @@ class HttpAnswers:
             0 if session is None else session.number,
             http.method[:20],
             self.calls_in(http.number),
-            http.status or 0,
+            _status_of(http),
             self._repeated_fields(http),
             "",
             (http.ended_by or "") if http.ended_by in _ENDS else "error",
@@ -108,6 +109,11 @@ class HttpAnswers:
             ]
         )
         return self._fields.setdefault(fields, fields) if len(self._fields) < 1_000 else fields
+
+
+def _status_of(http: HttpExchange) -> int:
+    """Returns the status of an exchange; 0 if there is none, or none that HTTP can have."""
+    return http.status if http.status is not None and http.status in _STATUSES else 0
 
 
 def _can_be_repeated(name: str, value: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Final
 from analysis.playback.items import HttpAnswer
 from mcpproxy.mock.conversation import Conversation
 from mcpproxy.mock.http.client import MAX_OPEN_REQUESTS, HttpClient
-from mcpproxy.mock.http.connection import HttpRequest, HttpResponse
+from mcpproxy.mock.http.connection import WITHOUT_CONTENT, HttpRequest, HttpResponse
 from mcpproxy.mock.http.messages import (
     EVENT_STREAM,
     JSON,
@@ -272,7 +272,7 @@ class _Post:
         if recorded is None or recorded.is_legacy:
             return 400 if self.is_invalid else 200
         status = recorded.status
-        return status if status >= 200 and status not in (202, 204, 205) else 200
+        return status if status >= 200 and status not in (202, *WITHOUT_CONTENT) else 200
 
     def _fields(self, answer: Outgoing, *, is_stream: bool = False) -> HeaderFields:
         fields = stream_fields(answer.http) if is_stream else repeated_fields(answer.http)

@@ -52,11 +52,12 @@ RESPONSES: dict[str, list[bytes]] = {
     "events": [EVENTS + chunk(b"id: 7\nretry: 250\ndata: %b\n\n" % result(6, "alone")) + b"0\r\n\r\n"],
     "body": [whole(b"200 OK", JSON_TYPE, result(7, "body"))],
     "refused": [whole(b"400 Bad Request", JSON_TYPE, ERROR)],
+    "empty": [b"HTTP/1.1 204 No Content\r\nContent-Type: text/event-stream\r\n\r\n"],
     "GET": [whole(b"405 Method Not Allowed", b"Allow: POST, DELETE\r\n")],
     "DELETE": [whole(b"405 Method Not Allowed", b"Allow: POST\r\n")],
 }
 """What the recorded server answers, by the tool or method, in order."""
-TOOLS = ("busy", "login", "login", "locked", "cut", "events", "body", "refused")
+TOOLS = ("busy", "login", "login", "locked", "cut", "events", "body", "refused", "empty")
 
 
 def name_of(request: bytes) -> str:
@@ -159,6 +160,9 @@ def test_statuses_fields_and_bodies_are_repeated(place: Place, capture: Path) ->
         assert b"\r\nContent-Type: text/event-stream\r\n" in events
         assert b"id: 7\nretry: 250\ndata: " in events
         assert b'"id": 46' in events or b'"id":46' in events
+        empty = answer("empty", 47)
+        assert empty.startswith(b"HTTP/1.1 204 ")
+        assert b"Transfer-Encoding" not in empty
         for method in (b"GET", b"DELETE"):
             wire.say(bare(method, session))
             assert wire.request().startswith(b"HTTP/1.1 405 ")
