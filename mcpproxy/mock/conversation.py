@@ -479,8 +479,12 @@ class Conversation:
         return answer is None or self._script.items[answer].exchange != item.exchange
 
     def _http_of(self, item: Item, play: Play | None) -> HttpAnswer | None:
-        exchange = item.exchange if play is None else play.item.exchange
-        return self._script.http_answer(exchange) if exchange else None
+        own = self._script.http_answer(item.exchange) if item.exchange else None
+        if play is None or not play.item.exchange:
+            return own
+        of_request = self._script.http_answer(play.item.exchange)
+        has_failed = of_request is not None and of_request.status >= _MIN_FAILURE_STATUS
+        return own if has_failed else of_request  # after a redirect, the answer came in another exchange
 
     def _note_server_requests(self, item: Item, raw: bytes, play: Play | None) -> None:
         """Note which answers of the client are awaited."""

@@ -100,6 +100,25 @@ def test_equal_requests_walk_through_their_answers_and_repeat_the_last(tmp_path:
     assert [client.call(id_)[0]["result"]["n"] for id_ in (1, 2, 3, 4)] == [1, 2, 2, 2]
 
 
+def test_the_answer_after_a_redirect_is_not_redirected(tmp_path: Path) -> None:
+    made = Recording("http")
+    made.http(1)
+    made.call(1, exchange=1)
+    made.answer(1, 307, location="/mcp/")
+    made.end(1)
+    request = {"method": "POST", "target": "/mcp/", "headers": []}
+    made.record("exchange", conn=1, exchange=2, stage="request", request=request)
+    made.call(1, exchange=2)
+    made.answer(2)
+    made.server(2, id=1, result={})
+    made.end(2)
+    client = Client(made.script(tmp_path))
+    client.conversation.receive(b'{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"search"}}', 0)
+    (answer,) = client.units()
+    assert answer.http is not None
+    assert (answer.raw, answer.http.status) == (b'{"jsonrpc": "2.0", "id": 9, "result": {}}', 200)
+
+
 def test_in_sequence_the_next_request_gets_the_next_answer(tmp_path: Path) -> None:
     made = Recording().handshake()
     for number, question in ((1, "a"), (2, "b")):
