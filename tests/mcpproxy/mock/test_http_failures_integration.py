@@ -42,10 +42,11 @@ HANDSHAKE = (
 )
 ERROR = b'{"jsonrpc":"2.0","id":8,"error":{"code":-32602,"message":"no"}}'
 CHALLENGE = b'WWW-Authenticate: Bearer scope="notes"\r\n'
+BUSY = b"Server: gate/1.2\r\nRetry-After: 7\r\nContent-Type: text/plain\r\n"
 RESPONSES: dict[str, list[bytes]] = {
     "initialize": [whole(b"200 OK", JSON_TYPE + SESSION, HANDSHAKE)],
     "notifications/initialized": [whole(b"202 Accepted", b"")],
-    "busy": [whole(b"503 Service Unavailable", b"Retry-After: 7\r\nContent-Type: text/plain\r\n", b"later, please")],
+    "busy": [whole(b"503 Service Unavailable", BUSY, b"later, please")],
     "login": [whole(b"401 Unauthorized", CHALLENGE), whole(b"200 OK", JSON_TYPE, result(3, "welcome"))],
     "locked": [whole(b"403 Forbidden", CHALLENGE)],
     "cut": [EVENTS + chunk(b"id: a\ndata: %b\n\n" % progress(5))],
@@ -144,6 +145,7 @@ def test_statuses_fields_and_bodies_are_repeated(place: Place, capture: Path) ->
         busy = answer("busy", 41)
         assert busy.startswith(b"HTTP/1.1 503 ")
         assert b"\r\nRetry-After: 7\r\n" in busy or b"\r\nretry-after: 7\r\n" in busy
+        assert b"\r\nserver: gate/1.2\r\n" in busy.lower()
         locked = answer("locked", 42)
         assert locked.startswith(b"HTTP/1.1 403 ")
         assert b'Bearer scope="notes"' in locked
