@@ -115,12 +115,11 @@ def media_type_of(answer: HttpAnswer | None) -> str:
 
 
 def type_of_text(answer: HttpAnswer, text: bytes) -> str | None:
-    """Returns the content type with which the text of a recorded response is sent; None if there is no text."""
+    """Returns the content type with which the text of a recorded response is sent; it may have one without a text."""
     media_type = media_type_of(answer)
-    if not text:
-        return None
-    is_usable = media_type not in ("", EVENT_STREAM) and media_type.isascii() and media_type.isprintable()
-    return media_type if is_usable else "text/plain; charset=utf-8"
+    if media_type not in ("", EVENT_STREAM) and media_type.isascii() and media_type.isprintable():
+        return media_type
+    return "text/plain; charset=utf-8" if text else None
 
 
 def event_bytes(

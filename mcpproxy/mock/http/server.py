@@ -20,9 +20,9 @@ from captures.errors import CaptureError
 from mcpproxy.mock.http.client import BeginConversation, HttpClient
 from mcpproxy.mock.http.connection import HttpConnection, HttpRequest, HttpResponse
 from mcpproxy.mock.http.legacy import LegacyClient
-from mcpproxy.mock.http.messages import EVENT_STREAM, JSON, accepts, error_body, repeated_fields, type_of_text
-from mcpproxy.mock.http.sessions import INITIALIZE, SessionOrder
-from mcpproxy.mock.http.streamable import StreamableClient
+from mcpproxy.mock.http.messages import EVENT_STREAM, JSON, accepts, error_body
+from mcpproxy.mock.http.sessions import INITIALIZE, OPENING_ITEMS, SessionOrder
+from mcpproxy.mock.http.streamable import StreamableClient, send_recorded
 from mcpproxy.mock.http.streams import EventHistory
 from mcpproxy.relay.http.admission import AdmissionRule
 
@@ -267,6 +267,7 @@ class HttpMock:
                 session,
                 self._on_stderr,
                 self._history,
+                lambda: self._accepted_notification(session),
                 is_recorded_over_http=self._script.transport == "http",
             )
             new_client.on_session_id = lambda: self._on_session_id(new_client)
@@ -326,7 +327,7 @@ class HttpMock:
                 accepted = [answer for answer in self._answers_to(client, "GET") if answer.status < 300]
                 client.listen(response, event_id, accepted[0] if accepted else None)
             else:
-                self._repeat(response, refusal)
+                send_recorded(response, refusal)
             return True
 
         self._note_use(client)
@@ -342,12 +343,16 @@ class HttpMock:
     def _on_delete(self, response: HttpResponse, client: StreamableClient) -> None:
         refusal = self._refusal(client, "DELETE")
         if refusal is not None:
-            self._repeat(response, refusal)
+            send_recorded(response, refusal)
         elif client.session_id is None:
             response.send_whole(405, _ALLOWED, JSON, error_body("there is no session to end"))
         else:
+            accepted = [answer for answer in self._answers_to(client, "DELETE") if answer.status < 300]
             self._remove(client)
-            response.send_whole(self._accepted_status(client, "DELETE"), (), None, b"")
+            if accepted:
+                send_recorded(response, accepted[0])
+            else:
+                response.send_whole(200, (), None, b"")
 
     def _refusal(self, client: StreamableClient, method: str) -> HttpAnswer | None:
         """Returns how a method was refused in the recorded session; None if it was once accepted, or never used."""
@@ -356,10 +361,6 @@ class HttpMock:
             return None
         return answers[-1]
 
-    def _accepted_status(self, client: StreamableClient, method: str) -> int:
-        """Returns the status with which a method was accepted in the recorded session; 200 if it never was."""
-        return next((answer.status for answer in self._answers_to(client, method) if answer.status < 300), 200)
-
     def _answers_to(self, client: StreamableClient, method: str) -> list[HttpAnswer]:
         return [
             answer
@@ -367,10 +368,12 @@ class HttpMock:
             if answer.method == method and answer.status >= 200 and not answer.is_legacy
         ]
 
-    @staticmethod
-    def _repeat(response: HttpResponse, answer: HttpAnswer) -> None:
-        text = answer.text.encode("utf-8", "replace")
-        response.send_whole(answer.status, repeated_fields(answer), type_of_text(answer, text), text)
+    def _accepted_notification(self, session: int) -> HttpAnswer | None:
+        """Returns how a notification was accepted at the beginning of a recorded session; None if none was."""
+        items = (self._script.items[number] for number in self._script.items_of(session)[:OPENING_ITEMS])
+        exchanges = (item.exchange for item in items if item.sender == "client" and item.kind == "notification")
+        answers = (self._script.http_answer(exchange) for exchange in exchanges if exchange)
+        return next((answer for answer in answers if answer and 200 <= answer.status < 300), None)
 
     # ---- the older transport
 

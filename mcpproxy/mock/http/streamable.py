@@ -38,9 +38,20 @@ class StreamableClient(HttpClient):
         session: int,
         on_stderr: Callable[[bytes], None],
         history: EventHistory,
+        accepted_notification: Callable[[], HttpAnswer | None],
         *,
         is_recorded_over_http: bool,
     ) -> None:
+        """Begin a client without a session id.
+
+        Args:
+            conversation: the conversation with the client.
+            session: the number of the recorded session that it plays.
+            on_stderr: called with each line that the recorded server wrote to stderr.
+            history: what counts the events that are kept.
+            accepted_notification: returns how the recorded server accepted a notification; None if it is not known.
+            is_recorded_over_http: whether the recording has HTTP.
+        """
         super().__init__(conversation, session, on_stderr)
         self.session_id: str | None = None
         """The session id that it was given; None if it was given none."""
@@ -48,6 +59,7 @@ class StreamableClient(HttpClient):
         """Called when it is given a session id."""
         self.has_initialized = False
         """Whether it has sent `initialize`."""
+        self._accepted_notification = accepted_notification
         self._is_recorded_over_http = is_recorded_over_http
         self._history = history
         self._stream_by_id: dict[str, EventStream] = {}
@@ -93,8 +105,16 @@ class StreamableClient(HttpClient):
             post.is_invalid = self.conversation.usage.invalid_count > invalid_count
             self._posts.update(dict.fromkeys(requests, post))
         else:
-            response.send_whole(202, (), None, b"")
+            self._accept(response)
         self.proceed()
+
+    def _accept(self, response: HttpResponse) -> None:
+        """Answer a message without a request as the recorded server did."""
+        accepted = self._accepted_notification()
+        if accepted is None or accepted.is_legacy:
+            response.send_whole(202, (), None, b"")
+        else:
+            send_recorded(response, accepted)
 
     def listen(self, response: HttpResponse, after_id: str | None, recorded: HttpAnswer | None) -> None:
         """Open the stream of a GET: after an event, or with what belongs to no request.
@@ -309,6 +329,12 @@ class _Post:
             self._stream.finish()
         else:
             self.response.cut()
+
+
+def send_recorded(response: HttpResponse, recorded: HttpAnswer) -> None:
+    """Send a recorded response without messages: its status, fields and text."""
+    text = recorded.text.encode("utf-8", "replace")
+    response.send_whole(recorded.status, repeated_fields(recorded), type_of_text(recorded, text), text)
 
 
 def _is_failure(outgoing: Outgoing) -> bool:

@@ -45,7 +45,7 @@ CHALLENGE = b'WWW-Authenticate: Bearer scope="notes"\r\n'
 BUSY = b"Server: gate/1.2\r\nRetry-After: 7\r\nContent-Type: text/plain\r\n"
 RESPONSES: dict[str, list[bytes]] = {
     "initialize": [whole(b"200 OK", JSON_TYPE + SESSION, HANDSHAKE)],
-    "notifications/initialized": [whole(b"202 Accepted", b"")],
+    "notifications/initialized": [whole(b"202 Accepted", JSON_TYPE)],
     "busy": [whole(b"503 Service Unavailable", BUSY, b"later, please")],
     "login": [whole(b"401 Unauthorized", CHALLENGE), whole(b"200 OK", JSON_TYPE, result(3, "welcome"))],
     "locked": [whole(b"403 Forbidden", CHALLENGE)],
@@ -137,6 +137,11 @@ def test_statuses_fields_and_bodies_are_repeated(place: Place, capture: Path) ->
     with http_mock(place, capture) as mock, mock.client() as wire:
         session = session_of(wire)
         assert session != SESSION.strip()
+
+        wire.say(post(message(None, "notifications/initialized"), session))
+        accepted = wire.request()
+        assert accepted.startswith(b"HTTP/1.1 202 ")
+        assert b"\r\nContent-Type: application/json\r\nContent-Length: 0\r\n" in accepted
 
         def answer(tool: str, number: int) -> bytes:
             wire.say(post(call(number, tool), ACCEPT, session))
