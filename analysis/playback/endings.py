@@ -4,8 +4,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from analysis.playback.items import Ending
+from analysis.playback.pseudonyms import has_pseudonym
 from analysis.reading import Reading, Step
 from captures.damage import Damage
+from captures.frame import Frame
 from captures.record import Record
 
 _MAX_NAME_CHARS: Final = 20
@@ -26,8 +28,9 @@ class EndingObserver:
         """Whether the client closed its end, or a signal was sent, before the server left."""
         self._damage_count = 0
         self._torn_count = 0
-        self._abridged_count = 0
+        self._abridged_count = self._cut_count = 0
         self._failure = ""
+        self._has_pseudonym = False
 
     def on_step(self, step: Step) -> None:
         """Note what a step says. It is needed for the steps without a frame only."""
@@ -38,13 +41,22 @@ class EndingObserver:
         elif isinstance(item, Record):
             self._on_record(item)
 
+    @property
+    def is_redacted_copy(self) -> bool:
+        """Whether values may have been replaced, which has not been seen so far."""
+        return self._reading.fold.is_redacted and not self._has_pseudonym
+
+    def on_frame_of_copy(self, frame: Frame) -> None:
+        """Note whether a frame of a redacted copy has values that were replaced."""
+        self._has_pseudonym = has_pseudonym(frame.raw)
+
     def note_failure(self) -> None:
         """Note that the rest of the capture could not be read."""
         self._failure = "the rest of it could not be read"
 
-    def note_abridged(self, count: int) -> None:
-        """Note how many messages an imported log holds only in part."""
-        self._abridged_count = count
+    def note_parts(self, abridged_count: int, cut_count: int) -> None:
+        """Note how many messages an imported log holds only in part, and of how many frames bytes are lost."""
+        self._abridged_count, self._cut_count = abridged_count, cut_count
 
     def _on_record(self, record: Record) -> None:
         rec, members = record.rec, record.members
@@ -80,7 +92,19 @@ class EndingObserver:
             begins_late=bool(fold.first_seq) or (not fold.observed_start and fold.transport is not None),
             is_growing=is_growing,
             caveats=tuple(self._caveats()),
+            is_lossy=self._is_lossy(),
         )
+
+    def _is_lossy(self) -> bool:
+        fold = self._reading.fold
+        lost_count = fold.lost_count + fold.unrecorded_count + self._abridged_count + self._cut_count
+        return bool(lost_count or fold.first_seq or self._failure) or not fold.observed_start
+
+    def _end_caveats(self) -> Iterator[str]:
+        if self._torn_count:
+            yield "its last record is incomplete"
+        elif self._reading.end == "killed" and not self._failure:
+            yield "its recorder was killed, so its end may be missing"
 
     def _caveats(self) -> Iterator[str]:
         fold = self._reading.fold
@@ -93,8 +117,7 @@ class EndingObserver:
             yield f"{_count(lost_count, 'record')} lost"
         if self._damage_count:
             yield f"damaged in {_count(self._damage_count, 'place')}"
-        if self._torn_count:
-            yield "its last record is incomplete"
+        yield from self._end_caveats()
         if fold.unrecorded_count:
             yield f"{_count(fold.unrecorded_count, 'HTTP body', 'HTTP bodies')} not recorded"
         if fold.unjudged_count:
@@ -103,7 +126,7 @@ class EndingObserver:
             yield f"the log held only a part of {_count(self._abridged_count, 'message')}"
         for forgotten in self._reading.forgotten:
             yield f"{forgotten.times:,} {forgotten.what} forgotten, because there were too many at once"
-        if fold.is_redacted:
+        if self._has_pseudonym:
             yield "pseudonyms stand for values that were redacted"
         if self._failure:
             yield self._failure

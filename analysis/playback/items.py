@@ -138,3 +138,6 @@ class Ending(Struct, array_like=True, gc=False):
     caveats: tuple[str, ...] = ()
     """What cannot be played, a clause each: damage, lost records, bodies that were not recorded, a beginning in the
     middle. Words of ours; never text from the traffic."""
+    is_lossy: bool = False
+    """Whether messages, or parts of some, are missing in the recording up to its end, so that they may have said
+    anything."""

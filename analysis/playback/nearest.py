@@ -50,6 +50,8 @@ class NearestRequest(NamedTuple):
     values: tuple[tuple[str | None, str | None], ...] = ()
     """For each pointer, the recorded value and the present one, as JSON; None if it is absent. Untrusted text,
     truncated."""
+    session: int | None = None
+    """The number of its session, if that is not the one that is played."""
 
 
 class Candidate(NamedTuple):

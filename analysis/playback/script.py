@@ -117,10 +117,10 @@ class Script:
         self._thread = Thread(target=self._grow_to_end, args=(on_growth,), name="script", daemon=True)
         self._thread.start()
 
-    def join(self) -> None:
-        """Wait until the thread has grown the script to the end, and has kept it in the cache."""
+    def join(self, timeout_s: float | None = None) -> None:
+        """Wait until the thread has grown the script to the end, and has kept it in the cache; at most some seconds."""
         if self._thread is not None:
-            self._thread.join()
+            self._thread.join(timeout_s)
 
     def close(self) -> None:
         """Stop growing, and close the files."""
@@ -149,6 +149,7 @@ class Script:
                     begins_late=False,
                     is_growing=False,
                     caveats=("a fault of mcpproxy ended the reading early",),
+                    is_lossy=True,
                 )
                 self._cache = None
                 on_growth()

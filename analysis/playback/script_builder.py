@@ -71,6 +71,8 @@ class ScriptBuilder:
         """The position of the segment from which the next step comes."""
         self.abridged_count = 0
         """How many messages an imported log holds only in part."""
+        self.cut_count = 0
+        """Of how many frames some bytes are lost."""
         self._parts: dict[tuple[object, ...], tuple[int, list[tuple[int, int]]]] = {}
         """The first record and the places of the parts of unfinished giant frames, by `stream_of`."""
         self._unfinished: dict[int, list[tuple[int, int]]] = {}
@@ -198,6 +200,7 @@ class ScriptBuilder:
                 method = text_number(message.method[:MAX_TEXT_CHARS])
             else:
                 kind = PRIMING if frame.is_priming else INVALID
+                self.cut_count += frame.is_partial
             code = kind << KIND_SHIFT
             if message.sender == "server":
                 code |= SERVER

@@ -59,6 +59,8 @@ class ScriptReading:
             on_step(step)
             if type(step.item) is not Frame:
                 on_other_step(step)
+            elif self._observer.is_redacted_copy:
+                self._observer.on_frame_of_copy(step.item)
         return self._finish() if count < limit else None
 
     def close(self) -> None:
@@ -68,7 +70,7 @@ class ScriptReading:
     def _finish(self) -> Ending:
         for step in self._reading.finish():
             self._builder.on_step(step)
-        self._observer.note_abridged(self._builder.abridged_count)
+        self._observer.note_parts(self._builder.abridged_count, self._builder.cut_count)
         self._tail.close()
         return self._observer.ending()
 

@@ -101,6 +101,8 @@ class ScriptTable(Sequence[Item]):
         """How many messages the loaded items have; every call has a smaller number."""
         self._restored_count = 0
         self._by_session: dict[int, array[int]] = {}
+        self._last_batch: Item | None = None
+        """The batch that was asked for last: it may have very many messages, each of which is played by itself."""
         self._last_session, self._last_items = -1, array("q")
         # The only request with a key, by the number of the key; several requests are listed by session.
         self._only_requests = array("q")
@@ -290,7 +292,13 @@ class ScriptTable(Sequence[Item]):
         position = number + len(self) if number < 0 else number
         if not 0 <= position < len(self):
             raise IndexError(number)
-        return self._item(position)
+        last_batch = self._last_batch
+        if last_batch is not None and last_batch.number == position:
+            return last_batch
+        item = self._item(position)
+        if item.kind == "batch":
+            self._last_batch = item
+        return item
 
     def __iter__(self) -> Iterator[Item]:
         number = 0

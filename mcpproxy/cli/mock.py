@@ -18,6 +18,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
@@ -40,10 +41,16 @@ _SWITCH_INTERVAL_S: Final = 0.0002
 """How long the thread that reads the capture may keep the interpreter from answering."""
 _FIRST_RECORDS: Final = 20
 """How many records are read before the first request is awaited."""
+_SUFFIX_BEGINNING: Final = ".mcp"
+"""Words with such a suffix are meant as files, even if it is misspelt."""
+_MAX_SUGGESTIONS: Final = 1_000
+_END_READING_S: Final = 1.5
+"""How long the end of a mock waits for the rest of the capture, before which it does not know what never came. Clients
+kill a server that has not ended two seconds after its stdin."""
 _MAX_SPEED: Final = 1_000_000.0
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """Return the argument parser of `mock`."""
     parser = Parser("mock", __doc__)
     parser.add_argument("capture", metavar="CAPTURE", help="a capture, or a server's name for its newest capture")
@@ -93,7 +100,7 @@ def parser() -> argparse.ArgumentParser:
         dest="capture_new",
         metavar="FILE|DIR/",
         help="with --on-miss pass: record the conversation with the real server to a new FILE.mcpcap, or to a new "
-        "file in DIR (default: the user's data directory)",
+        "file in DIR (default: as server NAME-mock, in the user's data directory)",
     )
     parser.add_argument(
         "--header",
@@ -126,7 +133,7 @@ def _speed(text: str) -> float | None:
 def run(arguments: list[str]) -> int:
     """Serve until the client leaves; returns the exit code."""
     words, command = _split_at_command(arguments)
-    options = parser().parse_args(words)
+    options = parser().parse_intermixed(words)
     if options.capture == "-":
         return fail("CAPTURE cannot be -: stdin is the client's side of the protocol; name a file")
     has_target = command is not None or options.target is not None
@@ -185,14 +192,32 @@ def _path_of(argument: str) -> Path:
     Raises:
         CaptureError: it names none, or several.
     """
-    if os.path.isfile(argument):
-        return Path(argument)
-    from mcpproxy.cli.selection import select_captures
+    path = Path(argument)
+    if path.is_file():
+        return path
+    if not path.exists() and ("/" in argument or path.suffix.startswith(_SUFFIX_BEGINNING)):
+        raise CaptureError(_missing_file_text(path))
+    from mcpproxy.cli.selection import all_captures, captures_of_server, select_captures
+    from mcpproxy.sanitise import sanitise
 
+    if path.is_dir() and ("/" in argument or not captures_of_server(argument, all_captures())):
+        raise CaptureError(f"{sanitise(argument)} is a folder; name one capture in it")
     with select_captures([argument]) as selected:
         if len(selected.paths) != 1:
             raise CaptureError(f"{argument} holds {len(selected.paths)} captures; name one of them")
         return selected.paths[0]
+
+
+def _missing_file_text(path: Path) -> str:
+    """Says in which folder a file was looked for: a client may start its servers in another one than the user's."""
+    from captures.paths import SUFFIX
+    from mcpproxy.sanitise import sanitise
+    from mcpproxy.wording.nearest import hint
+
+    folder = path.parent.absolute()
+    suggestion = hint(path.name, (file.name for file in islice(folder.glob(f"*{SUFFIX}"), _MAX_SUGGESTIONS)))
+    advice = "" if path.is_absolute() else "; clients may start servers in another folder, so give the whole path"
+    return f"there is no {sanitise(path.name)}{suggestion} in {sanitise(str(folder))}{advice}"
 
 
 class _Mock(NamedTuple):
@@ -253,14 +278,15 @@ def _serve_stdio(mock: _Mock, session: int) -> int:
 
     script = mock.script
     signals = _EndingSignals()
-    stdio = StdioMock(
-        script, mock.usage, lambda wake: mock.begin_conversation(session, wake), lambda: _say_notice(script)
-    )
+    notice = _Notice(script)
+    stdio = StdioMock(script, mock.usage, lambda wake: mock.begin_conversation(session, wake), notice.say)
     try:
         end = stdio.run()
     except _EndedBySignal:
         _report(mock)
         signals.die()
+    script.join(_END_READING_S)
+    notice.say()
     code = _exit_code(mock)
     ending = script.ending
     if code or end is StdioEnd.CLIENT or ending is None:
@@ -275,8 +301,9 @@ def _serve_http(mock: _Mock, options: argparse.Namespace) -> int:
     from mcpproxy.cli.mock_http import serve_mock
     from mcpproxy.mock.stdio import write_stderr_line
 
+    notice = _Notice(mock.script)
     try:
-        serve_mock(options, mock.script, mock.begin_conversation, write_stderr_line, lambda: _say_notice(mock.script))
+        serve_mock(options, mock.script, mock.begin_conversation, write_stderr_line, notice.say)
     except UsageError as error:
         return fail(str(error), Exit.USAGE)
     return _exit_code(mock)
@@ -288,12 +315,22 @@ def _exit_code(mock: _Mock) -> int:
     return int(Exit.FINDINGS if mock.usage.miss_count or (mock.options.is_strict and has_unused) else Exit.FINE)
 
 
-def _say_notice(script: "Script") -> None:
-    from mcpproxy.mock.report import notice_of
+class _Notice:
+    """Says once, when a capture has been read, what of it is missing."""
 
-    notice = notice_of(script)
-    if notice is not None:
-        say(f"the capture: {notice}")
+    def __init__(self, script: "Script") -> None:
+        self._script, self._is_said = script, False
+
+    def say(self) -> None:
+        """Say it unless it was said, or the capture has not been read to its end."""
+        from mcpproxy.mock.report import notice_of
+
+        if self._is_said or not self._script.is_complete:
+            return
+        self._is_said = True
+        notice = notice_of(self._script)
+        if notice is not None:
+            say(f"the capture: {notice}")
 
 
 def _report(mock: _Mock) -> bool:

@@ -3,7 +3,7 @@
 import argparse
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -17,14 +17,14 @@ from mcpproxy.cli.compare import compare_sides
 from mcpproxy.cli.diagnostics import Exit, Progress, fail, say, say_table
 from mcpproxy.cli.outputs import check_file_output
 from mcpproxy.cli.selection import select_captures
-from mcpproxy.replay.conversation import Conversation
+from mcpproxy.replay.conversation import Conversation, Outgoing
 from mcpproxy.replay.http import HttpOptions, HttpRecorder, HttpTransport, StartError
 from mcpproxy.replay.options import ReplayOptions
 from mcpproxy.replay.outcome import ReplayOutcome
 from mcpproxy.replay.own_handshake import missing_revision
 from mcpproxy.replay.plan import Connection, Plan, is_legacy, plan
 from mcpproxy.replay.replay import replay
-from mcpproxy.replay.safety import ToolHints, UnsafeCalls, redacted_count, unsafe_calls
+from mcpproxy.replay.safety import ToolHints, UnsafeCalls, redacted_count, refusal, unsafe_calls
 from mcpproxy.replay.stdio import StdioTransport
 from mcpproxy.sanitise import sanitise, sanitise_bytes
 from mcpproxy.wording.counts import count_text
@@ -94,7 +94,7 @@ class ReplayRun:
             return fail(f"{path} has no message of a client to send")
         unsafe = unsafe_calls(script, items, hints)
         if unsafe and not self._options.yes:
-            return _refuse(unsafe)
+            return _refuse(unsafe, hints.doubt)
         self._say_beginning(script, chosen, redacted_count(script, items))
         self._name = self._new_name(Capture(path).header.members.get("name"))
         new = self._new_path(chosen)
@@ -154,16 +154,18 @@ class ReplayRun:
         outcomes = []
         for number, connection in enumerate(chosen.connections, 1):
             capture = new if len(chosen.connections) == 1 else new / f"{number}{SUFFIX}"
-            outcomes.append(self._send_to_command(script, connection, capture, total))
+            outcomes.append(self._send_to_command(script, connection, hints, capture, total))
             if outcomes[-1].handshake_failure:
                 break
         return outcomes
 
-    def _send_to_command(self, script: Script, connection: Connection, capture: Path, total: int) -> ReplayOutcome:
+    def _send_to_command(
+        self, script: Script, connection: Connection, hints: ToolHints, capture: Path, total: int
+    ) -> ReplayOutcome:
         conversation = self._conversation(script, connection)
         transport = StdioTransport(self._target.words, str(capture), self._name)
         try:
-            replay(conversation, transport, lambda sent: self._show(sent, total))
+            replay(conversation, transport, self._refusal(hints), lambda sent: self._show(sent, total))
         finally:
             transport.close()
         if not capture.exists():
@@ -197,7 +199,7 @@ class ReplayRun:
                 conversation = self._conversation(script, connection)
                 transport = HttpTransport(recorder.url, options)
                 try:
-                    replay(conversation, transport, lambda sent: self._show(sent, total))
+                    replay(conversation, transport, self._refusal(hints), lambda sent: self._show(sent, total))
                 finally:
                     transport.close(conversation.version)
                 self._sent += conversation.outcome.sent
@@ -211,6 +213,10 @@ class ReplayRun:
     def _conversation(self, script: Script, connection: Connection) -> Conversation:
         own_revision = missing_revision(script, connection.numbers)
         return Conversation(script, connection.numbers, self._replay_options, connection.skipped, own_revision)
+
+    def _refusal(self, hints: ToolHints) -> Callable[[Outgoing], str | None]:
+        """Returns what says of a unit of bytes why it must not be sent."""
+        return (lambda _: None) if self._options.yes else (lambda outgoing: refusal(outgoing, hints))
 
     def _show(self, sent: int, total: int) -> None:
         now_s = time.monotonic()
@@ -245,7 +251,7 @@ def _methods_of_other_exchanges(script: Script, connection: Connection) -> set[s
     return {answer.method for session in sessions for answer in script.http_answers_of(session)}
 
 
-def _refuse(unsafe: Sequence[UnsafeCalls]) -> int:
+def _refuse(unsafe: Sequence[UnsafeCalls], doubt: str | None) -> int:
     total = sum(each.times for each in unsafe)
     verb = "is" if total == 1 else "are"
     say(f"{count_text(total, 'message')} that may change something {verb} in the recording:")
@@ -257,7 +263,5 @@ def _refuse(unsafe: Sequence[UnsafeCalls]) -> int:
     if len(unsafe) > _MAX_ROWS:
         rows.append(f"  and {len(unsafe) - _MAX_ROWS:,} more")
     say_table(rows)
-    return fail(
-        "nothing was sent: the recorded list of tools does not mark them as read-only; --yes sends them, and --only "
-        "FILTER leaves some out"
-    )
+    reason = doubt or "the recorded list of tools does not mark them as read-only"
+    return fail(f"nothing was sent: {reason}; --yes sends them, and --only FILTER leaves some out")

@@ -3,8 +3,6 @@
 from collections import ChainMap
 
 from analysis.conversation.message import converted_id, id_of_token, parse_exactly
-from analysis.playback.items import Item
-from analysis.playback.json_spans import spans_of
 from analysis.playback.translation import Substitutes, tokens_of, translated
 from mcpproxy.mock.session_play import Play
 
@@ -42,16 +40,6 @@ def answer_bytes(raw: bytes, play: Play) -> bytes:
 def is_array(raw: bytes) -> bool:
     """Whether bytes of JSON are a batch."""
     return raw.lstrip()[:1] == b"["
-
-
-def own_member(raw: bytes, item: Item, call: int) -> bytes:
-    """Returns the response to one call out of a batch; returns other bytes as they are."""
-    if not is_array(raw):
-        return raw
-    members = [raw[span.start : span.end] for span in spans_of(raw)]
-    calls = [member.call for member in item.members]
-    position = calls.index(call) if call in calls else 0
-    return members[position] if position < len(members) else raw
 
 
 def _substitutes(play: Play, all_ids: dict[bytes, bytes], own_ids: dict[bytes, bytes]) -> Substitutes:

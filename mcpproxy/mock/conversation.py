@@ -31,14 +31,15 @@ from analysis.playback.items import HttpAnswer, Item
 from analysis.playback.json_spans import spans_of
 from analysis.playback.script import Script
 from analysis.playback.translation import MessageTokens, Substitutes, tokens_of, translated
-from mcpproxy.mock.answer_bytes import answer_bytes, is_array, item_bytes, own_member
+from mcpproxy.mock.answer_bytes import answer_bytes, is_array, item_bytes
+from mcpproxy.mock.batch_parts import BatchParts
 from mcpproxy.mock.batches import Batches, MemberAnswer
 from mcpproxy.mock.errors import GIANT_RESPONSE, invalid_response, pong, unsupported_version_response
 from mcpproxy.mock.options import MockOptions
 from mcpproxy.mock.outgoing import Outgoing
 from mcpproxy.mock.played_sessions import PlayedSessions
 from mcpproxy.mock.recorded_calls import RecordedCall
-from mcpproxy.mock.session_play import PATIENCE_NS, Delivery, Play, is_answer
+from mcpproxy.mock.session_play import PATIENCE_NS, Delivery, Play
 from mcpproxy.mock.usage import Miss, Usage
 
 if TYPE_CHECKING:
@@ -116,8 +117,8 @@ class Conversation:
         self._pending_keys: Counter[str] = Counter()
         self._pending_bytes = 0
         self._read_count = -1
-        self._passed: set[int] = set()
-        """The requests that wait for the real server."""
+        self._passed: dict[int, _ClientRequest] = {}
+        """The requests that wait for the real server, by number."""
         self._ids: dict[bytes, bytes] = {}
         """By the recorded id of each request that was matched, the id that the client uses now."""
         self._progress_tokens: dict[bytes, bytes] = {}
@@ -127,6 +128,8 @@ class Conversation:
         """By the number of each request that is not answered to its end."""
         self._play_by_id: dict[Id, Play] = {}
         self._batches = Batches(script)
+        self._parts = BatchParts(script)
+        self._noted_batch = -1
         self._asked: dict[Id, deque[_ServerRequest]] = {}
         self._nearest: Any = None
         self._has_noted_revision = False
@@ -252,7 +255,7 @@ class Conversation:
         if play is not None:
             self._end_play(play)
         if request in self._passed and self._real_server is not None:
-            self._passed.discard(request)
+            del self._passed[request]
             self._real_server.abandon(request)
         for pending in list(self._pending):
             if pending.number == request:
@@ -297,8 +300,7 @@ class Conversation:
     def _begin_play(self, request: _ClientRequest, session: int, recorded: RecordedCall, now_ns: int) -> None:
         self.usage.add_use(recorded.call)
         message, play = request.message, Play(request.number, session, recorded.call, recorded.item, now_ns)
-        recorded_raw = self._script.raw(recorded.item)
-        recorded_tokens = tokens_of(recorded_raw)
+        recorded_raw, recorded_tokens = self._parts.raw(recorded.item), self._parts.tokens(recorded.item)
         position = recorded.position or 0
         of_recorded = recorded_tokens[position] if position < len(recorded_tokens) else MessageTokens(None, None)
         play.id, play.id_token = message.id, request.id_token
@@ -331,19 +333,24 @@ class Conversation:
     def _miss(self, request: _ClientRequest, now_ns: int) -> None:
         """Treat a request that was not recorded as the user chose."""
         if self._real_server is not None:
-            self._passed.add(request.number)
+            self._passed[request.number] = request
             self._real_server.pass_request(request.raw, request.number)
             return
         from mcpproxy.mock.misses import NearestRequests, error_of_miss
 
-        if self._nearest is None or self._nearest.session != self._sessions.session:
-            self._nearest = NearestRequests(self._script, self._sessions.session, self._options.matching)
-        message, name = request.message, request.name
-        found = self._nearest.find(message.method, name, params_of(message))
+        if self._nearest is None:
+            self._nearest = NearestRequests(self._script, self._options.matching)
+        message, name, session = request.message, request.name, self._sessions.session
+        answers_with_nearest = self._options.on_miss == "nearest"
+        params = params_of(message)
+        found = self._nearest.find(message.method, name, params, session, is_of_session=answers_with_nearest)
         nearest = found[0] if found else None
-        self.usage.add_miss(Miss(message.method, name, nearest))
-        if found and self._options.on_miss == "nearest":
-            self._begin_play(request, self._sessions.session, found[1], now_ns)
+        if self._sessions.is_of_other_era(message.method):
+            self.usage.probes.add(message.method)
+        else:
+            self.usage.add_miss(Miss(message.method, name, nearest))
+        if found and answers_with_nearest:
+            self._begin_play(request, session, found[1], now_ns)
             return
         if message.method == "initialize" and self._sessions.is_modern:
             asked, revisions = member_of_params(message, "protocolVersion"), self._nearest.revisions
@@ -381,7 +388,9 @@ class Conversation:
             return
         for unit in self._real_server.received():
             if unit.ends_request and unit.request is not None:
-                self._passed.discard(unit.request)
+                passed = self._passed.pop(unit.request, None)
+                if passed is not None and unit.failure:
+                    self.usage.add_miss(Miss(passed.message.method, passed.name, None, unit.failure))
                 self._immediate += self._batches.answer(MemberAnswer(unit.request, unit.raw, unit.http))
             else:
                 self._immediate.append(unit)
@@ -430,32 +439,40 @@ class Conversation:
         if item is None:
             assert play is not None
             return self._ending_of(play)
-        raw = self._script.raw(item)
+        raw = self._parts.raw(item)
         if item.kind == "stderr":
             return [Outgoing(raw, None, is_stderr=True)]
         if item.kind == "priming":
             return [self._outgoing(b"", delivery, item)._replace(is_priming=True)]
         self._note_server_requests(item, raw, play)
         if play is None:
-            if item.kind == "response" and (self._script.is_response_text(item) or self._hits_by_chance(raw)):
+            if self._script.is_response_text(item) or not self._is_known_answer(raw):
                 return []
             raw = translated(raw, Substitutes(self._ids, self._progress_tokens, self._own_ids))
             return [self._outgoing(raw, delivery, item)]
-        if is_answer(item, play.call):
+        if self._script.answer_of(play.call) == item.number:
             return self._last_of(play, raw, delivery, item)
         outgoing = self._outgoing(item_bytes(raw, play, self._ids, self._own_ids), delivery, item)
         return [outgoing._replace(request=None) if play.is_answered else outgoing]
 
-    def _hits_by_chance(self, raw: bytes) -> bool:
-        """Whether a response that fits no recorded call has, by chance, the id of a request that is open now."""
-        ids = [tokens.id for tokens in tokens_of(raw) if tokens.id is not None and tokens.id not in self._ids]
-        return any(id_of_token(token) in self._play_by_id for token in ids)
+    def _is_known_answer(self, raw: bytes) -> bool:
+        """Whether each response in it, which fits no waiting call, answers a request of today once more.
+
+        The id of a request that was not sent, or that is another one today, would be taken for the answer to that.
+        """
+        for message, tokens in zip(server_messages_in(raw), tokens_of(raw), strict=False):
+            if not isinstance(message, Response) or tokens.id in (None, _NULL):
+                continue
+            today = self._ids.get(tokens.id)
+            waiting = None if today is None else self._play_by_id.get(id_of_token(today))
+            if today is None or (waiting is not None and waiting.recorded_id != tokens.id):
+                return False
+        return True
 
     def _last_of(self, play: Play, recorded_raw: bytes, delivery: Delivery, item: Item) -> list[Outgoing]:
         self._forget(play)
-        raw = answer_bytes(recorded_raw, play)
-        if play.is_from_batch or play.request in self._batches:
-            raw = own_member(raw, item, play.call)
+        is_alone = play.is_from_batch or play.request in self._batches
+        raw = answer_bytes(self._parts.member_of(item, play.call) if is_alone else recorded_raw, play)
         if play.request in self._batches and (is_array(recorded_raw) or not play.is_from_batch):
             ids = play.recorded_id, play.id_token
             return self._batches.answer(MemberAnswer(play.request, raw, self._http_of(item, play), item, ids))
@@ -488,6 +505,10 @@ class Conversation:
 
     def _note_server_requests(self, item: Item, raw: bytes, play: Play | None) -> None:
         """Note which answers of the client are awaited."""
+        if item.kind == "batch":
+            if item.number == self._noted_batch:
+                return
+            self._noted_batch = item.number
         if item.kind != "request" and not any(member.kind == "request" for member in item.members):
             return
         for message in server_messages_in(raw):

@@ -41,6 +41,7 @@ def miss_response(
         data["name"] = bounded(name)
     if nearest is not None:
         data["nearest"] = {
+            **({} if nearest.session is None else {"session": nearest.session}),
             "frame": nearest.seq,
             "method": nearest.method,
             "name": nearest.name,
@@ -67,6 +68,11 @@ def miss_line(method: str, name: str, nearest: NearestRequest | None) -> str:
     return sanitise(_sentence(method, name, nearest))
 
 
+def failure_line(method: str, name: str, reason: str) -> str:
+    """Returns one line for stderr about a request that was passed on to the real server in vain; it is sanitised."""
+    return sanitise(f"{_lead(subject_of(bounded(method), bounded(name)))}, and the real server gave none: {reason}")
+
+
 def _differences(nearest: NearestRequest) -> Iterable[dict[str, str]]:
     """Yields each place that differs; a value that is absent has no member."""
     for pointer, (recorded, present) in zip(nearest.pointers, nearest.values, strict=True):
@@ -76,20 +82,27 @@ def _differences(nearest: NearestRequest) -> Iterable[dict[str, str]]:
 
 def _sentence(method: str, name: str, nearest: NearestRequest | None) -> str:
     subject = subject_of(bounded(method), bounded(name))
-    lead = f"no recorded answer for {sanitise(subject, _MAX_SUBJECT_CHARS)}"
+    lead = _lead(subject)
     if nearest is None:
         return f"{lead}, and no request of this method was recorded; record it, or use --on-miss pass"
-    frame = f"frame {nearest.seq}"
+    session = "" if nearest.session is None else f"in session {nearest.session}, "
+    frame = f"{session}frame {nearest.seq}"
     nearest_subject = subject_of(nearest.method, nearest.name)
     if nearest_subject != subject:
         shown_subject = sanitise(nearest_subject, _MAX_SUBJECT_CHARS)
         return f"{lead}; the nearest is {frame}, {shown_subject}; record it, or use --on-miss pass"
+    if not nearest.pointers and nearest.session is not None:
+        return f"{lead} in this session; {frame} asks for the same; --session {nearest.session} begins there"
     if not nearest.pointers:
         return f"{lead} at this point; {frame} asks for the same; --match arguments allows any order"
     pointers = [sanitise(pointer, _MAX_POINTER_CHARS) or '""' for pointer in nearest.pointers]
     hidden_count = len(pointers) - _MAX_POINTERS
     places = ", ".join(pointers[:_MAX_POINTERS]) + (f" and {hidden_count} more" if hidden_count > 0 else "")
     return f"{lead}; the nearest is {frame}, which differs at {places}; {_advice(method, name, nearest.pointers)}"
+
+
+def _lead(subject: str) -> str:
+    return f"no recorded answer for {sanitise(subject, _MAX_SUBJECT_CHARS)}"
 
 
 def _advice(method: str, name: str, pointers: Sequence[str]) -> str:

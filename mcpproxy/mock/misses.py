@@ -1,5 +1,7 @@
 """Explains requests that match no recorded one: which recorded request is nearest."""
 
+from collections.abc import Iterator
+from itertools import chain, islice
 from typing import Any, Final
 
 from analysis.conversation.message import Request
@@ -33,13 +35,14 @@ def error_of_miss(id_token: bytes, method: str, name: str, nearest: NearestReque
 
 
 class NearestRequests:
-    """Finds the recorded requests of a session that are nearest to requests that match none."""
+    """Finds the recorded requests, of all sessions, that are nearest to requests that match none."""
 
-    def __init__(self, script: Script, session: int, matching: Matching) -> None:
+    def __init__(self, script: Script, matching: Matching) -> None:
         """Begin with nothing read."""
-        self._script, self.session, self._matching = script, session, matching
+        self._script, self._matching = script, matching
         self._position = 0
-        self._by_method: dict[str, dict[str, list[RecordedCall]]] = {}
+        self._by_method: dict[str, dict[str, dict[int, list[RecordedCall]]]] = {}
+        """By method, name and session."""
 
     def has_method(self, method: str) -> bool:
         """Whether the client sent a request with this method in the recording, as far as it was read."""
@@ -48,27 +51,43 @@ class NearestRequests:
 
     @property
     def revisions(self) -> list[str]:
-        """The revisions that clients named in the recorded session, at most some. Untrusted text."""
+        """The revisions that clients named in the recording, at most some. Untrusted text."""
         self._read()
         found: list[str] = []
-        for calls in self._by_method.get("server/discover", {}).values():
-            for recorded in calls[:10]:
+        for by_session in self._by_method.get("server/discover", {}).values():
+            for recorded in islice(chain.from_iterable(by_session.values()), 10):
                 for message in client_messages_in(self._script.raw(recorded.item)):
                     revision = message.meta.get(PROTOCOL_VERSION) if isinstance(message, Request) else None
                     if isinstance(revision, str) and revision not in found:
                         found.append(revision[:64])
         return found
 
-    def find(self, method: str, name: str, params: Any) -> tuple[NearestRequest, RecordedCall] | None:
-        """Returns the recorded request that differs least from one that matches none; None if there is none."""
+    def find(
+        self, method: str, name: str, params: Any, session: int, *, is_of_session: bool
+    ) -> tuple[NearestRequest, RecordedCall] | None:
+        """Returns the recorded request that differs least from one that matches none; None if there is none.
+
+        Args:
+            method: the method.
+            name: what it names.
+            params: its params.
+            session: the session that is played; of equally near ones, its own come first.
+            is_of_session: whether requests of other sessions do not count.
+        """
         self._read()
+
+        def candidates_in(by_session: dict[int, list[RecordedCall]]) -> Iterator[RecordedCall]:
+            yield from by_session.get(session, ())
+            if not is_of_session:
+                yield from (call for number, calls in by_session.items() if number != session for call in calls)
+
         by_name = self._by_method.get(method, {})
-        chosen = by_name.get(name, [])[:MAX_CANDIDATES]
-        for other_name, calls in by_name.items():
+        chosen = list(islice(candidates_in(by_name.get(name, {})), MAX_CANDIDATES))
+        for other_name, by_session in by_name.items():
             if len(chosen) >= MAX_CANDIDATES:
                 break
             if other_name != name:
-                chosen += calls[: max(1, MAX_CANDIDATES // len(by_name))]
+                chosen += islice(candidates_in(by_session), max(1, MAX_CANDIDATES // len(by_name)))
         candidates, by_call = [], {}
         for recorded, candidate_params in self._with_params(chosen[:MAX_CANDIDATES]):
             by_call[recorded.call] = recorded
@@ -76,19 +95,22 @@ class NearestRequests:
             source = item if recorded.position is None else item.members[recorded.position]
             candidates.append((recorded.call, item.seq, source.method, source.name, candidate_params))
         nearest = nearest_request(method, name, params, candidates, self._matching)
-        return None if nearest is None else (nearest, by_call[nearest.call])
+        if nearest is None:
+            return None
+        found = by_call[nearest.call]
+        return nearest._replace(session=found.item.session if found.item.session != session else None), found
 
     def _read(self) -> None:
-        numbers = self._script.items_of(self.session)
         items = self._script.items
-        while self._position < len(numbers):
-            item = items[numbers[self._position]]
+        while self._position < len(items):
+            item = items[self._position]
             self._position += 1
             if item.sender != "client":
                 continue
             for recorded in calls_in(item):
                 source = item if recorded.position is None else item.members[recorded.position]
-                self._by_method.setdefault(source.method, {}).setdefault(source.name, []).append(recorded)
+                by_session = self._by_method.setdefault(source.method, {}).setdefault(source.name, {})
+                by_session.setdefault(item.session, []).append(recorded)
 
     def _with_params(self, chosen: list[RecordedCall]) -> list[tuple[RecordedCall, Any]]:
         read_bytes = 0

@@ -30,3 +30,5 @@ class Outgoing(NamedTuple):
     """The id of the request, as its JSON token, if it ends with a failure of HTTP that `http` describes."""
     event: str | None = None
     """The type of an SSE event if it is not `message`: clients ignore such an event. Untrusted text."""
+    failure: str = ""
+    """Why the real server gave no answer, if this is the error that says so. Untrusted text."""

@@ -62,8 +62,8 @@ class RealServer:
 
         Args:
             target: the server's command, or its URL alone.
-            capture: the path of the new capture, or a folder; None for the folder in which `run` records the server.
-                If there is such a file, the next free name is taken.
+            capture: the path of the new capture, or a folder; None for that of a server `NAME-mock` in the user's data
+                directory. If there is such a file, the next free name is taken.
             on_arrival: is called in another thread when `received` has something.
             on_notice: is called in another thread with a sanitised line for the user.
             fields: the header fields that a server with a URL gets, such as credentials.
@@ -302,7 +302,7 @@ class RealServer:
 
     def _fail(self, open_request: _OpenRequest, reason: str) -> None:
         raw = failure_response(open_request.id_token, reason)
-        self._failures.append(Outgoing(raw, open_request.request, ends_request=True))
+        self._failures.append(Outgoing(raw, open_request.request, ends_request=True, failure=reason))
 
     def _close(self, number: int) -> _OpenRequest:
         open_request = self._open.pop(number)

@@ -21,6 +21,10 @@ from mcpproxy.replay.stdio import StdioTransport
 from mcpproxy.sanitise import sanitise, sanitise_bytes
 
 _END_TIMEOUT_S: Final = 10.0
+_MAX_NAME_CHARS: Final = 48
+_OWN_SUFFIX: Final = "-mock"
+"""Ends the name of the server in a new capture in the user's data directory, so that it is not the newest recording of
+the server itself."""
 _CHECK_S: Final = 1.0
 """How often the threads look whether the connection is to be closed."""
 
@@ -40,8 +44,8 @@ class RealConnection:
 
         Args:
             target: the server's command, or its URL alone.
-            capture: the path of the new capture, or a folder; None for the folder in which `run` records the server.
-                If there is such a file, the next free name is taken.
+            capture: the path of the new capture, or a folder; None for that of a server `NAME-mock` in the user's data
+                directory. If there is such a file, the next free name is taken.
             http_options: how a server with a URL is used.
             on_arrival: is called in another thread when something has arrived.
             on_notice: is called in another thread with a sanitised line for the user.
@@ -97,6 +101,8 @@ class RealConnection:
         is_url = len(self._target) == 1 and is_web_address(word)
         url = urlsplit(self._target[0]) if is_url else None
         name = safe_name(url.netloc.rpartition("@")[2] if url else server_name([*map(os.fsencode, self._target)]))
+        if self._capture is None:
+            name = f"{name[:_MAX_NAME_CHARS]}{_OWN_SUFFIX}"
         path = _new_path(self._capture, name)
         transport: StdioTransport | HttpTransport
         if is_url:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from analysis.playback.items import Item, Member
+from analysis.playback.items import Item
 from analysis.playback.script import Script
 
 _REFUSALS: Final = frozenset({401, 403})
@@ -46,6 +46,9 @@ class RecordedCalls:
         self._cursors: dict[str, _Cursor] = {}
         self._sequence = self._in_order() if is_in_sequence else None
         self._next_in_sequence: RecordedCall | None = None
+        self._batch = -1
+        self._batch_calls: dict[str, list[RecordedCall]] = {}
+        """The requests of the batch with that number, which was used last, by key."""
 
     def take(self, key: str) -> RecordedCall | None:
         """Use the next recorded request with a key; returns None if there is none that was not used so far."""
@@ -56,7 +59,7 @@ class RecordedCalls:
         while cursor.position < len(numbers):
             number = numbers[cursor.position]
             is_double = cursor.position > 0 and numbers[cursor.position - 1] == number
-            calls = () if is_double else calls_in(self._script.items[number], key)
+            calls = () if is_double else self._calls_in(number, key)
             if cursor.member < len(calls):
                 chosen = calls[cursor.member]
                 if self._is_mere_refusal(chosen, cursor.position, numbers):
@@ -67,6 +70,18 @@ class RecordedCalls:
                     return chosen
             cursor.position, cursor.member = cursor.position + 1, 0
         return None
+
+    def _calls_in(self, number: int, key: str) -> Sequence[RecordedCall]:
+        """Returns the requests of an item that have a key; a batch is examined once, however many it has."""
+        if number == self._batch:
+            return self._batch_calls.get(key, ())
+        calls = calls_in(self._script.items[number])
+        if not calls or calls[0].position is None:
+            return calls
+        self._batch, self._batch_calls = number, {}
+        for call in calls:
+            self._batch_calls.setdefault(_key_of(call), []).append(call)
+        return self._batch_calls.get(key, ())
 
     def _is_mere_refusal(self, chosen: RecordedCall, position: int, numbers: Sequence[int]) -> bool:
         """Whether it was refused because a login was missing, and sent again later."""
@@ -110,15 +125,11 @@ def _key_of(chosen: RecordedCall) -> str:
     return chosen.item.key if chosen.position is None else chosen.item.members[chosen.position].key
 
 
-def calls_in(item: Item, key: str | None = None) -> tuple[RecordedCall, ...]:
-    """Returns the requests of an item; only those with a key, if it is given."""
+def calls_in(item: Item) -> tuple[RecordedCall, ...]:
+    """Returns the requests of an item."""
     if item.is_repeat:
         return ()
     if item.kind == "request":
-        return (RecordedCall(item, item.call),) if key is None or item.key == key else ()
+        return (RecordedCall(item, item.call),)
     members = enumerate(item.members)
-    return tuple(RecordedCall(item, member.call, position) for position, member in members if _is_request(member, key))
-
-
-def _is_request(member: Member, key: str | None) -> bool:
-    return member.kind == "request" and (key is None or member.key == key)
+    return tuple(RecordedCall(item, member.call, position) for position, member in members if member.kind == "request")

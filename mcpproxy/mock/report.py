@@ -41,6 +41,10 @@ def end_lines(usage: Usage, script: "Script", *, is_strict: bool) -> list[str]:
     if usage.miss_count > len(usage.misses):
         hidden_count = usage.miss_count - len(usage.misses)
         lines.append(f"and {count_text(hidden_count, 'more request')} without a recorded answer")
+    lines += [
+        f"note: a client tried {method} first, which is of the era that was not recorded; it was refused"
+        for method in sorted(usage.probes)
+    ]
     if usage.invalid_count:
         lines.append(f"{count_text(usage.invalid_count, 'line')} from the client {_are_no_messages(usage)}")
     if usage.unsendable_count:
@@ -61,8 +65,10 @@ def _are_no_messages(usage: Usage) -> str:
 
 
 def _miss_line(miss: Miss) -> str:
-    from mcpproxy.mock.miss import miss_line
+    from mcpproxy.mock.miss import failure_line, miss_line
 
+    if miss.failure:
+        return failure_line(miss.method, miss.name, miss.failure)
     return miss_line(miss.method, miss.name, miss.nearest)
 
 

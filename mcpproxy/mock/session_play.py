@@ -52,13 +52,6 @@ class Play:
         """What the next item waits for: `time`, `client`, `cancellation`, `frontier`, `answer` or `growth`."""
 
 
-def is_answer(item: Item, call: int) -> bool:
-    """Whether an item holds the response to a call."""
-    if item.kind == "response":
-        return item.call == call
-    return any(member.call == call and member.kind == "response" for member in item.members)
-
-
 class Delivery(NamedTuple):
     """An item that is due."""
 
@@ -193,7 +186,7 @@ class SessionPlay:
         following = next((item for item in rest if item.sender == "server"), None)
         play.position += 1
         delivery = Delivery(items[number], play, following)
-        if is_answer(items[number], play.call):
+        if self._script.answer_of(play.call) == number:
             play.is_answered = True
             self.active_count -= 1
         if items[number].kind == "request":

@@ -24,6 +24,8 @@ class Miss(NamedTuple):
     name: str
     """The tool, prompt or URI that it names. Untrusted text."""
     nearest: NearestRequest | None
+    failure: str = ""
+    """Why the real server, which was asked, gave no answer. Untrusted text."""
 
 
 class UnusedRequests(NamedTuple):
@@ -56,6 +58,8 @@ class Usage:
         self.miss_count = 0
         self.misses: list[Miss] = []
         """The first misses."""
+        self.probes: set[str] = set()
+        """The methods by which clients asked for the era that was not recorded: they fall back to the other one."""
         self.invalid_count = 0
         """How many units of bytes from clients were no message."""
         self.unsendable_count = 0

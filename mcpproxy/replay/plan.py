@@ -1,12 +1,13 @@
 """Plan: which of the client's items are sent, over which connections."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from analysis.conversation.message import Id, Request, id_of
 from analysis.playback.incoming import client_messages_in
-from analysis.playback.items import Item
+from analysis.playback.items import Item, Member
 from analysis.playback.script import Script
 from analysis.protocol.methods import OPENING_METHODS
 from analysis.selection import calls
@@ -54,14 +55,16 @@ def plan(script: Script, path: Path, only: str) -> Plan:
         CaptureError: the capture cannot be read.
         FilterError: the filter is invalid.
     """
-    selected = {call.request.seq for call in calls(path, only) if call.request.sender == "client"} if only else None
+    selected = Counter(
+        call.request.seq for call in (calls(path, only) if only else ()) if call.request.sender == "client"
+    )
     parts = _parts(script)
     connections, skipped_count, refused_count = [], 0, 0
     all_refused = _refused(script, [item for item in script.items if item.sender == "client"])
     for numbers in parts:
         items = [item for number in numbers if (item := script.items[number]).sender == "client"]
         refused = all_refused.intersection(item.number for item in items)
-        unselected = frozenset() if selected is None else _unselected(script, items, selected)
+        unselected = _unselected(script, items, selected) if only else frozenset[int]()
         skipped_count += sum(script.items[number].kind != "response" for number in unselected - refused)
         refused_count += len(refused)
         if len(items) > len(refused):
@@ -102,14 +105,21 @@ def _refused(script: Script, items: Sequence[Item]) -> frozenset[int]:
     return frozenset(refused)
 
 
-def _unselected(script: Script, items: Sequence[Item], selected: set[int]) -> frozenset[int]:
-    """Returns the numbers of the items that a filter leaves out; the handshake and notifications stay."""
+def _unselected(script: Script, items: Sequence[Item], selected: Mapping[int, int]) -> frozenset[int]:
+    """Returns the numbers of the items that a filter leaves out; the handshake and notifications stay.
+
+    Args:
+        script: the script.
+        items: the client's items.
+        selected: how many calls of each frame the filter selects.
+    """
     unselected = set()
     ids: set[Id] = set()
     for item in items:
-        if item.kind == "invalid":
+        is_call = item.kind == "request" and item.method not in _HANDSHAKE
+        if item.kind == "invalid" or (item.kind == "notification" and not _is_notification(item)):
             unselected.add(item.number)
-        elif item.kind in ("request", "batch") and item.method not in _HANDSHAKE and item.seq not in selected:
+        elif (is_call or item.kind == "batch") and not _is_selected(item, selected.get(item.seq, 0)):
             unselected.add(item.number)
             ids.update(message.id for message in client_messages_in(script.raw(item)) if isinstance(message, Request))
         elif item.method == _CANCELLED:
@@ -118,6 +128,20 @@ def _unselected(script: Script, items: Sequence[Item], selected: set[int]) -> fr
                 if isinstance(params, dict) and id_of(params.get("requestId")) in ids:
                     unselected.add(item.number)
     return frozenset(unselected)
+
+
+def _is_selected(item: Item, count: int) -> bool:
+    """Whether a request or all of a batch is selected, given how many calls of its frame are."""
+    if item.kind == "request":
+        return count > 0
+    request_count = sum(member.kind == "request" for member in item.members)
+    is_known = all(member.kind in ("request", "response") or _is_notification(member) for member in item.members)
+    return is_known and count == request_count > 0
+
+
+def _is_notification(item: Item | Member) -> bool:
+    """Whether an item tells what a notification does, and is not a call without an id."""
+    return item.kind == "notification" and item.method.startswith("notifications/")
 
 
 def is_legacy(script: Script, numbers: Sequence[int]) -> bool:

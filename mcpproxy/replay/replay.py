@@ -27,19 +27,25 @@ class Transport(Protocol):
         """Return what has come, or None if nothing comes within a time in seconds."""
 
 
-def replay(conversation: Conversation, transport: Transport, on_progress: Callable[[int], None]) -> None:
+def replay(
+    conversation: Conversation,
+    transport: Transport,
+    refusal: Callable[[Outgoing], str | None],
+    on_progress: Callable[[int], None],
+) -> None:
     """Send what is due and take what comes until the conversation is over.
 
     Args:
         conversation: the client's half.
         transport: what carries it.
+        refusal: called with each unit of bytes; returns why they must not be sent, in words of ours, or None.
         on_progress: called with the number of messages that were sent so far.
     """
     while True:
         if transport.is_ready:
             due = conversation.due(time.monotonic_ns())
             for outgoing in due:
-                reason = transport.send(outgoing)
+                reason = refusal(outgoing) or transport.send(outgoing)
                 if reason is not None:
                     conversation.note_unsent(outgoing, reason)
         else:

@@ -15,19 +15,12 @@ from ipaddress import IPv6Address
 from itertools import cycle
 from typing import Final
 
+from captures.pseudonyms import DOMAIN, PSEUDONYM
 from captures.redact import PREFIX
 
+__all__ = ["MAC_PSEUDONYM", "PHONE_PSEUDONYM", "PSEUDONYM", "PseudonymGenerator", "fill_characters", "passes_luhn"]
+
 _KEY_BYTES: Final = 32
-_DOMAIN: Final = ".invalid"
-"""A domain reserved by RFC 2606, in which no host can exist."""
-
-PSEUDONYM: Final = re.compile(
-    rf"{PREFIX}[0-9a-f]{{16}}|user-[0-9a-f]{{8}}|host-[0-9a-f]{{1,8}}\{_DOMAIN}"
-    r"|(?<![\w-])(?:token|secret|text|value|user)-[0-9]{1,7}(?![\w-])"
-)
-"""Matches every pseudonym apart from numbers, network addresses, ids and base64, also those of cassettes."""
-
-
 PHONE_PSEUDONYM: Final = "999"
 """The beginning of telephone numbers that are pseudonyms. No country and no area has this code."""
 MAC_PSEUDONYM: Final = "02005e"
@@ -61,7 +54,7 @@ class PseudonymGenerator:
 
     def host(self, name: str) -> str:
         """Returns a host name in a domain that cannot exist."""
-        return f"host-{self._digest('host', name.lower(), 4).hex()}{_DOMAIN}"
+        return f"host-{self._digest('host', name.lower(), 4).hex()}{DOMAIN}"
 
     def email(self, address: str) -> str:
         """Returns an e-mail address."""

@@ -11,6 +11,7 @@ from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.units import duration
 
+__tracebackhide__: Final = True  # pytest shows the line of the test instead
 _NS_PER_MS: Final = 1_000_000
 _MAX_LISTED_CALLS: Final = 20
 """The maximum number of calls that the text of `Calls` lists."""

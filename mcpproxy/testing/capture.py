@@ -7,15 +7,18 @@ from typing import Any, Final, Literal
 
 from analysis.conversation.call import MessageContext
 from analysis.conversation.session import Peer
-from analysis.filter import parse
+from analysis.filter import FilterError, parse
 from analysis.reading import CaptureOverview, Reading, findings
 from analysis.rules.finding import Finding, Level
 from analysis.selection import matches
+from captures.errors import CaptureError
 from captures.record import Record, raw_bytes
 from mcpproxy.sanitise import sanitise
 from mcpproxy.testing.calls import Calls, RecordedCall
 from mcpproxy.wording.counts import count_text
+from mcpproxy.wording.records import remark_on
 
+__tracebackhide__: Final = True  # pytest shows the line of the test instead
 _MAX_LISTED_FINDINGS: Final = 20
 """The maximum number of findings that the text of `Findings` lists."""
 
@@ -53,6 +56,7 @@ class Capture:
         self.path = Path(path)
         """The file."""
         self._keeper = keeper
+        self._read_contents: _Contents | None = None
 
     def calls(self, tool: str | None = None, *, method: str | None = None, only: str = "") -> Calls:
         """Returns the requests of both sides with what became of them, in the order of the requests.
@@ -68,7 +72,10 @@ class Capture:
         """
         if tool is not None:
             method = method or "tools/call"
-        message_filter = parse(only) if only else None
+        try:
+            message_filter = parse(only) if only else None
+        except FilterError as error:
+            raise error.with_traceback(None) from None
         selected_calls = (
             call
             for call in self._contents.calls
@@ -132,9 +139,19 @@ class Capture:
         """What the server wrote to stderr, as far as it was recorded; bytes that are not UTF-8 are replaced."""
         return self._contents.stderr
 
-    @cached_property
+    @property
+    def ending(self) -> str:
+        """How the process of the server ended, such as `server exited 1`, safe to print; empty if that is unknown."""
+        return self._contents.ending
+
+    @property
     def _contents(self) -> "_Contents":
-        return _Contents(self.path)
+        if self._read_contents is None:
+            try:
+                self._read_contents = _Contents(self.path)
+            except CaptureError as error:
+                raise error.with_traceback(None) from None
+        return self._read_contents
 
     @cached_property
     def _findings(self) -> list[Finding]:
@@ -156,11 +173,15 @@ class _Contents:
         reading = Reading(path)
         self.messages: list[MessageContext] = []
         stderr_lines: list[bytes] = []
+        self.ending = ""
         for step in reading.to_end():
             self.messages += step.messages
             item = step.item
             if isinstance(item, Record) and item.rec == "stderr":
                 stderr_lines.append(raw_bytes(item.members) or b"")
+            elif isinstance(item, Record) and item.rec == "process":
+                remark = remark_on(item, ended=False)
+                self.ending = remark.text if remark is not None and remark.is_end else self.ending
         self.stderr = b"\n".join(stderr_lines).decode("utf-8", "replace")
         calls = {context.call.number: context.call for context in self.messages if context.call is not None}
         self.calls = [RecordedCall(calls[number]) for number in sorted(calls)]

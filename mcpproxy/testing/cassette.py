@@ -1,12 +1,17 @@
 """Cassettes: recordings that are kept with the tests, and played instead of the server."""
 
+import warnings
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
+from analysis.playback.matching import Matching
 from mcpproxy.sanitise import sanitise
 from mcpproxy.testing.commands import Target
+from mcpproxy.testing.misses import OF_CASSETTE, Advice
 from mcpproxy.testing.mocking import Match, OnMiss, mock_source
 from mcpproxy.testing.server import RecordedServer, Source
+
+__tracebackhide__: Final = True  # pytest shows the line of the test instead
 
 Mode: TypeAlias = Literal["once", "none", "new", "all"]
 """What is done with a cassette: `once` records it if it is missing, and plays it otherwise; `none` only plays it; `new`
@@ -23,6 +28,8 @@ class Cassette(NamedTuple):
     """Which recorded request a request matches."""
     ignore: tuple[str, ...] = ()
     """Places in params that do not count."""
+    advice: Advice = OF_CASSETTE
+    """What to do about a miss."""
 
     @property
     def is_played(self) -> bool:
@@ -51,13 +58,15 @@ class Cassette(NamedTuple):
         if not self.is_played:
             return Source(target.command, target.url, parameters=target.parameters)
         on_miss: OnMiss = "pass" if self.mode == "new" else "error"
-        return mock_source(self.path, match=self.match, on_miss=on_miss, ignore=self.ignore, target=target)
+        return mock_source(
+            self.path, match=self.match, on_miss=on_miss, ignore=self.ignore, target=target, advice=self.advice
+        )
 
     def write(self, server: RecordedServer) -> None:
         """Write what was recorded, without its secrets, if it was recorded or the server was asked for something new.
 
         The file is whole or absent at any time; of two processes that write it, the last one wins. An earlier cassette
-        is replaced, but never a recording.
+        is replaced, but never a recording. If a request had secrets, so that it will not match, there is a warning.
 
         Raises:
             CannotCreate: the cassette cannot be written, or there is a recording in its place.
@@ -75,4 +84,20 @@ class Cassette(NamedTuple):
         from mcpproxy.sharing import ShareOptions, redacted_copy
 
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        redacted_copy(captures[0], self.path, ShareOptions(is_cassette=True, replaces=True, compares=False))
+        account = redacted_copy(captures[0], self.path, ShareOptions(is_cassette=True, replaces=True, compares=False))
+        if account.replacement_counts:
+            self._warn_of_places(captures[0])
+
+    def _warn_of_places(self, recording: Path) -> None:
+        """Warn if requests do not match any more because their secrets were replaced."""
+        from mcpproxy.testing.redacted_places import redacted_places
+
+        places = redacted_places(recording, self.path, Matching(self.match, self.ignore))
+        if places:
+            shown_places = ", ".join(sanitise(place, 100) for place in places)
+            text = (
+                f"the cassette has pseudonyms for secrets at {shown_places} of requests, so they will not match; "
+                f"ignore these places: {self.advice.ignoring([*self.ignore, *places])}"
+            )
+            # It is about the file; the line of the test that ends the block says nothing.
+            warnings.warn_explicit(text, UserWarning, str(self.path), 0)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 if TYPE_CHECKING:
     from mcp import StdioServerParameters
 
+__tracebackhide__: Final = True  # pytest shows the line of the test instead
+
 Server: TypeAlias = "str | list[str] | tuple[str, ...] | StdioServerParameters"
 """A server: its command as words, or as one text that is split as a shell would; the parameters of the official SDK;
 or the URL of a server over HTTP."""

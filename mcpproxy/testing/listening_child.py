@@ -15,6 +15,7 @@ from typing import Final
 
 from mcpproxy.sanitise import sanitise
 
+__tracebackhide__: Final = True  # pytest shows the line of the test instead
 _TETHERED_PROGRAM: Final = (sys.executable, "-P", "-m", "mcpproxy.replay.tethered")
 START_S: Final = 60.0
 """How long a child may take to print its URL."""

@@ -8,9 +8,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
+from analysis.comparison.values.ignored_places import IgnoreError, parse_place
+from captures.errors import CaptureError
 from captures.reader import Capture
 from mcpproxy.testing.commands import PROGRAM, Server, Target, target_of
-from mcpproxy.testing.server import PASSED, RecordedServer, Source
+from mcpproxy.testing.misses import OF_MOCK, Advice
+from mcpproxy.testing.server import PASSED, Played, RecordedServer, Source
+
+__tracebackhide__: Final = True  # pytest shows the line of the test instead
 
 Match: TypeAlias = Literal["arguments", "exact", "method", "sequence"]
 """Which recorded request a request matches; see docs/commands/mock.md."""
@@ -27,7 +32,7 @@ def mcp_mock(
     on_miss: OnMiss = "error",
     strict: bool = False,
     speed: float | None = None,
-    ignore: Iterable[str] = (),
+    ignore: Iterable[str] | str = (),
     server: Server | None = None,
 ) -> RecordedServer:
     """Play a capture in place of its server.
@@ -41,22 +46,46 @@ def mcp_mock(
         on_miss: what a request gets that was not recorded.
         strict: whether the block also fails if the client never sent some requests of the capture.
         speed: how many times as fast as recorded; None for at once.
-        ignore: places in params that do not count, as for `mcpproxy mock --ignore`.
+        ignore: places in params that do not count, as for `mcpproxy mock --ignore`; one, or several.
         server: with `on_miss="pass"`, the real server, as for `mcp_record`.
 
     Raises:
         CaptureError: the capture cannot be read.
         TypeError: `server` is not a server.
-        ValueError: `server` is missing for `on_miss="pass"`, or is given although nothing is passed on.
+        ValueError: `server` is missing for `on_miss="pass"`, or is given although nothing is passed on; or `ignore` is
+            wrong.
     """
     if (on_miss == "pass") != (server is not None):
         raise ValueError('on_miss="pass" needs a `server`, and nothing else uses one')
     target = None if server is None else target_of(server)
     return RecordedServer(
         mock_source(
-            Path(capture), match=match, on_miss=on_miss, strict=strict, speed=speed, ignore=ignore, target=target
+            Path(capture),
+            match=match,
+            on_miss=on_miss,
+            strict=strict,
+            speed=speed,
+            ignore=as_places(ignore),
+            target=target,
         )
     )
+
+
+def as_places(ignore: Iterable[str] | str) -> tuple[str, ...]:
+    """Returns places to ignore, given as one or several, after a check.
+
+    Raises:
+        ValueError: one of them is not a place in params.
+    """
+    places = (ignore,) if isinstance(ignore, str) else tuple(ignore)
+    for place in places:
+        try:
+            parse_place(place)
+        except IgnoreError:
+            raise ValueError(
+                f"ignore={place!r:.80}: expected a JSON Pointer into the params, such as /arguments/text"
+            ) from None
+    return places
 
 
 def mock_source(
@@ -66,8 +95,9 @@ def mock_source(
     on_miss: OnMiss = "error",
     strict: bool = False,
     speed: float | None = None,
-    ignore: Iterable[str] = (),
+    ignore: tuple[str, ...] = (),
     target: Target | None = None,
+    advice: Advice = OF_MOCK,
 ) -> Source:
     """Returns a mock that plays a capture; over stdio, and over HTTP.
 
@@ -77,14 +107,19 @@ def mock_source(
         on_miss: what a request gets that was not recorded.
         strict: whether requests of the capture that the client never sent are an error.
         speed: how many times as fast as recorded; None for at once.
-        ignore: places in params that do not count.
+        ignore: places in params that do not count, as from `as_places`.
         target: the server that was recorded, whose environment and working directory its stand-in gets; with
             `on_miss="pass"`, it is asked.
+        advice: what to do about a miss.
 
     Raises:
         CaptureError: the capture cannot be read.
     """
-    name = Capture(capture).header.members.get("name")  # a test should fail here, and not in its client
+    try:
+        members = Capture(capture).header.members  # a test should fail here, and not in its client
+    except CaptureError as error:
+        raise error.with_traceback(None) from None
+    name = members.get("name")
     words = ["--match", match, "--on-miss", on_miss, *(f"--ignore={place}" for place in ignore)]
     if strict:
         words.append("--strict")
@@ -97,7 +132,7 @@ def mock_source(
         (*PROGRAM, "mock", *words, *operands),
         listening=("mock", *_LISTEN, *words, *operands),
         parameters=None if target is None else target.parameters,
-        played=capture,
+        played=Played(capture, ignore, advice, is_redacted="redacted_by" in members),
         name=name if isinstance(name, str) and _PLAIN_NAME.fullmatch(name) else "",
         is_strict=strict,
     )

@@ -10,7 +10,8 @@ import pytest
 
 from captures.paths import SUFFIX
 from mcpproxy.testing.cassette import MODES, Cassette, Mode
-from mcpproxy.testing.mocking import Match
+from mcpproxy.testing.misses import OF_MARKER
+from mcpproxy.testing.mocking import Match, as_places
 from mcpproxy.wording.nearest import hint
 
 _ARGUMENTS: Final = ("cassette", "mode", "match", "ignore")
@@ -34,6 +35,10 @@ def check_markers(item: pytest.Item, fixtures: tuple[str, ...]) -> None:
             if words and value not in words:
                 text = f"{value!r:.40} is not a {name}{hint(str(value), words)}; use {', '.join(words)}"
                 pytest.fail(f"@pytest.mark.mcp: {text}", pytrace=False)
+        try:
+            as_places(marker.kwargs.get("ignore", ()))
+        except ValueError as error:
+            pytest.fail(f"@pytest.mark.mcp: {error}", pytrace=False)
     if not {*fixtures} & {*getattr(item, "fixturenames", ())}:
         pytest.fail(f"@pytest.mark.mcp does nothing without one of the fixtures {', '.join(fixtures)}", pytrace=False)
 
@@ -44,12 +49,12 @@ def cassette_of(item: pytest.Item) -> Cassette | None:
     if marker is None:
         return None
     arguments = marker.kwargs
-    ignore = arguments.get("ignore", ())
     return Cassette(
         _path_of(item, arguments.get("cassette")),
         _mode_of(item, arguments.get("mode")),
         arguments.get("match", "arguments"),
-        (ignore,) if isinstance(ignore, str) else tuple(ignore),
+        as_places(arguments.get("ignore", ())),
+        OF_MARKER,
     )
 
 

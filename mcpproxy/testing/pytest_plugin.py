@@ -83,23 +83,32 @@ def mcp_mock(_mcp_servers: "ServersOfTest") -> ServerFactory:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     """Fail a test whose mock got requests that are not in its capture, even if the client went on."""
-    try:
-        result = yield
-    except Exception as error:
-        if _SERVERS in item.stash:
-            item.stash[_SERVERS].add_misses_to(error)
-        raise
+    result = yield
     if _SERVERS in item.stash:
         item.stash[_SERVERS].check()
     return result
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add the conversation to the report of a test that failed."""
-    report = yield
-    if _SERVERS in item.stash:
-        item.stash[_SERVERS].on_report(report)
+@pytest.hookimpl(wrapper=True, trylast=True)  # innermost, so that xfail and others see the exception of the test
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Report what a mock did not have first, and add the conversation to the report of a test that failed."""
+    if _SERVERS not in item.stash:
+        return (yield)
+    from mcpproxy.testing.pytest_report import Failure
+
+    servers, raised = item.stash[_SERVERS], call.excinfo
+    failure = None if raised is None else Failure.of(raised, servers.take_misses())
+    if failure is not None:
+        call.excinfo = failure.shown
+    try:
+        report = yield
+    finally:
+        call.excinfo = raised
+    if failure is not None and not failure.is_only_miss:
+        report.sections.append(("raised by the test", str(item.repr_failure(failure.raised))))
+    servers.on_report(report)
     return report
 
 

@@ -2,6 +2,8 @@
 
 import os
 import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,6 +11,7 @@ import pytest
 
 from captures.errors import CaptureError
 from mcpproxy.sanitise import sanitise
+from mcpproxy.testing.capture import Capture
 from mcpproxy.testing.cassette import Cassette
 from mcpproxy.testing.commands import PROGRAM, Server, target_of
 from mcpproxy.testing.misses import RequestsMissed
@@ -16,8 +19,13 @@ from mcpproxy.testing.mocking import mcp_mock
 from mcpproxy.testing.pytest_marker import cassette_of
 from mcpproxy.testing.server import RecordedServer, Source
 
-MAX_LINES: Final = 40
-"""How many lines of a conversation are in the report of a failed test."""
+__tracebackhide__: Final = True  # pytest shows the line of the test instead
+MAX_MESSAGES: Final = 40
+"""How many messages of a conversation are in the report of a failed test."""
+MAX_STDERR_LINES: Final = 5
+"""How many lines of the server's stderr are below them."""
+_EVERY_MESSAGE: Final = "size>=0"
+"""A filter, because without one, `mcpproxy show` prints stderr as well."""
 _SHOW_S: Final = 60
 _FOLDER: Final = "mcp"
 """The folder in `tmp_path` of a test, with a folder for each server."""
@@ -71,8 +79,14 @@ class ServersOfTest:
         if capture is None:
             if self._cassette is None:
                 raise ValueError("mcp_mock needs a capture: name one, or mark the test with @pytest.mark.mcp()")
-            capture = self._cassette.path
-        return self._add(RecordedServer(mcp_mock(capture, **options).source, self._next))
+            kept = self._cassette
+            options = {"match": kept.match, "ignore": kept.ignore} | options
+            source = mcp_mock(kept.path, **options).source
+            assert source.played is not None
+            source = source._replace(played=source.played._replace(advice=kept.advice))
+        else:
+            source = mcp_mock(capture, **options).source
+        return self._add(RecordedServer(source, self._next))
 
     @property
     def _next(self) -> Path:
@@ -92,15 +106,15 @@ class ServersOfTest:
         for server in self._servers:
             server.check()
 
-    def add_misses_to(self, error: BaseException) -> None:
-        """Add the misses of the mocks to an exception, as they are probably the reason."""
-        if isinstance(error, RequestsMissed):
-            return
-        try:
-            self.check()
-        except RequestsMissed as missed:
-            if str(missed) not in getattr(error, "__notes__", ()):
-                error.add_note(str(missed))
+    def take_misses(self) -> list[RequestsMissed]:
+        """Returns the misses of the mocks since this was last called."""
+        misses: list[RequestsMissed] = []
+        for server in self._servers:
+            with suppress(RequestsMissed):
+                server.check()
+            misses += server.failures
+            server.failures.clear()
+        return misses
 
     def on_report(self, report: pytest.TestReport) -> None:
         """Note whether the test passed; if it failed, add the end of each conversation, and the path of its capture."""
@@ -126,8 +140,8 @@ class ServersOfTest:
 
 
 def _conversation(path: Path) -> str:
-    """Returns the end of a conversation as `mcpproxy show` prints it, which is safe to print."""
-    words = [*PROGRAM, "show", "--tail", str(MAX_LINES), "--color", "never", str(path)]
+    """Returns the last messages as `mcpproxy show` prints them, and the end of stderr; safe to print."""
+    words = [*PROGRAM, "show", "--filter", _EVERY_MESSAGE, "--tail", str(MAX_MESSAGES), "--color", "never", str(path)]
     environment = {**os.environ, "COLUMNS": "120"}
     try:
         done = subprocess.run(
@@ -135,4 +149,21 @@ def _conversation(path: Path) -> str:
         )
     except (OSError, subprocess.TimeoutExpired, CaptureError) as error:
         return f"the conversation could not be shown: {sanitise(str(error), 400)}"
-    return (done.stdout or done.stderr).decode("utf-8", "replace").rstrip("\n")
+    messages = (done.stdout or done.stderr).decode("utf-8", "replace").rstrip("\n")
+    return "\n".join([messages, *_server_lines(path)])
+
+
+def _server_lines(path: Path) -> Iterator[str]:
+    """Yield how the process of the server ended, and the last lines of its stderr."""
+    capture = Capture(path)
+    try:
+        lines, ending = capture.stderr.splitlines(), capture.ending
+    except CaptureError:
+        return  # `show` has said so
+    if ending:
+        yield ending
+    if lines:
+        is_whole = len(lines) <= MAX_STDERR_LINES
+        yield "stderr:" if is_whole else f"the last {MAX_STDERR_LINES} of {len(lines):,} lines of stderr:"
+    for line in lines[-MAX_STDERR_LINES:]:
+        yield f"  {sanitise(line, 400)}"

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 
 from mcpproxy.testing.cassette import Cassette, Mode
 from mcpproxy.testing.commands import Server, target_of
-from mcpproxy.testing.mocking import Match
+from mcpproxy.testing.mocking import Match, as_places
 from mcpproxy.testing.server import RecordedServer, Source
+
+__tracebackhide__: Final = True  # pytest shows the line of the test instead
 
 
 def mcp_record(
@@ -17,7 +20,7 @@ def mcp_record(
     cassette: Path | str | None = None,
     mode: Mode = "once",
     match: Match = "arguments",
-    ignore: Iterable[str] = (),
+    ignore: Iterable[str] | str = (),
 ) -> RecordedServer:
     """Record what a test says to a server, or play a cassette of it in the server's place.
 
@@ -29,15 +32,15 @@ def mcp_record(
         mode: with a cassette, what to do: `once` records it if the file is missing, and plays it otherwise; `none`
             only plays it; `new` plays it and asks the server for what is not in it; `all` always records.
         match: which request of the cassette a request matches.
-        ignore: places in params that do not count, as for `mcpproxy mock --ignore`.
+        ignore: places in params that do not count, as for `mcpproxy mock --ignore`; one, or several.
 
     Raises:
         FileNotFoundError: the mode is `none`, and there is no cassette.
         TypeError: `server` is none of these.
-        ValueError: the command is empty, or there is no such mode.
+        ValueError: the command is empty, or there is no such mode, or `ignore` is wrong.
     """
     target = target_of(server)
     if cassette is None:
         return RecordedServer(Source(target.command, target.url, parameters=target.parameters))
-    kept = Cassette(Path(cassette), mode, match, tuple(ignore))
+    kept = Cassette(Path(cassette), mode, match, as_places(ignore))
     return RecordedServer(kept.source(target), at_end=kept.write)

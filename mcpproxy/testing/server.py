@@ -13,16 +13,29 @@ from mcpproxy.testing.capture import Capture
 from mcpproxy.testing.capture_folder import CaptureFolder
 from mcpproxy.testing.commands import PROGRAM
 from mcpproxy.testing.listening_child import ListeningChild
-from mcpproxy.testing.misses import RequestsMissed, missed_calls, misses_text
+from mcpproxy.testing.misses import Advice, RequestsMissed, missed_calls, misses_text
 
 if TYPE_CHECKING:
     from mcp import StdioServerParameters
 
+__tracebackhide__: Final = True  # pytest shows the line of the test instead
 PASSED: Final = "PASSED/"
 """Stands in the words of a mock for the folder with the captures of its conversations with the real server."""
 _UNUSED: Final = "mcpproxy: never asked for: "
 """The beginning of a line in which a mock reports, when it ends, what it was never asked for."""
 _NO_SDK: Final = "`parameters` needs the official SDK (pip install mcp); `command` does not"
+
+
+class Played(NamedTuple):
+    """The capture that a mock plays."""
+
+    path: Path
+    ignored: tuple[str, ...]
+    """Places in params that do not count."""
+    advice: Advice
+    """What to do about a miss."""
+    is_redacted: bool
+    """Whether its secrets were replaced."""
 
 
 class Source(NamedTuple):
@@ -36,7 +49,7 @@ class Source(NamedTuple):
     """The words of the command of mcpproxy that listens and prints its URL; empty if there is none."""
     parameters: "StdioServerParameters | None" = None
     """Parameters of the official SDK, of which environment and working directory are kept."""
-    played: Path | None = None
+    played: Played | None = None
     """The capture that a mock plays; None for a server."""
     name: str = ""
     """The name of the server in captures; empty to derive it from the command or the URL."""
@@ -70,6 +83,8 @@ class RecordedServer:
         self._is_closed = False
         self._is_checked = False
         self._reported_misses = 0
+        self.failures: Final[list[RequestsMissed]] = []
+        """What `check` has raised so far."""
 
     # ---- for the client
 
@@ -166,13 +181,26 @@ class RecordedServer:
         Raises:
             RequestsMissed: it did; the text names the nearest recorded request of each.
         """
-        if self.source.played is None or self._is_checked:
+        try:
+            self._check()
+        except RequestsMissed as missed:
+            self.failures.append(missed)
+            raise
+
+    def _check(self) -> None:
+        played = self.source.played
+        if played is None or self._is_checked:
             return
         self._is_checked = self._is_closed  # then, nothing more can come
         missed = [call for capture in self.captures for call in missed_calls(capture.calls())][self._reported_misses :]
         self._reported_misses += len(missed)
         if missed:
-            raise RequestsMissed(misses_text(missed, self.source.played.name))
+            text = misses_text(
+                missed, played.path.name, played.advice, ignored=played.ignored, is_redacted=played.is_redacted
+            )
+            error = RequestsMissed(text)
+            error.answers = tuple(str(call.error.get("message")) for call in missed)
+            raise error
         if self._is_closed and self.source.is_strict and not self._reported_misses:
             self._check_all_asked()
 

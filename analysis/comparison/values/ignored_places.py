@@ -62,7 +62,7 @@ def parse_place(line: str) -> IgnoredPlace:
         raise IgnoreError("expected `[METHOD [NAME]] POINTER`, such as `tools/call search /structuredContent/took`")
     *call, pointer = words
     if pointer and not pointer.startswith("/"):
-        raise IgnoreError('expected a JSON Pointer that begins with `/`, or `""` for the whole result')
+        raise IgnoreError('expected a JSON Pointer that begins with `/`, or `""` for everything')
     method, name = [*call, "", ""][:2]
     return IgnoredPlace(line.strip(), tuple(decode_steps(pointer)), method, name)
 

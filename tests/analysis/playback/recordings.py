@@ -70,6 +70,11 @@ class Recording:
         response = self._responses.get(exchange)
         return self.record("exchange", conn=1, exchange=exchange, stage="end", response=response, ended_by=by, **more)
 
+    def closed(self) -> Self:
+        """End the recording, as its client did."""
+        self.record("close", ending="client")
+        return self
+
     def write(self, folder: Path, name: str = "made.mcpcap") -> Path:
         path = folder / name
         path.write_bytes(b"".join(self.lines))

@@ -325,24 +325,57 @@ def test_the_server_ended_by_itself_only_if_nobody_asked_it_to(tmp_path: Path) -
         assert ending is not None
         assert ending.by_server is is_by_server, records
         assert ending.is_whole
-        assert not ending.caveats
+        assert bool(ending.caveats) is not any(rec == "close" for rec, _ in records)
+        assert not ending.is_lossy
         assert ending.status == (3 if any(rec == "process" for rec, _ in records) else None)
 
 
 def test_what_cannot_be_played_is_said(tmp_path: Path) -> None:
     made = Recording(redacted_by="mcpproxy 1").handshake()
+    made.call(1, arguments={"user": "user-1"})
     made.record("gap", reason="damage")
     made.lines.append(b"no record\n")
     made.raw("s2c", b"[%b1]" % (b"1," * 1_000_001))
     ending = made.script(tmp_path).ending
     assert ending is not None
     assert not ending.is_whole
+    assert ending.is_lossy
     assert ending.caveats == (
         "1 record lost",
         "damaged in 1 place",
+        "its recorder was killed, so its end may be missing",
         "1 frame too large, too deep or too incomplete to examine",
         "pseudonyms stand for values that were redacted",
     )
+
+
+def test_a_body_that_was_not_recorded_is_a_loss_and_a_message_too_large_to_examine_is_none(tmp_path: Path) -> None:
+    for missing in ([], ["response"]):
+        made = Recording("http")
+        made.http(1)
+        made.call(1, exchange=1)
+        made.raw("s2c", b"[%b1]" % (b"1," * 1_000_001))
+        made.answer(1, content_type="application/json")
+        made.end(1, missing=missing)
+        ending = made.script(tmp_path).ending
+        assert ending is not None
+        assert ending.is_lossy is bool(missing)
+        assert not ending.is_whole
+
+
+def test_a_copy_in_which_nothing_was_replaced_is_as_good_as_the_recording(tmp_path: Path) -> None:
+    for argument, caveats in (("flour", ()), ("token-1", ("pseudonyms stand for values that were redacted",))):
+        made = Recording(redacted_by="mcpproxy", cassette=True, env={}).handshake()
+        made.call(1, arguments={"q": argument})
+        ending = made.closed().script(tmp_path).ending
+        assert ending is not None
+        assert ending.caveats == caveats
+
+
+def test_a_recording_without_an_end_is_said_to_be_cut_off(tmp_path: Path) -> None:
+    ending = Recording().handshake().script(tmp_path).ending
+    assert ending is not None
+    assert ending.caveats == ("its recorder was killed, so its end may be missing",)
 
 
 def test_a_damaged_capture_goes_on_after_the_damage(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """What a mock says to a client: the recorded answers, in the recorded order, with the ids of today."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -230,6 +231,21 @@ def test_batches_are_answered_as_one_or_one_by_one(tmp_path: Path) -> None:
     assert Client(script).handshake().send(**listing) == [{"id": 2, "result": {"p": 1}}]
 
 
+def test_a_large_batch_is_played_in_linear_time(tmp_path: Path) -> None:
+    count = 2_000
+    ids = range(1, count + 1)
+    made = Recording().handshake()
+    params = {"name": "search"}
+    made.raw("c2s", json.dumps([{"id": id_, "method": "tools/call", "params": params} for id_ in ids]).encode())
+    made.raw("s2c", json.dumps([{"id": id_, "result": {"n": id_}} for id_ in ids]).encode())
+    client = Client(made.script(tmp_path)).handshake()
+    asked = [{"id": -id_, "method": "tools/call", "params": params} for id_ in ids]
+    start = time.process_time()
+    answers, *_ = client.send_raw(json.dumps(asked).encode())
+    assert time.process_time() - start < 2.0, "0.14 s, and 60 s in quadratic time"
+    assert [(answer["id"], answer["result"]["n"]) for answer in answers] == [(-id_, id_) for id_ in ids]
+
+
 def test_lines_that_are_no_message_and_stderr_keep_their_place(tmp_path: Path) -> None:
     made = Recording()
     made.record("stderr", raw="starting")
@@ -296,15 +312,51 @@ def test_each_handshake_takes_the_next_session_and_the_last_repeats(tmp_path: Pa
     assert seen == [1, 2, 2]
 
 
+def _exchange(made: Recording, session: int, method: str, params: Any) -> None:
+    number = len(made.lines)
+    session_id = f"hmac:000000000000000{session}"
+    made.http(number, **({} if method == "initialize" else {"mcp_session_id": session_id}))
+    made.client(number, id=number, method=method, params=params)
+    made.answer(number, content_type="text/event-stream", mcp_session_id=session_id)
+    made.server(number, id=number, result={"n": session})
+    made.end(number)
+
+
+def test_a_miss_names_the_nearest_request_of_any_session(tmp_path: Path) -> None:
+    made = Recording("http")
+    for session, method, params in (
+        (1, "tools/call", {"name": "search", "arguments": {"q": "note"}}),
+        (2, "tools/call", {"name": "search", "arguments": {"q": "other"}}),
+        (2, "resources/read", {"uri": "note://travel"}),
+    ):
+        if len(made.lines) == 1 or method == "tools/call":
+            _exchange(made, session, "initialize", HELLO)
+        _exchange(made, session, method, params)
+    script = made.script(tmp_path)
+    assert [*script.sessions] == [1, 2]
+    client = Client(script).handshake()
+    (answer,) = client.send(id=5, method="resources/read", params={"uri": "note://travel"})
+    assert answer["error"]["code"] == -32019
+    assert answer["error"]["data"]["nearest"]["session"] == 2
+    assert "in this session; in session 2, frame 22 asks for the same; --session 2" in answer["error"]["message"]
+    assert "in session 2, frame 17 asks" in client.call(6, arguments={"q": "other"})[0]["error"]["message"]
+    assert "nearest is frame 7, which" in client.call(7, arguments={"q": "new"})[0]["error"]["message"], "own first"
+    nearest = Client(script, MockOptions(on_miss="nearest")).handshake()
+    assert nearest.call(6, arguments={"q": "other"}) == [{"id": 6, "result": {"n": 1}}], "only of this session"
+
+
 def test_a_client_of_the_other_era_can_fall_back(tmp_path: Path) -> None:
     client = Client(Recording().handshake().script(tmp_path))
     (answer,) = client.send(id=1, method="server/discover", params={})
     assert answer["error"]["code"] == -32601
+    assert (client.conversation.usage.miss_count, client.conversation.usage.probes) == (0, {"server/discover"})
     made = Recording()
     meta = {"_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}}
     made.client(id=0, method="server/discover", params=meta)
     made.server(id=0, result={"supportedVersions": ["2026-07-28"]})
-    (answer,) = Client(made.script(tmp_path)).send(id=1, method="initialize", params=HELLO)
+    client = Client(made.script(tmp_path))
+    (answer,) = client.send(id=1, method="initialize", params=HELLO)
+    assert (client.conversation.usage.miss_count, client.conversation.usage.probes) == (0, {"initialize"})
     assert answer["error"]["code"] == -32022
     assert answer["error"]["data"]["supported"] == ["2026-07-28"]
 
@@ -350,6 +402,38 @@ def test_answers_to_nothing_never_hit_a_request_of_today(tmp_path: Path) -> None
     made.client(id=2, method="tools/list")
     client = Client(made.script(tmp_path)).handshake()
     assert client.send(id=77, method="tools/list") == []
+
+
+def test_a_second_answer_has_the_id_of_today_or_is_left_out(tmp_path: Path) -> None:
+    made = Recording().handshake()
+    made.call(3, arguments={"q": "a"})
+    made.server(id=3, result={"n": 1})
+    made.server(id=3, result={"again": True})
+    made.server(id=None, error={"code": -32700, "message": "what?"})
+    made.client(id=4, method="tools/list")
+    made.server(id=4, result={"tools": []})
+    script = made.script(tmp_path)
+    known = [{"id": "x", "result": {"n": 1}}, {"id": "x", "result": {"again": True}}]
+    broken = {"id": None, "error": {"code": -32700, "message": "what?"}}
+    assert Client(script).handshake().call("x", arguments={"q": "a"}) == [*known, broken]
+    client = Client(script).handshake()
+    answers = client.send(id=3, method="tools/list")
+    assert answers == [broken, {"id": 3, "result": {"tools": []}}], "3 is another request today"
+
+
+def test_an_http_response_with_another_id_ends_its_request(tmp_path: Path) -> None:
+    made = Recording("http")
+    made.http(1)
+    made.client(1, id=1, method="server/discover", params={})
+    made.answer(1, 400, content_type="application/json")
+    error = b'{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"no session"}}'
+    made.raw("s2c", error, exchange=1, conn=1, unit="http_body", delim=b"")
+    made.end(1)
+    client = Client(made.script(tmp_path))
+    client.conversation.receive(b'{"jsonrpc":"2.0","id":7,"method":"server/discover"}', client.now_ns)
+    (unit,) = client.units()
+    assert (unit.http and unit.http.status, unit.ends_request, unit.failed_id) == (400, True, b"7")
+    assert unit.raw == error
 
 
 def test_what_is_no_message_is_refused(tmp_path: Path) -> None:

@@ -41,6 +41,7 @@ HANDSHAKE = (
     b'"serverInfo":{"name":"s","version":"1"}}}'
 )
 ERROR = b'{"jsonrpc":"2.0","id":8,"error":{"code":-32602,"message":"no"}}'
+UNFITTING = b'{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"no"}}'
 CHALLENGE = b'WWW-Authenticate: Bearer scope="notes"\r\n'
 BUSY = b"Server: gate/1.2\r\nRetry-After: 7\r\nContent-Type: text/plain\r\n"
 RESPONSES: dict[str, list[bytes]] = {
@@ -54,11 +55,12 @@ RESPONSES: dict[str, list[bytes]] = {
     "body": [whole(b"200 OK", JSON_TYPE, result(7, "body"))],
     "refused": [whole(b"400 Bad Request", JSON_TYPE, ERROR)],
     "empty": [b"HTTP/1.1 204 No Content\r\nContent-Type: text/event-stream\r\n\r\n"],
+    "unknown": [whole(b"400 Bad Request", JSON_TYPE + SESSION, UNFITTING)],
     "GET": [whole(b"405 Method Not Allowed", b"Allow: POST, DELETE\r\n")],
     "DELETE": [whole(b"405 Method Not Allowed", b"Allow: POST\r\n")],
 }
 """What the recorded server answers, by the tool or method, in order."""
-TOOLS = ("busy", "login", "login", "locked", "cut", "events", "body", "refused", "empty")
+TOOLS = ("busy", "login", "login", "locked", "cut", "events", "body", "refused", "unknown", "empty")
 
 
 def name_of(request: bytes) -> str:
@@ -154,6 +156,10 @@ def test_statuses_fields_and_bodies_are_repeated(place: Place, capture: Path) ->
         locked = answer("locked", 42)
         assert locked.startswith(b"HTTP/1.1 403 ")
         assert b'Bearer scope="notes"' in locked
+        unknown = answer("unknown", 43)
+        assert unknown.startswith(b"HTTP/1.1 400 ")
+        assert session in unknown, "the session id that the client has"
+        assert unknown.endswith(UNFITTING)
         login = answer("login", 43)
         assert login.startswith(b"HTTP/1.1 200 ")
         assert b"welcome" in login

@@ -19,6 +19,14 @@ OTHERWISE: Final = {
     "id:id-became-a-string": "an id that came back as another type is not this client's either way",
     "timeout:answered-as-text": "the same",
     "legacy-sse:post-too-early": "the answer to a request without a session",
+    "id:id-of-no-request": "an answer to what nobody asked could hit a request of today, so it is left out",
+    "id:id-of-no-request-begun-late": "the same",
+    "id:id-of-an-own-request": "the same",
+    "http:an-id-of-nobody-is-told-once": "the same",
+    "import:begun in the middle": "the same",
+    "jsonrpc:jsonrpc-notification-answered-on-a-stream": "the same",
+    "response-id-becomes-text": "the same",
+    "seeds:handler-that-answers-answers": "the same",
 }
 """The conversations that are played otherwise, and why."""
 EVERY: Final = 10

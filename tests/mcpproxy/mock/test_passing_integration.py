@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from captures.reader import Capture
 from mcpproxy.mock.miss import FAILURE_REASON
 from mcpproxy.mock.outgoing import Outgoing
 from mcpproxy.mock.passing import MAX_OPEN_BYTES, RealServer
@@ -95,6 +96,18 @@ def test_what_missed_is_answered_and_recorded_after_a_handshake_like_that_of_the
     assert sent[0]["params"] == {"protocolVersion": "2025-11-25", "x": 1}
     assert [body.get("id") for body in sent] == [1, None, 2, 3]
     assert len(_recorded(capture)) == 7
+
+
+def test_a_request_over_several_lines_is_one_line_for_the_real_server(new_client: Callable[..., _Client]) -> None:
+    client = new_client()
+    client.ask('{"id":3,\n"method":\r\n"tools/call","params":\r{"name":"x"}}', 0)
+    answer, request, is_last = client.next()
+    assert (answer["id"], request, is_last) == (3, 0, True)
+    assert answer["result"]["got"] == '{"id":1, "method":  "tools/call","params": {"name":"x"}}'
+    client.ask('{"id":4,"method":"tools/list","params":\n' + "[" * 100_000 + "]" * 100_000 + "}", 1)
+    answer, request, is_last = client.next()
+    assert (answer["id"], request, is_last) == (4, 1, True)
+    assert "a line break in bytes that are not JSON would end the line" in answer["error"]["message"]
 
 
 def test_progress_and_requests_of_the_server_go_both_ways(new_client: Callable[..., _Client]) -> None:
@@ -221,6 +234,20 @@ def test_a_second_conversation_is_recorded_next_to_the_first(
         client.next()
         client.server.close()
         assert len(_recorded(tmp_path / name)) == 2
+
+
+def test_without_a_place_the_new_capture_is_not_a_recording_of_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("MCPPROXY_CAPTURES", str(tmp_path / "captures"))
+    server = RealServer([str(word) for word in peer("asking_server")], None, lambda: None, lambda _: None)
+    server.pass_request(b'{"id":"a","method":"x"}', 0)
+    wait_until(server.received, "the answer of the real server")
+    server.close()
+    (capture,) = (tmp_path / "captures").rglob("*.mcpcap")
+    assert capture.parent.name.endswith("-mock")
+    assert Capture(capture).header.members["name"] == capture.parent.name
 
 
 class _JsonServer(BaseHTTPRequestHandler):

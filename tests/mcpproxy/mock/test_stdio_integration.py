@@ -59,7 +59,7 @@ def searches(folder: Path, *ending: tuple[str, dict[str, Any]]) -> Path:
     made.server(id=1, result={"content": [{"type": "text", "text": "found"}]})
     for rec, values in ending:
         made.record(rec, **values)
-    return made.write(folder)
+    return (made if ending else made.closed()).write(folder)
 
 
 SEARCH = {"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": {"name": "search", "arguments": {"q": "a"}}}
@@ -114,6 +114,8 @@ def test_the_exit_status_tells_misses_and_what_was_never_asked_for(tmp_path: Pat
     assert (stderr, status) == ("mcpproxy: never asked for: tools/call search (frame 4)\n", 0)
     _, stderr, status = play(capture, INITIALIZE, words=("--strict",))
     assert (status, stderr.splitlines()[-1].startswith("mcpproxy: --strict: 1 recorded request")) == (1, True)
+    _, stderr, status = play(capture, {"id": 0, "method": "server/discover"}, INITIALIZE, INITIALIZED, SEARCH)
+    assert (stderr.startswith("mcpproxy: note: a client tried server/discover first, "), status) == (True, 0)
     said, stderr, status = play(capture, INITIALIZE, SEARCH | {"params": {"name": "\u001b[31m"}}, SEARCH)
     assert (status, said[-1]["id"], "\x1b" in stderr) == (1, 9, False)
     assert "the nearest is frame 4" in stderr
@@ -197,11 +199,59 @@ def test_wrong_usage_and_unreadable_captures_are_one_line(tmp_path: Path) -> Non
         assert (said, stderr.count("\n"), status) == ([], 1, 2), (words, stderr)
 
 
+def test_a_missing_capture_is_told_with_its_folder_and_what_it_could_be(tmp_path: Path) -> None:
+    searches(tmp_path)
+    _, stderr, status = play(tmp_path / "made.mcpca")
+    assert (stderr, status) == (
+        f"mcpproxy: there is no made.mcpca (did you mean made.mcpcap?) in {tmp_path}\n",
+        2,
+    )
+    _, stderr, status = play(tmp_path)
+    assert (stderr, status) == (f"mcpproxy: {tmp_path} is a folder; name one capture in it\n", 2)
+    _, stderr, status = play(Path("gone.mcpcap"))
+    assert f"there is no gone.mcpcap in {Path.cwd()}; clients may start" in stderr
+    _, stderr, _ = play(tmp_path / "made.mcpcap", words=("--ignore", "nowhere"))
+    assert "whole result" not in stderr, "the places are in the params"
+
+
+@pytest.mark.costly("a capture that is not read before the client leaves")
+def test_the_capture_is_read_to_its_end_before_the_report(tmp_path: Path) -> None:
+    made = Recording().handshake()
+    for number in range(1, 4_000):
+        made.call(number, arguments={"q": number})
+        made.server(id=number, result={})
+    _, stderr, status = play(made.closed().write(tmp_path), INITIALIZE, words=("--strict",))
+    assert ("may be more" in stderr, status) == (False, 1)
+    assert "--strict: 3999 recorded requests" in stderr.replace(",", "")
+
+
+def test_the_real_servers_url_can_follow_the_options(tmp_path: Path) -> None:
+    words = ["--on-miss", "pass", "http://127.0.0.1:1/mcp"]
+    done = subprocess.run(
+        [*command(searches(tmp_path)), *words], input=b"", capture_output=True, check=False, timeout=DEADLINE_S
+    )
+    assert (done.returncode, b"unrecognized" in done.stderr) == (0, False)
+
+
+def test_a_request_that_the_real_server_did_not_answer_is_a_miss(tmp_path: Path) -> None:
+    missing = {"id": 7, "method": "tools/call", "params": {"name": "other"}}
+    words = ["--on-miss", "pass", "--capture", str(tmp_path / "new.mcpcap"), "--", str(tmp_path / "nosuch")]
+    lines = b"".join(json.dumps(message).encode() + b"\n" for message in (INITIALIZE, missing))
+    done = subprocess.run(
+        [*command(searches(tmp_path)), *words], input=lines, capture_output=True, check=False, timeout=DEADLINE_S
+    )
+    assert json.loads(done.stdout.splitlines()[-1])["error"]["data"] == {"mcpproxy": "not-passed"}
+    assert b"no recorded answer for tools/call other, and the real server gave none: " in done.stderr
+    assert done.returncode == 1
+
+
 def test_stdout_is_never_written_to_by_anything_else(tmp_path: Path) -> None:
     made = Recording()
     made.record("stderr", raw="loud\x1b[31m")
     made.handshake()
-    said, stderr, _ = play(made.write(tmp_path), INITIALIZE | {"params": HELLO | {"protocolVersion": "2024-11-05"}})
+    said, stderr, _ = play(
+        made.closed().write(tmp_path), INITIALIZE | {"params": HELLO | {"protocolVersion": "2024-11-05"}}
+    )
     assert [message["id"] for message in said] == ["i"]
     first, second, *_ = stderr.splitlines()
     assert first == "loud\x1b[31m"

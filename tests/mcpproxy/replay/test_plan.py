@@ -1,5 +1,6 @@
 """Which of the client's items are sent, and over which connections."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,28 @@ def test_clients_that_now_share_a_connection_get_ids_of_their_own(tmp_path: Path
     conversation.receive(b'{"jsonrpc":"2.0","id":1,"result":{"tools":[]}}', 0, first.calls)
     assert conversation.is_over(0)
     script.close()
+
+
+def test_a_filter_leaves_out_what_brings_a_call_that_it_does_not_select(tmp_path: Path) -> None:
+    def call(name: str, id_: int | None) -> bytes:
+        message = {"jsonrpc": "2.0", "method": "tools/call", "params": {"name": name}}
+        return json.dumps(message if id_ is None else {**message, "id": id_}).encode()
+
+    capture = CaptureWriter(tmp_path / "old.mcpcap", "weather")
+    capture.handshake()
+    capture.raw(20, "c2s", call("save", None))
+    for number, batch in enumerate(
+        (
+            [call("find", 1), call("find", 2)],
+            [call("find", 3), call("save", 4)],
+            [call("find", 5), call("save", None)],
+            [call("find", 6), b"[]"],
+        )
+    ):
+        capture.raw(21 + number, "c2s", b"[%b]" % b",".join(batch))
+    chosen, (methods,) = sent(capture.close(), "name:find")
+    assert methods == ["initialize", "notifications/initialized", "5"]
+    assert chosen.skipped_count == 4
 
 
 def test_a_cancellation_that_was_posted_is_posted_again(tmp_path: Path) -> None:

@@ -4,9 +4,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+from analysis.playback.request_fields import Fields
 from analysis.playback.script import Script
+from mcpproxy.replay.conversation import Outgoing, RecordedPost
 from mcpproxy.replay.plan import plan
-from mcpproxy.replay.safety import ToolHints, redacted_count, unsafe_calls
+from mcpproxy.replay.safety import ToolHints, redacted_count, refusal, unsafe_calls
+from tests.analysis.playback.recordings import Recording
 from tests.analysis.store.capture_writer import CaptureWriter
 from tests.mcpproxy.replay.replays import read_whole
 
@@ -28,6 +31,7 @@ def recording(folder: Path, *raw: bytes) -> Script:
             tool("write"),
             tool("later", readOnlyHint=True),
             tool("text", readOnlyHint=1),
+            tool("1.0", readOnlyHint=True),
         ],
         [tool("later", readOnlyHint=False)],
     ):
@@ -58,7 +62,7 @@ def test_only_tools_whose_every_definition_says_that_they_only_read_are_safe(tmp
 
 
 def test_what_a_lenient_server_may_take_for_a_call_is_not_safe(tmp_path: Path) -> None:
-    assert unsafe_in(tmp_path, SAFE) == []
+    assert unsafe_in(tmp_path, SAFE, SAFE.replace(b"{}", b'{"a":[%b]}' % SAFE)) == []
     for raw in (
         b'{"jsonrpc":"2.0","method":"tools/call","params":{"name":"write"}}',
         b'{"id":1,"method":"tools/call","params":{"name":"write"}}',
@@ -70,11 +74,78 @@ def test_what_a_lenient_server_may_take_for_a_call_is_not_safe(tmp_path: Path) -
         SAFE.replace(b'"params"', b'"PARAMS":{"name":"write"},"params"'),
         SAFE.replace(b'"name"', b'"Name"'),
         SAFE.replace(b"tools/call", b"acme/delete"),
+        SAFE.replace(b"{}", b'{"a":[%b]}' % SAFE.replace(b"read", b"write")),
+        b'{"jsonrpc":"2.0","method":"notifications/x","params":{"a":%b}}' % SAFE.replace(b"read", b"write"),
+        SAFE.replace(b'"read"', b"1.0"),
+        SAFE.replace(b'"read"', b'["read"]'),
+        SAFE.replace(b'"name":"read",', b""),
         SAFE[:-1],
         b"\xff" + SAFE,
         b"[" * 100_000,
     ):
         assert len(unsafe_in(tmp_path, raw)) == 1, raw[:100]
+
+
+def test_a_response_that_a_lenient_server_may_take_for_a_call_is_refused(tmp_path: Path) -> None:
+    script = recording(tmp_path)
+    hints = ToolHints(script)
+    script.close()
+    assert refusal(Outgoing(SAFE), hints) is None
+    assert refusal(Outgoing(b'{"jsonrpc":"2.0","id":1,"result":{"Method":"GET"}}'), hints) is None
+    for raw in (
+        SAFE.replace(b'"method"', b'"result":{},"Method"'),
+        b'{"jsonrpc":"2.0","id":1,"method":["tools/call"],"params":{"name":"write"},"result":{}}',
+        b'{"jsonrpc":"2.0","id":1,"result":{},"result":{}}',
+    ):
+        assert refusal(Outgoing(raw), hints) == "it may change something, and --yes is missing"
+
+
+def test_header_fields_name_no_other_call_and_no_other_encoding(tmp_path: Path) -> None:
+    script = recording(tmp_path)
+    hints = ToolHints(script)
+    script.close()
+    ping = b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"name":"write"}}'
+
+    def is_refused(raw: bytes, *fields: tuple[str, str]) -> bool:
+        return refusal(Outgoing(raw, recorded=RecordedPost(raw, fields)), hints) is not None
+
+    call, write = ("mcp-method", "tools/call"), ("mcp-name", "write")
+    safe: tuple[tuple[bytes, Fields], ...] = (
+        (SAFE, (("content-type", "application/json"), call, ("mcp-name", "read"))),
+        (SAFE, (("content-type", 'Application/JSON; charset="UTF-8"'), ("mcp-name", "=?base64?cmVhZA==?="))),
+        (ping, (("mcp-method", "ping"), write)),
+        (ping, ()),
+    )
+    for raw, fields in safe:
+        assert not is_refused(raw, *fields), fields
+    unsafe: tuple[tuple[bytes, Fields], ...] = (
+        (ping, (call, write)),
+        (ping, (call,)),
+        (b"[%b]" % ping, (call,)),
+        (ping, (("mcp-method", "ping"), call, write)),
+        (ping, (("mcp-method", "acme/delete"),)),
+        (SAFE, (write,)),
+        (SAFE, (("mcp-name", "=?base64?d3JpdGU=?="),)),
+        (SAFE, (("mcp-name", "read"), write)),
+        (SAFE, (("content-type", "application/json; charset=gbk"),)),
+        (SAFE, (("content-type", "text/plain"),)),
+        (SAFE, (("content-type", "application/json"), ("content-type", "application/json"))),
+    )
+    for raw, fields in unsafe:
+        assert is_refused(raw, *fields), fields
+
+
+def test_a_call_whose_header_fields_repeat_it_is_listed_once(tmp_path: Path) -> None:
+    made = Recording("http")
+    made.http(1, content_type="application/json", mcp_method="tools/call", mcp_name="write")
+    made.call(1, "write", exchange=1)
+    made.answer(1)
+    made.end(1)
+    path = made.write(tmp_path)
+    script = read_whole(path)
+    (listed,) = unsafe_calls(script, plan(script, path, "").items(script), ToolHints(script))
+    script.close()
+    assert (listed.what, listed.times, listed.is_tool) == ("write", 1, True)
 
 
 def test_messages_with_redacted_values_are_counted(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The plugin of pytest, in runs of its own: fixtures, marker, modes, reports."""
 
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -10,6 +11,7 @@ import pytest
 
 from captures.reader import Capture
 from mcpproxy.testing import pytest_plugin
+from mcpproxy.testing.misses import OF_MARKER
 from tests import rules
 from tests.harness import DEADLINE_S, ROOT
 
@@ -19,6 +21,7 @@ import sys
 import pytest
 sys.path.insert(0, {str(HERE)!r})
 from notes_client import Client
+from mcpproxy.testing import Capture
 SERVER = [sys.executable, "-I", "-S", {str(HERE / "notes_server.py")!r}, "starts"]
 """
 FINDS = """
@@ -79,14 +82,86 @@ def test_modes_record_play_and_refuse(project: Project) -> None:
     finds_more = (
         FINDS.replace("milk", "train") + FINDS.replace("test_find", "test_missing") + FINDS.replace("_find", "_two")
     )
+    finds_more += """
+@pytest.mark.mcp(cassette="test_notes/test_find.mcpcap", ignore="/arguments/text")
+def test_mock(mcp_mock):
+    with mcp_mock() as server, Client(server.command) as client:
+        assert client.find("train") == ["groceries"]
+"""
     (cassette.parent / "test_two.mcpcap").write_bytes(cassette.read_bytes())
     counts, output = project.run(finds_more, ci="true")
-    assert (counts, project.starts) == ({"failed": 2, "passed": 1}, 1)
+    assert (counts, project.starts) == ({"failed": 2, "passed": 2}, 1)
     assert "there is no cassette" in output, "in CI, a missing cassette is not recorded"
     assert "--mcp-mode once" in output
     assert "1 request is not in test_find.mcpcap" in output
-    assert "tools/call search" in output
-    assert "/arguments/text" in output, "the place that differs from the nearest request"
+    # The miss is first and alone: no traceback.
+    (report,) = re.findall(r"^_+ test_find _+\n(.*?)^-+ Captured", output, re.MULTILINE | re.DOTALL)
+    assert report.splitlines() == [
+        "1 request is not in test_find.mcpcap",
+        "  tools/call search differs from the nearest recorded request, frame 5, at",
+        '    /arguments/text: recorded "milk", now "train"',
+        OF_MARKER.renewal,
+        'If these values do not matter, ignore them: @pytest.mark.mcp(ignore="/arguments/text")',
+    ]
+    assert "mcpproxy/testing" not in output, "no frame of mcpproxy itself"
+
+
+@pytest.mark.costly("a run of pytest, in which mocks and recorders start")
+def test_what_the_test_raised_after_a_miss_is_below_it_unless_it_is_the_miss(project: Project) -> None:
+    counts, output = project.run(
+        """
+class Refused(Exception): ...
+
+class Wrapped(ExceptionGroup): ...
+
+def test_refused(mcp_mock):
+    with mcp_mock(CAPTURE) as server, Client(server.command) as client:
+        answer = client.ask("tools/call", name="add", arguments={"a": 1, "b": 1})
+        raise Wrapped("unhandled", [Refused(answer["error"]["message"])])
+
+def test_own(mcp_mock):
+    with mcp_mock(CAPTURE) as server, Client(server.command) as client:
+        client.find("train")
+        assert 1 == 2, "of the test"
+
+@pytest.mark.xfail(raises=ZeroDivisionError, strict=True)
+def test_expected(mcp_mock):
+    with mcp_mock(CAPTURE) as server, Client(server.command) as client:
+        client.find("train")
+        1 / 0
+
+def test_no_capture(mcp_mock):
+    mcp_mock("missing.mcpcap")
+
+def test_no_filter():
+    Capture("missing.mcpcap").calls(only="nosuch>")
+
+def test_nothing_to_read():
+    Capture("missing.mcpcap").calls()
+
+def test_strict(mcp_mock):
+    with mcp_mock(CAPTURE, strict=True) as server, Client(server.command) as client:
+        pass
+
+@pytest.mark.mcp(ignore="arguments.text")
+def test_wrong_place(mcp_record): ...
+""".replace("CAPTURE", repr(str(HERE.parents[1] / "corpus/captures/demo.mcpcap")))
+    )
+    assert counts == {"failed": 6, "xfailed": 1, "error": 1}, output
+    reports = dict(
+        re.findall(
+            r"^_+ (?:ERROR at setup of )?(test_\w+) _+\n(.*?)(?=^_+ test_|^=+ )", output, re.MULTILINE | re.DOTALL
+        )
+    )
+    assert "Wrapped" not in reports["test_refused"]
+    assert reports["test_own"].startswith("1 request is not in demo.mcpcap\n")
+    own = reports["test_own"].partition("- raised by the test -")[2]
+    assert "AssertionError: of the test" in own
+    assert "mcpproxy/testing" not in output, "no frame of mcpproxy"
+    assert f"{ROOT}/captures" not in output
+    assert f"{ROOT}/analysis" not in output
+    assert "requests that the client never sent" in reports["test_strict"]
+    assert "ignore='arguments.text': expected a JSON Pointer into the params" in output
 
 
 @pytest.mark.costly("a run of pytest, in which servers and recorders start")
@@ -98,6 +173,12 @@ def test_wrong(mcp_record):
     with mcp_record(SERVER) as server, Client(server.command) as client:
         client.find("milk\\x1b]0;owned\\x07")
     assert server.capture.calls("search")[0].text == "travel"
+
+def test_noisy(mcp_record):
+    noise = "import sys; print(*range(90), sep=chr(10), file=sys.stderr); [print(line, end='') for line in sys.stdin]"
+    with mcp_record([sys.executable, "-c", noise]) as server, Client(server.command) as client:
+        client.ask("noisy/method")
+    assert not server.capture.stderr
 
 @pytest.fixture
 def client(mcp_mock):
@@ -114,9 +195,11 @@ def test_skipped(mcp_record):
     pytest.skip("not today")
 """.replace("other.mcpcap", str(HERE.parents[1] / "corpus/captures/demo.mcpcap"))
     )
-    assert counts == {"failed": 2, "skipped": 1}, output
-    assert output.count("- MCP conversation -") == 2
+    assert counts == {"failed": 3, "skipped": 1}, output
+    assert output.count("- MCP conversation -") == 3
     assert "tools/call #2 search" in output
+    assert "→  noisy/method" in output, "stderr takes no place of messages"
+    assert "server exited 0\nthe last 5 of 90 lines of stderr:\n  85\n  86\n  87\n  88\n  89\n" in output
     assert "\x1b" not in output
     assert not project.cassettes.exists()
     (path,) = {

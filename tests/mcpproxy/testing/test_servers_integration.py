@@ -1,5 +1,6 @@
 """mcp_record and mcp_mock as context managers, in front of real servers and clients."""
 
+import json
 import shlex
 import sys
 from pathlib import Path
@@ -124,7 +125,7 @@ def test_cassette_is_recorded_once_and_then_played(tmp_path: Path) -> None:
     with mcp_mock(cassette, strict=True) as server, Client(server.command) as client:
         assert client.find("milk") == ["groceries"]
     with (
-        pytest.raises(RequestsMissed, match=r"1 request is not in notes\.mcpcap\n  tools/call search: "),
+        pytest.raises(RequestsMissed, match=r"1 request is not in notes\.mcpcap\n  tools/call search differs from "),
         mcp_record(server_of(tmp_path), cassette=cassette, mode="none") as server,
         Client(server.command) as client,
     ):
@@ -140,6 +141,56 @@ def test_cassette_is_recorded_once_and_then_played(tmp_path: Path) -> None:
         mcp_record(server_of(tmp_path), cassette=tmp_path / "none.mcpcap", mode="none")
     with pytest.raises(ValueError, match="'often' is not a mode"):
         mcp_record(server_of(tmp_path), cassette=cassette, mode="often")  # type: ignore[arg-type]
+
+
+def test_secret_in_a_request_is_a_warning_with_the_places_to_ignore(tmp_path: Path) -> None:
+    cassette = tmp_path / "notes.mcpcap"
+
+    def find_as_user(*ignore: str) -> RecordedServer:
+        user = {"text": "milk", "login": {"password": "correct-horse-7", "token": "ghp_" + "x7Kq" * 9}}
+        with (
+            mcp_record(server_of(tmp_path), cassette=cassette, ignore=ignore) as server,
+            Client(server.command) as client,
+        ):
+            client.ask("tools/call", name="search", arguments=user)
+        return server
+
+    places = ["/arguments/login/password", "/arguments/login/token"]
+    with pytest.warns(UserWarning, match="pseudonyms for secrets at") as warned:
+        find_as_user("/arguments/now")
+    assert str(warned[0].message).endswith(
+        'mcp_record(…, ignore=["/arguments/now", "/arguments/login/password", "/arguments/login/token"])'
+    )
+    with pytest.raises(RequestsMissed) as raised:
+        find_as_user()
+    assert str(raised.value).count("the recorded value is a pseudonym") == 2
+    assert f"mcp_record(…, ignore={json.dumps(places)})" in str(raised.value)
+    assert find_as_user(*places).capture.calls("search")[0].text == "groceries"
+    cassette.unlink()
+    find_as_user(*places)  # without a warning
+
+
+def test_client_that_can_open_no_session_fails_the_block_and_one_that_falls_back_does_not(tmp_path: Path) -> None:
+    answers = 'import sys\nfor _ in sys.stdin: print(\'{"jsonrpc":"2.0","id":1,"result":{}}\', flush=True)'
+    with mcp_record([sys.executable, "-c", answers]) as modern:
+        client = Client(modern.command)
+        client.ask("server/discover", _meta={"io.modelcontextprotocol/protocolVersion": "2026-07-28"})
+        client.__exit__()
+    with (
+        pytest.raises(
+            RequestsMissed, match="initialize: the capture is of revision 2026-07-28, not 2025-11-25"
+        ) as raised,
+        mcp_mock(modern.capture.path) as server,
+        Client(server.command),
+    ):
+        pass
+    assert "Record the capture again." in str(raised.value)
+    recorded = record(tmp_path, "milk")
+    with mcp_mock(recorded.capture.path) as server:
+        client = Client(server.command)
+        assert "error" in client.ask("server/discover")
+        with client:
+            assert client.find("milk") == ["groceries"]
 
 
 def test_what_is_new_is_asked_and_added(tmp_path: Path) -> None:
