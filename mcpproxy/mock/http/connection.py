@@ -173,6 +173,12 @@ class HttpConnection(asyncio.Protocol):
         self._deadline: asyncio.TimerHandle | None = None
         self.transport: asyncio.Transport
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is arriving or being answered, and the client has read everything."""
+        is_unused = self._response is None and self._deadline is None and not self._is_closing
+        return is_unused and not self.transport.get_write_buffer_size()
+
     # ---- what the event loop calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

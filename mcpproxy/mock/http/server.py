@@ -79,7 +79,8 @@ class HttpMock:
         """
         self.admission = admission
         self.body_bytes = 0
-        self._connections: set[HttpConnection] = set()
+        self._connections: dict[HttpConnection, None] = {}
+        """The open ones, the oldest first."""
         self._max_connections = max_connections
         self._has_dropped_connection = asyncio.Event()
         self._script = script
@@ -143,13 +144,18 @@ class HttpMock:
         await asyncio.gather(*self._closings, return_exceptions=True)
 
     def add_connection(self, connection: HttpConnection) -> bool:
-        """Add a connection; return False if too many are open."""
-        self._connections.add(connection)
+        """Add a connection, and close the oldest idle one if there are too many; return False if none is idle."""
+        if len(self._connections) >= self._max_connections:
+            idle_connection = next((open_one for open_one in self._connections if open_one.is_idle), None)
+            if idle_connection is not None:
+                self._connections.pop(idle_connection)
+                idle_connection.close()
+        self._connections[connection] = None
         return len(self._connections) <= self._max_connections
 
     def remove_connection(self, connection: HttpConnection) -> None:
         """Remove a connection that is closed."""
-        self._connections.discard(connection)
+        self._connections.pop(connection, None)
         self._has_dropped_connection.set()
 
     def _on_loop_error(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
