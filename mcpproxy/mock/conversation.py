@@ -11,9 +11,7 @@ is repeated. Where the answer has not been read yet, a request waits for the scr
 again.
 """
 
-from bisect import bisect_right
 from collections import Counter, deque
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from analysis.conversation.message import (
@@ -36,7 +34,6 @@ from analysis.playback.translation import MessageTokens, Substitutes, tokens_of,
 from mcpproxy.mock.answer_bytes import answer_bytes, is_array, item_bytes
 from mcpproxy.mock.batch_parts import BatchParts
 from mcpproxy.mock.batches import Batches, MemberAnswer
-from mcpproxy.mock.client_items import is_unowned
 from mcpproxy.mock.errors import GIANT_RESPONSE, invalid_response, pong, unsupported_version_response
 from mcpproxy.mock.options import MockOptions
 from mcpproxy.mock.outgoing import Outgoing
@@ -58,8 +55,6 @@ _CANCELLED: Final = "notifications/cancelled"
 _MAX_CANCELLATIONS: Final = 100
 """How many recorded cancellations are compared with one that the client sends."""
 _MIN_FAILURE_STATUS: Final = 300
-_MAX_ITEMS_IN_BETWEEN: Final = 1_000
-"""How many items after a request are searched for what its HTTP response had said instead of an answer."""
 _NULL: Final = b"null"
 
 
@@ -467,7 +462,7 @@ class Conversation:
             return [self._outgoing(b"", delivery, item)._replace(is_priming=True)]
         self._note_server_requests(item, raw, play)
         if play is None:
-            if not self._is_known_answer(raw):
+            if self._script.is_response_text(item) or not self._is_known_answer(raw):
                 return []
             raw = translated(raw, Substitutes(self._ids, self._progress_tokens, self._own_ids))
             return [self._outgoing(raw, delivery, item)]
@@ -517,8 +512,12 @@ class Conversation:
         return answer is None or self._script.items[answer].exchange != item.exchange
 
     def _http_of(self, item: Item, play: Play | None) -> HttpAnswer | None:
-        exchange = item.exchange if play is None else play.item.exchange
-        return self._script.http_answer(exchange) if exchange else None
+        own = self._script.http_answer(item.exchange) if item.exchange else None
+        if play is None or not play.item.exchange:
+            return own
+        of_request = self._script.http_answer(play.item.exchange)
+        has_failed = of_request is not None and of_request.status >= _MIN_FAILURE_STATUS
+        return own if has_failed else of_request  # after a redirect, the answer came in another exchange
 
     def _note_server_requests(self, item: Item, raw: bytes, play: Play | None) -> None:
         """Note which answers of the client are awaited."""
@@ -543,19 +542,8 @@ class Conversation:
             self._sessions.play_of(play.session).end(play)
             return self._batches.leave(play.request)
         self._end_play(play)
-        text = answer.text.encode("utf-8", "replace") or self._unfitting_answer(play)
+        text = answer.text.encode("utf-8", "replace")
         return [Outgoing(text, play.request, ends_request=True, http=answer, failed_id=play.id_token)]
-
-    def _unfitting_answer(self, play: Play) -> bytes:
-        """Returns the message in the HTTP response to a call that did not answer it, as its id is another one."""
-        items = self._script.items
-        numbers = self._script.items_of(play.session)
-        start = bisect_right(numbers, play.item.number)
-        for number in islice(numbers, start, start + _MAX_ITEMS_IN_BETWEEN):
-            item = items[number]
-            if item.exchange == play.item.exchange and item.sender == "server" and is_unowned(item):
-                return self._script.raw(item)
-        return b""
 
     def _end_play(self, play: Play) -> None:
         self._sessions.play_of(play.session).end(play)

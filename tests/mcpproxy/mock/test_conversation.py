@@ -112,6 +112,25 @@ def test_by_method_a_request_with_the_same_arguments_takes_precedence(tmp_path: 
     assert answers == [2, 1, 3, 3, 3, 2, 4, 4], "then what is left, then the last one again"
 
 
+def test_the_answer_after_a_redirect_is_not_redirected(tmp_path: Path) -> None:
+    made = Recording("http")
+    made.http(1)
+    made.call(1, exchange=1)
+    made.answer(1, 307, location="/mcp/")
+    made.end(1)
+    request = {"method": "POST", "target": "/mcp/", "headers": []}
+    made.record("exchange", conn=1, exchange=2, stage="request", request=request)
+    made.call(1, exchange=2)
+    made.answer(2)
+    made.server(2, id=1, result={})
+    made.end(2)
+    client = Client(made.script(tmp_path))
+    client.conversation.receive(b'{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"search"}}', 0)
+    (answer,) = client.units()
+    assert answer.http is not None
+    assert (answer.raw, answer.http.status) == (b'{"jsonrpc": "2.0", "id": 9, "result": {}}', 200)
+
+
 def test_in_sequence_the_next_request_gets_the_next_answer(tmp_path: Path) -> None:
     made = Recording().handshake()
     for number, question in ((1, "a"), (2, "b")):
@@ -430,13 +449,14 @@ def test_an_http_response_with_another_id_ends_its_request(tmp_path: Path) -> No
     made.http(1)
     made.client(1, id=1, method="server/discover", params={})
     made.answer(1, 400, content_type="application/json")
-    made.server(1, id="server-error", error={"code": -32600, "message": "no session"})
+    error = b'{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"no session"}}'
+    made.raw("s2c", error, exchange=1, conn=1, unit="http_body", delim=b"")
     made.end(1)
     client = Client(made.script(tmp_path))
     client.conversation.receive(b'{"jsonrpc":"2.0","id":7,"method":"server/discover"}', client.now_ns)
     (unit,) = client.units()
     assert (unit.http and unit.http.status, unit.ends_request, unit.failed_id) == (400, True, b"7")
-    assert json.loads(unit.raw)["id"] == "server-error"
+    assert unit.raw == error
 
 
 def test_what_is_no_message_is_refused(tmp_path: Path) -> None:
