@@ -26,9 +26,13 @@ REPEATED_FIELDS: Final = frozenset(
     }
 )
 """The header fields of a response that can be repeated."""
+REFUSAL_FIELDS: Final = frozenset({"server", "via"})
+"""Those that are repeated with a refusal: they show whether the server or a gateway refused."""
 MAX_NUMBER: Final = (1 << 63) - 1
 """The highest number of an exchange that is kept; no recorder gets that far."""
 _ENDS: Final = (None, "complete", "client", "server", "proxy", "error")
+_STATUSES: Final = range(100, 1_000)
+_MIN_REFUSAL_STATUS: Final = 300
 _SESSION_FIELD: Final = "mcp-session-id"
 
 
@@ -85,7 +89,7 @@ class HttpAnswers:
             0 if session is None else session.number,
             http.method[:20],
             self.calls_in(http.number),
-            http.status or 0,
+            _status_of(http),
             self._repeated_fields(http),
             "",
             (http.ended_by or "") if http.ended_by in _ENDS else "error",
@@ -100,14 +104,21 @@ class HttpAnswers:
             self._calls.pop(http.number, None)
 
     def _repeated_fields(self, http: HttpExchange) -> tuple[tuple[str, str], ...]:
+        is_refusal = _status_of(http) >= _MIN_REFUSAL_STATUS
+        repeated = REPEATED_FIELDS | REFUSAL_FIELDS if is_refusal else REPEATED_FIELDS
         fields = tuple(
             [
                 (name, value)
                 for name, value in http.answer_field_lines
-                if name in REPEATED_FIELDS and _can_be_repeated(name, value)
+                if name in repeated and _can_be_repeated(name, value)
             ]
         )
         return self._fields.setdefault(fields, fields) if len(self._fields) < 1_000 else fields
+
+
+def _status_of(http: HttpExchange) -> int:
+    """Returns the status of an exchange; 0 if there is none, or none that HTTP can have."""
+    return http.status if http.status is not None and http.status in _STATUSES else 0
 
 
 def _can_be_repeated(name: str, value: str) -> bool:

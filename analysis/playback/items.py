@@ -104,7 +104,8 @@ class HttpAnswer(Struct, array_like=True, gc=False):
     """The header fields of the response that can be repeated: content type, challenges, `Retry-After`, `Allow`, …; none
     that describes connection, length, coding or date, and none whose value is a hash."""
     text: str = ""
-    """What the response said if it was not a message (`response_text` in FORMAT.md). Untrusted text."""
+    """What the response said (`response_text` in FORMAT.md) if it was not a message, or one that answers no request.
+    Untrusted text."""
     ended_by: str = ""
     """How it ended: `complete`, `client`, `server`, `proxy` or `error`; empty if it was still open."""
     started_ns: int = 0

@@ -29,6 +29,7 @@ from analysis.playback.script_table import ScriptTable
 from analysis.playback.stored_bytes import StoredBytes
 from captures.errors import NotACapture
 from captures.listing import segments, total_size
+from captures.record import raw_bytes
 
 if TYPE_CHECKING:
     from analysis.playback.script_reading import ScriptReading
@@ -235,8 +236,15 @@ class Script:
         if answer is None or place is None:
             return answer
         members = self._bytes.members_at(*place) or {}
-        text = members.get("response_text")
+        text, raw = members.get("response_text"), raw_bytes(members)
+        if raw is not None:
+            text = raw.decode("utf-8", "replace")
         return replace(answer, text=text) if isinstance(text, str) else answer
+
+    def is_response_text(self, item: Item) -> bool:
+        """Whether an item answers no request and was the body of an HTTP response: it is the text of its answer."""
+        place = item.stored.segment, item.stored.offset
+        return bool(item.exchange) and self._table.response_texts.get(item.exchange) == place
 
     def http_answers_of(self, session: int) -> Sequence[HttpAnswer]:
         """Returns how the exchanges of a session were answered that carried no message of the client, in order.

@@ -56,7 +56,8 @@ MAX_OUTER_CALLS: Final = 10_000
 MAX_OPEN_STREAM_CALLS: Final = 100
 """The most open calls among which the only one that can be meant is looked for."""
 _CLIENT_REQUEST: Final = REQUEST << KIND_SHIFT
-_SERVER_ANSWER: Final = SERVER | RESPONSE << KIND_SHIFT | ANSWER
+_SERVER_RESPONSE: Final = SERVER | RESPONSE << KIND_SHIFT
+_SERVER_ANSWER: Final = _SERVER_RESPONSE | ANSWER
 
 
 class ScriptBuilder:
@@ -229,6 +230,9 @@ class ScriptBuilder:
             self.abridged_count += 1
         if frame.exchange is not None:
             exchange = frame.exchange if 0 < frame.exchange <= MAX_NUMBER else 0
+            is_lone = call < 0 and code == _SERVER_RESPONSE and frame.unit == "http_body"
+            if is_lone and exchange and extras is None:  # it is only the text of its HTTP response
+                self._table.response_texts[exchange] = segment, max(0, frame.offset)
             code |= self._channel(http, is_server=bool(code & SERVER)) << CHANNEL_SHIFT
             if http is not None and code & SERVER:
                 self._http.note_server_message(http)
@@ -309,7 +313,7 @@ class ScriptBuilder:
             if call is not None and is_answer:
                 self._end_legacy_call(call)
                 return _SERVER_ANSWER, number, -1
-            return SERVER | RESPONSE << KIND_SHIFT, number, -1
+            return _SERVER_RESPONSE, number, -1
         outer = -1 if call is None or call.outer is None else call.outer.number
         if outer < 0 and call is not None:
             outer = self._outers.pop(call.number, -1)

@@ -11,9 +11,7 @@ is repeated. Where the answer has not been read yet, a request waits for the scr
 again.
 """
 
-from bisect import bisect_right
 from collections import Counter, deque
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from analysis.conversation.message import (
@@ -36,7 +34,6 @@ from analysis.playback.translation import MessageTokens, Substitutes, tokens_of,
 from mcpproxy.mock.answer_bytes import answer_bytes, is_array, item_bytes
 from mcpproxy.mock.batch_parts import BatchParts
 from mcpproxy.mock.batches import Batches, MemberAnswer
-from mcpproxy.mock.client_items import is_unowned
 from mcpproxy.mock.errors import GIANT_RESPONSE, invalid_response, pong, unsupported_version_response
 from mcpproxy.mock.options import MockOptions
 from mcpproxy.mock.outgoing import Outgoing
@@ -58,8 +55,6 @@ _CANCELLED: Final = "notifications/cancelled"
 _MAX_CANCELLATIONS: Final = 100
 """How many recorded cancellations are compared with one that the client sends."""
 _MIN_FAILURE_STATUS: Final = 300
-_MAX_ITEMS_IN_BETWEEN: Final = 1_000
-"""How many items after a request are searched for what its HTTP response had said instead of an answer."""
 _NULL: Final = b"null"
 
 
@@ -117,6 +112,8 @@ class Conversation:
         self._request_count = 0
         self._immediate: deque[Outgoing] = deque()
         """What is due before anything recorded."""
+        self._own_answers: deque[Outgoing] = deque()
+        """Answers that were not recorded, in the order of their requests."""
         self._pending: deque[_ClientRequest] = deque()
         """Requests whose recorded counterpart has not been read yet, in order."""
         self._pending_keys: Counter[str] = Counter()
@@ -288,7 +285,7 @@ class Conversation:
         method = request.message.method
         if method == "initialize":
             self._sessions.move_to_handshake(request.key)
-        found = self._sessions.take(request.key)
+        found = self._sessions.take(request.key, request.message)
         if found is None and method == "ping":
             self._answer_directly(request, pong(request.id_token))
             return True
@@ -341,7 +338,7 @@ class Conversation:
             self._passed[request.number] = request
             self._real_server.pass_request(request.raw, request.number)
             return
-        from mcpproxy.mock.misses import NearestRequests, error_of_miss
+        from mcpproxy.mock.misses import NearestRequests, error_of_miss, next_request
 
         if self._nearest is None:
             self._nearest = NearestRequests(self._script, self._options.matching)
@@ -349,7 +346,8 @@ class Conversation:
         answers_with_nearest = self._options.on_miss == "nearest"
         params = params_of(message)
         found = self._nearest.find(message.method, name, params, session, is_of_session=answers_with_nearest)
-        nearest = found[0] if found else None
+        following = None if answers_with_nearest else self._sessions.next_in_sequence
+        nearest = next_request(following) if following else found[0] if found else None
         if self._sessions.is_of_other_era(message.method):
             self.usage.probes.add(message.method)
         else:
@@ -366,8 +364,8 @@ class Conversation:
         self._answer_directly(request, error)
 
     def _answer_directly(self, request: _ClientRequest, raw: bytes) -> None:
-        """Answer a request with something that was not recorded."""
-        self._immediate += self._batches.answer(MemberAnswer(request.number, raw))
+        """Answer a request with something that was not recorded, after what is due for earlier ones."""
+        self._own_answers += self._batches.answer(MemberAnswer(request.number, raw))
 
     # ---- what is due
 
@@ -382,11 +380,22 @@ class Conversation:
                 outgoing.append(self._immediate.popleft())
             else:
                 delivery = self._sessions.take_due(now_ns)
-                if delivery is None:
+                if delivery is None and not self._own_answers:
                     break
-                outgoing += self._outgoing_of(delivery)
+                outgoing += self._take_own_answers(delivery)
+                outgoing += self._outgoing_of(delivery) if delivery is not None else ()
             size += len(outgoing[-1].raw) if outgoing else 0
         return outgoing
+
+    def _take_own_answers(self, delivery: Delivery | None) -> list[Outgoing]:
+        """Take the answers that were not recorded whose requests came before that of a delivery; without one, all."""
+        if delivery is not None and delivery.play is None:
+            return []
+        end = self._request_count if delivery is None or delivery.play is None else delivery.play.request
+        taken: list[Outgoing] = []
+        while self._own_answers and (self._own_answers[0].request or 0) <= end and len(taken) < MAX_DUE_AT_ONCE:
+            taken.append(self._own_answers.popleft())
+        return taken
 
     def _take_from_real_server(self) -> None:
         if self._real_server is None:
@@ -417,7 +426,7 @@ class Conversation:
     @property
     def next_due_ns(self) -> int | None:
         """When something will be due next; None if that depends on the client, or on the growth of the script."""
-        return 0 if self._immediate else self._sessions.next_due_ns
+        return 0 if self._immediate or self._own_answers else self._sessions.next_due_ns
 
     @property
     def pending_bytes(self) -> int:
@@ -433,7 +442,9 @@ class Conversation:
     def has_server_ended(self) -> bool:
         """Whether the recorded server had ended by itself where the conversation is now."""
         ending = self._script.ending
-        if ending is None or not ending.by_server or self._immediate or self._pending or self.usage.miss_count:
+        if ending is None or not ending.by_server or self._pending or self.usage.miss_count:
+            return False
+        if self._immediate or self._own_answers:
             return False
         return self._real_server is None and self._sessions.is_at_end
 
@@ -451,7 +462,7 @@ class Conversation:
             return [self._outgoing(b"", delivery, item)._replace(is_priming=True)]
         self._note_server_requests(item, raw, play)
         if play is None:
-            if not self._is_known_answer(raw):
+            if self._script.is_response_text(item) or not self._is_known_answer(raw):
                 return []
             raw = translated(raw, Substitutes(self._ids, self._progress_tokens, self._own_ids))
             return [self._outgoing(raw, delivery, item)]
@@ -501,8 +512,12 @@ class Conversation:
         return answer is None or self._script.items[answer].exchange != item.exchange
 
     def _http_of(self, item: Item, play: Play | None) -> HttpAnswer | None:
-        exchange = item.exchange if play is None else play.item.exchange
-        return self._script.http_answer(exchange) if exchange else None
+        own = self._script.http_answer(item.exchange) if item.exchange else None
+        if play is None or not play.item.exchange:
+            return own
+        of_request = self._script.http_answer(play.item.exchange)
+        has_failed = of_request is not None and of_request.status >= _MIN_FAILURE_STATUS
+        return own if has_failed else of_request  # after a redirect, the answer came in another exchange
 
     def _note_server_requests(self, item: Item, raw: bytes, play: Play | None) -> None:
         """Note which answers of the client are awaited."""
@@ -527,19 +542,8 @@ class Conversation:
             self._sessions.play_of(play.session).end(play)
             return self._batches.leave(play.request)
         self._end_play(play)
-        text = answer.text.encode("utf-8", "replace") or self._unfitting_answer(play)
+        text = answer.text.encode("utf-8", "replace")
         return [Outgoing(text, play.request, ends_request=True, http=answer, failed_id=play.id_token)]
-
-    def _unfitting_answer(self, play: Play) -> bytes:
-        """Returns the message in the HTTP response to a call that did not answer it, as its id is another one."""
-        items = self._script.items
-        numbers = self._script.items_of(play.session)
-        start = bisect_right(numbers, play.item.number)
-        for number in islice(numbers, start, start + _MAX_ITEMS_IN_BETWEEN):
-            item = items[number]
-            if item.exchange == play.item.exchange and item.sender == "server" and is_unowned(item):
-                return self._script.raw(item)
-        return b""
 
     def _end_play(self, play: Play) -> None:
         self._sessions.play_of(play.session).end(play)

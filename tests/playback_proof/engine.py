@@ -143,7 +143,8 @@ def is_no_message(outgoing: Outgoing) -> bool:
     """Whether it is a text in place of a message, such as a page of a gateway, or an event that clients ignore."""
     http = outgoing.http
     is_text = http is not None and bool(http.text) and outgoing.raw == http.text.encode("utf-8", "replace")
-    return is_text or outgoing.event is not None
+    is_page = is_text and not any("jsonrpc" in message for message in _messages(outgoing.raw))
+    return is_page or outgoing.event is not None
 
 
 def renamed(units: list[Heard]) -> list[Heard]:

@@ -28,7 +28,8 @@ REQUEST_TIMEOUT_S: Final = 60.0
 """How long a request may take from its first byte to its last."""
 LINGER_S: Final = 2.0
 """How long a refused client may keep sending, so that it can read the reason."""
-_WITHOUT_CONTENT: Final = (204, 304)
+WITHOUT_CONTENT: Final = (204, 205, 304)
+"""The statuses of responses that have no content."""
 
 
 class HttpRequest(NamedTuple):
@@ -84,7 +85,7 @@ class HttpResponse:
         if self.is_over or self._is_begun:
             return
         connection = self._connection
-        if status in _WITHOUT_CONTENT or not (content or content_type):
+        if status in WITHOUT_CONTENT or not (content or content_type):
             content, content_type = b"", None
         head = response_head(
             status, fields, content_type, len(content), is_chunked=False, closes=connection.closes_after_response
@@ -93,7 +94,9 @@ class HttpResponse:
         self._end()
 
     def begin_events(self, status: int, fields: HeaderFields) -> None:
-        """Begin an event stream."""
+        """Begin an event stream; with a status that allows no content, it ends at once."""
+        if status in WITHOUT_CONTENT:
+            self.send_whole(status, fields, None, b"")
         if self.is_over or self._is_begun:
             return
         self._is_begun = True
@@ -169,6 +172,12 @@ class HttpConnection(asyncio.Protocol):
         self._is_reading_events = False
         self._deadline: asyncio.TimerHandle | None = None
         self.transport: asyncio.Transport
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is arriving or being answered, and the client has read everything."""
+        is_unused = self._response is None and self._deadline is None and not self._is_closing
+        return is_unused and not self.transport.get_write_buffer_size()
 
     # ---- what the event loop calls
 

@@ -39,7 +39,7 @@ _UNBUFFERED: Final = (("X-Accel-Buffering", "no"),)
 _NOT_IN_LINE: Final = re.compile(r"[\r\n\0]")
 _LINE_END: Final = re.compile(rb"\r\n?|\n")
 _is_printable: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*").fullmatch
-_has_scheme: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//").match
+_has_host: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|[/\\]{2}").match
 
 
 def response_head(
@@ -95,8 +95,13 @@ def repeated_fields(answer: HttpAnswer | None) -> HeaderFields:
         and not (name.lower() == "cache-control" and media_type_of(answer) == EVENT_STREAM)
         and TOKEN(name.encode("utf-8", "replace"))
         and _is_printable(value)
-        and not (name.lower() == "location" and _has_scheme(value))
+        and not (name.lower() == "location" and _leads_away(value))
     )
+
+
+def _leads_away(address: str) -> bool:
+    """Whether an address may lead to another server: browsers drop tabs, and take a backslash for a slash."""
+    return _has_host(address.replace("\t", "").strip()) is not None
 
 
 def media_type_of(answer: HttpAnswer | None) -> str:
@@ -109,6 +114,14 @@ def media_type_of(answer: HttpAnswer | None) -> str:
     return ""
 
 
+def type_of_text(answer: HttpAnswer, text: bytes) -> str | None:
+    """Returns the content type with which the text of a recorded response is sent; it may have one without a text."""
+    media_type = media_type_of(answer)
+    if media_type not in ("", EVENT_STREAM) and media_type.isascii() and media_type.isprintable():
+        return media_type
+    return "text/plain; charset=utf-8" if text else None
+
+
 def event_bytes(
     data: bytes | None, *, event_id: str | None = None, retry_ms: int | None = None, event: str | None = None
 ) -> bytes:
@@ -117,13 +130,13 @@ def event_bytes(
     Args:
         data: its data, which may have several lines; None for none.
         event_id: its id, cut at a line end or NUL, which no id can have.
-        retry_ms: how long a client waits before it reconnects, in milliseconds.
+        retry_ms: how long a client waits before it reconnects, in milliseconds; a negative time is left out.
         event: its type; None for `message`.
     """
     lines = [b"event: " + _one_line(event or "message")] if data or event else []
     if event_id is not None:
         lines.append(b"id: " + _one_line(event_id))
-    if retry_ms is not None:
+    if retry_ms is not None and retry_ms >= 0:
         lines.append(b"retry: %d" % retry_ms)
     if data is not None:
         lines += [b"data: " + line for line in _LINE_END.split(data)] if data else [b"data:"]

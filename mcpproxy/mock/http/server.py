@@ -20,9 +20,9 @@ from captures.errors import CaptureError
 from mcpproxy.mock.http.client import BeginConversation, HttpClient
 from mcpproxy.mock.http.connection import HttpConnection, HttpRequest, HttpResponse
 from mcpproxy.mock.http.legacy import LegacyClient
-from mcpproxy.mock.http.messages import EVENT_STREAM, JSON, accepts, error_body, repeated_fields
-from mcpproxy.mock.http.sessions import INITIALIZE, SessionOrder
-from mcpproxy.mock.http.streamable import StreamableClient
+from mcpproxy.mock.http.messages import EVENT_STREAM, JSON, accepts, error_body
+from mcpproxy.mock.http.sessions import INITIALIZE, OPENING_ITEMS, SessionOrder
+from mcpproxy.mock.http.streamable import StreamableClient, send_recorded
 from mcpproxy.mock.http.streams import EventHistory
 from mcpproxy.relay.http.admission import AdmissionRule
 
@@ -79,7 +79,8 @@ class HttpMock:
         """
         self.admission = admission
         self.body_bytes = 0
-        self._connections: set[HttpConnection] = set()
+        self._connections: dict[HttpConnection, None] = {}
+        """The open ones, the oldest first."""
         self._max_connections = max_connections
         self._has_dropped_connection = asyncio.Event()
         self._script = script
@@ -143,13 +144,18 @@ class HttpMock:
         await asyncio.gather(*self._closings, return_exceptions=True)
 
     def add_connection(self, connection: HttpConnection) -> bool:
-        """Add a connection; return False if too many are open."""
-        self._connections.add(connection)
+        """Add a connection, and close the oldest idle one if there are too many; return False if none is idle."""
+        if len(self._connections) >= self._max_connections:
+            idle_connection = next((open_one for open_one in self._connections if open_one.is_idle), None)
+            if idle_connection is not None:
+                self._connections.pop(idle_connection)
+                idle_connection.close()
+        self._connections[connection] = None
         return len(self._connections) <= self._max_connections
 
     def remove_connection(self, connection: HttpConnection) -> None:
         """Remove a connection that is closed."""
-        self._connections.discard(connection)
+        self._connections.pop(connection, None)
         self._has_dropped_connection.set()
 
     def _on_loop_error(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -250,7 +256,8 @@ class HttpMock:
         is_initialize = verdict.kind == "request" and verdict.method == INITIALIZE
         client = self._known_client(request)
         if client is not None and is_initialize:
-            is_probe = not client.has_initialized and self._order.has_initialize(client.session)
+            has_begun = client.has_initialized or client.session_id is not None
+            is_probe = not has_begun and self._order.has_initialize(client.session)
             client = client if is_probe else None
         elif client is None and not is_initialize and self._gives_session_ids and not _is_modern(request):
             response.send_whole(400, (), JSON, error_body("the request has no session id"))
@@ -266,6 +273,7 @@ class HttpMock:
                 session,
                 self._on_stderr,
                 self._history,
+                lambda: self._accepted_notification(session),
                 is_recorded_over_http=self._script.transport == "http",
             )
             new_client.on_session_id = lambda: self._on_session_id(new_client)
@@ -325,7 +333,7 @@ class HttpMock:
                 accepted = [answer for answer in self._answers_to(client, "GET") if answer.status < 300]
                 client.listen(response, event_id, accepted[0] if accepted else None)
             else:
-                self._repeat(response, refusal)
+                send_recorded(response, refusal)
             return True
 
         self._note_use(client)
@@ -341,12 +349,16 @@ class HttpMock:
     def _on_delete(self, response: HttpResponse, client: StreamableClient) -> None:
         refusal = self._refusal(client, "DELETE")
         if refusal is not None:
-            self._repeat(response, refusal)
+            send_recorded(response, refusal)
         elif client.session_id is None:
             response.send_whole(405, _ALLOWED, JSON, error_body("there is no session to end"))
         else:
+            accepted = [answer for answer in self._answers_to(client, "DELETE") if answer.status < 300]
             self._remove(client)
-            response.send_whole(self._accepted_status(client, "DELETE"), (), None, b"")
+            if accepted:
+                send_recorded(response, accepted[0])
+            else:
+                response.send_whole(200, (), None, b"")
 
     def _refusal(self, client: StreamableClient, method: str) -> HttpAnswer | None:
         """Returns how a method was refused in the recorded session; None if it was once accepted, or never used."""
@@ -355,10 +367,6 @@ class HttpMock:
             return None
         return answers[-1]
 
-    def _accepted_status(self, client: StreamableClient, method: str) -> int:
-        """Returns the status with which a method was accepted in the recorded session; 200 if it never was."""
-        return next((answer.status for answer in self._answers_to(client, method) if answer.status < 300), 200)
-
     def _answers_to(self, client: StreamableClient, method: str) -> list[HttpAnswer]:
         return [
             answer
@@ -366,11 +374,12 @@ class HttpMock:
             if answer.method == method and answer.status >= 200 and not answer.is_legacy
         ]
 
-    @staticmethod
-    def _repeat(response: HttpResponse, answer: HttpAnswer) -> None:
-        text = answer.text.encode("utf-8", "replace")
-        fields = repeated_fields(answer)
-        response.send_whole(answer.status, fields, "text/plain; charset=utf-8" if text else None, text)
+    def _accepted_notification(self, session: int) -> HttpAnswer | None:
+        """Returns how a notification was accepted at the beginning of a recorded session; None if none was."""
+        items = (self._script.items[number] for number in self._script.items_of(session)[:OPENING_ITEMS])
+        exchanges = (item.exchange for item in items if item.sender == "client" and item.kind == "notification")
+        answers = (self._script.http_answer(exchange) for exchange in exchanges if exchange)
+        return next((answer for answer in answers if answer and 200 <= answer.status < 300), None)
 
     # ---- the older transport
 
@@ -426,7 +435,7 @@ class HttpMock:
     def _known_client(self, request: HttpRequest) -> StreamableClient | None:
         """Returns the client without a session id that sends this."""
         client = request.connection.client
-        if not isinstance(client, StreamableClient) or client.is_ended or client.session_id is not None:
+        if not isinstance(client, StreamableClient) or client.is_ended or client.needs_session_id:
             client = self._client_by_identity.get(_identity(request))
         if client is not None:
             request.connection.client = client
@@ -438,10 +447,11 @@ class HttpMock:
             self._client_by_id[session_id] = client
 
     def _on_session_id(self, client: StreamableClient) -> None:
-        """Identify a client by its session id from now on."""
-        self._gives_session_ids = True
+        """Identify a client by its session id from now on; only after `initialize` must it send that id."""
         self._add(client, client.session_id)
-        self._forget_identity(client)
+        if client.has_initialized:
+            self._gives_session_ids = True
+            self._forget_identity(client)
 
     def _forget_identity(self, client: HttpClient) -> None:
         for identity in [key for key, known in self._client_by_identity.items() if known is client]:

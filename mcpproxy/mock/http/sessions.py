@@ -9,8 +9,8 @@ INITIALIZE: Final = "initialize"
 SessionKind: TypeAlias = Literal["handshake", "other"]
 """Whether a client's session has an `initialize`, or begins with another request. One with a probe before its
 `initialize` is of both kinds."""
-_OPENING_ITEMS: Final = 50
-"""How many items of a session are searched for its `initialize`."""
+OPENING_ITEMS: Final = 50
+"""How many items of a session are searched for its `initialize`, or for another message of its beginning."""
 FIRST_SESSION: Final = 1
 """The number of the session that is played if the recording has none."""
 
@@ -60,7 +60,7 @@ class SessionOrder:
         while self._sorted_count < len(sessions):
             session = sessions[self._sorted_count]
             requests = self._opening_requests(session)
-            is_read = self._script.is_complete or len(self._script.items_of(session)) >= _OPENING_ITEMS
+            is_read = self._script.is_complete or len(self._script.items_of(session)) >= OPENING_ITEMS
             begins_with_initialize = bool(requests) and INITIALIZE in _methods(requests[0])
             if not (is_read or begins_with_initialize):
                 return
@@ -72,7 +72,7 @@ class SessionOrder:
 
     def _opening_requests(self, session: int) -> list[Item]:
         items = self._script.items
-        opening_items = [items[number] for number in self._script.items_of(session)[:_OPENING_ITEMS]]
+        opening_items = [items[number] for number in self._script.items_of(session)[:OPENING_ITEMS]]
         return [item for item in opening_items if item.sender == "client" and item.kind in ("request", "batch")]
 
 

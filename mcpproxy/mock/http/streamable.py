@@ -8,7 +8,7 @@ from typing import Final
 from analysis.playback.items import HttpAnswer
 from mcpproxy.mock.conversation import Conversation
 from mcpproxy.mock.http.client import MAX_OPEN_REQUESTS, HttpClient
-from mcpproxy.mock.http.connection import HttpRequest, HttpResponse
+from mcpproxy.mock.http.connection import WITHOUT_CONTENT, HttpRequest, HttpResponse
 from mcpproxy.mock.http.messages import (
     EVENT_STREAM,
     JSON,
@@ -19,6 +19,7 @@ from mcpproxy.mock.http.messages import (
     media_type_of,
     repeated_fields,
     stream_fields,
+    type_of_text,
 )
 from mcpproxy.mock.http.streams import EventHistory, EventStream
 from mcpproxy.mock.outgoing import Outgoing
@@ -37,9 +38,20 @@ class StreamableClient(HttpClient):
         session: int,
         on_stderr: Callable[[bytes], None],
         history: EventHistory,
+        accepted_notification: Callable[[], HttpAnswer | None],
         *,
         is_recorded_over_http: bool,
     ) -> None:
+        """Begin a client without a session id.
+
+        Args:
+            conversation: the conversation with the client.
+            session: the number of the recorded session that it plays.
+            on_stderr: called with each line that the recorded server wrote to stderr.
+            history: what counts the events that are kept.
+            accepted_notification: returns how the recorded server accepted a notification; None if it is not known.
+            is_recorded_over_http: whether the recording has HTTP.
+        """
         super().__init__(conversation, session, on_stderr)
         self.session_id: str | None = None
         """The session id that it was given; None if it was given none."""
@@ -47,6 +59,7 @@ class StreamableClient(HttpClient):
         """Called when it is given a session id."""
         self.has_initialized = False
         """Whether it has sent `initialize`."""
+        self._accepted_notification = accepted_notification
         self._is_recorded_over_http = is_recorded_over_http
         self._history = history
         self._stream_by_id: dict[str, EventStream] = {}
@@ -61,6 +74,11 @@ class StreamableClient(HttpClient):
         """Whether one of its responses has much that it has not read."""
         self._slow_responses = {response for response in self._slow_responses if response.is_full}
         return bool(self._slow_responses)
+
+    @property
+    def needs_session_id(self) -> bool:
+        """Whether it must send its session id: it got one in answer to `initialize`."""
+        return self.has_initialized and self.session_id is not None
 
     @property
     def is_idle(self) -> bool:
@@ -87,8 +105,16 @@ class StreamableClient(HttpClient):
             post.is_invalid = self.conversation.usage.invalid_count > invalid_count
             self._posts.update(dict.fromkeys(requests, post))
         else:
-            response.send_whole(202, (), None, b"")
+            self._accept(response)
         self.proceed()
+
+    def _accept(self, response: HttpResponse) -> None:
+        """Answer a message without a request as the recorded server did."""
+        accepted = self._accepted_notification()
+        if accepted is None or accepted.is_legacy:
+            response.send_whole(202, (), None, b"")
+        else:
+            send_recorded(response, accepted)
 
     def listen(self, response: HttpResponse, after_id: str | None, recorded: HttpAnswer | None) -> None:
         """Open the stream of a GET: after an event, or with what belongs to no request.
@@ -151,7 +177,7 @@ class StreamableClient(HttpClient):
         self.send_outgoing(stream, outgoing, is_first=outgoing.is_priming)
 
     def session_fields(self, answer: Outgoing) -> HeaderFields:
-        """Returns the field with a new session id, if the recorded server gave one in its answer to `initialize`."""
+        """Returns the field with the session id of the client, which is new if the recorded server gave one here."""
         recorded = answer.http
         if recorded is None:
             is_given = not self._is_recorded_over_http
@@ -266,11 +292,13 @@ class _Post:
         if recorded is None or recorded.is_legacy:
             return 400 if self.is_invalid else 200
         status = recorded.status
-        return status if status >= 200 and status not in (202, 204, 205) else 200
+        return status if status >= 200 and status not in (202, *WITHOUT_CONTENT) else 200
 
     def _fields(self, answer: Outgoing, *, is_stream: bool = False) -> HeaderFields:
         fields = stream_fields(answer.http) if is_stream else repeated_fields(answer.http)
-        return (*fields, *self._client.session_fields(answer)) if self._is_initialize else fields
+        assigns_session_id = answer.http is not None and answer.http.assigns_session_id
+        has_session_field = self._is_initialize or assigns_session_id
+        return (*fields, *self._client.session_fields(answer)) if has_session_field else fields
 
     def _fail(self, failure: Outgoing, recorded: HttpAnswer) -> None:
         """Answer as the recorded server did, without a response: with a status, or by closing the connection."""
@@ -279,21 +307,14 @@ class _Post:
                 self.response.cut()
             return
         content = failure.raw or recorded.text.encode("utf-8", "replace")
-        media_type = media_type_of(recorded)
-        if media_type == EVENT_STREAM and recorded.status < 300:
+        if media_type_of(recorded) == EVENT_STREAM and recorded.status < 300:
             self.response.begin_events(recorded.status, repeated_fields(recorded))
             if recorded.ended_by == "complete":
                 self.response.end_events()
             elif _was_ended(recorded):
                 self.response.cut()
             return
-        content_type = "text/plain; charset=utf-8" if content else None
-        if media_type and content and media_type != EVENT_STREAM and media_type.isascii() and media_type.isprintable():
-            content_type = media_type
-        fields = repeated_fields(recorded)
-        if recorded.assigns_session_id:
-            fields = (*fields, *self._client.session_fields(failure))
-        self.response.send_whole(recorded.status, fields, content_type, content)
+        self.response.send_whole(recorded.status, self._fields(failure), type_of_text(recorded, content), content)
 
     def _on_client_gone(self) -> None:
         if self._stream is not None:
@@ -308,6 +329,12 @@ class _Post:
             self._stream.finish()
         else:
             self.response.cut()
+
+
+def send_recorded(response: HttpResponse, recorded: HttpAnswer) -> None:
+    """Send a recorded response without messages: its status, fields and text."""
+    text = recorded.text.encode("utf-8", "replace")
+    response.send_whole(recorded.status, repeated_fields(recorded), type_of_text(recorded, text), text)
 
 
 def _is_failure(outgoing: Outgoing) -> bool:

@@ -203,6 +203,18 @@ def test_on_http_the_exchange_tells_the_call(tmp_path: Path) -> None:
     assert script.http_answer(4) is None
 
 
+@pytest.mark.parametrize("status", [-1, 99, 1_000, 10**30])
+def test_a_status_that_http_cannot_have_is_none(tmp_path: Path, status: int) -> None:
+    made = Recording("http")
+    made.http(1)
+    made.call(1, exchange=1)
+    made.answer(1, status)
+    made.end(1)
+    answer = made.script(tmp_path).http_answer(1)
+    assert answer is not None
+    assert answer.status == 0
+
+
 def test_a_resumed_stream_goes_on_with_its_call(tmp_path: Path) -> None:
     made = Recording("http")
     session = {"mcp_session_id": "hmac:0123456789abcdef"}

@@ -101,6 +101,36 @@ def test_equal_requests_walk_through_their_answers_and_repeat_the_last(tmp_path:
     assert [client.call(id_)[0]["result"]["n"] for id_ in (1, 2, 3, 4)] == [1, 2, 2, 2]
 
 
+def test_by_method_a_request_with_the_same_arguments_takes_precedence(tmp_path: Path) -> None:
+    made = Recording().handshake()
+    for number, question in enumerate("abac", 1):
+        made.call(number, arguments={"q": question})
+        made.server(id=number, result={"n": number})
+    matching = Matching("method")
+    client = Client(made.script(tmp_path, matching), MockOptions(matching)).handshake()
+    answers = [client.call(id_, arguments={"q": question})[0]["result"]["n"] for id_, question in enumerate("baxaabyz")]
+    assert answers == [2, 1, 3, 3, 3, 2, 4, 4], "then what is left, then the last one again"
+
+
+def test_the_answer_after_a_redirect_is_not_redirected(tmp_path: Path) -> None:
+    made = Recording("http")
+    made.http(1)
+    made.call(1, exchange=1)
+    made.answer(1, 307, location="/mcp/")
+    made.end(1)
+    request = {"method": "POST", "target": "/mcp/", "headers": []}
+    made.record("exchange", conn=1, exchange=2, stage="request", request=request)
+    made.call(1, exchange=2)
+    made.answer(2)
+    made.server(2, id=1, result={})
+    made.end(2)
+    client = Client(made.script(tmp_path))
+    client.conversation.receive(b'{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"search"}}', 0)
+    (answer,) = client.units()
+    assert answer.http is not None
+    assert (answer.raw, answer.http.status) == (b'{"jsonrpc": "2.0", "id": 9, "result": {}}', 200)
+
+
 def test_in_sequence_the_next_request_gets_the_next_answer(tmp_path: Path) -> None:
     made = Recording().handshake()
     for number, question in ((1, "a"), (2, "b")):
@@ -109,7 +139,8 @@ def test_in_sequence_the_next_request_gets_the_next_answer(tmp_path: Path) -> No
     matching = Matching("sequence")
     client = Client(made.script(tmp_path, matching), MockOptions(matching)).handshake()
     assert client.call(5, arguments={"q": "b"})[0]["result"] == {"n": 1}
-    assert "error" in client.send(id=6, method="tools/list")[0], "a call was recorded next"
+    message = client.send(id=6, method="tools/list")[0]["error"]["message"]
+    assert "for tools/list at this point; frame 6 comes next, tools/call search; --match arguments" in message
     assert client.call(7, arguments={"q": "?"})[0]["result"] == {"n": 2}
 
 
@@ -270,6 +301,17 @@ def test_pings_are_answered_and_other_misses_name_the_nearest_call(tmp_path: Pat
     ]
 
 
+def test_a_miss_is_answered_after_earlier_requests_and_before_later_ones(tmp_path: Path) -> None:
+    made = Recording().handshake()
+    made.call(1)
+    made.server(id=1, result={"n": 1})
+    client = Client(made.script(tmp_path)).handshake()
+    for id_, name in ((1, "search"), (2, "other"), (3, "search"), (4, "another")):
+        request = {"id": id_, "method": "tools/call", "params": {"name": name}}
+        client.conversation.receive(json.dumps({"jsonrpc": "2.0", **request}).encode(), client.now_ns)
+    assert [answer["id"] for answer in client.read()] == [1, 2, 3, 4]
+
+
 def test_on_a_miss_the_nearest_answer_can_be_given(tmp_path: Path) -> None:
     made = Recording().handshake()
     made.call(1, arguments={"q": "a"})
@@ -407,13 +449,14 @@ def test_an_http_response_with_another_id_ends_its_request(tmp_path: Path) -> No
     made.http(1)
     made.client(1, id=1, method="server/discover", params={})
     made.answer(1, 400, content_type="application/json")
-    made.server(1, id="server-error", error={"code": -32600, "message": "no session"})
+    error = b'{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"no session"}}'
+    made.raw("s2c", error, exchange=1, conn=1, unit="http_body", delim=b"")
     made.end(1)
     client = Client(made.script(tmp_path))
     client.conversation.receive(b'{"jsonrpc":"2.0","id":7,"method":"server/discover"}', client.now_ns)
     (unit,) = client.units()
     assert (unit.http and unit.http.status, unit.ends_request, unit.failed_id) == (400, True, b"7")
-    assert json.loads(unit.raw)["id"] == "server-error"
+    assert unit.raw == error
 
 
 def test_what_is_no_message_is_refused(tmp_path: Path) -> None:

@@ -43,22 +43,24 @@ HANDSHAKE = (
 ERROR = b'{"jsonrpc":"2.0","id":8,"error":{"code":-32602,"message":"no"}}'
 UNFITTING = b'{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"no"}}'
 CHALLENGE = b'WWW-Authenticate: Bearer scope="notes"\r\n'
+BUSY = b"Server: gate/1.2\r\nRetry-After: 7\r\nContent-Type: text/plain\r\n"
 RESPONSES: dict[str, list[bytes]] = {
     "initialize": [whole(b"200 OK", JSON_TYPE + SESSION, HANDSHAKE)],
-    "notifications/initialized": [whole(b"202 Accepted", b"")],
-    "busy": [whole(b"503 Service Unavailable", b"Retry-After: 7\r\nContent-Type: text/plain\r\n", b"later, please")],
+    "notifications/initialized": [whole(b"202 Accepted", JSON_TYPE)],
+    "busy": [whole(b"503 Service Unavailable", BUSY, b"later, please")],
     "login": [whole(b"401 Unauthorized", CHALLENGE), whole(b"200 OK", JSON_TYPE, result(3, "welcome"))],
     "locked": [whole(b"403 Forbidden", CHALLENGE)],
     "cut": [EVENTS + chunk(b"id: a\ndata: %b\n\n" % progress(5))],
     "events": [EVENTS + chunk(b"id: 7\nretry: 250\ndata: %b\n\n" % result(6, "alone")) + b"0\r\n\r\n"],
     "body": [whole(b"200 OK", JSON_TYPE, result(7, "body"))],
     "refused": [whole(b"400 Bad Request", JSON_TYPE, ERROR)],
+    "empty": [b"HTTP/1.1 204 No Content\r\nContent-Type: text/event-stream\r\n\r\n"],
     "unknown": [whole(b"400 Bad Request", JSON_TYPE + SESSION, UNFITTING)],
     "GET": [whole(b"405 Method Not Allowed", b"Allow: POST, DELETE\r\n")],
     "DELETE": [whole(b"405 Method Not Allowed", b"Allow: POST\r\n")],
 }
 """What the recorded server answers, by the tool or method, in order."""
-TOOLS = ("busy", "login", "login", "locked", "cut", "events", "body", "refused", "unknown")
+TOOLS = ("busy", "login", "login", "locked", "cut", "events", "body", "refused", "unknown", "empty")
 
 
 def name_of(request: bytes) -> str:
@@ -138,6 +140,11 @@ def test_statuses_fields_and_bodies_are_repeated(place: Place, capture: Path) ->
         session = session_of(wire)
         assert session != SESSION.strip()
 
+        wire.say(post(message(None, "notifications/initialized"), session))
+        accepted = wire.request()
+        assert accepted.startswith(b"HTTP/1.1 202 ")
+        assert b"\r\nContent-Type: application/json\r\nContent-Length: 0\r\n" in accepted
+
         def answer(tool: str, number: int) -> bytes:
             wire.say(post(call(number, tool), ACCEPT, session))
             return wire.request()
@@ -145,6 +152,7 @@ def test_statuses_fields_and_bodies_are_repeated(place: Place, capture: Path) ->
         busy = answer("busy", 41)
         assert busy.startswith(b"HTTP/1.1 503 ")
         assert b"\r\nRetry-After: 7\r\n" in busy or b"\r\nretry-after: 7\r\n" in busy
+        assert b"\r\nserver: gate/1.2\r\n" in busy.lower()
         locked = answer("locked", 42)
         assert locked.startswith(b"HTTP/1.1 403 ")
         assert b'Bearer scope="notes"' in locked
@@ -165,6 +173,9 @@ def test_statuses_fields_and_bodies_are_repeated(place: Place, capture: Path) ->
         assert b"\r\nContent-Type: text/event-stream\r\n" in events
         assert b"id: 7\nretry: 250\ndata: " in events
         assert b'"id": 46' in events or b'"id":46' in events
+        empty = answer("empty", 47)
+        assert empty.startswith(b"HTTP/1.1 204 ")
+        assert b"Transfer-Encoding" not in empty
         for method in (b"GET", b"DELETE"):
             wire.say(bare(method, session))
             assert wire.request().startswith(b"HTTP/1.1 405 ")
@@ -177,3 +188,41 @@ def test_a_stream_that_broke_breaks_at_the_same_place(place: Place, capture: Pat
         answer, _ = wire.end()
         assert b'"progressToken": 9' in answer or b'"progressToken":9' in answer
         assert not answer.endswith(b"0\r\n\r\n")
+
+
+LONE_ERROR = b'{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Missing session ID"}}'
+LONE_SESSION_ERROR = LONE_ERROR.replace(b"Missing session ID", b"Session not found")
+MODERN = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
+DISCOVER = message(1, "server/discover", _meta=MODERN)
+
+
+def serve_lone_errors(wire: Wire) -> None:
+    """Refuse as servers that know only older revisions do: with an error that answers no request, and a session."""
+    while request := wire.request():
+        if request.startswith(b"POST"):
+            wire.say(whole(b"400 Bad Request", JSON_TYPE + SESSION, LONE_ERROR))
+        else:
+            wire.say(whole(b"404 Not Found", JSON_TYPE, LONE_SESSION_ERROR))
+
+
+def test_an_error_that_answers_no_request_is_the_body_of_its_response(place: Place) -> None:
+    modern = (ACCEPT, b"Mcp-Method: server/discover", b"MCP-Protocol-Version: 2026-07-28")
+    with Upstream(serve_lone_errors) as upstream, serving(place, upstream) as recorder:
+        with recorder.client() as wire:
+            for sent in (post(DISCOVER, *modern), bare(b"DELETE", SESSION.strip(), modern[2])):
+                wire.say(sent)
+                wire.request()
+        recorder.ended(2)
+    with http_mock(place, recorder.capture) as mock, mock.client() as wire:
+        for _ in range(2):
+            wire.say(post(DISCOVER, *modern))
+            answer = wire.request()
+            assert answer.startswith(b"HTTP/1.1 400 ")
+            assert b"\r\nContent-Type: application/json\r\n" in answer
+            assert answer.endswith(b"\r\n\r\n" + LONE_ERROR)
+            session = re.search(rb"\r\n(Mcp-Session-Id: [!-~]+)\r\n", answer)
+            assert session
+            wire.say(bare(b"DELETE", session[1], modern[2]))
+            answer = wire.request()
+            assert answer.startswith(b"HTTP/1.1 404 ")
+            assert answer.endswith(b"\r\n\r\n" + LONE_SESSION_ERROR)

@@ -31,6 +31,9 @@ def test_recorded_fields_are_repeated_unless_they_describe_the_connection_or_lea
         ("Mcp-Session-Id", "abc"),
         ("Location", "https://server.example/mcp"),
         ("Location", "//server.example/mcp"),
+        ("Location", "/\\server.example/mcp"),
+        ("Location", "/\t/server.example/mcp"),
+        ("Location", " \\/server.example/mcp"),
         ("X-Split", "a\r\nInjected: yes"),
         ("X-Nul", "a\0b"),
         ("X-Wide", "\N{SNOWMAN}"),
@@ -59,6 +62,10 @@ def test_events_are_read_back_with_line_ends_as_lf(data: bytes) -> None:
 def test_a_priming_event_has_an_id_and_empty_data() -> None:
     (event,) = EventSplitter().feed(event_bytes(b"", event_id="1"))
     assert (event.data, event.id, event.event) == (b"", b"1", b"")
+
+
+def test_a_negative_time_before_reconnecting_is_left_out() -> None:
+    assert b"retry" not in event_bytes(b"{}", retry_ms=-5)
 
 
 def test_an_id_cannot_break_out_of_its_line() -> None:
