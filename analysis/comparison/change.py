@@ -222,6 +222,8 @@ class Comparison(NamedTuple):
     """The changes that the baseline accepts, worst first."""
     caveats: tuple[str, ...] = ()
     """Why the result may be incomplete although nothing failed, as clauses that belong next to it: what is lost."""
+    annotates_old: bool = False
+    """Whether annotations belong to the captures of the old side: those of the new one are not the user's."""
 
     @property
     def accepted(self) -> int:

@@ -14,6 +14,7 @@ from analysis.comparison.requests import RequestKey, bounded, request_key, subje
 from analysis.comparison.sample import Sample
 from analysis.conversation.call import Call, Outcome
 from analysis.facts import code_of, text_of_error, texts_in
+from analysis.protocol.error_codes import CONNECTION_CLOSED
 from analysis.protocol.extensions import ENDLESS_METHODS
 from analysis.reading import Reading
 
@@ -64,7 +65,7 @@ class _OutcomesObserver(Observer):
 
     def _add(self, endings: dict[str, Ending], label: str, call: Call) -> None:
         ending = endings.get(label)
-        response = call.response
+        response = None if label == "unanswered" else call.response  # its own closing is no answer to the client
         if ending is None:
             session = 0 if call.session is None else call.session.number
             place = Place(self._capture, session, call.request.seq if response is None else response.seq)
@@ -106,6 +107,12 @@ class OutcomesAspect(Aspect):
         return {f"call {subject_of(row.method, row.name)}" for row in rows if not is_common_method(row.method)}
 
 
+def _has_client_closed(call: Call) -> bool:
+    """Whether a call ended after the client had closed its connection; servers end open calls with an error then."""
+    closed_ns = None if call.session is None else call.session.closed_ns.get("client")
+    return closed_ns is not None and call.ended_ns is not None and call.ended_ns >= closed_ns
+
+
 def is_common_method(method: str) -> bool:
     """Whether a client calls a method on any server, so that it says nothing about what two sides have in common."""
     return method in _COMMON_METHODS or method.endswith("/list")
@@ -142,5 +149,7 @@ def label_of(call: Call, *, is_open: bool) -> str | None:
         return "result"
     if outcome is Outcome.ERROR:
         code = None if call.response is None else code_of(call.response)
+        if code == CONNECTION_CLOSED and _has_client_closed(call):
+            return "unanswered"
         return "error" if code is None else f"error {code}"
     return str(outcome)

@@ -52,6 +52,8 @@ class NearestRequest(NamedTuple):
     truncated."""
     session: int | None = None
     """The number of its session, if that is not the one that is played."""
+    is_next: bool = False
+    """Whether it is not the nearest one, but the one that must come next in the recorded order."""
 
 
 class Candidate(NamedTuple):

@@ -25,6 +25,8 @@ REQUEST_TIMEOUT: Final = -32001
 """The code that SDKs report, and quote in cancellations, if no response comes in time; no revision defines it."""
 REQUEST_CANCELLED: Final = -32800
 """The code of some servers for a cancelled request, as in the Language Server Protocol; no revision defines it."""
+CONNECTION_CLOSED: Final = -32000
+"""The code with which SDKs end the calls that are open when the connection closes; no revision defines it."""
 NOT_RECORDED: Final = -32019
 """The code of `mcpproxy mock` for a request that was not recorded: one of those left to implementations, so that it is
 neither mistaken for a recorded error nor for a fault of the client's params."""

@@ -44,6 +44,9 @@ COMMANDS = {
 _COMMANDS_WITH_OWN_GC = ("serve", "up", "tui")
 """The commands that relay traffic or draw screens; they decide themselves when to collect reference cycles."""
 
+_COMMANDS_WITH_VERDICT = ("doctor", "check", "compare", "replay", "scan", "verify")
+"""The commands whose exit code says something about their input, also if nothing reads their output."""
+
 
 def usage() -> str:
     """Return the text of `mcpproxy --help`."""
@@ -84,7 +87,12 @@ def dispatch(arguments: list[str]) -> int:
         if name not in _COMMANDS_WITH_OWN_GC:
             make_collections_rare()
         # Importing the module takes a tenth of a second, during which Ctrl-C must not print a traceback either.
-        return run_guarded(lambda operands: int(import_module(module_of(name)).run(operands)), arguments[1:], name)
+        return run_guarded(
+            lambda operands: int(import_module(module_of(name)).run(operands)),
+            arguments[1:],
+            name,
+            has_verdict=name in _COMMANDS_WITH_VERDICT,
+        )
     return run_guarded(_handle_non_command, arguments, "mcpproxy")
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from analysis.checking.baseline import Baseline
-from analysis.comparison.change import Change, Comparison
+from analysis.comparison.change import Change, Comparison, Gap, SideSummary
 from analysis.comparison.compare import compare
 from analysis.comparison.observe_sides import SideSource
 from analysis.comparison.options import CompareOptions
@@ -73,26 +73,56 @@ def run(arguments: list[str]) -> int:
         return int(Exit.USAGE)
 
 
-def compare_sides(options: argparse.Namespace) -> int:
+def compare_sides(options: argparse.Namespace, *, annotates_old: bool = False) -> int:
     """Compare the two sides that the options name, and write the result; returns the exit code.
+
+    Args:
+        options: the options of `compare`.
+        annotates_old: whether annotations belong to the captures of the old side.
 
     Raises:
         CaptureError: a side cannot be read, or the output cannot be written.
         FilterError: the filter is invalid.
     """
-    return _ComparisonRun(options).run()
+    return _ComparisonRun(options, annotates_old=annotates_old).run()
+
+
+def write_failure(options: argparse.Namespace, old: str, new: str, reason: str) -> None:
+    """Write why there is no comparison as a comparison that failed, if a program or a file is to get it.
+
+    Args:
+        options: the options of `compare`.
+        old: the name of the old side.
+        new: that of the new one.
+        reason: why they could not be compared, as a clause.
+
+    Raises:
+        CannotCreate: the output cannot be written.
+    """
+    if options.format == "text" and options.output is None:
+        return  # stderr says it
+    old_side, new_side = (SideSummary(name, 1, 0, 0, None, None) for name in (old, new))
+    comparison = Comparison(old_side, new_side, (), (Gap("everything", reason, is_failure=True),), ())
+    write_result(options, pieces_of(comparison, options), verdict_text(comparison))
+
+
+def pieces_of(comparison: Comparison, options: argparse.Namespace) -> Callable[[Style, int], Iterable[str]]:
+    """Returns what writes a comparison in the format of the options, for `write_result`."""
+    if options.format != HTML:
+        return partial(write_comparison, comparison, options.format, fail_on=options.fail_on.words)
+    return lambda _style, _width: ComparisonPage(comparison, options.fail_on.words).pieces()
 
 
 class _ComparisonRun:
     """A comparison of two sides."""
 
-    def __init__(self, options: argparse.Namespace) -> None:
+    def __init__(self, options: argparse.Namespace, *, annotates_old: bool) -> None:
         """Read the baseline, if any.
 
         Raises:
             CaptureError: it cannot be read.
         """
-        self._options = options
+        self._options, self._annotates_old = options, annotates_old
         self._new_baseline = (
             NewBaseline(options.baseline, narrowing_options="--filter or --ignore") if options.update_baseline else None
         )
@@ -115,7 +145,7 @@ class _ComparisonRun:
             FilterError: the filter is invalid.
         """
         options, comparison = self._options, self._accept(self._compare())
-        write_result(options, self._pieces(comparison), verdict_text(comparison))
+        write_result(options, pieces_of(comparison, options), verdict_text(comparison, options.fail_on.words))
         if options.output is not None or options.format != "text" or not sys.stdout.isatty():
             for side in (comparison.old, comparison.new):
                 say_warnings(side)
@@ -132,11 +162,6 @@ class _ComparisonRun:
             return int(Exit.FINE)
         return int(Exit.FINDINGS if options.fail_on.has_failed(comparison) else Exit.FINE)
 
-    def _pieces(self, comparison: Comparison) -> Callable[[Style, int], Iterable[str]]:
-        if self._options.format != HTML:
-            return partial(write_comparison, comparison, self._options.format, fail_on=self._options.fail_on.words)
-        return lambda _style, _width: ComparisonPage(comparison).pieces()
-
     def _accept(self, comparison: Comparison) -> Comparison:
         """Returns a comparison without accepted changes, in which everything that `--fail-on` needs is a failure."""
         if self._new_baseline is not None:
@@ -150,7 +175,12 @@ class _ComparisonRun:
         gaps = tuple(
             gap._replace(is_failure=True) if self._options.fail_on.is_needed(gap) else gap for gap in comparison.gaps
         )
-        return comparison._replace(changes=tuple(others), gaps=gaps, accepted_changes=tuple(accepted))
+        return comparison._replace(
+            changes=tuple(others),
+            gaps=gaps,
+            accepted_changes=tuple(accepted),
+            annotates_old=self._annotates_old,
+        )
 
     def _say_absent_entries(self, accepted: Iterable[Change]) -> None:
         """Report how many entries of the baseline accept nothing, so that they can be removed."""

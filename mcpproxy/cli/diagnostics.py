@@ -5,14 +5,15 @@ variables in it could contain traffic.
 """
 
 import errno
+import io
 import os
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from enum import IntEnum
 from types import FrameType
-from typing import Final
+from typing import Any, Final
 
 from captures.errors import CannotCreate, CaptureError
 from mcpproxy.sanitise import sanitise
@@ -123,21 +124,58 @@ def fail(message: str, code: Exit = Exit.USAGE) -> int:
     return int(code)
 
 
-def run_guarded(command: Callable[[list[str]], int], arguments: list[str], name: str) -> int:
+def run_guarded(
+    command: Callable[[list[str]], int], arguments: list[str], name: str, *, has_verdict: bool = False
+) -> int:
     """Run a command; turns errors that a user can fix into one line, and a closed pipe into a silent exit.
 
     Args:
         command: the command to run.
         arguments: the command's arguments.
         name: the command's name in errors.
+        has_verdict: whether its exit code says something about its input: then it also runs to its end, and returns
+            that code, if nothing reads its output.
 
     Raises:
         SystemExit: the process must end, after SIGTERM or because its terminal was closed. Private files are deleted.
     """
     if sys.stdout is None:
         return fail("cannot print: stdout is closed")
-    with _handle_signals():
+    with _handle_signals(), _stdout_without_reader() if has_verdict else nullcontext():
         return _run_reporting_errors(command, arguments, name)
+
+
+class _DroppingFile(io.FileIO):
+    """Stdout as a file that drops what nothing reads."""
+
+    def write(self, data: Any, /) -> int:
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            _drop_stdout()
+            return memoryview(data).nbytes
+
+
+@contextmanager
+def _stdout_without_reader() -> Iterator[None]:
+    """Within the block, what is written to stdout is dropped if nothing reads it."""
+    stdout = sys.stdout
+    if not isinstance(stdout, io.TextIOWrapper) or stdout is not sys.__stdout__:
+        yield
+        return
+    stdout.flush()
+    sys.stdout = io.TextIOWrapper(
+        io.BufferedWriter(_DroppingFile(stdout.fileno(), "w", closefd=False)),
+        encoding=stdout.encoding,
+        errors=stdout.errors,
+        newline="\n",
+        line_buffering=stdout.line_buffering,
+    )
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        sys.stdout = stdout
 
 
 def signal_exit_code(error: BaseException) -> int | None:

@@ -23,7 +23,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
-from captures.errors import CaptureError
+from captures.errors import CaptureError, NotACapture
 from mcpproxy.cli.arguments import Parser, count
 from mcpproxy.cli.diagnostics import Exit, fail, say
 from mcpproxy.cli.mock_listen import add_listen_arguments
@@ -41,7 +41,7 @@ _SWITCH_INTERVAL_S: Final = 0.0002
 """How long the thread that reads the capture may keep the interpreter from answering."""
 _FIRST_RECORDS: Final = 20
 """How many records are read before the first request is awaited."""
-_SUFFIX_BEGINNING: Final = ".mcp"
+_SUFFIX_BEGINNING: Final = ".mcpc"
 """Words with such a suffix are meant as files, even if it is misspelt."""
 _MAX_SUGGESTIONS: Final = 1_000
 _END_READING_S: Final = 1.5
@@ -190,22 +190,28 @@ def _path_of(argument: str) -> Path:
     """Returns the capture that an argument names.
 
     Raises:
-        CaptureError: it names none, or several.
+        CaptureError: it names none, several, or a folder.
     """
     path = Path(argument)
     if path.is_file():
         return path
-    if not path.exists() and ("/" in argument or path.suffix.startswith(_SUFFIX_BEGINNING)):
-        raise CaptureError(_missing_file_text(path))
     from mcpproxy.cli.selection import all_captures, captures_of_server, select_captures
     from mcpproxy.sanitise import sanitise
 
     if path.is_dir() and ("/" in argument or not captures_of_server(argument, all_captures())):
         raise CaptureError(f"{sanitise(argument)} is a folder; name one capture in it")
-    with select_captures([argument]) as selected:
-        if len(selected.paths) != 1:
-            raise CaptureError(f"{argument} holds {len(selected.paths)} captures; name one of them")
-        return selected.paths[0]
+    try:
+        with select_captures([argument]) as selected:
+            paths = selected.paths
+    except NotACapture as error:
+        if path.suffix.startswith(_SUFFIX_BEGINNING):
+            raise CaptureError(_missing_file_text(path)) from error
+        raise
+    if len(paths) != 1:
+        raise CaptureError(f"{argument} is {len(paths)} captures; name one of them")
+    if not paths[0].exists():
+        raise CaptureError(_missing_file_text(paths[0]))
+    return paths[0]
 
 
 def _missing_file_text(path: Path) -> str:

@@ -1,5 +1,6 @@
 """Checks the output path of a command: it must be neither the command's input nor what the user meant as input."""
 
+import errno
 import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -65,12 +66,15 @@ def check_file_output(output: str, paths: Sequence[Path], *, force: bool) -> Non
         force: whether an existing file may be replaced.
 
     Raises:
-        CannotCreate: the file is a capture to read, or a folder, or exists and may not be replaced.
+        CannotCreate: the file is a capture to read, or a folder, or exists and may not be replaced; or its folder does
+            not exist.
         CaptureError: the file exists, but there would be nothing to write: no capture can be read.
     """
     check_output(output, paths)
     if os.path.isdir(output):
         raise CannotCreate(f"cannot write {output}: it is a folder; name a file in it")
+    if not os.path.isdir(os.path.dirname(output) or os.curdir):
+        raise CannotCreate(f"cannot write {output}: {os.strerror(errno.ENOENT)}")
     if not force and os.path.lexists(output):
         _check_readable(paths)
         raise CannotCreate(f"{output} exists; --force replaces it")

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,10 +14,11 @@ from captures.errors import CannotCreate, CaptureError
 from captures.file import choose_path
 from captures.paths import SUFFIX, captures_root, safe_name
 from captures.reader import Capture
-from mcpproxy.cli.compare import compare_sides
+from mcpproxy.cli.compare import compare_sides, write_failure
 from mcpproxy.cli.diagnostics import Exit, Progress, fail, say, say_table
 from mcpproxy.cli.outputs import check_file_output
 from mcpproxy.cli.selection import select_captures
+from mcpproxy.replay.arrivals import cost, limit_for
 from mcpproxy.replay.conversation import Conversation, Outgoing
 from mcpproxy.replay.http import HttpOptions, HttpRecorder, HttpTransport, StartError
 from mcpproxy.replay.options import ReplayOptions
@@ -34,6 +36,11 @@ _MAX_ROWS: Final = 20
 _PROGRESS_S: Final = 0.1
 """How often the progress line changes at most, in seconds."""
 _MAX_NAME_CHARS: Final = 80
+_OWN_PREFIX: Final = b"mcpproxy: "
+"""How the lines of the recorder on stderr begin."""
+_CANNOT_RUN: Final = _OWN_PREFIX + b"cannot run "
+_STDERR: Final = "the server's stderr: "
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,80}", re.ASCII).fullmatch
 _WITHOUT_HANDSHAKE: Final = "not method:initialize"
 """The filter for a comparison with a recording that has no handshake."""
 
@@ -91,14 +98,23 @@ class ReplayRun:
         hints = ToolHints(script)
         self._progress.clear()
         if not items:
-            return fail(f"{path} has no message of a client to send")
+            return self._fail(path, "the capture has no message of a client to send", f"{path}: ")
         unsafe = unsafe_calls(script, items, hints)
         if unsafe and not self._options.yes:
-            return _refuse(unsafe, hints.doubt)
+            _say_unsafe(unsafe)
+            reason = hints.doubt or f"the recorded list of tools does not mark {_first_of(unsafe)} as read-only"
+            return self._fail(
+                path,
+                f"nothing was sent: {reason}; --yes sends all, and --only FILTER leaves some out{_example_of(unsafe)}",
+            )
         self._say_beginning(script, chosen, redacted_count(script, items))
         self._name = self._new_name(Capture(path).header.members.get("name"))
         new = self._new_path(chosen)
-        outcomes = self._send(script, chosen, hints, new, len(items))
+        try:
+            outcomes = self._send(script, chosen, hints, new, len(items))
+        except CaptureError as error:
+            write_failure(self._options, str(path), str(new), str(error))
+            raise
         self._progress.clear()
         return self._end(path, new, outcomes)
 
@@ -155,7 +171,7 @@ class ReplayRun:
         for number, connection in enumerate(chosen.connections, 1):
             capture = new if len(chosen.connections) == 1 else new / f"{number}{SUFFIX}"
             outcomes.append(self._send_to_command(script, connection, hints, capture, total))
-            if outcomes[-1].handshake_failure:
+            if outcomes[-1].failure:
                 break
         return outcomes
 
@@ -163,18 +179,22 @@ class ReplayRun:
         self, script: Script, connection: Connection, hints: ToolHints, capture: Path, total: int
     ) -> ReplayOutcome:
         conversation = self._conversation(script, connection)
-        transport = StdioTransport(self._target.words, str(capture), self._name)
+        transport = StdioTransport(self._target.words, str(capture), self._name, _limit_for(script, connection))
         try:
             replay(conversation, transport, self._refusal(hints), lambda sent: self._show(sent, total))
         finally:
             transport.close()
         if not capture.exists():
             line = (transport.child.last_lines or [b"the recorder did not start"])[0]
-            raise CannotCreate(sanitise_bytes(line.removeprefix(b"mcpproxy: ")))
+            raise CannotCreate(sanitise_bytes(line.removeprefix(_OWN_PREFIX)))
         self._sent += conversation.outcome.sent
-        if conversation.outcome.handshake_failure:
+        if conversation.outcome.failure and not conversation.outcome.is_given_up:
             for line in transport.child.last_lines:
-                say(f"the server's stderr: {sanitise_bytes(line.removeprefix(b'mcpproxy: '))}")
+                text = sanitise_bytes(line.removeprefix(_OWN_PREFIX))
+                if line.startswith(_CANNOT_RUN):
+                    conversation.outcome.failure = text
+                else:
+                    say(f"{'' if line.startswith(_OWN_PREFIX) else _STDERR}{text}")
         return conversation.outcome
 
     def _send_to_url(
@@ -195,6 +215,7 @@ class ReplayRun:
                     methods is None or "GET" in methods,
                     methods is None or "DELETE" in methods,
                     hints.arguments,
+                    _limit_for(script, connection),
                 )
                 conversation = self._conversation(script, connection)
                 transport = HttpTransport(recorder.url, options)
@@ -204,7 +225,7 @@ class ReplayRun:
                     transport.close(conversation.version)
                 self._sent += conversation.outcome.sent
                 outcomes.append(conversation.outcome)
-                if conversation.outcome.handshake_failure:
+                if conversation.outcome.failure:
                     break
         finally:
             recorder.end()
@@ -232,15 +253,27 @@ class ReplayRun:
             for line in outcome.lines():
                 say(line)
         say(f"sent {count_text(self._sent, 'message')}; recorded to {new}")
-        failures = [outcome.handshake_failure for outcome in outcomes if outcome.handshake_failure]
+        failures = [outcome.failure for outcome in outcomes if outcome.failure]
         if failures:
-            return fail(f"nothing to compare: {failures[0]}")
+            return self._fail(path, failures[0], "nothing to compare: ")
         self._options.side = [str(path), str(new)]
         if any(outcome.own_handshake for outcome in outcomes):
             self._options.filter = self._options.filter or _WITHOUT_HANDSHAKE
-        code = compare_sides(self._options)
+        code = compare_sides(self._options, annotates_old=True)
         is_incomplete = any(outcome.is_incomplete for outcome in outcomes)
         return int(Exit.USAGE) if code == Exit.FINE and is_incomplete else code
+
+    def _fail(self, path: Path, reason: str, prefix: str = "") -> int:
+        """Report why there is no comparison, on stderr behind a prefix, and in the output; returns the exit code."""
+        self._progress.clear()
+        write_failure(self._options, str(path), " ".join(self._target.words), reason)
+        return fail(f"{prefix}{reason}")
+
+
+def _limit_for(script: Script, connection: Connection) -> int:
+    """Returns what the server may send on a connection, see `limit_for`."""
+    items = (script.items[number] for number in connection.numbers)
+    return limit_for(sum(cost(script.raw(item)) for item in items if item.sender == "server"))
 
 
 def _methods_of_other_exchanges(script: Script, connection: Connection) -> set[str] | None:
@@ -251,17 +284,26 @@ def _methods_of_other_exchanges(script: Script, connection: Connection) -> set[s
     return {answer.method for session in sessions for answer in script.http_answers_of(session)}
 
 
-def _refuse(unsafe: Sequence[UnsafeCalls], doubt: str | None) -> int:
+def _say_unsafe(unsafe: Sequence[UnsafeCalls]) -> None:
     total = sum(each.times for each in unsafe)
     verb = "is" if total == 1 else "are"
     say(f"{count_text(total, 'message')} that may change something {verb} in the recording:")
-    rows = [
-        f"  {'the tool ' if each.is_tool else ''}{sanitise(each.what, _MAX_NAME_CHARS)}: {each.times:,}, "
-        f"first in frame {each.seq:,}"
-        for each in unsafe[:_MAX_ROWS]
-    ]
+    rows = [f"  {_name_of(each)}: {each.times:,}, first in frame {each.seq:,}" for each in unsafe[:_MAX_ROWS]]
     if len(unsafe) > _MAX_ROWS:
         rows.append(f"  and {len(unsafe) - _MAX_ROWS:,} more")
     say_table(rows)
-    reason = doubt or "the recorded list of tools does not mark them as read-only"
-    return fail(f"nothing was sent: {reason}; --yes sends them, and --only FILTER leaves some out")
+
+
+def _name_of(calls: UnsafeCalls) -> str:
+    return f"{'the tool ' if calls.is_tool else ''}{sanitise(calls.what, _MAX_NAME_CHARS)}"
+
+
+def _first_of(unsafe: Sequence[UnsafeCalls]) -> str:
+    """Returns the first of these, and how many others there are."""
+    return f"{_name_of(unsafe[0])}{f' and {len(unsafe) - 1:,} more' if len(unsafe) > 1 else ''}"
+
+
+def _example_of(unsafe: Sequence[UnsafeCalls]) -> str:
+    """Returns an example of a filter that leaves out the first of these tools; empty if there is none."""
+    name = next((each.what for each in unsafe if each.is_tool and _PLAIN_NAME(each.what)), "")
+    return f", as in --only 'not name:{name}'" if name else ""

@@ -47,7 +47,7 @@ def parser() -> argparse.ArgumentParser:
         "--personal",
         action="store_true",
         help="also replace telephone numbers, bank accounts (IBAN) and MAC addresses; e-mail addresses, user names, "
-        "hosts and IP addresses are always replaced",
+        "hosts and IP addresses are replaced without it, except those of examples",
     )
     parser.add_argument(
         "--only", metavar="EXPR", help="only messages that EXPR selects, each with its request or response"

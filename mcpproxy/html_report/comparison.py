@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 import orjson
 
 from analysis.comparison.change import ABSENT, Change, Comparison, Gap, LatencyRow, Place, SideSummary, SizeRow
-from analysis.comparison.kind import Severity
+from analysis.comparison.kind import FailOn, Severity
 from mcpproxy import __version__
 from mcpproxy.html_report import limits
 from mcpproxy.html_report.blocks import Payloads, packed, plain
@@ -52,13 +52,14 @@ _SHOW_ALL: Final = "`mcpproxy compare --format json` lists all"
 class ComparisonPage:
     """The page of a comparison."""
 
-    def __init__(self, comparison: Comparison) -> None:
+    def __init__(self, comparison: Comparison, fail_on: frozenset[FailOn] = frozenset()) -> None:
         """Prepare the page.
 
         Args:
             comparison: the comparison. A gap that makes it fail has `is_failure`, also if only `--fail-on` needs it.
+            fail_on: the words of `--fail-on`.
         """
-        self._comparison = comparison
+        self._comparison, self._fail_on = comparison, fail_on
         self._differences = _Differences()
         self._payloads = Payloads()
         self._omissions: list[str] = []
@@ -74,7 +75,7 @@ class ComparisonPage:
         comparison = self._comparison
         changes = self._kept("change", comparison.changes, limits.MAX_CHANGES)
         rows = self._change_rows(changes)
-        verdict, failures = verdict_text(comparison), failures_of(comparison)
+        verdict, failures = verdict_text(comparison, self._fail_on), failures_of(comparison)
         gaps = [*failures, *(gap for gap in comparison.gaps if not gap.is_failure)]
         overview_members = {
             "verdict": verdict[:1].upper() + verdict[1:],

@@ -112,6 +112,8 @@ class Conversation:
         self._request_count = 0
         self._immediate: deque[Outgoing] = deque()
         """What is due before anything recorded."""
+        self._own_answers: deque[Outgoing] = deque()
+        """Answers that were not recorded, in the order of their requests."""
         self._pending: deque[_ClientRequest] = deque()
         """Requests whose recorded counterpart has not been read yet, in order."""
         self._pending_keys: Counter[str] = Counter()
@@ -283,7 +285,7 @@ class Conversation:
         method = request.message.method
         if method == "initialize":
             self._sessions.move_to_handshake(request.key)
-        found = self._sessions.take(request.key)
+        found = self._sessions.take(request.key, request.message)
         if found is None and method == "ping":
             self._answer_directly(request, pong(request.id_token))
             return True
@@ -336,7 +338,7 @@ class Conversation:
             self._passed[request.number] = request
             self._real_server.pass_request(request.raw, request.number)
             return
-        from mcpproxy.mock.misses import NearestRequests, error_of_miss
+        from mcpproxy.mock.misses import NearestRequests, error_of_miss, next_request
 
         if self._nearest is None:
             self._nearest = NearestRequests(self._script, self._options.matching)
@@ -344,7 +346,8 @@ class Conversation:
         answers_with_nearest = self._options.on_miss == "nearest"
         params = params_of(message)
         found = self._nearest.find(message.method, name, params, session, is_of_session=answers_with_nearest)
-        nearest = found[0] if found else None
+        following = None if answers_with_nearest else self._sessions.next_in_sequence
+        nearest = next_request(following) if following else found[0] if found else None
         if self._sessions.is_of_other_era(message.method):
             self.usage.probes.add(message.method)
         else:
@@ -361,8 +364,8 @@ class Conversation:
         self._answer_directly(request, error)
 
     def _answer_directly(self, request: _ClientRequest, raw: bytes) -> None:
-        """Answer a request with something that was not recorded."""
-        self._immediate += self._batches.answer(MemberAnswer(request.number, raw))
+        """Answer a request with something that was not recorded, after what is due for earlier ones."""
+        self._own_answers += self._batches.answer(MemberAnswer(request.number, raw))
 
     # ---- what is due
 
@@ -377,11 +380,22 @@ class Conversation:
                 outgoing.append(self._immediate.popleft())
             else:
                 delivery = self._sessions.take_due(now_ns)
-                if delivery is None:
+                if delivery is None and not self._own_answers:
                     break
-                outgoing += self._outgoing_of(delivery)
+                outgoing += self._take_own_answers(delivery)
+                outgoing += self._outgoing_of(delivery) if delivery is not None else ()
             size += len(outgoing[-1].raw) if outgoing else 0
         return outgoing
+
+    def _take_own_answers(self, delivery: Delivery | None) -> list[Outgoing]:
+        """Take the answers that were not recorded whose requests came before that of a delivery; without one, all."""
+        if delivery is not None and delivery.play is None:
+            return []
+        end = self._request_count if delivery is None or delivery.play is None else delivery.play.request
+        taken: list[Outgoing] = []
+        while self._own_answers and (self._own_answers[0].request or 0) <= end and len(taken) < MAX_DUE_AT_ONCE:
+            taken.append(self._own_answers.popleft())
+        return taken
 
     def _take_from_real_server(self) -> None:
         if self._real_server is None:
@@ -412,7 +426,7 @@ class Conversation:
     @property
     def next_due_ns(self) -> int | None:
         """When something will be due next; None if that depends on the client, or on the growth of the script."""
-        return 0 if self._immediate else self._sessions.next_due_ns
+        return 0 if self._immediate or self._own_answers else self._sessions.next_due_ns
 
     @property
     def pending_bytes(self) -> int:
@@ -428,7 +442,9 @@ class Conversation:
     def has_server_ended(self) -> bool:
         """Whether the recorded server had ended by itself where the conversation is now."""
         ending = self._script.ending
-        if ending is None or not ending.by_server or self._immediate or self._pending or self.usage.miss_count:
+        if ending is None or not ending.by_server or self._pending or self.usage.miss_count:
+            return False
+        if self._immediate or self._own_answers:
             return False
         return self._real_server is None and self._sessions.is_at_end
 

@@ -88,6 +88,9 @@ def _sentence(method: str, name: str, nearest: NearestRequest | None) -> str:
     session = "" if nearest.session is None else f"in session {nearest.session}, "
     frame = f"{session}frame {nearest.seq}"
     nearest_subject = subject_of(nearest.method, nearest.name)
+    if nearest.is_next:
+        next_subject = sanitise(nearest_subject, _MAX_SUBJECT_CHARS)
+        return f"{lead} at this point; {frame} comes next, {next_subject}; --match arguments allows any order"
     if nearest_subject != subject:
         shown_subject = sanitise(nearest_subject, _MAX_SUBJECT_CHARS)
         return f"{lead}; the nearest is {frame}, {shown_subject}; record it, or use --on-miss pass"
@@ -106,7 +109,10 @@ def _lead(subject: str) -> str:
 
 
 def _advice(method: str, name: str, pointers: Sequence[str]) -> str:
-    if len(pointers) == 1 and 0 < len(pointers[0]) <= _MAX_QUOTED_CHARS and len(name) <= _MAX_QUOTED_CHARS:
-        place = shlex.quote(place_line(bounded(method), bounded(name), pointers[0]))
-        return f"record it, allow the difference with --ignore {place}, or use --on-miss pass"
+    is_short = len(name) <= _MAX_QUOTED_CHARS and all(0 < len(pointer) <= _MAX_QUOTED_CHARS for pointer in pointers)
+    if is_short and len(pointers) <= _MAX_POINTERS:
+        places = [shlex.quote(place_line(bounded(method), bounded(name), pointer)) for pointer in pointers]
+        options = " ".join(f"--ignore {place}" for place in places)
+        difference = "difference" if len(places) == 1 else "differences"
+        return f"record it, allow the {difference} with {options}, or use --on-miss pass"
     return "record it, or use --on-miss pass"

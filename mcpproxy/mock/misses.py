@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from itertools import chain, islice
 from typing import Any, Final
 
+from analysis.comparison.requests import bounded
 from analysis.conversation.message import Request
 from analysis.conversation.session import PROTOCOL_VERSION
 from analysis.playback.incoming import client_messages_in, params_of
@@ -32,6 +33,13 @@ def error_of_miss(id_token: bytes, method: str, name: str, nearest: NearestReque
             without the method, so that clients that try things out fall back.
     """
     return miss_response(id_token, method, name, nearest, NOT_RECORDED if is_known else METHOD_NOT_FOUND)
+
+
+def next_request(recorded: RecordedCall) -> NearestRequest:
+    """Returns the recorded request that must come next in the recorded order."""
+    item = recorded.item
+    source = item if recorded.position is None else item.members[recorded.position]
+    return NearestRequest(item.seq, bounded(source.method), bounded(source.name), (), recorded.call, is_next=True)
 
 
 class NearestRequests:

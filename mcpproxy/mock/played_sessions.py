@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from analysis.conversation.message import Request
 from analysis.playback.script import Script
+from mcpproxy.mock.equal_calls import EqualCalls
 from mcpproxy.mock.options import MockOptions
 from mcpproxy.mock.recorded_calls import RecordedCall, RecordedCalls
 from mcpproxy.mock.session_play import Delivery, SessionPlay
@@ -17,6 +19,8 @@ _MAX_GUESSED_SESSIONS: Final = 1_000
 class _PlayedSession(NamedTuple):
     calls: RecordedCalls
     play: SessionPlay
+    equal_calls: EqualCalls | None
+    """Finds requests with the same arguments; None if all that match have the same ones, or if the order decides."""
 
 
 class PlayedSessions:
@@ -38,6 +42,8 @@ class PlayedSessions:
         """The played sessions in which something may be due."""
         self._last: dict[str, tuple[int, RecordedCall]] = {}
         """By key, the recorded request that was used last, with its session."""
+        self._used: set[int] = set()
+        """The recorded calls that were used, where requests with the same arguments take precedence."""
         self.main = self.play_of(session)
         """The session that is played, not one of the others without a handshake."""
 
@@ -49,7 +55,10 @@ class PlayedSessions:
         if session not in self._played:
             is_in_sequence = self._options.matching.rule == "sequence"
             calls = RecordedCalls(self._script, session, is_in_sequence=is_in_sequence)
-            self._played[session] = _PlayedSession(calls, SessionPlay(self._script, session, self._options.speed))
+            matching, play = self._options.matching, SessionPlay(self._script, session, self._options.speed)
+            is_by_method = matching.rule == "method"
+            equal_calls = EqualCalls(self._script, session, matching.ignored_places) if is_by_method else None
+            self._played[session] = _PlayedSession(calls, play, equal_calls)
         self._active[session] = self._played[session]
         return self._played[session]
 
@@ -70,18 +79,40 @@ class PlayedSessions:
         if session is not None:
             self._begin(session)
 
-    def take(self, key: str) -> tuple[int, RecordedCall] | None:
-        """Use the next recorded request with a key; returns it with its session, or None if all were used."""
+    def take(self, key: str, message: Request) -> tuple[int, RecordedCall] | None:
+        """Use the next recorded request with a key; returns it with its session, or None if all were used.
+
+        Args:
+            key: the key of the client's request.
+            message: the request: one with the same arguments takes precedence.
+        """
         for session in self._sessions_to_search():
-            recorded = self._session(session).calls.take(key)
+            recorded = self._take_from(self._session(session), key, message)
             if recorded is not None:
                 self._last[key] = session, recorded
                 return session, recorded
         return None
 
+    def _take_from(self, played: _PlayedSession, key: str, message: Request) -> RecordedCall | None:
+        if played.equal_calls is None:
+            return played.calls.take(key)
+        recorded = played.equal_calls.take(key, played.equal_calls.key_of(message))
+        if recorded is None and not played.equal_calls.may_grow(key):
+            recorded = played.calls.take(key)
+            while recorded is not None and recorded.call in self._used:
+                recorded = played.calls.take(key)
+        if recorded is not None:
+            self._used.add(recorded.call)
+        return recorded
+
     def last(self, key: str) -> tuple[int, RecordedCall] | None:
         """Returns the request with a key that was used last, whose answer is repeated; None if there is none."""
         return self._last.get(key) if self._session(self.session).calls.repeats else None
+
+    @property
+    def next_in_sequence(self) -> RecordedCall | None:
+        """The request that must come next, if another one came; None without a sequence, or at its end."""
+        return self._session(self.session).calls.next_in_sequence
 
     def _sessions_to_search(self) -> Iterator[int]:
         """Yields this session and, if it has no handshake, others without one, as those are guesses.

@@ -85,9 +85,7 @@ class RecordedCalls:
 
     def _is_mere_refusal(self, chosen: RecordedCall, position: int, numbers: Sequence[int]) -> bool:
         """Whether it was refused because a login was missing, and sent again later."""
-        exchange = chosen.item.exchange
-        answer = self._script.http_answer(exchange) if exchange else None
-        if answer is None or answer.status not in _REFUSALS:
+        if not is_refused(self._script, chosen):
             return False
         return position + 1 < len(numbers) or not self._script.is_complete
 
@@ -102,6 +100,11 @@ class RecordedCalls:
             return None
         self._next_in_sequence = None
         return chosen
+
+    @property
+    def next_in_sequence(self) -> RecordedCall | None:
+        """The request that must come next, if another one came; None without a sequence, or at its end."""
+        return self._next_in_sequence
 
     @property
     def repeats(self) -> bool:
@@ -123,6 +126,13 @@ class RecordedCalls:
 
 def _key_of(chosen: RecordedCall) -> str:
     return chosen.item.key if chosen.position is None else chosen.item.members[chosen.position].key
+
+
+def is_refused(script: Script, chosen: RecordedCall) -> bool:
+    """Whether a recorded request was refused for want of a login."""
+    exchange = chosen.item.exchange
+    answer = script.http_answer(exchange) if exchange else None
+    return answer is not None and answer.status in _REFUSALS
 
 
 def calls_in(item: Item) -> tuple[RecordedCall, ...]:

@@ -35,6 +35,8 @@ _CANCELLED: Final = "notifications/cancelled"
 _POLLING: Final = frozenset({"tasks/get", "tasks/result", "events/poll"})
 """Requests that ask again and again how far something is: sent at once, they would find it where it was."""
 _FIRST_BAD_STATUS: Final = 300
+MAX_WAITING_ANSWERS: Final = 10_000
+"""How many answers to requests that were not recorded may wait until the server reads them; then the replay ends."""
 _MAX_SETTLING_NS: Final = 10 * PATIENCE_NS
 """How long what else was recorded is waited for, if the server says other things all the time."""
 
@@ -112,6 +114,8 @@ class Conversation:
         self._new_versions: dict[str, str] = {}
         """Revisions that were agreed on, by the recorded ones, if they differ."""
         self._is_ended = False
+        self._blocked_ns: int | None = None
+        """Since when nothing could be sent; None if something can be."""
         self._done_ns: int | None = None
         """When everything had been sent and answered for the first time."""
         self._settled_ns: int | None = None
@@ -131,6 +135,7 @@ class Conversation:
             now_ns: the time.
             limit: the most units of bytes; call again for more.
         """
+        self._blocked_ns = None
         self._expire(now_ns)
         if self._is_ended:
             return []
@@ -305,6 +310,14 @@ class Conversation:
             return None
         return self._script.items[answer].t_ns - item.t_ns
 
+    def note_blocked(self, now_ns: int) -> None:
+        """Note that nothing can be sent now, because the server does not read. Times count all the same."""
+        self._expire(now_ns)
+        if self._blocked_ns is None or self._open.is_waiting:
+            self._blocked_ns = now_ns
+        elif now_ns >= self._blocked_ns + self._options.timeout_ns:
+            self.give_up("the server did not read what it was sent in time")
+
     def note_unsent(self, outgoing: Outgoing, reason: str) -> None:
         """Note that something which was due was not sent.
 
@@ -376,6 +389,9 @@ class Conversation:
         recorded = self._server_requests.take(request)
         if recorded is None:
             self.outcome.note_unrecorded(request.method)
+            if len(self._reactions) >= MAX_WAITING_ANSWERS:
+                self.give_up(f"the server did not read {MAX_WAITING_ANSWERS:,} answers to its requests")
+                return
             self._reactions.append(_Reaction(None, answer_to_unrecorded(request), now_ns, now_ns))
             return
         number = self._script.answer_of(recorded.call)
@@ -411,8 +427,8 @@ class Conversation:
             if call is not None:
                 self.outcome.note_failure(call, reason)
                 if call.method in OPENING_METHODS and call.failed_ns is None and number != OWN_CALL:
-                    self.outcome.handshake_failure = f"{call.method} was not answered: {reason}"
-                    self._stop(self.outcome.handshake_failure)
+                    self.outcome.failure = f"{call.method} was not answered: {reason}"
+                    self._stop(self.outcome.failure)
 
     def end(self, reason: str) -> None:
         """Note that nothing more can come from the server.
@@ -422,8 +438,19 @@ class Conversation:
         """
         handshake = [call for call in self._open.drop_all() if call.method in OPENING_METHODS and call.is_answered]
         if handshake:
-            self.outcome.handshake_failure = f"{handshake[0].method} was not answered: {reason}"
+            self.outcome.failure = f"{handshake[0].method} was not answered: {reason}"
         self._stop(reason)
+
+    def give_up(self, reason: str) -> None:
+        """End the replay, because what the server does cannot be compared.
+
+        Args:
+            reason: what it does, in words of ours.
+        """
+        if not self._is_ended:
+            self.outcome.failure = reason
+            self.outcome.is_given_up = True
+            self._stop(reason)
 
     def _stop(self, reason: str) -> None:
         if self._is_ended:
@@ -439,8 +466,8 @@ class Conversation:
                 continue  # it is as in the recording
             self.outcome.note_timeout(call)
             if call.method in OPENING_METHODS:
-                self.outcome.handshake_failure = f"{call.method} was not answered in time"
-                self._stop(self.outcome.handshake_failure)
+                self.outcome.failure = f"{call.method} was not answered in time"
+                self._stop(self.outcome.failure)
             elif self.outcome.unanswered_in_a_row >= MAX_UNANSWERED:
                 self._stop(f"{MAX_UNANSWERED} calls in a row were not answered in time")
 

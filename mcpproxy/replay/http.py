@@ -18,6 +18,7 @@ from mcpproxy.replay.arrivals import Arrival, Arrivals
 from mcpproxy.replay.conversation import MAX_UNANSWERED, Outgoing
 from mcpproxy.replay.http_fields import VERSION_FIELD, Arguments, post_fields
 from mcpproxy.replay.recorder_child import RecorderChild
+from mcpproxy.sanitise import sanitise_bytes
 from mcpproxy.wire.sse import Event, EventSplitter
 
 _BODY_BYTES: Final = MAX_MESSAGE_BYTES + 1
@@ -35,6 +36,10 @@ _STREAM_TIMEOUT_S: Final = 1.0
 _MAX_SESSION_ID_CHARS: Final = 4 << 10
 _REFUSED: Final = (401, 403)
 _ADVICE: Final = "use --header to send credentials"
+_REFUSED_ADVICE: Final = "the credentials of --header were refused"
+_REFUSAL_FIELD: Final = "Mcpproxy-Refused"
+"""The header field of a response that the recorder gives in the place of the server; its body says why."""
+_MAX_REFUSAL_BYTES: Final = 500
 _FAILURES: Final = (OSError, http.client.HTTPException, ValueError)
 _SESSION_FIELD: Final = "Mcp-Session-Id"
 _ACCEPTS_STREAM: Final = ("Accept", "text/event-stream")
@@ -59,6 +64,8 @@ class HttpOptions(NamedTuple):
     """Whether it ends the session with DELETE."""
     arguments: Arguments = {}  # noqa: RUF012 # nothing changes it
     """The arguments of tools that headers repeat."""
+    limit: int | None = None
+    """What the server may send, see `Arrivals`."""
 
 
 class _Stream(NamedTuple):
@@ -112,7 +119,7 @@ class HttpTransport:
             options: how the server is used.
         """
         self._url, self._options = url, options
-        self._arrivals = Arrivals()
+        self._arrivals = Arrivals(options.limit)
         self._slots = threading.Semaphore(MAX_CONCURRENT)
         self._closing = threading.Event()
         self._connections: set[http.client.HTTPConnection] = set()
@@ -251,7 +258,8 @@ class HttpTransport:
                 response = connection.getresponse()
             if self._session_id is None:
                 self._note_session_id(response)
-            stream = self._pass_on(response, outgoing.calls)
+            refusal = _refusal_in(response)
+            stream = None if refusal else self._pass_on(response, outgoing.calls)
             missing = len(outgoing.calls)
             for _ in range(_MAX_RESUMPTIONS):
                 missing -= 0 if stream is None else stream.answer_count
@@ -262,8 +270,7 @@ class HttpTransport:
                 self._drop(connection)
                 connection, stream = self._resume(stream, outgoing.calls)
             if not (self._options.is_legacy and response.status < http.client.BAD_REQUEST):
-                advice = f"; {_ADVICE}" if response.status in _REFUSED else ""
-                reason = f"HTTP status {response.status} without an answer{advice}"
+                reason = refusal or self._reason_of(response.status)
             self._unaccepted_count = 0
         except _FAILURES as error:
             reason = _reason(error)
@@ -271,6 +278,11 @@ class HttpTransport:
         self._drop(connection)
         if reason and outgoing.calls:
             self._arrivals.put(Arrival(failed_calls=outgoing.calls, reason=reason))
+
+    def _reason_of(self, status: int) -> str:
+        """Returns why there is no answer in a response with an HTTP status."""
+        advice = f"; {_REFUSED_ADVICE if self._options.fields else _ADVICE}" if status in _REFUSED else ""
+        return f"HTTP status {status} without an answer{advice}"
 
     def _resume(self, stream: _Stream, calls: tuple[int, ...]) -> tuple[http.client.HTTPConnection, _Stream | None]:
         resumes = _ACCEPTS_STREAM, ("Last-Event-ID", stream.last_id or "")
@@ -356,6 +368,14 @@ class HttpTransport:
     def _drop(self, connection: http.client.HTTPConnection) -> None:
         self._connections.discard(connection)
         connection.close()
+
+
+def _refusal_in(response: http.client.HTTPResponse) -> str:
+    """Returns why the recorder responded in the place of the server, sanitised; empty if the server did."""
+    if response.getheader(_REFUSAL_FIELD) is None:
+        return ""
+    text = response.read(_MAX_REFUSAL_BYTES).strip().removeprefix(b"mcpproxy: ")
+    return sanitise_bytes(text.replace(b"the upstream", b"the server"))
 
 
 def _reason(error: Exception) -> str:

@@ -6,6 +6,7 @@ from typing import Final
 from mcpproxy.replay.open_calls import OpenCall
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.counts import count_text
+from mcpproxy.wording.units import duration
 
 _MAX_NAME_CHARS: Final = 80
 _MAX_METHODS: Final = 1_000
@@ -27,8 +28,10 @@ class ReplayOutcome:
         """How many of the client's items could not be sent, or must not be, by the reason, in words of ours."""
         self.stopped = ""
         """Why it stopped before the end; empty if it did not."""
-        self.handshake_failure = ""
-        """Why the handshake failed; empty if it did not."""
+        self.failure = ""
+        """Why there is nothing to compare, such as a handshake that failed; empty if there is."""
+        self.is_given_up = False
+        """Whether the failure is what the server does without end: its last lines on stderr do not explain that."""
         self.unrecorded: Counter[str] = Counter()
         """How many requests of the server were not in the recording, by method. Untrusted texts."""
         self.unanswered_in_a_row = 0
@@ -68,7 +71,7 @@ class ReplayOutcome:
     def note_timeout(self, call: OpenCall) -> None:
         """Note that a call was given up although it was answered in the recording."""
         self.unanswered_in_a_row += 1
-        self._note_unanswered(call, "no answer in time")
+        self._note_unanswered(call, f"no answer within {duration(call.deadline_ns - call.sent_ns)}")
 
     def _note_unanswered(self, call: OpenCall, reason: str) -> None:
         self._unanswered_count += 1

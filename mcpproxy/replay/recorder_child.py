@@ -10,11 +10,15 @@ from collections import deque
 from collections.abc import Sequence
 from typing import IO, Final
 
+from mcpproxy.relay.stdio import GRACE_S, MAX_IGNORED_SIGNAL_S, MAX_UNREAD_S
+
 RECORDER: Final = (sys.executable, "-P", "-m", "mcpproxy")
 _TETHERED_RECORDER: Final = (sys.executable, "-P", "-m", "mcpproxy.replay.tethered")
 """Ends with its stdin, as `run` does by itself."""
 _END_TIMEOUT_S: Final = 5.0
-"""How long the child may take to end after its stdin has ended, and after each signal."""
+"""How long the child may take to end after its stdin has ended."""
+_SIGNAL_TIMEOUT_S: Final = MAX_IGNORED_SIGNAL_S + GRACE_S + MAX_UNREAD_S + GRACE_S + _END_TIMEOUT_S
+"""How long it may take after a signal: all that it does itself to end a server, so that the capture is whole."""
 _MAX_LINES: Final = 5
 _MAX_LINE_BYTES: Final = 4 << 10
 
@@ -81,7 +85,7 @@ class RecorderChild:
             if number:
                 self._process.send_signal(number)
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(_END_TIMEOUT_S)
+                self._process.wait(_SIGNAL_TIMEOUT_S if number else _END_TIMEOUT_S)
                 break
         self._process.wait()
         self._stderr_reader.join(_END_TIMEOUT_S)

@@ -50,6 +50,7 @@ def replay(
                     conversation.note_unsent(outgoing, reason)
         else:
             due = []
+            conversation.note_blocked(time.monotonic_ns())
         on_progress(conversation.outcome.sent)
         now_ns = time.monotonic_ns()
         if conversation.is_over(now_ns):
@@ -72,5 +73,7 @@ def _take(conversation: Conversation, arrival: Arrival) -> None:
         conversation.receive(arrival.raw, time.monotonic_ns(), arrival.calls)
     if arrival.failed_calls:
         conversation.fail(arrival.failed_calls, arrival.reason)
-    if arrival.is_end:
+    if arrival.is_excess:
+        conversation.give_up(arrival.reason)
+    elif arrival.is_end:
         conversation.end(arrival.reason)

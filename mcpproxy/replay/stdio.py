@@ -23,19 +23,20 @@ _MAX_WAITING: Final = 256
 class StdioTransport:
     """The pipes of a server."""
 
-    def __init__(self, command: Sequence[str], capture: str, name: str) -> None:
+    def __init__(self, command: Sequence[str], capture: str, name: str, limit: int | None = None) -> None:
         """Start a server through a recorder.
 
         Args:
             command: the server's command.
             capture: the path of the new capture.
             name: the server's name in it.
+            limit: what the server may send, see `Arrivals`.
 
         Raises:
             OSError: the recorder cannot be started.
         """
         self.child = RecorderChild(["run", f"--capture={capture}", f"--name={name}", "--", *command])
-        self._arrivals = Arrivals()
+        self._arrivals = Arrivals(limit)
         self._outbox: queue.Queue[bytes | None] = queue.Queue()
         self._writer = threading.Thread(target=self._write, daemon=True)
         self._writer.start()
@@ -83,7 +84,11 @@ def _read_lines(stream: IO[bytes], arrivals: Arrivals) -> None:
     is_oversized = False
     for line in iter(lambda: stream.readline(_LINE_BYTES), b""):
         is_whole = line.endswith(b"\n")
-        if is_whole and not is_oversized and not arrivals.put(Arrival(line[:-1])):
-            # The rest must be read, too, so that the recorder is not stopped by a full pipe.
-            arrivals.close()
+        if is_whole and not is_oversized:
+            arrivals.put(Arrival(line[:-1]))
+        else:
+            arrivals.drop(line)
+        # If nobody needs more, the rest is read all the same, so that a full pipe does not stop the recorder.
+        if arrivals.is_excessive:
+            return
         is_oversized = not is_whole

@@ -16,8 +16,8 @@ WIDTH: Final = 80
 """The width of a line of text, in cells, if nothing else is known."""
 
 
-def _json_rows(comparison: Comparison, _fail_on: frozenset[FailOn]) -> Iterable[str]:
-    return comparison_rows(comparison)
+def _json_rows(comparison: Comparison, fail_on: frozenset[FailOn]) -> Iterable[str]:
+    return comparison_rows(comparison, fail_on)
 
 
 def _sarif_document(comparison: Comparison, _fail_on: frozenset[FailOn]) -> Iterable[str]:

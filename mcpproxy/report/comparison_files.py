@@ -12,10 +12,14 @@ from mcpproxy.wording.changes import MAX_NAME_CHARS
 def file_of(change: Change, comparison: Comparison) -> Path:
     """Returns the capture that shows a change: that of the new side, or that of the old side if something is gone.
 
+    If annotations belong to the old side, it is one of that side.
+
     An expectation names its captures, and could name them in any way: what cannot be a path is made visible.
     """
-    place = change.new or change.old
-    name = place.capture if place is not None else comparison.new.name
+    place, side = change.new or change.old, comparison.new
+    if comparison.annotates_old:
+        place, side = change.old, comparison.old
+    name = place.capture if place is not None else side.name
     try:
         is_path = b"\0" not in os.fsencode(name)
     except UnicodeEncodeError:

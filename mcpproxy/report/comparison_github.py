@@ -48,7 +48,7 @@ def comparison_commands(comparison: Comparison, fail_on: frozenset[FailOn] = fro
         yield _command_line(command, change, comparison, location, mark_text(change, fail_on))
     hidden = [f"{count - MAX_ANNOTATIONS:,} more {name}s" for name, count in counts.items() if count > MAX_ANNOTATIONS]
     shown_in = f"; without annotation: {', '.join(hidden)}" if hidden else ""
-    verdict = verdict_text(comparison)
+    verdict = verdict_text(comparison, fail_on)
     yield f"{verdict[0].upper()}{verdict[1:]}{shown_in}\n"
 
 

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from analysis.comparison.change import ABSENT, Change, Comparison, Gap, Place, SideSummary, Witness
-from mcpproxy.report.comparison_ranking import failed_words
+from analysis.comparison.kind import FailOn
 from mcpproxy.report.output import json_line
-from mcpproxy.wording.changes import failures_of, severity_counts, verdict_text
+from mcpproxy.wording.changes import failed_words, failures_of, severity_counts, verdict_text
 from mcpproxy.wording.json_text import compact_json
 from mcpproxy.wording.units import utc
 
@@ -109,8 +109,13 @@ PARTS: Final[Mapping[str, Mapping[str, str]]] = {
 """The members of objects that occur in several places; of `value`, each object has one."""
 
 
-def comparison_rows(comparison: Comparison) -> Iterator[str]:
-    """Yields the lines of a comparison, each with its line end."""
+def comparison_rows(comparison: Comparison, fail_on: frozenset[FailOn] = frozenset()) -> Iterator[str]:
+    """Yields the lines of a comparison, each with its line end.
+
+    Args:
+        comparison: the comparison.
+        fail_on: the words of `--fail-on`.
+    """
     yield json_line({"type": "comparison", "old": _side(comparison.old), "new": _side(comparison.new)})
     for change in comparison.changes:
         yield json_line({"type": "change", **change_row(change)})
@@ -124,7 +129,7 @@ def comparison_rows(comparison: Comparison) -> Iterator[str]:
         yield json_line({"type": "latency", **latency._asdict()})
     for size in comparison.sizes:
         yield json_line({"type": "size", **size._asdict()})
-    yield json_line(_summary(comparison))
+    yield json_line(_summary(comparison, fail_on))
 
 
 def change_row(change: Change) -> dict[str, Any]:
@@ -157,10 +162,10 @@ def _gap_row(gap: Gap) -> dict[str, Any]:
     }
 
 
-def _summary(comparison: Comparison) -> dict[str, Any]:
+def _summary(comparison: Comparison, fail_on: frozenset[FailOn]) -> dict[str, Any]:
     return {
         "type": "summary",
-        "verdict": verdict_text(comparison),
+        "verdict": verdict_text(comparison, fail_on),
         "is_failure": bool(failures_of(comparison)),
         "counts": {str(severity): count for severity, count in severity_counts(comparison.changes).items()},
         "accepted": comparison.accepted,

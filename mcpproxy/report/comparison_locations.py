@@ -14,9 +14,10 @@ from mcpproxy.report.comparison_files import file_of
 def place_of(change: Change, comparison: Comparison) -> Place | None:
     """Returns the record that shows a change: that of the new side, or that of the old one if something is gone.
 
-    It is None if there is none, as in an expectation.
+    It is None if there is none, as in an expectation. If annotations belong to the old side, it is that of the old one.
     """
-    place, side = (change.new, comparison.new) if change.new is not None else (change.old, comparison.old)
+    is_new = change.new is not None and not comparison.annotates_old
+    place, side = (change.new, comparison.new) if is_new else (change.old, comparison.old)
     return place if place is not None and place.frame >= 0 and side.captures else None
 
 

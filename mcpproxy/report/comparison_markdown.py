@@ -47,7 +47,7 @@ _Item = TypeVar("_Item")
 
 def comparison_markdown(comparison: Comparison, fail_on: frozenset[FailOn] = frozenset()) -> Iterator[str]:
     """Yields the Markdown of a comparison."""
-    verdict = sanitise(verdict_text(comparison), MAX_MESSAGE_CHARS)
+    verdict = sanitise(verdict_text(comparison, fail_on), MAX_MESSAGE_CHARS)
     yield f"## MCP comparison\n\n<div>{html_code(verdict[0].upper() + verdict[1:])}</div>\n\n"
     yield from _sides(comparison)
     changes, notes = ranked(comparison.changes, fail_on)

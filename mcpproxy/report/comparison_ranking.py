@@ -1,12 +1,12 @@
 """Which changes a bounded output names first, and which of them fail `--fail-on`."""
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple, get_args
+from typing import Final, NamedTuple
 
 from analysis.comparison.change import Change
 from analysis.comparison.kind import FailOn, Severity
+from mcpproxy.wording.changes import telling_words
 
-_FAIL_ON_WORDS: Final[tuple[FailOn, ...]] = get_args(FailOn)
 _NOTE_RANKS: Final = {"value": 0, "finding": 2, "sequence": 3}
 """The order of notes, by the group of their kind: what a server answers before what follows from it."""
 _OTHER_RANK: Final = 1
@@ -37,12 +37,6 @@ def ranked(changes: Iterable[Change], fail_on: frozenset[FailOn]) -> RankedChang
     return RankedChanges(listed, notes)
 
 
-def failed_words(change: Change, fail_on: Iterable[FailOn] = _FAIL_ON_WORDS) -> list[FailOn]:
-    """Returns the words of `--fail-on`, of those given, that a change fails."""
-    return [word for word in _FAIL_ON_WORDS if word in fail_on and change.fails(frozenset({word}))]
-
-
 def mark_text(change: Change, fail_on: frozenset[FailOn]) -> str:
-    """Returns the mark of a change that fails: `fails --fail-on value`; empty if none, or if its severity says it."""
-    words = [word for word in failed_words(change, fail_on) if word.replace("-", " ") != str(change.severity)]
-    return f"fails --fail-on {','.join(words)}" if words else ""
+    """Returns the mark of a change that fails: `fails --fail-on value`; empty if it does not."""
+    return f"fails --fail-on {','.join(telling_words(change, fail_on))}" if change.fails(fail_on) else ""

@@ -93,7 +93,7 @@ class _ComparisonText:
         """Yields the verdict."""
         comparison = self._comparison
         worst = max((change.severity for change in comparison.changes), default=Severity.NOTE)
-        verdict = verdict_text(comparison)
+        verdict = verdict_text(comparison, self._fail_on)
         role: Role = "bad" if failures_of(comparison) else ROLES[worst]
         for line in wrapped(verdict[0].upper() + verdict[1:], self.width):
             yield self._style.paint([Span(line, role)])

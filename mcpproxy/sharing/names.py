@@ -4,6 +4,7 @@ import re
 from functools import lru_cache
 from typing import Final
 
+from analysis.comparison.values.varying_text import is_random
 from captures.trace_context import is_traceparent, tracestate_members
 from mcpproxy.sharing.json_places import Path, steps_of
 from mcpproxy.sharing.placeholders import is_placeholder
@@ -18,6 +19,7 @@ from mcpproxy.sharing.word_lists import (
     SECRET_ENDINGS,
     SECRET_NAMES,
     SECRET_NUMBERS,
+    SESSION_NAMES,
 )
 
 _VARIABLE: Final = re.compile(
@@ -33,6 +35,8 @@ _NAMED_DEFINITIONS: Final = frozenset(
 )
 """The first two steps of paths to members `name` that name tools, prompts and their arguments."""
 _MAX_NAME_CHARS: Final = 100
+_MIN_SESSION_CHARS: Final = 16
+_TOKEN: Final = re.compile(r"[\w.~+/=-]+", re.ASCII).fullmatch
 _TRACE_CONTEXT: Final = frozenset({"traceparent", "tracestate"})
 
 
@@ -43,6 +47,17 @@ def holds_secret(name: str) -> bool:
         return False
     normalized_name = name.lower().translate(_NO_SEPARATORS)
     return normalized_name in SECRET_NAMES or normalized_name.endswith(SECRET_ENDINGS) or _VARIABLE(name) is not None
+
+
+def holds_session_id(name: str, value: str) -> bool:
+    """Whether a text under this name is the id of a session that nobody can guess, with which others could go on."""
+    return (
+        len(name) <= _MAX_NAME_CHARS
+        and name.lower().translate(_NO_SEPARATORS) in SESSION_NAMES
+        and len(value) >= _MIN_SESSION_CHARS
+        and _TOKEN(value) is not None
+        and is_random(value)
+    )
 
 
 @lru_cache(4096)

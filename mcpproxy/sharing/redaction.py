@@ -23,6 +23,7 @@ from mcpproxy.sharing.names import (
     holds_phone_number,
     holds_secret,
     holds_secret_number,
+    holds_session_id,
     is_client_location,
     is_client_metadata,
     is_definition,
@@ -376,6 +377,8 @@ class Redactor:
         if self._choices.redacts(token.path):
             return "chosen"
         if holds_secret(token.name) and not is_harmless(token.text):
+            return "named-secret"
+        if holds_session_id(token.name, token.text):
             return "named-secret"
         if has_meta and (is_client_metadata(token.path) or is_invalid_trace_context(token.path, token.text)):
             return "client-metadata"

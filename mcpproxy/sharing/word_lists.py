@@ -19,6 +19,9 @@ SECRET_NAMES: Final = _words("""
 """)
 """Names of members whose values are secrets, in lower case and without `_`, `-`, `.` and spaces."""
 
+SESSION_NAMES: Final = _words("session sessionid")
+"""Names of members whose random values are ids of sessions, in the same form as `SECRET_NAMES`."""
+
 SECRET_ENDINGS: Final = tuple(
     _words("""
     password passwd passphrase secret apikey apitoken accesstoken refreshtoken authtoken bearertoken bottoken usertoken

@@ -1,10 +1,12 @@
 """Cassettes: recordings that are kept with the tests, and played instead of the server."""
 
+import os
 import warnings
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 from analysis.playback.matching import Matching
+from captures.errors import CannotCreate
 from mcpproxy.sanitise import sanitise
 from mcpproxy.testing.commands import Target
 from mcpproxy.testing.misses import OF_CASSETTE, Advice
@@ -41,7 +43,7 @@ class Cassette(NamedTuple):
         """
         if self.mode not in MODES:
             raise ValueError(f"{self.mode!r:.40} is not a mode; the modes are {', '.join(MODES)}")
-        exists = self.path.exists()
+        exists = os.path.exists(self.path)
         if self.mode == "none" and not exists:
             raise FileNotFoundError(
                 f"there is no cassette {sanitise(str(self.path), None)}, and mode none does not use the server; "
@@ -83,7 +85,11 @@ class Cassette(NamedTuple):
         # Loading the rules for secrets takes half a second, which tests that only play should not wait for.
         from mcpproxy.sharing import ShareOptions, redacted_copy
 
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            folder = sanitise(str(self.path.parent), None)
+            raise CannotCreate(f"cannot create the folder {folder}: {error.strerror}") from None
         account = redacted_copy(captures[0], self.path, ShareOptions(is_cassette=True, replaces=True, compares=False))
         if account.replacement_counts:
             self._warn_of_places(captures[0])

@@ -37,6 +37,8 @@ def check_markers(item: pytest.Item, fixtures: tuple[str, ...]) -> None:
                 pytest.fail(f"@pytest.mark.mcp: {text}", pytrace=False)
         try:
             as_places(marker.kwargs.get("ignore", ()))
+            if (cassette := marker.kwargs.get("cassette")) is not None:
+                path_below(item.config.rootpath, _folder_of(item), cassette)
         except ValueError as error:
             pytest.fail(f"@pytest.mark.mcp: {error}", pytrace=False)
     if not {*fixtures} & {*getattr(item, "fixturenames", ())}:
@@ -58,11 +60,35 @@ def cassette_of(item: pytest.Item) -> Cassette | None:
     )
 
 
+def path_below(root: Path, folder: Path, name: object) -> Path:
+    """Returns the path of a cassette.
+
+    Args:
+        root: the folder of all tests, below which cassettes must be.
+        folder: where names begin, which may be elsewhere.
+        name: the name, as the author of a test wrote it.
+
+    Raises:
+        ValueError: it is no path, or leads out of both folders.
+    """
+    if not isinstance(name, str | Path) or not str(name) or "\0" in str(name):
+        raise ValueError(f'{name!r:.80} is not the path of a cassette, such as cassette="NAME{SUFFIX}"')
+    path = Path(os.path.normpath(folder / name))
+    if path in (root, folder) or not (path.is_relative_to(root) or path.is_relative_to(folder)):
+        raise ValueError(f"the cassette {str(name)!r:.80} is not below the rootdir of pytest, {root}")
+    return path
+
+
+def _folder_of(item: pytest.Item) -> Path:
+    folder = item.config.getini("mcp_cassettes")
+    return Path(item.config.rootpath, folder) if folder else item.path.parent / "cassettes"
+
+
 def _path_of(item: pytest.Item, name: str | None) -> Path:
     folder = item.config.getini("mcp_cassettes")
-    cassettes = Path(item.config.rootpath, folder) if folder else item.path.parent / "cassettes"
+    cassettes = _folder_of(item)
     if name is not None:
-        return cassettes / name
+        return path_below(item.config.rootpath, cassettes, name)
     # In a folder for all tests, modules in different folders may have the same name.
     module = Path(os.path.relpath(item.path, item.config.rootpath)) if folder else Path(item.path.name)
     return cassettes / module.with_suffix("") / f"{_file_name(item)}{SUFFIX}"

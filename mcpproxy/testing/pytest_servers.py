@@ -16,7 +16,7 @@ from mcpproxy.testing.cassette import Cassette
 from mcpproxy.testing.commands import PROGRAM, Server, target_of
 from mcpproxy.testing.misses import RequestsMissed
 from mcpproxy.testing.mocking import mcp_mock
-from mcpproxy.testing.pytest_marker import cassette_of
+from mcpproxy.testing.pytest_marker import cassette_of, path_below
 from mcpproxy.testing.server import RecordedServer, Source
 
 __tracebackhide__: Final = True  # pytest shows the line of the test instead
@@ -36,6 +36,7 @@ class ServersOfTest:
 
     def __init__(self, item: pytest.Item, folder: Path) -> None:
         self._folder = folder / _FOLDER
+        self._root = item.config.rootpath
         self._cassette = cassette_of(item)
         self._servers: list[RecordedServer] = []
         self._recorded: list[tuple[RecordedServer, Cassette]] = []
@@ -61,7 +62,7 @@ class ServersOfTest:
                 RecordedServer(Source(target.command, target.url, parameters=target.parameters), self._next)
             )
         if cassette is not None:
-            kept = kept._replace(path=kept.path.parent / cassette)
+            kept = kept._replace(path=path_below(self._root, kept.path.parent, cassette))
         elif any(other.path == kept.path for _, other in self._recorded):
             raise ValueError(
                 'the test has several servers: give each a cassette, as mcp_record(…, cassette="NAME.mcpcap")'
@@ -136,7 +137,10 @@ class ServersOfTest:
             return
         self.check()
         for server, cassette in self._recorded:
-            cassette.write(server)
+            try:
+                cassette.write(server)
+            except CaptureError as error:
+                pytest.fail(str(error), pytrace=False)
 
 
 def _conversation(path: Path) -> str:

@@ -1,11 +1,11 @@
 """Changes between two captures in words, for every output: the verdict, the sides, values, places and gaps."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, get_args
 
 from analysis.comparison.change import ABSENT, Change, Comparison, Gap, Ignored, Place, SideSummary, Witness
-from analysis.comparison.kind import Severity
+from analysis.comparison.kind import FailOn, Severity
 from mcpproxy.sanitise import sanitise
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.json_text import compact_json
@@ -23,6 +23,7 @@ _CONTEXT_CHARS: Final = 16
 """How many characters are shown before the first difference of two values if their common beginning is cut."""
 _MIN_QUOTED_CHARS: Final = 3
 """The fewest characters of a value that can be recognised in a sentence; shorter ones could be there by chance."""
+_FAIL_ON_WORDS: Final[tuple[FailOn, ...]] = get_args(FailOn)
 SEVERITIES: Final = tuple(sorted(Severity, reverse=True))
 """The severities, the worst first."""
 
@@ -33,11 +34,26 @@ def severity_counts(changes: Iterable[Change]) -> dict[Severity, int]:
     return {severity: counts[severity] for severity in SEVERITIES if counts[severity]}
 
 
-def verdict_text(comparison: Comparison) -> str:
+def failed_words(change: Change, fail_on: Iterable[FailOn] = _FAIL_ON_WORDS) -> list[FailOn]:
+    """Returns the words of `--fail-on`, of those given, that a change fails."""
+    return [word for word in _FAIL_ON_WORDS if word in fail_on and change.fails(frozenset({word}))]
+
+
+def telling_words(change: Change, fail_on: Iterable[FailOn]) -> list[FailOn]:
+    """Returns the words of `--fail-on`, of those given, that say why a change fails: `breaking`, not `may-break`."""
+    words = failed_words(change, fail_on)
+    return [word for word in words if word != "may-break" or "breaking" not in words]
+
+
+def verdict_text(comparison: Comparison, fail_on: frozenset[FailOn] = frozenset()) -> str:
     """Returns the result in one line, sanitised; that of a comparison that failed never sounds like a clean one.
 
-    `3 breaking, 1 worse, 12 notes`, `nothing changed in 14 tools, 120 calls`, or
-    `could not be compared: tools, because the new side does not list them`.
+    `3 breaking, 1 worse, 12 notes`, `failed: 1 note that --fail-on value names`, `nothing changed in 14 tools, 120
+    calls`, or `could not be compared: tools, because the new side does not list them`.
+
+    Args:
+        comparison: the comparison.
+        fail_on: the words of `--fail-on`; empty if no change fails.
     """
     counts = counts_text(severity_counts(comparison.changes))
     accepted = f"; {count_text(comparison.accepted, 'accepted change')}" if comparison.accepted else ""
@@ -51,12 +67,23 @@ def verdict_text(comparison: Comparison) -> str:
         found = f"; elsewhere {counts}" if counts else ""
         return f"could not be compared: {what}, because {reason}{more}{found}{accepted}"
     if counts:
-        return f"{counts}{accepted}{caveats}"
+        return f"{_failing_text(comparison.changes, fail_on) or counts}{accepted}{caveats}"
     compared = compared_text(comparison)
     if not compared:
         return f"nothing to compare{caveats}"
     where = "what was recorded: " if comparison.caveats else ""
     return f"nothing {'else ' if accepted else ''}changed in {where}{compared}{accepted}{caveats}"
+
+
+def _failing_text(changes: Sequence[Change], fail_on: frozenset[FailOn]) -> str:
+    """Returns what fails, and the counts of all changes if there are others; empty if nothing fails."""
+    failing = [change for change in changes if change.fails(fail_on)]
+    if not failing:
+        return ""
+    found = {word for change in failing for word in telling_words(change, fail_on)}
+    words = ",".join(word for word in _FAIL_ON_WORDS if word in found)
+    rest = f"; in all {counts_text(severity_counts(changes))}" if len(failing) < len(changes) else ""
+    return f"failed: {counts_text(severity_counts(failing))} that --fail-on {words} names{rest}"
 
 
 def failures_of(comparison: Comparison) -> list[Gap]:

@@ -1,10 +1,11 @@
 """A stdio server that chooses cursors and task ids anew each time, and misbehaves on request.
 
-    chooser.py [--hang-on TOOL] [--crash-on TOOL] [--flood] [--giant] [--answer TEXT] [--account FILE]
+    chooser.py [--hang-on TOOL] [--crash-on TOOL] [--flood] [--pester] [--giant] [--answer TEXT] [--account FILE]
 
 It lists its tools in two pages, and accepts only a cursor that it has given. `find` and `job` only read, `save` does
 not. `job` gives an id that the next `job` must bring back. `--flood` sends notifications without end after each call,
-`--giant` a line of 20 MiB. FILE gets a line for each message that came.
+`--giant` a line of 20 MiB. `--pester` sends requests without end after the handshake, and reads no more. FILE gets a
+line for each message that came.
 """
 
 import argparse
@@ -39,6 +40,8 @@ class Server:
             self._say(id=message["id"], result=self._answer(method, params))
         except ValueError as error:
             self._say(id=message["id"], error={"code": -32602, "message": str(error)})
+        while method == "initialize" and options.pester:
+            self._say(id="again", method="roots/list")
         if method == "tools/call" and options.giant:
             self._log("x" * (20 << 20))
         if method == "tools/call" and options.flood:
@@ -88,7 +91,7 @@ def main() -> None:
     for name in ("--hang-on", "--crash-on", "--account"):
         parser.add_argument(name, default="")
     parser.add_argument("--answer", default="found")
-    for name in ("--flood", "--giant"):
+    for name in ("--flood", "--pester", "--giant"):
         parser.add_argument(name, action="store_true")
     server = Server(parser.parse_args())
     for line in sys.stdin.buffer:

@@ -19,6 +19,7 @@ from analysis.comparison.requests import subject_of
 from analysis.comparison.sample import common_ceiling
 from analysis.comparison.values.ignored_places import IgnoredPlace, pass_over
 from analysis.comparison.values.normaliser import PassedValue
+from analysis.comparison.values.redacted_values import is_same_but_redacted
 from analysis.comparison.values.value_differences import Difference, differences, message_of
 from analysis.comparison.values.value_record import Answer, RequestAnswers, ValuesRecord
 from analysis.conversation.message import parse_exactly
@@ -255,9 +256,21 @@ class _Collector:
             is_too_much = self._pairs[subject] > MAX_DETAILED_PAIRS or self._chars > MAX_DETAILED_CHARS
             if is_too_much or not self._differences_left:
                 return [_unshown(TOO_MANY, new.digest)]
-            found = differences(parsed(old.text), parsed(new.text))
+            found = (
+                difference
+                for difference in differences(parsed(old.text), parsed(new.text))
+                if not self._is_redaction(difference)
+            )
             known = self._known[key] = self._by_place(found, new.digest)
         return known
+
+    def _is_redaction(self, difference: Difference) -> bool:
+        """Whether two values can be equal, apart from secrets that a redacted copy lacks."""
+        old, new = (side.record.is_redacted for side in self._sides)
+        before, after = difference.before, difference.after
+        if ABSENT in (before, after):
+            return False
+        return (old and is_same_but_redacted(before, after)) or (new and is_same_but_redacted(after, before))
 
     def _by_place(self, found: Iterator[Difference], new_digest: str) -> list[_PlaceDifference]:
         by_place: dict[tuple[str, tuple[str, ...]], _PlaceDifference] = {}

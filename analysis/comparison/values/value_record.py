@@ -65,6 +65,8 @@ class ValuesRecord(Struct):
     """By the subject of the call."""
     dropped: int = 0
     """How many results were dropped, because there were too many."""
+    is_redacted: bool = False
+    """Whether a capture is a redacted copy, in which other values replace secrets."""
 
     def place(self, answer: Answer) -> Place:
         """Returns the place of an answer."""

@@ -85,10 +85,13 @@ class ValuesObserver(Observer):
         self._checksum_bytes = 0
         self._answers = 0
         self._dropped = 0
+        self._reading: Reading | None = None
+        self._is_redacted = False
 
-    def begin(self, capture: str, reading: Reading) -> None:  # noqa: ARG002
+    def begin(self, capture: str, reading: Reading) -> None:
         """Begin a capture."""
         self._captures.append(capture)
+        self._reading = reading
 
     def on_call(self, call: Call) -> None:
         """Note the result of a call."""
@@ -122,6 +125,7 @@ class ValuesObserver(Observer):
                 for each in loose:
                     self._append(row.answers, each.answer)
         self._loose.clear()
+        self._is_redacted |= self._reading is not None and self._reading.fold.is_redacted
 
     def observed(self) -> ValuesRecord:
         """Returns the results that were observed."""
@@ -139,6 +143,7 @@ class ValuesObserver(Observer):
             self._requests.ceiling,
             self._repeated_cursors,
             self._dropped,
+            self._is_redacted,
         )
 
     # ---- results

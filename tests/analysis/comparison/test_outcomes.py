@@ -36,6 +36,12 @@ def _waits(capture: CaptureWriter) -> None:
     capture.call(100, 1, "search", q="x", n=1)
 
 
+def _waits_until_the_client_has_closed(capture: CaptureWriter) -> None:
+    _waits(capture)
+    capture.record(200, "eof", dir="c2s", by="sender")
+    capture.refuse(201, 1, -32000, "Connection closed")
+
+
 def _is_cancelled(capture: CaptureWriter) -> None:
     capture.call(100, 1, "search", q="x", n=1)
     capture.say(110, "c2s", method="notifications/cancelled", params={"requestId": 1})
@@ -57,12 +63,20 @@ def _has_other_arguments(capture: CaptureWriter) -> None:
     capture.fail(110, 1, "no such index")
 
 
+def test_what_a_server_says_as_its_client_closes_is_not_quoted(tmp_path: Path) -> None:
+    (change,) = compared(tmp_path, _works, _waits_until_the_client_has_closed).changes
+    assert "closed" not in str(change.after)
+    assert change.new is not None
+    assert change.new.frame == 4
+
+
 def test_each_way_to_end_differently_is_one_change(tmp_path: Path) -> None:
     for old, new, expected in (
         (_works, _works, []),
         (_works, _is_refused, ["outcome/now-fails"]),
         (_works, _fails, ["outcome/now-fails"]),
         (_works, _waits, ["outcome/now-unanswered"]),
+        (_works, _waits_until_the_client_has_closed, ["outcome/now-unanswered"]),
         (_works, _is_abandoned, ["outcome/now-unanswered"]),
         (_works, _is_cancelled, ["outcome/now-cancelled"]),
         (_works, _works_once_of_twice, ["outcome/sometimes-fails"]),

@@ -598,7 +598,7 @@ def test_a_page_always_goes_to_a_file(library: Library, tmp_path: Path) -> None:
 
     code, stdout, stderr = compare_to_page(library.old, library.new)
     assert (code, stderr) == (1, "")
-    assert re.fullmatch(r"comparison\.html: 3 breaking, .*, [\d.]+ kB; open it in a browser\n", stdout)
+    assert re.fullmatch(r"comparison\.html: failed: 3 breaking, .*, [\d.]+ kB; open it in a browser\n", stdout)
     assert (tmp_path / "comparison.html").read_text().startswith("<!doctype html>")
     exists = (73, "", "mcpproxy: comparison.html exists; --force replaces it\n")
     assert compare_to_page(library.old, library.new) == exists

@@ -61,6 +61,11 @@ def test_nothing_of_a_capture_is_in_the_markup() -> None:
     assert sanitise(title[0], None) == title[0]
 
 
+def test_the_verdict_says_what_fails() -> None:
+    text = "".join(ComparisonPage(ORDINARY, frozenset({"breaking"})).pieces())
+    assert Parts(text).block("data-overview")["verdict"].startswith("Failed: 2 breaking that --fail-on breaking names;")
+
+
 def test_changes_are_told_with_witness_places_values_and_kind() -> None:
     parts = Parts(text_of(ORDINARY))
     overview, rows = parts.block("data-overview"), parts.block("data-changes")

@@ -120,6 +120,17 @@ def test_the_answer_after_a_redirect_is_not_redirected(tmp_path: Path) -> None:
     assert (answer.raw, answer.http.status) == (b'{"jsonrpc": "2.0", "id": 9, "result": {}}', 200)
 
 
+def test_by_method_a_request_with_the_same_arguments_takes_precedence(tmp_path: Path) -> None:
+    made = Recording().handshake()
+    for number, question in enumerate("abac", 1):
+        made.call(number, arguments={"q": question})
+        made.server(id=number, result={"n": number})
+    matching = Matching("method")
+    client = Client(made.script(tmp_path, matching), MockOptions(matching)).handshake()
+    answers = [client.call(id_, arguments={"q": question})[0]["result"]["n"] for id_, question in enumerate("baxaabyz")]
+    assert answers == [2, 1, 3, 3, 3, 2, 4, 4], "then what is left, then the last one again"
+
+
 def test_in_sequence_the_next_request_gets_the_next_answer(tmp_path: Path) -> None:
     made = Recording().handshake()
     for number, question in ((1, "a"), (2, "b")):
@@ -128,7 +139,8 @@ def test_in_sequence_the_next_request_gets_the_next_answer(tmp_path: Path) -> No
     matching = Matching("sequence")
     client = Client(made.script(tmp_path, matching), MockOptions(matching)).handshake()
     assert client.call(5, arguments={"q": "b"})[0]["result"] == {"n": 1}
-    assert "error" in client.send(id=6, method="tools/list")[0], "a call was recorded next"
+    message = client.send(id=6, method="tools/list")[0]["error"]["message"]
+    assert "for tools/list at this point; frame 6 comes next, tools/call search; --match arguments" in message
     assert client.call(7, arguments={"q": "?"})[0]["result"] == {"n": 2}
 
 
@@ -287,6 +299,17 @@ def test_pings_are_answered_and_other_misses_name_the_nearest_call(tmp_path: Pat
         ("tools/call", "search"),
         ("logging/setLevel", ""),
     ]
+
+
+def test_a_miss_is_answered_after_earlier_requests_and_before_later_ones(tmp_path: Path) -> None:
+    made = Recording().handshake()
+    made.call(1)
+    made.server(id=1, result={"n": 1})
+    client = Client(made.script(tmp_path)).handshake()
+    for id_, name in ((1, "search"), (2, "other"), (3, "search"), (4, "another")):
+        request = {"id": id_, "method": "tools/call", "params": {"name": name}}
+        client.conversation.receive(json.dumps({"jsonrpc": "2.0", **request}).encode(), client.now_ns)
+    assert [answer["id"] for answer in client.read()] == [1, 2, 3, 4]
 
 
 def test_on_a_miss_the_nearest_answer_can_be_given(tmp_path: Path) -> None:

@@ -41,6 +41,8 @@ def test_lines_say_how_the_nearest_request_differs() -> None:
     lead = "no recorded answer for tools/call search"
     advice = "record it, or use --on-miss pass"
     pointers = tuple(f"/arguments/{number}" for number in range(5))
+    ignored = [f"--ignore 'tools/call search {pointer}'" for pointer in pointers]
+    allowed = f"record it, allow the differences with {' '.join(ignored[:2])}, or use --on-miss pass"
     for nearest, expected in (
         (None, f"{lead}, and no request of this method was recorded; {advice}"),
         (
@@ -50,6 +52,10 @@ def test_lines_say_how_the_nearest_request_differs() -> None:
         (
             _NEAREST._replace(pointers=pointers),
             f"{lead}; the nearest is frame 14, which differs at {', '.join(pointers[:3])} and 2 more; {advice}",
+        ),
+        (
+            _NEAREST._replace(pointers=pointers[:2]),
+            f"{lead}; the nearest is frame 14, which differs at /arguments/0, /arguments/1; {allowed}",
         ),
         (
             _NEAREST._replace(pointers=("",)),

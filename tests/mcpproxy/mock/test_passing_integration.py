@@ -73,7 +73,7 @@ def test_what_missed_is_answered_and_recorded_after_a_handshake_like_that_of_the
     client = new_client()
     client.server.note_initialize(_INITIALIZE)
     client.ask('{"jsonrpc": "2.0", "id": "a", "method": "tools/call", "params": {"name": "x", "n": 1.50}}', 5)
-    client.ask('{"jsonrpc":"2.0","id":7,"method":"tools/list"}', 6)
+    client.ask('{\n  "jsonrpc": "2.0",\r\n  "id": 7,\n  "method": "tools/list"\n}', 6)  # the server must get one line
     first, second = client.next(), client.next()
     assert first[1:] == (5, True)
     assert second[1:] == (6, True)

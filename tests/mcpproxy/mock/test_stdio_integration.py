@@ -199,7 +199,15 @@ def test_wrong_usage_and_unreadable_captures_are_one_line(tmp_path: Path) -> Non
         assert (said, stderr.count("\n"), status) == ([], 1, 2), (words, stderr)
 
 
-def test_a_missing_capture_is_told_with_its_folder_and_what_it_could_be(tmp_path: Path) -> None:
+def new_folder(parent: Path, name: str) -> Path:
+    folder = parent / name
+    folder.mkdir()
+    return folder
+
+
+def test_a_missing_capture_is_told_with_its_folder_and_what_it_could_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     searches(tmp_path)
     _, stderr, status = play(tmp_path / "made.mcpca")
     assert (stderr, status) == (
@@ -210,6 +218,11 @@ def test_a_missing_capture_is_told_with_its_folder_and_what_it_could_be(tmp_path
     assert (stderr, status) == (f"mcpproxy: {tmp_path} is a folder; name one capture in it\n", 2)
     _, stderr, status = play(Path("gone.mcpcap"))
     assert f"there is no gone.mcpcap in {Path.cwd()}; clients may start" in stderr
+    monkeypatch.setenv("MCPPROXY_CAPTURES", str(tmp_path))
+    searches(new_folder(tmp_path, "com.example.mcp"))
+    for name in ("com.example.mcp", "com.example.mcp/made.mcpcap"):
+        said, _, status = play(Path(name), INITIALIZE)
+        assert (len(said), status) == (1, 0), "a server, and the name that `ls` prints"
     _, stderr, _ = play(tmp_path / "made.mcpcap", words=("--ignore", "nowhere"))
     assert "whole result" not in stderr, "the places are in the params"
 

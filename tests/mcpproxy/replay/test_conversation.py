@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from analysis.protocol.revisions import LAST_HANDSHAKE_REVISION
+from mcpproxy.replay.conversation import MAX_WAITING_ANSWERS
 from mcpproxy.replay.options import ReplayOptions
 from mcpproxy.replay.order import PATIENCE_NS
 from tests.analysis.store.capture_writer import CaptureWriter
@@ -154,7 +155,7 @@ def test_an_answer_that_does_not_come_holds_up_the_rest_only_for_the_timeout(tmp
     outcome = replayed.conversation.outcome
     assert outcome.unsent == 2
     assert "3 calls in a row were not answered in time" in outcome.lines()[-1]
-    assert "tools/call find (frame 4 of the recording): no answer in time" in outcome.lines()
+    assert "tools/call find (frame 4 of the recording): no answer within 1.0 s" in outcome.lines()
 
 
 def test_a_call_that_was_never_answered_is_waited_for_as_long_as_then(tmp_path: Path, begin: Begin) -> None:
@@ -179,7 +180,7 @@ def test_a_handshake_without_an_answer_ends_the_replay(tmp_path: Path, begin: Be
     replayed.conversation.end("the server closed its stdout")
     assert replayed.is_over()
     outcome = replayed.conversation.outcome
-    assert outcome.handshake_failure == "initialize was not answered: the server closed its stdout"
+    assert outcome.failure == "initialize was not answered: the server closed its stdout"
     assert outcome.unsent == 1
 
 
@@ -418,3 +419,50 @@ def test_a_server_that_never_stops_talking_cannot_keep_the_replay_from_its_end(t
         assert replayed.now_ms < 60_000
         replayed.now_ms += 500
         replayed.hear(method="notifications/message", params={"level": "info", "data": "still here"})
+
+
+def test_answers_that_the_server_does_not_read_end_the_replay(tmp_path: Path, begin: Begin) -> None:
+    capture = writer(tmp_path)
+    capture.call(20, 1, "find")
+    capture.answer(30, 1, content=[])
+    replayed = begin(capture)
+    replayed.shake_hands()
+    for number in range(MAX_WAITING_ANSWERS):
+        replayed.hear(id=number, method="roots/list")
+    assert not replayed.is_over()
+    replayed.hear(id="one-more", method="roots/list")
+    assert replayed.is_over()
+    assert replayed.due() == []
+    outcome = replayed.conversation.outcome
+    assert outcome.failure == "the server did not read 10,000 answers to its requests"
+    assert (outcome.sent, outcome.unsent) == (1, 2)
+
+
+def test_answers_that_the_server_reads_do_not_end_the_replay(tmp_path: Path, begin: Begin) -> None:
+    replayed = begin(writer(tmp_path))
+    replayed.shake_hands()
+    for number in range(MAX_WAITING_ANSWERS + 1):
+        replayed.hear(id=number, method="ping")
+        assert replayed.due()
+    assert replayed.conversation.outcome.failure == ""
+
+
+def test_times_count_while_nothing_can_be_sent(tmp_path: Path, begin: Begin) -> None:
+    capture = writer(tmp_path)
+    capture.call(20, 1, "find")
+    capture.call(21, 2, "find")
+    capture.answer(30, 1, content=[])
+    capture.answer(30, 2, content=[])
+    capture.call(40, 3, "find")
+    capture.answer(50, 3, content=[])
+    replayed = begin(capture, ReplayOptions(timeout_ns=100 * MS))
+    replayed.shake_hands()
+    assert replayed.named() == ["notifications/initialized", "tools/call", "tools/call"]
+    for replayed.now_ms in (50, 109, 110, 208):
+        replayed.conversation.note_blocked(replayed.now_ms * MS)
+        assert not replayed.is_over()
+    replayed.conversation.note_blocked(209 * MS)
+    assert replayed.is_over()
+    outcome = replayed.conversation.outcome
+    assert outcome.unanswered_in_a_row == 2
+    assert outcome.failure == "the server did not read what it was sent in time"

@@ -121,7 +121,7 @@ def test_markdown_has_only_elements_of_ours_and_no_text_of_a_peer_outside_of_cod
 
 def test_markdown_counts_what_does_not_fit() -> None:
     text = document(MANY, "markdown")
-    listed = text.count("<td><b>breaking</b></td>")
+    listed = text.count("<td><b>breaking</b>")
     assert listed > 10
     assert f"and {1_500 - listed:,} more; --format json lists all" in text
     assert "<summary>1,500 notes</summary>" in text
@@ -242,5 +242,6 @@ def test_github_gets_as_many_annotations_of_a_level_as_it_shows() -> None:
 def test_a_level_of_an_annotation_says_how_bad_the_change_is() -> None:
     removed = NOTHING._replace(changes=(Change(TOOL_REMOVED, "tool 50%", "the tool\nwas removed"),))
     assert document(removed, "github") == (
-        "::error title=tool/removed,file=new.mcpcap::tool 50%25: the tool\\nwas removed\n1 breaking\n"
+        "::error title=tool/removed,file=new.mcpcap::tool 50%25: the tool\\nwas removed [fails --fail-on breaking]\n"
+        "Failed: 1 breaking that --fail-on breaking names\n"
     )

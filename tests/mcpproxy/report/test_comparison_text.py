@@ -208,9 +208,27 @@ def test_a_note_that_fails_is_listed_and_marked() -> None:
     )
 
 
-def test_what_a_severity_says_is_no_mark() -> None:
-    assert "fails --fail-on" not in text_of(ORDINARY)
-    assert text_of(ORDINARY, fail_on=frozenset({"breaking", "outcome"})).count("fails --fail-on outcome") == 1
+def test_each_change_that_fails_has_the_word_that_says_why() -> None:
+    assert "fails --fail-on" not in text_of(ORDINARY, fail_on=frozenset())
+    text = text_of(ORDINARY, fail_on=frozenset({"breaking", "outcome"}))
+    assert text.count("fails --fail-on outcome") == 1
+    assert text.count("  fails --fail-on breaking") == 2
+    strict = text_of(ORDINARY, fail_on=frozenset({"breaking", "may-break"}))
+    assert strict.count("  fails --fail-on breaking") == strict.count("  fails --fail-on may-break") == 2
+
+
+def test_the_verdict_says_that_it_fails() -> None:
+    note = NOTHING._replace(changes=(Change(VALUE_CHANGED, "tool answer", "it changed"),))
+    fail_on: frozenset[FailOn] = frozenset({"value", "breaking"})
+    for format_name in ("text", "github", "markdown"):
+        text = text_of(note, format_name=format_name, fail_on=fail_on)
+        assert "Failed: 1 note that --fail-on value names" in text, format_name
+        assert "ailed" not in text_of(note, format_name=format_name, fail_on=frozenset())
+    assert '"verdict":"failed: 1 note that' in text_of(note, format_name="json", fail_on=fail_on)
+    assert verdict_text(ORDINARY, frozenset({"breaking", "outcome"})) == (
+        "failed: 2 breaking, 1 worse that --fail-on breaking,outcome names; in all 2 breaking, 2 worse, 2 may break, "
+        "2 notes; 2 accepted changes"
+    )
 
 
 def test_a_value_is_written_only_as_far_as_it_is_shown() -> None:
@@ -324,7 +342,10 @@ def test_things_that_were_not_compared_for_one_reason_share_a_line() -> None:
 
 
 def test_a_long_text_ends_with_its_verdict() -> None:
-    assert text_of(ORDINARY).endswith("\n\n2 breaking, 2 worse, 2 may break, 2 notes; 2 accepted changes\n")
+    assert text_of(ORDINARY).endswith(
+        "\n\nFailed: 2 breaking that --fail-on breaking names; in all 2 breaking, 2 worse, 2\nmay break, "
+        "2 notes; 2 accepted changes\n"
+    )
     assert text_of(NOTHING).count("Nothing changed") == 1
 
 

@@ -53,6 +53,23 @@ def test_prose_and_technical_words_stay(redactor: Redactor, text: str) -> None:
     assert (redactor.redact_text(text, made), made) == (text, [])
 
 
+@pytest.mark.parametrize("name", ["session", "sessionId", "session_id"])
+def test_a_random_id_of_a_session_is_a_secret(redactor: Redactor, name: str) -> None:
+    for value, is_secret in (
+        ("9f2c4a8b1d3e5f60718293a4b5c6d7e8", True),
+        ("3f2504e0-4f89-11d3-9a0c-0305e82c3301", True),
+        ("sess_8sKq2LmN4pRt6VwYb1CdEf", True),
+        ("main", False),
+        ("session-2", False),
+        ("Keynote 2: what is new in 2026", False),
+        ("introduction_to_protocols", False),
+    ):
+        made: list[Replacement] = []
+        document = json.dumps({"result": {"structuredContent": {name: value}}})
+        redacted = redactor.redact_document(document, made)
+        assert (value not in redacted) is is_secret, value
+
+
 @pytest.mark.parametrize(
     "front", ["\x1b[31m", "\x1b[1;32m", "\\u001b[31m", 'Result: {"log":"first\\n', '{"x":"k\\u003d', "a\\\\n"]
 )

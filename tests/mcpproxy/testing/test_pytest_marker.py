@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcpproxy.testing.pytest_marker import cassette_of
+from mcpproxy.testing.pytest_marker import cassette_of, path_below
 
 
 def item_of(name: str, *, folder: str = "", option: str | None = None, **arguments: Any) -> Any:
@@ -66,3 +66,16 @@ def test_mode_is_that_of_the_option_then_the_marker_then_the_environment(monkeyp
         cassette = cassette_of(item_of("test", option=option, **marker))
         assert cassette is not None
         assert cassette.mode == mode, (ci, marker, option)
+
+
+@pytest.mark.parametrize("name", ["../../../x.mcpcap", "/elsewhere/x.mcpcap", "../..", ".", "", "a\0b", 5, b"x"])
+def test_a_cassette_is_a_path_below_the_rootdir(name: Any) -> None:
+    with pytest.raises(ValueError, match="cassette"):
+        path_below(Path("/tests"), Path("/tests/api/cassettes"), name)
+
+
+def test_a_cassette_may_be_in_another_folder_of_the_project_or_of_the_setting() -> None:
+    folder = Path("/tests/api/cassettes")
+    assert path_below(Path("/tests"), folder, "../../shared/x.mcpcap") == Path("/tests/shared/x.mcpcap")
+    assert path_below(Path("/tests"), folder, Path("/tests/x.mcpcap")) == Path("/tests/x.mcpcap")
+    assert path_below(Path("/tests"), Path("/kept"), "a/x.mcpcap") == Path("/kept/a/x.mcpcap")

@@ -268,3 +268,29 @@ def test_plugin_loads_nothing_of_mcpproxy_before_it_is_used() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=DEADLINE_S)
     assert done.stdout.split() == ["mcpproxy", "mcpproxy.testing", "mcpproxy.testing.pytest_plugin"]
+
+
+@pytest.mark.costly("a run of pytest, in which servers start")
+def test_a_cassette_that_cannot_be_used_is_told_without_a_frame_of_mcpproxy(project: Project) -> None:
+    (project.folder / "file").write_text("")
+    (project.cassettes / "folder.mcpcap").mkdir(parents=True)
+    (project.cassettes / "damaged.mcpcap").write_bytes(b"no capture")
+    os.mkfifo(project.cassettes / "fifo.mcpcap")
+    names = ("../../out.mcpcap", "a\\0b", "folder.mcpcap", "damaged.mcpcap", "fifo.mcpcap", "../file/x.mcpcap")
+    text = "".join(
+        FINDS.replace("mark.mcp", f'mark.mcp(cassette="{name}")').replace("test_find", f"test_{number}")
+        for number, name in enumerate(names)
+    )
+    counts, output = project.run(text, "--tb=short")
+    assert counts == {"failed": 3, "passed": 1, "errors": 3}
+    for reason in (
+        "is not below the rootdir of pytest",
+        "is not the path of a cassette",
+        "folder.mcpcap: it is not a regular file",
+        "damaged.mcpcap: it contains no capture records",
+        "fifo.mcpcap: it is not a regular file",
+        "cannot create the folder",
+    ):
+        assert reason in output, output
+    assert "mcpproxy/testing" not in output
+    assert not (project.folder.parent / "out.mcpcap").exists()

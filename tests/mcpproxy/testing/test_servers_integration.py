@@ -170,6 +170,24 @@ def test_secret_in_a_request_is_a_warning_with_the_places_to_ignore(tmp_path: Pa
     find_as_user(*places)  # without a warning
 
 
+def test_secret_that_the_server_gave_matches_when_it_is_sent_back(tmp_path: Path) -> None:
+    cassette = tmp_path / "notes.mcpcap"
+    result = json.dumps({"structuredContent": {"token": "ghp_" + "x7Kq" * 9}})
+    answers = (
+        "import json, sys\n"
+        "for line in sys.stdin:\n"
+        f"    print(json.dumps({{'jsonrpc': '2.0', 'id': json.loads(line)['id'], 'result': {result}}}), flush=True)"
+    )
+    for _ in ("recorded, without a warning", "played"):
+        with mcp_record([sys.executable, "-c", answers], cassette=cassette) as server:
+            client = Client(server.command)
+            token = client.ask("tools/call", name="log_in", arguments={})["result"]["structuredContent"]["token"]
+            answer = client.ask("tools/call", name="search", arguments={"token": token})
+            client.__exit__()
+        assert "result" in answer
+    assert token == "secret-1"
+
+
 def test_client_that_can_open_no_session_fails_the_block_and_one_that_falls_back_does_not(tmp_path: Path) -> None:
     answers = 'import sys\nfor _ in sys.stdin: print(\'{"jsonrpc":"2.0","id":1,"result":{}}\', flush=True)'
     with mcp_record([sys.executable, "-c", answers]) as modern:

@@ -31,13 +31,13 @@ def test_tutorial_records_refuses_and_plays_without_the_server(tmp_path: Path, s
         (folder / name).write_text(block(f"`{name}`"))
     (folder / "test_unittest.py").write_text(block("## Without pytest"))
 
-    def run_pytest(*files: str) -> str:
+    def run_pytest(*files: str, ci: str = "") -> str:
         # Other plugins would take longer to load than the tutorial takes.
         plugins = ("-p", "anyio", "-p", "mcpproxy.testing.pytest_plugin")
         done = subprocess.run(
             [sys.executable, "-m", "pytest", "-q", *plugins, f"--basetemp={tmp_path / 'temp'}", *files],
             cwd=folder,
-            env={**os.environ, "HOME": str(home), "CI": "", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+            env={**os.environ, "HOME": str(home), "CI": ci, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             text=True,
@@ -54,7 +54,7 @@ def test_tutorial_records_refuses_and_plays_without_the_server(tmp_path: Path, s
     assert text.count(old) == 1
     (folder / "test_finder.py").write_text(text.replace(old, new))
     shutil.copy(cassette, folder / "cassettes/find.mcpcap")
-    output = run_pytest("test_finder.py", "test_unittest.py")
+    output = run_pytest("test_finder.py", "test_unittest.py", ci="true")
     assert "1 failed, 2 passed" in output
     shown = PAGE[PAGE.index("1 request is not in") :].partition("\n…\n")[0]
     assert shown in output
