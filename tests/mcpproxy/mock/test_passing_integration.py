@@ -162,7 +162,7 @@ def test_a_server_that_cannot_be_reached_is_an_error_and_the_mock_goes_on(
         (["/does/not/exist"], tmp_path / "a.mcpcap", '{"id":1,"method":"x"}', "not"),
         (asking, tmp_path / "b.txt", '{"id":1,"method":"x"}', "cannot be started"),
         (asking, tmp_path / "c.mcpcap", '{"id":1,"method":"x","params":{"name":"end"}}', "this is the end"),
-        (["http://127.0.0.1:1/mcp"], tmp_path / "d.mcpcap", '{"id":1,"method":"x"}', "502"),
+        (["http://127.0.0.1:1/mcp"], tmp_path / "d.mcpcap", '{"id":1,"method":"x"}', "cannot be reached"),
     ):
         client = new_client(target, capture)
         for number in range(2):
