@@ -101,6 +101,17 @@ def test_equal_requests_walk_through_their_answers_and_repeat_the_last(tmp_path:
     assert [client.call(id_)[0]["result"]["n"] for id_ in (1, 2, 3, 4)] == [1, 2, 2, 2]
 
 
+def test_by_method_a_request_with_the_same_arguments_takes_precedence(tmp_path: Path) -> None:
+    made = Recording().handshake()
+    for number, question in enumerate("abac", 1):
+        made.call(number, arguments={"q": question})
+        made.server(id=number, result={"n": number})
+    matching = Matching("method")
+    client = Client(made.script(tmp_path, matching), MockOptions(matching)).handshake()
+    answers = [client.call(id_, arguments={"q": question})[0]["result"]["n"] for id_, question in enumerate("baxaabyz")]
+    assert answers == [2, 1, 3, 3, 3, 2, 4, 4], "then what is left, then the last one again"
+
+
 def test_the_answer_after_a_redirect_is_not_redirected(tmp_path: Path) -> None:
     made = Recording("http")
     made.http(1)
@@ -118,17 +129,6 @@ def test_the_answer_after_a_redirect_is_not_redirected(tmp_path: Path) -> None:
     (answer,) = client.units()
     assert answer.http is not None
     assert (answer.raw, answer.http.status) == (b'{"jsonrpc": "2.0", "id": 9, "result": {}}', 200)
-
-
-def test_by_method_a_request_with_the_same_arguments_takes_precedence(tmp_path: Path) -> None:
-    made = Recording().handshake()
-    for number, question in enumerate("abac", 1):
-        made.call(number, arguments={"q": question})
-        made.server(id=number, result={"n": number})
-    matching = Matching("method")
-    client = Client(made.script(tmp_path, matching), MockOptions(matching)).handshake()
-    answers = [client.call(id_, arguments={"q": question})[0]["result"]["n"] for id_, question in enumerate("baxaabyz")]
-    assert answers == [2, 1, 3, 3, 3, 2, 4, 4], "then what is left, then the last one again"
 
 
 def test_in_sequence_the_next_request_gets_the_next_answer(tmp_path: Path) -> None:
