@@ -2,10 +2,10 @@
 
 import re
 from importlib.metadata import files
-from typing import Final
 
 from analysis.protocol import error_codes
 from analysis.protocol.error_codes import (
+    CONNECTION_CLOSED,
     ERROR_CODES,
     JSONRPC_RANGE,
     LEGACY_RANGE,
@@ -23,22 +23,19 @@ from analysis.protocol.error_codes import (
 )
 from analysis.protocol.extensions import EXTENSIONS
 
-NEVER_SENT: Final = -32000
-"""The official types use it for a closed connection, and it is never sent."""
-
 
 def test_the_official_types_have_the_same_codes() -> None:
     # The source is read as text, as importing pydantic takes half a second.
     (source,) = (file for file in files("mcp-types") or () if str(file) == "mcp_types/jsonrpc.py")
     official = {int(code) for code in re.findall(r"^[A-Z_]+ = (-\d+)$", source.read_text(), re.MULTILINE)}
-    assert official - {NEVER_SENT} == {*ERROR_CODES, REQUEST_TIMEOUT} - {RESOURCE_NOT_FOUND, USER_REJECTED}
+    assert official - {CONNECTION_CLOSED} == {*ERROR_CODES, REQUEST_TIMEOUT} - {RESOURCE_NOT_FOUND, USER_REJECTED}
 
 
 def test_every_name_of_a_code_has_one_row() -> None:
     named = [value for name, value in vars(error_codes).items() if name.isupper() and isinstance(value, int)]
     named += SKETCH_CODES.values()
     of_extensions = {row.code for extension in EXTENSIONS.values() for row in extension.error_codes}
-    rows = {*ERROR_CODES, *of_extensions, REQUEST_CANCELLED, REQUEST_TIMEOUT, NOT_RECORDED}
+    rows = {*ERROR_CODES, *of_extensions, REQUEST_CANCELLED, REQUEST_TIMEOUT, NOT_RECORDED, CONNECTION_CLOSED}
     assert sorted(code for code in named if code < 0) == sorted(rows)
 
 

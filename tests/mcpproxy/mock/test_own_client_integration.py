@@ -27,6 +27,15 @@ OTHERWISE: Final = {
     "jsonrpc:jsonrpc-notification-answered-on-a-stream": "the same",
     "response-id-becomes-text": "the same",
     "seeds:handler-that-answers-answers": "the same",
+    "http:notification-refused": "the body of an HTTP response, which the engine alone does not send as a message",
+    "http:get-refused": "the same",
+    "http:body-that-is-empty": "the same",
+    "http:response-of-another-post": "the same",
+    "http-streams:null-error-on-get-guessed-for-call": "the same",
+    "http-session:get-of-a-lost-session-refused-with-400": "the same",
+    "http-session:session-reused-after-404-to-a-get": "the same",
+    "jsonrpc:jsonrpc-notification-answered": "the same",
+    "jsonrpc:jsonrpc-notification-accepted": "the same",
 }
 """The conversations that are played otherwise, and why."""
 EVERY: Final = 10
