@@ -19,6 +19,7 @@ from analysis.comparison.requests import subject_of
 from analysis.comparison.sample import common_ceiling
 from analysis.comparison.values.ignored_places import IgnoredPlace, pass_over
 from analysis.comparison.values.normaliser import PassedValue
+from analysis.comparison.values.redacted_values import RULE as REDACTED
 from analysis.comparison.values.redacted_values import is_same_but_redacted
 from analysis.comparison.values.value_differences import Difference, differences, message_of
 from analysis.comparison.values.value_record import Answer, RequestAnswers, ValuesRecord
@@ -225,7 +226,8 @@ class _Collector:
         self._changes: dict[tuple[str, str, str, str], Change] = {}
         self._new_values: dict[tuple[str, str, str, str], set[str]] = {}
         """The digests of the values on the new side, of each change."""
-        self._known: dict[tuple[str, str, str], list[_PlaceDifference]] = {}
+        self._known: dict[tuple[str, str, str], tuple[list[_PlaceDifference], int]] = {}
+        """The differences of two results, and how many more there are only because one is redacted."""
         self._pairs: Counter[str] = Counter()
         self._chars = 0
         self._differences_left = MAX_DIFFERENCES
@@ -234,20 +236,28 @@ class _Collector:
     def add(self, pair: AnswerPair) -> None:
         """Add what is different in two answers."""
         subject = subject_of(pair.row.method, pair.row.name)
-        for difference in self._differences(subject, pair):
+        found, redacted = self._differences(subject, pair)
+        for difference in found:
             self._add_change(subject, pair, difference)
+        if redacted:
+            counts = self._ignored.setdefault(REDACTED, [0, 0])
+            for index in (0, 1):  # all of them differ, on both sides
+                counts[index] += 2 * redacted * pair.times
 
     def changes(self) -> tuple[Change, ...]:
         """Returns the changes."""
         return tuple(change._replace(extents=_extents(self._new_values[key])) for key, change in self._changes.items())
 
-    def _differences(self, subject: str, pair: AnswerPair) -> list[_PlaceDifference]:
-        """Returns the differences of two answers, or one that says why they cannot be shown."""
+    def _differences(self, subject: str, pair: AnswerPair) -> tuple[list[_PlaceDifference], int]:
+        """Returns the differences of two answers, or one that says why they cannot be shown.
+
+        With them comes how many more there are only because an answer is redacted.
+        """
         old, new = (
             side.result(pair.row, answer.result) for side, answer in zip(self._sides, (pair.old, pair.new), strict=True)
         )
         if old.text is None or new.text is None:
-            return [_unshown(TOO_LARGE, new.digest)]
+            return [_unshown(TOO_LARGE, new.digest)], 0
         key = subject, old.digest, new.digest
         known = self._known.get(key)
         if known is None:
@@ -255,14 +265,19 @@ class _Collector:
             self._chars += len(old.text) + len(new.text)
             is_too_much = self._pairs[subject] > MAX_DETAILED_PAIRS or self._chars > MAX_DETAILED_CHARS
             if is_too_much or not self._differences_left:
-                return [_unshown(TOO_MANY, new.digest)]
-            found = (
-                difference
-                for difference in differences(parsed(old.text), parsed(new.text))
-                if not self._is_redaction(difference)
-            )
-            known = self._known[key] = self._by_place(found, new.digest)
+                return [_unshown(TOO_MANY, new.digest)], 0
+            redacted: list[None] = []
+            found = self._unredacted(differences(parsed(old.text), parsed(new.text)), redacted)
+            known = self._known[key] = self._by_place(found, new.digest), len(redacted)
         return known
+
+    def _unredacted(self, found: Iterator[Difference], redacted: list[None]) -> Iterator[Difference]:
+        """Yields the differences that redacting cannot explain; for the others, `redacted` gets an element."""
+        for difference in found:
+            if self._is_redaction(difference):
+                redacted.append(None)
+            else:
+                yield difference
 
     def _is_redaction(self, difference: Difference) -> bool:
         """Whether two values can be equal, apart from secrets that a redacted copy lacks."""
@@ -270,7 +285,9 @@ class _Collector:
         before, after = difference.before, difference.after
         if ABSENT in (before, after):
             return False
-        return (old and is_same_but_redacted(before, after)) or (new and is_same_but_redacted(after, before))
+        return (old and is_same_but_redacted(before, after, is_other_redacted=new)) or (
+            new and is_same_but_redacted(after, before, is_other_redacted=old)
+        )
 
     def _by_place(self, found: Iterator[Difference], new_digest: str) -> list[_PlaceDifference]:
         by_place: dict[tuple[str, tuple[str, ...]], _PlaceDifference] = {}

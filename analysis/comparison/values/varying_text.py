@@ -99,6 +99,23 @@ def placeholder(rule: str, type_: str = "string") -> str:
 _TIME: Final = placeholder("time")
 _ID: Final = placeholder("id")
 _TAG: Final = placeholder("redaction tag")
+REDACTED_EMAIL: Final = placeholder("redacted e-mail address")
+REDACTED_USER: Final = placeholder("redacted user")
+REDACTED_HOST: Final = placeholder("redacted host")
+REDACTED_IP: Final = placeholder("redacted IP address")
+REDACTED_MAC: Final = placeholder("redacted MAC address")
+REDACTED_ACCOUNT: Final = placeholder("redacted account")
+_KINDS_OF_TAGS: Final = tuple(
+    (re.compile(start, re.IGNORECASE).match, kind)
+    for start, kind in (
+        ("user-.*@", REDACTED_EMAIL),
+        ("user-", REDACTED_USER),
+        ("host-", REDACTED_HOST),
+        ("2[45]|2001:", REDACTED_IP),
+        ("02", REDACTED_MAC),
+        ("XX00", REDACTED_ACCOUNT),
+    )
+)
 _DURATION: Final = placeholder("duration")
 _PORT: Final = placeholder("loopback port")
 _PATH: Final = placeholder("path")
@@ -127,7 +144,7 @@ def normalised_text(text: str, note: Callable[[Rule, str], None]) -> str:
             return _normalised_token(whole, note)
         if group == "tag":
             note("redaction tag", whole)
-            return _TAG
+            return _tag(whole)
         if group == "duration":
             note("duration", match["duration"])
             return f"{match['lead']}{_DURATION}"
@@ -137,6 +154,11 @@ def normalised_text(text: str, note: Callable[[Rule, str], None]) -> str:
         return _normalised_path(whole, note) if group == "path" else whole
 
     return _VARYING.sub(replacement, text)
+
+
+def _tag(text: str) -> str:
+    """Returns the kind of what a redaction tag stands for, as far as its form shows it."""
+    return next((kind for start, kind in _KINDS_OF_TAGS if start(text)), _TAG)
 
 
 def _may_vary(text: str) -> bool:
