@@ -19,6 +19,9 @@ def listed(*tools: bytes, id_: int = 1) -> bytes:
     return b'{"jsonrpc":"2.0","id":%d,"result":{"tools":[%b]}}' % (id_, b",".join(tools))
 
 
+CHANGED = b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'
+
+
 def definitions(folder: Path, *answers: bytes) -> ToolDefinitions:
     """Returns what a server defined that said these messages; the first answers tools/list, the others nothing."""
     capture = CaptureWriter(folder / "old.mcpcap", "weather")
@@ -51,6 +54,74 @@ def test_a_definition_counts_in_any_answer(tmp_path: Path) -> None:
         listed(b'{"name":"read\\u0000"}'),
     ):
         assert not definitions(tmp_path, listed(READ), answer).is_read_only("read"), answer
+
+
+def test_only_the_answer_to_a_request_for_the_list_calls_a_tool_read_only(tmp_path: Path) -> None:
+    write = READ.replace(b"read", b"write", 1)
+    call = b'{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"read"}}'
+    for is_asked, said in (
+        (False, listed(write, id_=444)),
+        (True, listed(write, id_=2)),
+        (True, b"[%b]" % listed(write, id_=2)),
+        (False, listed(write)),
+    ):
+        capture = CaptureWriter(tmp_path / "old.mcpcap", "weather")
+        capture.handshake()
+        capture.ask(20, 1, "tools/list")
+        capture.raw(20, "s2c", listed(READ))
+        if is_asked:
+            capture.raw(21, "c2s", call)
+        capture.raw(22, "s2c", said)
+        script = read_whole(capture.close())
+        known = ToolDefinitions(script)
+        script.close()
+        assert known.is_read_only("read"), said
+        assert not known.is_read_only("write"), said
+    assert not definitions(tmp_path, listed(READ).replace(b'"id":1', b'"id":2,"id":1')).is_read_only("read")
+
+
+def test_a_definition_that_is_not_read_only_counts_anywhere(tmp_path: Path) -> None:
+    other = listed(b'{"name":"read"}', id_=9)
+    tools = b'{"tools":[{"name":"read"}]}'
+    for said in (
+        b"[[%b]]" % other,
+        other.replace(b"tools", b"_tools"),
+        other.replace(b"tools", b"t_ool_s"),
+        CHANGED.replace(b"list_changed", b"x").replace(b"}", b',"params":%b}' % tools),
+        b'{"jsonrpc":"2.0","id":9,"result":{"structuredContent":%b}}' % tools,
+    ):
+        assert not definitions(tmp_path, listed(READ), said).is_read_only("read"), said
+    sampling = b'{"jsonrpc":"2.0","id":9,"method":"sampling/createMessage","params":%b}' % tools
+    assert definitions(tmp_path, listed(READ), sampling).is_read_only("read"), "these are tools for the model"
+
+
+def test_no_tool_is_read_only_if_the_tools_changed_and_were_not_all_listed_again(tmp_path: Path) -> None:
+    def doubt(*said: bytes | str) -> str | None:
+        capture = CaptureWriter(tmp_path / "old.mcpcap", "weather")
+        capture.handshake()
+        for each in said:
+            if isinstance(each, bytes):
+                capture.raw(20, "s2c", each)
+            else:
+                number, _, cursor = each.partition(" ")
+                capture.ask(20, int(number), "tools/list", **({"cursor": cursor} if cursor else {}))
+        script = read_whole(capture.close())
+        known = ToolDefinitions(script)
+        script.close()
+        assert known.is_read_only("read") == (known.doubt is None)
+        return known.doubt
+
+    more = listed(READ).replace(b'"tools"', b'"nextCursor":"x","tools"')
+    changed = "the tools changed in frame 6 and were not all listed again"
+    assert doubt("1", listed(READ), CHANGED) == changed
+    assert doubt("1", listed(READ), CHANGED, "2", listed(READ, id_=2)) is None
+    assert doubt("1", more, CHANGED, "2 x", listed(READ, id_=2)) == changed, "only the rest"
+    assert doubt("1", more, CHANGED, "2", more.replace(b'"id":1', b'"id":2')) == changed, "only the first page"
+    assert doubt("1", listed(READ), b"[%b]" % CHANGED) == changed
+    assert doubt(CHANGED, "1", more, "2 x", listed(READ, id_=2)) is None
+    assert doubt("1", more) is None, "the tools on the first page are known"
+    assert doubt("1", listed(READ), "2") == "the tools/list in frame 6 was not answered"
+    assert doubt("1", listed(READ), "2", b'{"jsonrpc":"2.0","id":2,"error":{"code":-1,"message":""}}') is None
 
 
 def test_what_readers_see_differently_is_not_read_only(tmp_path: Path) -> None:

@@ -114,6 +114,10 @@ class Refused(Exception): ...
 
 class Wrapped(ExceptionGroup): ...
 
+class Textless(Exception):
+    def __str__(self):
+        return 5
+
 def test_refused(mcp_mock):
     with mcp_mock(CAPTURE) as server, Client(server.command) as client:
         answer = client.ask("tools/call", name="add", arguments={"a": 1, "b": 1})
@@ -123,6 +127,16 @@ def test_own(mcp_mock):
     with mcp_mock(CAPTURE) as server, Client(server.command) as client:
         client.find("train")
         assert 1 == 2, "of the test"
+
+def test_textless(mcp_mock):
+    with mcp_mock(CAPTURE) as server, Client(server.command) as client:
+        client.find("train")
+        raise Textless
+
+def test_more(mcp_mock):
+    with mcp_mock(CAPTURE) as server, Client(server.command) as client:
+        answer = client.ask("tools/call", name="add", arguments={"a": 1, "b": 1})
+        raise Refused("out of memory: " + answer["error"]["message"])
 
 @pytest.mark.xfail(raises=ZeroDivisionError, strict=True)
 def test_expected(mcp_mock):
@@ -147,7 +161,7 @@ def test_strict(mcp_mock):
 def test_wrong_place(mcp_record): ...
 """.replace("CAPTURE", repr(str(HERE.parents[1] / "corpus/captures/demo.mcpcap")))
     )
-    assert counts == {"failed": 6, "xfailed": 1, "error": 1}, output
+    assert counts == {"failed": 8, "xfailed": 1, "error": 1}, output
     reports = dict(
         re.findall(
             r"^_+ (?:ERROR at setup of )?(test_\w+) _+\n(.*?)(?=^_+ test_|^=+ )", output, re.MULTILINE | re.DOTALL
@@ -157,6 +171,10 @@ def test_wrong_place(mcp_record): ...
     assert reports["test_own"].startswith("1 request is not in demo.mcpcap\n")
     own = reports["test_own"].partition("- raised by the test -")[2]
     assert "AssertionError: of the test" in own
+    for name, text in ("test_textless", "raise Textless"), ("test_more", "Refused: out of memory: "):
+        miss, _, own = reports[name].partition("- raised by the test -")
+        assert miss.startswith("1 request is not in demo.mcpcap\n")
+        assert text in own
     assert "mcpproxy/testing" not in output, "no frame of mcpproxy"
     assert f"{ROOT}/captures" not in output
     assert f"{ROOT}/analysis" not in output
