@@ -196,11 +196,9 @@ def _path_of(argument: str) -> Path:
     path = Path(argument)
     if path.is_file():
         return path
-    from mcpproxy.cli.selection import all_captures, captures_of_server, select_captures
-    from mcpproxy.sanitise import sanitise
+    from mcpproxy.cli.selection import refuse_folder, select_captures
 
-    if path.is_dir() and ("/" in argument or not captures_of_server(argument, all_captures())):
-        raise CaptureError(f"{sanitise(argument)} is a folder; name one capture in it")
+    refuse_folder(argument)
     try:
         with select_captures([argument]) as selected:
             paths = selected.paths
