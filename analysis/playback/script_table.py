@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, overload
 
 from analysis.playback.http_answer_table import HttpAnswerTable
 from analysis.playback.items import Channel, HttpAnswer, Item, ItemKind, Member, Stored
+from analysis.playback.recently_used import RecentlyUsed
 
 if TYPE_CHECKING:
     from analysis.conversation.message import Side
@@ -45,6 +46,8 @@ MEMBER_ROW: Final = Struct("<iIIIB")
 """Call, method, name, key, code of one message of a batch."""
 MAX_TEXT_CHARS: Final = 1_000
 """The most characters of a method or name that are kept."""
+_MAX_KEPT_MEMBERS: Final = 500_000
+"""How many messages of batches are kept as objects, about 130 bytes each."""
 _KIND_MASK: Final = 7
 _KIND: Final = _KIND_MASK << KIND_SHIFT
 _pack: Final = ROW.pack
@@ -101,8 +104,8 @@ class ScriptTable(Sequence[Item]):
         """How many messages the loaded items have; every call has a smaller number."""
         self._restored_count = 0
         self._by_session: dict[int, array[int]] = {}
-        self._last_batch: Item | None = None
-        """The batch that was asked for last: it may have very many messages, each of which is played by itself."""
+        self._batches: RecentlyUsed[Item] = RecentlyUsed(_MAX_KEPT_MEMBERS)
+        """The batches that were asked for last: they may have very many messages, each of which is played by itself."""
         self._last_session, self._last_items = -1, array("q")
         # The only request with a key, by the number of the key; several requests are listed by session.
         self._only_requests = array("q")
@@ -292,13 +295,11 @@ class ScriptTable(Sequence[Item]):
         position = number + len(self) if number < 0 else number
         if not 0 <= position < len(self):
             raise IndexError(number)
-        last_batch = self._last_batch
-        if last_batch is not None and last_batch.number == position:
-            return last_batch
+        batch = self._batches.get(position)
+        if batch is not None:
+            return batch
         item = self._item(position)
-        if item.kind == "batch":
-            self._last_batch = item
-        return item
+        return self._batches.add(position, item, len(item.members)) if item.kind == "batch" else item
 
     def __iter__(self) -> Iterator[Item]:
         number = 0

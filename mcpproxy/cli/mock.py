@@ -31,6 +31,7 @@ from mcpproxy.wording.counts import count_text
 
 if TYPE_CHECKING:
     from analysis.playback.script import Script
+    from mcpproxy.mock.batch_parts import BatchParts
     from mcpproxy.mock.conversation import Conversation
     from mcpproxy.mock.options import MockOptions
     from mcpproxy.mock.usage import Usage
@@ -195,11 +196,9 @@ def _path_of(argument: str) -> Path:
     path = Path(argument)
     if path.is_file():
         return path
-    from mcpproxy.cli.selection import all_captures, captures_of_server, select_captures
-    from mcpproxy.sanitise import sanitise
+    from mcpproxy.cli.selection import refuse_folder, select_captures
 
-    if path.is_dir() and ("/" in argument or not captures_of_server(argument, all_captures())):
-        raise CaptureError(f"{sanitise(argument)} is a folder; name one capture in it")
+    refuse_folder(argument)
     try:
         with select_captures([argument]) as selected:
             paths = selected.paths
@@ -238,6 +237,7 @@ class _Mock(NamedTuple):
     """Where the conversation with the real server is recorded."""
     fields: dict[str, str]
     """The header fields that a real server with a URL gets."""
+    parts: "BatchParts"
 
     def begin_conversation(self, session: int, wake: Callable[[], None]) -> "Conversation":
         """Returns a conversation that plays a session; threads call `wake` when the real server says something."""
@@ -250,7 +250,7 @@ class _Mock(NamedTuple):
 
             has_older_transport = is_legacy(self.script, self.script.items_of(session))
             real_server = RealServer(self.target, self.capture, wake, say, self.fields, is_legacy=has_older_transport)
-        return Conversation(self.script, session, self.options, self.usage, real_server)
+        return Conversation(self.script, session, self.options, self.usage, real_server, self.parts)
 
 
 def _serve(
@@ -260,6 +260,7 @@ def _serve(
     target: list[str],
     fields: dict[str, str],
 ) -> int:
+    from mcpproxy.mock.batch_parts import BatchParts
     from mcpproxy.mock.usage import Usage
 
     usage = Usage(say)
@@ -273,7 +274,7 @@ def _serve(
             present = count_text(len(script.sessions), "session")
             return fail(f"the capture has no session {options.session}; it has {present}")
     first = options.session or (script.sessions[0] if script.sessions else 1)
-    mock = _Mock(script, mock_options, usage, target, options.capture_new, fields)
+    mock = _Mock(script, mock_options, usage, target, options.capture_new, fields, BatchParts(script))
     if options.listen is not None:
         return _serve_http(mock, options)
     return _serve_stdio(mock, first)

@@ -17,7 +17,7 @@ from captures.reader import Capture
 from mcpproxy.cli.compare import compare_sides, write_failure
 from mcpproxy.cli.diagnostics import Exit, Progress, fail, say, say_table
 from mcpproxy.cli.outputs import check_file_output
-from mcpproxy.cli.selection import select_captures
+from mcpproxy.cli.selection import refuse_folder, select_captures
 from mcpproxy.replay.arrivals import cost, limit_for
 from mcpproxy.replay.conversation import Conversation, Outgoing
 from mcpproxy.replay.http import HttpOptions, HttpRecorder, HttpTransport, StartError
@@ -76,6 +76,8 @@ class ReplayRun:
             CaptureError: the capture cannot be read, or the new one or the output not be written.
             FilterError: the filter is invalid.
         """
+        if self._options.capture != "-":
+            refuse_folder(self._options.capture)
         with select_captures([self._options.capture]) as selection:
             if len(selection.paths) != 1:
                 return fail(f"{sanitise(self._options.capture)} names {len(selection.paths):,} captures; name one")

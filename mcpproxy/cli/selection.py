@@ -283,6 +283,16 @@ def named_captures(argument: str) -> NamedCaptures:
     )
 
 
+def refuse_folder(argument: str) -> None:
+    """Checks that an argument is no folder, for commands that read one capture; nothing below a folder is read.
+
+    Raises:
+        CaptureError: it is a folder, and no server has that name.
+    """
+    if Path(argument).is_dir() and ("/" in argument or not captures_of_server(argument, all_captures())):
+        raise CaptureError(f"{sanitise(argument)} is a folder; name one capture in it")
+
+
 def _is_capture(path: Path) -> bool:
     try:
         Capture(path)

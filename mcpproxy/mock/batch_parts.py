@@ -1,19 +1,27 @@
 """The bytes of recorded items; of a batch, which may have very many messages, they are divided once for all of them."""
 
+from typing import Final
+
 from analysis.playback.items import Item
 from analysis.playback.json_spans import spans_of
+from analysis.playback.recently_used import RecentlyUsed
 from analysis.playback.script import Script
 from analysis.playback.translation import MessageTokens, tokens_of
 
+MAX_KEPT_BYTES: Final = 32 << 20
+"""How many bytes of divided batches are kept for each side."""
+
 
 class BatchParts:
-    """The bytes of items, and for the last batch of each side, what was found in them."""
+    """The bytes of items, and for the last batches of each side, what was found in them."""
 
     def __init__(self, script: Script) -> None:
         """Begin with nothing read."""
         self._script = script
-        self._batches: dict[str, _Batch] = {}
-        """By sender."""
+        self._batches: dict[str, RecentlyUsed[_Batch]] = {
+            side: RecentlyUsed(MAX_KEPT_BYTES) for side in ("client", "server")
+        }
+        """By sender; several, as clients may ask for the messages of several batches in turn."""
 
     def raw(self, item: Item) -> bytes:
         """Returns the bytes of an item."""
@@ -28,9 +36,11 @@ class BatchParts:
         return self._batch(item).member_of(call) if item.kind == "batch" else self._script.raw(item)
 
     def _batch(self, item: Item) -> "_Batch":
-        batch = self._batches.get(item.sender)
-        if batch is None or batch.number != item.number:
-            batch = self._batches[item.sender] = _Batch(item, self._script.raw(item))
+        batches = self._batches[item.sender]
+        batch = batches.get(item.number)
+        if batch is None:
+            raw = self._script.raw(item)
+            batch = batches.add(item.number, _Batch(item, raw), len(raw))
         return batch
 
 
@@ -38,8 +48,7 @@ class _Batch:
     """One batch."""
 
     def __init__(self, item: Item, raw: bytes) -> None:
-        self.number, self.raw = item.number, raw
-        self._item = item
+        self.raw, self._item = raw, item
         self._tokens: tuple[MessageTokens, ...] | None = None
         self._members: dict[int, bytes] | None = None
 

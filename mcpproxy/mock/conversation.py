@@ -96,6 +96,7 @@ class Conversation:
         options: MockOptions,
         use: Usage | None = None,
         real_server: "RealServer | None" = None,
+        parts: BatchParts | None = None,
     ) -> None:
         """Begin a conversation that plays one recorded session.
 
@@ -105,6 +106,7 @@ class Conversation:
             options: how requests are matched and answered.
             use: the usage of the script, if several conversations share it.
             real_server: the server that answers requests that were not recorded, with `--on-miss pass`.
+            parts: the bytes of the script's items, if several conversations share what is kept of them.
         """
         self.usage = use or Usage()
         self._script, self._options, self._real_server = script, options, real_server
@@ -130,8 +132,8 @@ class Conversation:
         """By the number of each request that is not answered to its end."""
         self._play_by_id: dict[Id, Play] = {}
         self._batches = Batches(script)
-        self._parts = BatchParts(script)
-        self._noted_batch = -1
+        self._parts = parts or BatchParts(script)
+        self._noted_batches: set[int] = set()
         self._asked: dict[Id, deque[_ServerRequest]] = {}
         self._nearest: Any = None
         self._has_noted_revision = False
@@ -522,9 +524,9 @@ class Conversation:
     def _note_server_requests(self, item: Item, raw: bytes, play: Play | None) -> None:
         """Note which answers of the client are awaited."""
         if item.kind == "batch":
-            if item.number == self._noted_batch:
+            if item.number in self._noted_batches:
                 return
-            self._noted_batch = item.number
+            self._noted_batches.add(item.number)
         if item.kind != "request" and not any(member.kind == "request" for member in item.members):
             return
         for message in server_messages_in(raw):

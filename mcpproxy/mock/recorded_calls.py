@@ -4,10 +4,13 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from analysis.playback.items import Item
+from analysis.playback.recently_used import RecentlyUsed
 from analysis.playback.script import Script
 
 _REFUSALS: Final = frozenset({401, 403})
 """HTTP statuses that ask for a login, which a mock does not have."""
+_MAX_KEPT_CALLS: Final = 100_000
+"""How many requests of batches are kept by key."""
 
 
 class RecordedCall(NamedTuple):
@@ -46,9 +49,8 @@ class RecordedCalls:
         self._cursors: dict[str, _Cursor] = {}
         self._sequence = self._in_order() if is_in_sequence else None
         self._next_in_sequence: RecordedCall | None = None
-        self._batch = -1
-        self._batch_calls: dict[str, list[RecordedCall]] = {}
-        """The requests of the batch with that number, which was used last, by key."""
+        self._batches: RecentlyUsed[dict[str, list[RecordedCall]]] = RecentlyUsed(_MAX_KEPT_CALLS)
+        """The requests of the batches that were used last, by key."""
 
     def take(self, key: str) -> RecordedCall | None:
         """Use the next recorded request with a key; returns None if there is none that was not used so far."""
@@ -73,15 +75,16 @@ class RecordedCalls:
 
     def _calls_in(self, number: int, key: str) -> Sequence[RecordedCall]:
         """Returns the requests of an item that have a key; a batch is examined once, however many it has."""
-        if number == self._batch:
-            return self._batch_calls.get(key, ())
+        by_key = self._batches.get(number)
+        if by_key is not None:
+            return by_key.get(key, ())
         calls = calls_in(self._script.items[number])
         if not calls or calls[0].position is None:
             return calls
-        self._batch, self._batch_calls = number, {}
+        by_key = self._batches.add(number, {}, len(calls))
         for call in calls:
-            self._batch_calls.setdefault(_key_of(call), []).append(call)
-        return self._batch_calls.get(key, ())
+            by_key.setdefault(_key_of(call), []).append(call)
+        return by_key.get(key, ())
 
     def _is_mere_refusal(self, chosen: RecordedCall, position: int, numbers: Sequence[int]) -> bool:
         """Whether it was refused because a login was missing, and sent again later."""

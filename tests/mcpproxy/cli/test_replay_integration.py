@@ -202,6 +202,17 @@ def test_wrong_usage_is_one_line(tmp_path: Path) -> None:
     assert new_captures(tmp_path) == []
 
 
+def test_a_folder_is_refused_before_it_is_read_as_mock_does(tmp_path: Path) -> None:
+    write_recording(tmp_path)
+    for folder in (tmp_path, Path("/")):
+        done = replay(tmp_path, folder, "--", *SERVER)
+        assert (done.stderr, done.returncode) == (
+            f"mcpproxy: {folder} is a folder; name one capture in it\n".encode(),
+            2,
+        )
+        assert done.stderr == mcpproxy("mock", folder).stderr
+
+
 def test_without_a_capture_nothing_is_sent(tmp_path: Path) -> None:
     old = write_recording(tmp_path)
     for target in (("--", *SILENT), ("http://127.0.0.1:1/",)):

@@ -5,8 +5,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from analysis.playback.items import Item
 from analysis.playback.matching import Matching
 from analysis.playback.script import Script
+from mcpproxy.mock.batch_parts import BatchParts
 from mcpproxy.mock.conversation import PATIENCE_NS, Conversation
 from mcpproxy.mock.options import MockOptions
 from mcpproxy.mock.outgoing import Outgoing
@@ -256,6 +260,53 @@ def test_a_large_batch_is_played_in_linear_time(tmp_path: Path) -> None:
     answers, *_ = client.send_raw(json.dumps(asked).encode())
     assert time.process_time() - start < 2.0, "0.14 s, and 60 s in quadratic time"
     assert [(answer["id"], answer["result"]["n"]) for answer in answers] == [(-id_, id_) for id_ in ids]
+
+
+def test_large_batches_that_are_asked_for_in_turn_are_played_in_linear_time(tmp_path: Path) -> None:
+    names = "abc"
+    made = Recording().handshake()
+    for name in names:
+        made.raw("c2s", json.dumps([_call(f"{name}{place}", name, place) for place in range(700)]).encode())
+        made.raw("s2c", json.dumps([_result(f"{name}{place}", place) for place in range(700)]).encode())
+    client = Client(made.script(tmp_path)).handshake()
+    asked = [_call(f"{place}{name}", name, place) for place in range(700) for name in names]
+    start = time.process_time()
+    answers = [client.send(**call) for call in asked]
+    assert time.process_time() - start < 3.0, "0.3 s, and 20 s if only one batch is kept"
+    assert answers == [[{"id": call["id"], "result": {"n": call["params"]["arguments"]["n"]}}] for call in asked]
+
+
+def _call(id_: str, name: str, place: int) -> dict[str, Any]:
+    return {"id": id_, "method": "tools/call", "params": {"name": name, "arguments": {"n": place}}}
+
+
+def _result(id_: str, place: int) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": id_, "result": {"n": place}}
+
+
+def test_what_is_kept_of_batches_has_a_limit_and_goes_least_recently_used_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Recording().handshake()
+    for id_ in (1, 2, 3):
+        made.raw("c2s", json.dumps([{"id": id_, "method": "ping"}]).encode())
+    script = made.script(tmp_path)
+    batches = [item for item in script.items if item.kind == "batch"]
+    read: list[int] = []
+    read_raw = script.raw
+
+    def noted_raw(item: Item) -> bytes:
+        read.append(batches.index(item))
+        return read_raw(item)
+
+    monkeypatch.setattr(script, "raw", noted_raw)
+    for limit, expected in ((80, [0, 1, 2, 1]), (10, [0, 1, 0, 2, 0, 1])):
+        monkeypatch.setattr("mcpproxy.mock.batch_parts.MAX_KEPT_BYTES", limit)
+        parts = BatchParts(script)
+        read.clear()
+        for place in (0, 1, 0, 2, 0, 1, 1):
+            assert json.loads(parts.raw(batches[place]))[0]["id"] == place + 1
+        assert read == expected, "at least one batch is kept"
 
 
 def test_lines_that_are_no_message_and_stderr_keep_their_place(tmp_path: Path) -> None:
