@@ -37,9 +37,9 @@ def error_of_miss(id_token: bytes, method: str, name: str, nearest: NearestReque
 
 def next_request(recorded: RecordedCall) -> NearestRequest:
     """Returns the recorded request that must come next in the recorded order."""
-    item = recorded.item
-    source = item if recorded.position is None else item.members[recorded.position]
-    return NearestRequest(item.seq, bounded(source.method), bounded(source.name), (), recorded.call, is_next=True)
+    request = recorded.request
+    method, name = bounded(request.method), bounded(request.name)
+    return NearestRequest(recorded.item.seq, method, name, (), recorded.call, is_next=True)
 
 
 class NearestRequests:
@@ -99,9 +99,8 @@ class NearestRequests:
         candidates, by_call = [], {}
         for recorded, candidate_params in self._with_params(chosen[:MAX_CANDIDATES]):
             by_call[recorded.call] = recorded
-            item = recorded.item
-            source = item if recorded.position is None else item.members[recorded.position]
-            candidates.append((recorded.call, item.seq, source.method, source.name, candidate_params))
+            request = recorded.request
+            candidates.append((recorded.call, recorded.item.seq, request.method, request.name, candidate_params))
         nearest = nearest_request(method, name, params, candidates, self._matching)
         if nearest is None:
             return None
@@ -116,8 +115,8 @@ class NearestRequests:
             if item.sender != "client":
                 continue
             for recorded in calls_in(item):
-                source = item if recorded.position is None else item.members[recorded.position]
-                by_session = self._by_method.setdefault(source.method, {}).setdefault(source.name, {})
+                request = recorded.request
+                by_session = self._by_method.setdefault(request.method, {}).setdefault(request.name, {})
                 by_session.setdefault(item.session, []).append(recorded)
 
     def _with_params(self, chosen: list[RecordedCall]) -> list[tuple[RecordedCall, Any]]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from analysis.playback.items import Item
+from analysis.playback.items import Item, Member
 from analysis.playback.recently_used import RecentlyUsed
 from analysis.playback.script import Script
 
@@ -21,6 +21,11 @@ class RecordedCall(NamedTuple):
     call: int
     position: int | None = None
     """Its position in a batch; None if it is alone."""
+
+    @property
+    def request(self) -> Item | Member:
+        """The row of the request itself: the item, or its member of a batch."""
+        return self.item if self.position is None else self.item.members[self.position]
 
 
 class _Cursor:
@@ -83,7 +88,7 @@ class RecordedCalls:
             return calls
         by_key = self._batches.add(number, {}, len(calls))
         for call in calls:
-            by_key.setdefault(_key_of(call), []).append(call)
+            by_key.setdefault(call.request.key, []).append(call)
         return by_key.get(key, ())
 
     def _is_mere_refusal(self, chosen: RecordedCall, position: int, numbers: Sequence[int]) -> bool:
@@ -99,7 +104,7 @@ class RecordedCalls:
         if self._next_in_sequence is None:
             self._next_in_sequence = next(self._sequence, None)
         chosen = self._next_in_sequence
-        if chosen is None or _key_of(chosen) != key:
+        if chosen is None or chosen.request.key != key:
             return None
         self._next_in_sequence = None
         return chosen
@@ -125,10 +130,6 @@ class RecordedCalls:
             position += 1
             if item.sender == "client" and not item.is_repeat:
                 yield from calls_in(item)
-
-
-def _key_of(chosen: RecordedCall) -> str:
-    return chosen.item.key if chosen.position is None else chosen.item.members[chosen.position].key
 
 
 def is_refused(script: Script, chosen: RecordedCall) -> bool:
