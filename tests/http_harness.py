@@ -350,6 +350,16 @@ def assert_ours(answer: bytes, status: int) -> None:
     assert body.startswith(b"mcpproxy: ")
 
 
+def connected(address: tuple[str, int], receive_buffer: int = 0) -> Wire:
+    """Connect to a server; the size of the receive buffer in bytes is the system's if it is 0."""
+    sock = socket.socket()
+    if receive_buffer:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+    sock.settimeout(DEADLINE_S)
+    sock.connect(address)
+    return Wire(sock)
+
+
 class Serving:
     """The recorder in front of an upstream, while it runs and afterwards."""
 
@@ -369,12 +379,7 @@ class Serving:
 
     def client(self, receive_buffer: int = 0) -> Wire:
         """Connect to it."""
-        sock = socket.socket()
-        if receive_buffer:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        sock.settimeout(DEADLINE_S)
-        sock.connect(self.address)
-        return Wire(sock)
+        return connected(self.address, receive_buffer)
 
     def stop(self, signum: int = signal.SIGTERM) -> int:
         """Send it a signal, and wait for its end; returns its exit status."""

@@ -2,13 +2,12 @@
 
 import contextlib
 import signal
-import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.harness import DEADLINE_S, Place
-from tests.http_harness import Wire
+from tests.harness import Place
+from tests.http_harness import Wire, connected
 from tests.warm import Started
 
 
@@ -30,12 +29,7 @@ class HttpMockProcess:
 
     def client(self, receive_buffer: int = 0) -> Wire:
         """Connect to it."""
-        sock = socket.socket()
-        if receive_buffer:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-        sock.settimeout(DEADLINE_S)
-        sock.connect(self.address)
-        return Wire(sock)
+        return connected(self.address, receive_buffer)
 
     def stop(self, signum: int = signal.SIGTERM) -> int:
         """Send it a signal, and wait for its end; returns its exit code."""
