@@ -73,7 +73,7 @@ def derived_file(path: Path, suffix: str) -> Path | None:
 
 
 def state_of(path: Path, modules: tuple[str, ...]) -> str | None:
-    """Returns everything that data derived from a capture depends on, or None if there is no telling.
+    """Returns everything that data derived from a capture depends on, or None if that is unknown.
 
     That is so if its files cannot be examined or are being written.
 

@@ -65,7 +65,7 @@ class _OutcomesObserver(Observer):
 
     def _add(self, endings: dict[str, Ending], label: str, call: Call) -> None:
         ending = endings.get(label)
-        response = None if label == "unanswered" else call.response  # its own closing is no answer to the client
+        response = None if label == "unanswered" else call.response  # the error only reports that the client closed
         if ending is None:
             session = 0 if call.session is None else call.session.number
             place = Place(self._capture, session, call.request.seq if response is None else response.seq)

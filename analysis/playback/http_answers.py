@@ -27,7 +27,7 @@ REPEATED_FIELDS: Final = frozenset(
 )
 """The header fields of a response that can be repeated."""
 REFUSAL_FIELDS: Final = frozenset({"server", "via"})
-"""Those that are repeated with a refusal: they show whether the server or a gateway refused."""
+"""Fields that are repeated with a refusal: they show whether the server or a gateway refused."""
 MAX_NUMBER: Final = (1 << 63) - 1
 """The highest number of an exchange that is kept; no recorder gets that far."""
 _ENDS: Final = (None, "complete", "client", "server", "proxy", "error")

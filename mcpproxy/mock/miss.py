@@ -69,7 +69,7 @@ def miss_line(method: str, name: str, nearest: NearestRequest | None) -> str:
 
 
 def failure_line(method: str, name: str, reason: str) -> str:
-    """Returns one line for stderr about a request that was passed on to the real server in vain; it is sanitised."""
+    """Returns one line for stderr about a request that the real server did not answer; it is sanitised."""
     return sanitise(f"{_lead(subject_of(bounded(method), bounded(name)))}, and the real server gave none: {reason}")
 
 
