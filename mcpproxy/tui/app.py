@@ -63,6 +63,7 @@ from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.screens.sql import SqlScreen
 from mcpproxy.tui.screens.titled_screen import TitledScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
+from mcpproxy.tui.widgets.foot import Foot
 
 
 def _scroll_bar(colour: str) -> dict[str, str]:
@@ -168,6 +169,8 @@ class TuiApp(Host):
         self._return_to: tuple[Path, Callable[[OpenCapture], Screen[None]]] | None = None
         """The capture and screen to return to from another capture."""
         self.return_crumbs = ()
+        self._foot_with_places: Foot | None = None
+        """The foot that shows the places until the next key."""
         self.register_theme(DARK)
         self.register_theme(LIGHT)
         self.theme = LIGHT.name if saved_theme() == LIGHT.name else DARK.name
@@ -346,7 +349,8 @@ class TuiApp(Host):
     async def on_event(self, event: events.Event) -> None:
         """Queue keys and pasted text; handle all other events at once."""
         if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
-            await self.key_queue.enqueue(event)
+            if not self._hide_places(event):
+                await self.key_queue.enqueue(event)
         else:
             await super().on_event(event)
 
@@ -355,6 +359,25 @@ class TuiApp(Host):
         stop = getattr(self.screen, "interrupt", None)
         if stop is None or not stop():
             self.exit()
+
+    def action_places(self) -> None:
+        """Show the places in the foot until the next key, if they have no row of their own."""
+        foot = next(iter(self.screen.query(Foot)), None)
+        if foot is not None and foot.toggle_places():
+            self._foot_with_places = foot
+
+    def _hide_places(self, event: events.Key | events.Paste) -> bool:
+        """Show the keys again if the places are in their stead; returns whether a key was pressed only to do this."""
+        foot, self._foot_with_places = self._foot_with_places, None
+        if foot is None or not foot.is_attached:
+            return False
+        foot.toggle_places()
+        active_binding = self.screen.active_bindings.get(event.key) if isinstance(event, events.Key) else None
+        return active_binding is not None and active_binding.binding.id == "places"
+
+    def action_sessions(self) -> None:
+        """Go back to the list of sessions."""
+        self.return_to(next(screen for screen in self.screen_stack if isinstance(screen, SessionsScreen)))
 
     def action_help(self) -> None:
         """Show every key."""
