@@ -32,6 +32,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+from rich.console import RenderableType
 from textual import events
 from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
@@ -53,11 +54,13 @@ from mcpproxy.tui.data.findings import Findings
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.step_thread import StepThread
 from mcpproxy.tui.data.turn_query import TurnQuery
+from mcpproxy.tui.drawn_cells import DrawnCells
 from mcpproxy.tui.host import Host
 from mcpproxy.tui.keys import bindings
 from mcpproxy.tui.keys.queue import KeyQueue
 from mcpproxy.tui.layout_state import save_theme, saved_theme
 from mcpproxy.tui.messages import CaptureGrown, CaptureUnreadable, Checked, OpenRequested
+from mcpproxy.tui.news_pace import NewsPace
 from mcpproxy.tui.safe_text import notify
 from mcpproxy.tui.screen_entries import OpenCapture, entries, word_of
 from mcpproxy.tui.screens.help import HelpScreen, help_text
@@ -123,7 +126,10 @@ class TuiApp(Host):
         self.keys = bindings.KeyBindings({})
         self.key_queue = KeyQueue(self, super().on_event)
         self.checking = CaptureChecker(self._report_checked)
+        self.news_pace: NewsPace
+        """The pace at which screens hear of news about the open capture; exists once the app runs."""
         self._empty_text, self._first_path = empty_text, first_path
+        self._drawn_cells = DrawnCells()
         self._opened: tuple[Reading, StepThread] | None = None
         self._return_to: tuple[Path, Callable[[OpenCapture], Screen[None]]] | None = None
         """The capture and screen to return to from another capture."""
@@ -139,6 +145,7 @@ class TuiApp(Host):
     def on_mount(self) -> None:
         """Show the sessions, or the capture named on the command line."""
         sys.setswitchinterval(SWITCH_INTERVAL_S)
+        self.news_pace = NewsPace()
         make_collections_rare()  # each collection blocks the interpreter, and so the screen
         self.keys = bindings.read_keys()
         self.set_keymap(dict(self.keys.keymap))
@@ -151,6 +158,7 @@ class TuiApp(Host):
     def on_unmount(self) -> None:
         """Stop reading."""
         self._close_open_capture()
+        self.news_pace.close()
         self.sql.close()
         self.checking.close()
 
@@ -278,10 +286,16 @@ class TuiApp(Host):
     # Textual draws a lower screen's output over the top screen, so a screen is notified once it is on top.
 
     def _report_growth(self) -> None:
+        self.news_pace.announce(self._post_growth)
+
+    def _post_growth(self) -> None:
         for screen in self.screen_stack[-1:]:
             screen.post_message(CaptureGrown())
 
     def _report_checked(self) -> None:
+        self.news_pace.announce(self._post_checked)
+
+    def _post_checked(self) -> None:
         for screen in self.screen_stack[-1:]:
             screen.post_message(Checked())
 
@@ -304,6 +318,10 @@ class TuiApp(Host):
 
     def _report_failure(self, path: Path, reason: str) -> None:
         self.screen.post_message(CaptureUnreadable(path, reason))
+
+    def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
+        """Draw an update of Textual's, but only cells that change."""
+        super()._display(screen, self._drawn_cells.changes(renderable))
 
     # ---- keys
 
