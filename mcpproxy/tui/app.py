@@ -32,6 +32,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+from rich.console import RenderableType
 from textual import events
 from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
@@ -53,11 +54,13 @@ from mcpproxy.tui.data.findings import Findings
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.step_thread import StepThread
 from mcpproxy.tui.data.turn_query import TurnQuery
+from mcpproxy.tui.drawn_cells import DrawnCells
 from mcpproxy.tui.host import Host
 from mcpproxy.tui.keys import bindings
 from mcpproxy.tui.keys.queue import KeyQueue
 from mcpproxy.tui.layout_state import save_theme, saved_theme
 from mcpproxy.tui.messages import CaptureGrown, CaptureUnreadable, Checked, OpenRequested
+from mcpproxy.tui.news_pace import NewsPace
 from mcpproxy.tui.safe_text import notify
 from mcpproxy.tui.screen_entries import OpenCapture, entries, word_of
 from mcpproxy.tui.screens.help import HelpScreen, help_text
@@ -66,6 +69,7 @@ from mcpproxy.tui.screens.sessions import SessionsScreen
 from mcpproxy.tui.screens.sql import SqlScreen
 from mcpproxy.tui.screens.titled_screen import TitledScreen
 from mcpproxy.tui.screens.traffic import TrafficScreen
+from mcpproxy.tui.widgets.foot import Foot
 
 MAX_SCREEN_DEPTH: Final = 12
 """The maximum depth of the stack of screens; at this depth, all screens above the list of sessions are closed first."""
@@ -122,11 +126,16 @@ class TuiApp(Host):
         self.keys = bindings.KeyBindings({})
         self.key_queue = KeyQueue(self, super().on_event)
         self.checking = CaptureChecker(self._report_checked)
+        self.news_pace: NewsPace
+        """The pace at which screens hear of news about the open capture; exists once the app runs."""
         self._empty_text, self._first_path = empty_text, first_path
+        self._drawn_cells = DrawnCells()
         self._opened: tuple[Reading, StepThread] | None = None
         self._return_to: tuple[Path, Callable[[OpenCapture], Screen[None]]] | None = None
         """The capture and screen to return to from another capture."""
         self.return_crumbs = ()
+        self._foot_with_places: Foot | None = None
+        """The foot that shows the places until the next key."""
         self.colour_depth = colour_depth(os.environ)
         limit_colours(self, self.colour_depth)
         for theme in THEMES:
@@ -136,6 +145,7 @@ class TuiApp(Host):
     def on_mount(self) -> None:
         """Show the sessions, or the capture named on the command line."""
         sys.setswitchinterval(SWITCH_INTERVAL_S)
+        self.news_pace = NewsPace()
         make_collections_rare()  # each collection blocks the interpreter, and so the screen
         self.keys = bindings.read_keys()
         self.set_keymap(dict(self.keys.keymap))
@@ -148,6 +158,7 @@ class TuiApp(Host):
     def on_unmount(self) -> None:
         """Stop reading."""
         self._close_open_capture()
+        self.news_pace.close()
         self.sql.close()
         self.checking.close()
 
@@ -275,10 +286,16 @@ class TuiApp(Host):
     # Textual draws a lower screen's output over the top screen, so a screen is notified once it is on top.
 
     def _report_growth(self) -> None:
+        self.news_pace.announce(self._post_growth)
+
+    def _post_growth(self) -> None:
         for screen in self.screen_stack[-1:]:
             screen.post_message(CaptureGrown())
 
     def _report_checked(self) -> None:
+        self.news_pace.announce(self._post_checked)
+
+    def _post_checked(self) -> None:
         for screen in self.screen_stack[-1:]:
             screen.post_message(Checked())
 
@@ -302,12 +319,17 @@ class TuiApp(Host):
     def _report_failure(self, path: Path, reason: str) -> None:
         self.screen.post_message(CaptureUnreadable(path, reason))
 
+    def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
+        """Draw an update of Textual's, but only cells that change."""
+        super()._display(screen, self._drawn_cells.changes(renderable))
+
     # ---- keys
 
     async def on_event(self, event: events.Event) -> None:
         """Queue keys and pasted text; handle all other events at once."""
         if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
-            await self.key_queue.enqueue(event)
+            if not self._hide_places(event):
+                await self.key_queue.enqueue(event)
         else:
             await super().on_event(event)
 
@@ -316,6 +338,25 @@ class TuiApp(Host):
         stop = getattr(self.screen, "interrupt", None)
         if stop is None or not stop():
             self.exit()
+
+    def action_places(self) -> None:
+        """Show the places in the foot until the next key, if they have no row of their own."""
+        foot = next(iter(self.screen.query(Foot)), None)
+        if foot is not None and foot.toggle_places():
+            self._foot_with_places = foot
+
+    def _hide_places(self, event: events.Key | events.Paste) -> bool:
+        """Show the keys again if the places are in their stead; returns whether a key was pressed only to do this."""
+        foot, self._foot_with_places = self._foot_with_places, None
+        if foot is None or not foot.is_attached:
+            return False
+        foot.toggle_places()
+        active_binding = self.screen.active_bindings.get(event.key) if isinstance(event, events.Key) else None
+        return active_binding is not None and active_binding.binding.id == "places"
+
+    def action_sessions(self) -> None:
+        """Go back to the list of sessions."""
+        self.return_to(next(screen for screen in self.screen_stack if isinstance(screen, SessionsScreen)))
 
     def action_help(self) -> None:
         """Show every key."""

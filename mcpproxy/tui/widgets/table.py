@@ -121,6 +121,8 @@ class Table(ScrollView, can_focus=True):
         self._layout_width = -1
         self._lines: dict[int, TableLine | None] = {}
         """The content that was drawn, by line of the widget; None where there was no row."""
+        self._drawn_top = 0
+        """The first row of the list when lines were drawn last."""
         self._marked_pattern: re.Pattern[str] | None = None
         """The pattern whose matches are marked in the rows."""
         self._plain_styles: dict[Role, Style] = {}
@@ -150,6 +152,9 @@ class Table(ScrollView, can_focus=True):
         if count != self._count:
             self._count = count
             self.virtual_size = Size(1, count + 1)
+            if self.show_vertical_scrollbar:
+                # Textual would do so after it has drawn the rows, and then draw a second time.
+                self.vertical_scrollbar.window_virtual_size = count + 1
             self.cursor = max(0, min(self.cursor, count - 1))
         if self.following and self.cursor != count - 1:
             self.go(count - 1, keep_following=True)
@@ -302,7 +307,8 @@ class Table(ScrollView, can_focus=True):
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Draw the lines of a region. All rows are announced first, so that they are read together."""
-        self._prefetch(int(self.scroll_y))
+        self._drawn_top = int(self.scroll_y)
+        self._prefetch(self._drawn_top)
         base = self.rich_style
         self._plain_styles = role_styles(self, base, "table")
         if self.has_focus:
@@ -341,6 +347,8 @@ class Table(ScrollView, can_focus=True):
         Everything that is drawn goes to the terminal, perhaps over a network, which takes longer than a comparison.
         """
         top = int(self.scroll_y)
+        if top != self._drawn_top:
+            return  # all rows will be drawn, as they have been scrolled
         self._prefetch(top)
         self._redraw_lines(
             y for y, line in self._lines.items() if y <= self.page_rows and line != self._line(top + y - 1)
