@@ -31,6 +31,14 @@ STYLES: Final[dict[Role, str]] = {
     "bad": "bold $text-error",
 }
 
+MAX_TOAST_CHARS: Final = 300
+MAX_TOAST_LINES: Final = 5
+MIN_TOAST_S: Final = 4.0
+"""How long a short message is shown, in seconds."""
+MAX_TOAST_S: Final = 20.0
+READ_CHARS_PER_S: Final = 15
+"""How many characters a person reads per second, who has to find the message first."""
+
 
 def role_styles(widget: Widget, base: Style, prefix: str) -> dict[Role, Style]:
     """Returns the style of each role on a base, from the widget's component classes such as `table--dim`."""
@@ -111,9 +119,21 @@ def marked_strip(line: Strip, text: str, marks: Iterable[tuple[int, int, Style]]
     return strip([*parts, *line.crop(position)], line.cell_length) if parts else line
 
 
-def notify(app: App[None], text: str, *, bad: bool = False) -> None:
-    """Show a short message in the corner of the screen."""
-    app.notify(sanitise(text, 300), markup=False, severity="error" if bad else "information", timeout=4)
+def notify(app: App[None], text: str | Sequence[str], *, bad: bool = False) -> None:
+    """Show a short message above the foot of the screen, long enough to be read.
+
+    Args:
+        app: the app.
+        text: the message, or its lines, of which the first are shown.
+        bad: whether something failed.
+    """
+    all_lines = [text] if isinstance(text, str) else list(text)
+    shown_lines = [sanitise(line, MAX_TOAST_CHARS) for line in all_lines[:MAX_TOAST_LINES]]
+    if len(all_lines) > MAX_TOAST_LINES:
+        shown_lines.append(f"… and {len(all_lines) - MAX_TOAST_LINES:,} more")
+    message = "\n".join(f"✗ {line}" if bad else line for line in shown_lines)
+    timeout_s = min(MAX_TOAST_S, max(MIN_TOAST_S, len(message) / READ_CHARS_PER_S))
+    app.notify(message, markup=False, severity="error" if bad else "information", timeout=timeout_s)
 
 
 def to_clipboard(app: App[None], text: str) -> None:

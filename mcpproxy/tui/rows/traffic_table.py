@@ -12,6 +12,7 @@ from typing import Final
 
 from analysis.conversation.call import Outcome
 from analysis.protocol.extensions import ENDLESS_METHODS
+from mcpproxy.tui.colours.row_looks import RowLooks
 from mcpproxy.tui.data.columns import NONE
 from mcpproxy.tui.data.findings import LEVELS, MAX_COUNT_PER_ROW, SIGNS
 from mcpproxy.tui.data.login_folds import LoginFolds
@@ -62,6 +63,8 @@ class TrafficRows:
         """Whether the column with the content has no room for a note, so that notes follow the names."""
         self.folds: LoginFolds | None = None
         """Which logins are folded; None if the rows have no folds."""
+        self.looks = RowLooks(reading, ())
+        """What the user's colour rules make of the rows."""
         self._content_width, self._status_width = 24, 14
         self._ready = ready
         self._texts: OrderedDict[int, RowText] = OrderedDict()
@@ -84,7 +87,10 @@ class TrafficRows:
     def prefetch(self, first: int, last: int) -> None:
         """Read the rows that are not cached, but wait for at most `PATIENCE_S`."""
         entries = [
-            entry for line in range(first, last) for entry in self._entries_of_line(line) if entry not in self._texts
+            entry
+            for line in range(first, last)
+            for entry in self._entries_of_line(line)
+            if entry not in self._texts or self.looks.must_read(entry, self.marks)
         ]
         if entries and (self._read is None or self._read.done()):
             self._read = self._thread.submit(self._fetch, entries, time.monotonic() + PATIENCE_S)
@@ -112,9 +118,10 @@ class TrafficRows:
             "way": self._way_cell(entry, text),
             "findings": (self._findings_cell(row),),
         }
+        look = self.looks.look_of(self._entries_of_line(row))
         if text.is_wide:
             what_cell = (*what_cell, Span(f"  {note}", "accent")) if note else what_cell
-            return TableLine({**cell_spans, "what": what_cell}, wide_column="what")
+            return TableLine({**cell_spans, "what": what_cell}, wide_column="what", look=look)
         status_cell = self._status_cell(number, answer, is_answer=is_answer)
         latency_cell = self._latency_cell(number, is_answer=is_answer)
         size = self._size(entry)
@@ -141,7 +148,7 @@ class TrafficRows:
             "size": (Span(units.size(size) if size else "", "dim"),),
             "more": (*((Span(f"{note}  ", "accent"),) if note and not self.is_narrow else ()), Span(gist, "dim")),
         }
-        return TableLine(cell_spans, spilling_column=spilling_column)
+        return TableLine(cell_spans, spilling_column=spilling_column, look=look)
 
     def entry(self, row: int) -> int | None:
         """The entry that a line shows."""
@@ -286,7 +293,10 @@ class TrafficRows:
 
     def _fetch(self, entries: Sequence[int], deadline_s: float) -> None:
         for entry in entries:
-            self._texts[entry] = self._text_of(entry)
+            if entry not in self._texts:
+                self._texts[entry] = self._text_of(entry)
+            if self.looks.must_read(entry, self.marks):
+                self.looks.read(entry, self.marks)
         while len(self._texts) > MAX_CACHED_ROWS:
             self._texts.popitem(last=False)
         if time.monotonic() > deadline_s:
