@@ -71,7 +71,8 @@ def entries() -> tuple[ScreenEntry, ...]:
 def word_of(screen: Screen[Any]) -> str:
     """The word of a screen, such as `traffic` or `findings`; the name of its module if it has no entry."""
     module = type(screen).__module__
-    return next((entry.word for entry in entries() if entry.create.__module__ == module), module.rpartition(".")[2])
+    word = module.rpartition(".")[2].replace("_", " ")
+    return next((entry.word for entry in entries() if entry.create.__module__ == module), word)
 
 
 def _defined_entries() -> Iterator[ScreenEntry]:

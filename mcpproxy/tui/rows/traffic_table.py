@@ -36,6 +36,8 @@ MIN_NOTE_CELLS: Final = 24
 """The minimum width of the column with the content in which a note has room, in cells."""
 FOLDED_SIGN: Final = "▸"
 UNFOLDED_SIGN: Final = "▾"
+COMPARED_SIGN: Final = "="
+"""The sign before the time of a row that is marked for a comparison."""
 MARK_SIGN: Final = "◆"
 """The sign before the time of a marked row."""
 
@@ -58,6 +60,8 @@ class TrafficRows:
         """Whether a line is an exchange, numbered like its request."""
         self.marks: Mapping[int, str] = {}
         """The marked rows, by the numbers of their records, with their notes."""
+        self.compared_row: int | None = None
+        """The row that is marked for a comparison."""
         self.is_narrow = False
         """Whether the column with the content has no room for a note, so that notes follow the names."""
         self.folds: LoginFolds | None = None
@@ -257,6 +261,8 @@ class TrafficRows:
 
     def _time_cell(self, row: int) -> tuple[Span, ...]:
         text = Span(self._time_text(row), "dim")
+        if self.view[row] == self.compared_row:
+            return (Span(COMPARED_SIGN, "accent"), text)
         return (Span(MARK_SIGN, "accent"), text) if self._is_marked(row) else (text,)
 
     def _is_marked(self, line: int) -> bool:

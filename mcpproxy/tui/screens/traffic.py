@@ -19,8 +19,9 @@ from mcpproxy.tui.screens.list_screen import TO_DETAIL, TO_FILTER, TO_SORT
 from mcpproxy.tui.screens.marking import RowMarker
 from mcpproxy.tui.screens.prompts import LineScreen
 from mcpproxy.tui.screens.row_actions import RowActions
+from mcpproxy.tui.screens.row_comparison_choice import RowComparisonChoice
 from mcpproxy.tui.screens.traffic_filter import TrafficFilter
-from mcpproxy.tui.screens.traffic_title import TitleState, peer_spans, title_spans
+from mcpproxy.tui.screens.traffic_title import TitleState, marked_spans, peer_spans, title_spans
 from mcpproxy.tui.screens.turn import show_turn
 from mcpproxy.tui.widgets.clickable_line import ClickableLine
 from mcpproxy.tui.widgets.detail_box import DetailBox
@@ -68,6 +69,7 @@ class TrafficScreen(CaptureScreen):
         Binding("plus", "point(False)", "only these", show=False, id="include"),
         Binding("minus", "point(True)", "without these", show=False, id="exclude"),
         # one row
+        Binding("equals_sign", "compare", "compare", id="compare"),
         Binding("m", "mark", "mark", id="mark"),
         Binding("M", "note", "note", show=False, id="note"),
         Binding("apostrophe", "next_mark", "next mark", show=False, id="next-mark"),
@@ -94,6 +96,7 @@ class TrafficScreen(CaptureScreen):
         self.split = Split(self.listing, self.detail)
         self.box = ExpressionBox(self.reading)
         self.row_actions = RowActions(self, self.reading, lambda: self.entry)
+        self.comparison_choice = RowComparisonChoice(self, self.reading, self.row_actions)
         self.exporting = RowExporter(self, self.reading, self.listing.entries, self.show_title)
         self.filter = TrafficFilter(self, self.listing, self.marking.marks, capture.filter_text)
         self.arrival = Arrival(capture, self.split, self.go_to_entry)
@@ -222,7 +225,11 @@ class TrafficScreen(CaptureScreen):
             listing.order_text,
             self.exporting.progress,
         )
-        self.set_title(title_spans(self.reading, state), lambda room: peer_spans(self.reading, self.session, room))
+        self.listing.rows.compared_row = self.comparison_choice.marked
+        if self.comparison_choice.marked is not None:
+            self.set_title(marked_spans(self.comparison_choice.marked_name))
+        else:
+            self.set_title(title_spans(self.reading, state), lambda room: peer_spans(self.reading, self.session, room))
         capture, unrecorded_bodies = self.reading.conversation.capture, self.reading.conversation.losses.bodies
         begins_at, guesses = capture.begins_at, capture.guesses
         warnings = [f"▲ {begins_text(begins_at)}"] if begins_at else []
@@ -389,13 +396,29 @@ class TrafficScreen(CaptureScreen):
         self.filter.restrict_by_row(self.row_actions, excludes=excludes)
 
     def clear_filter(self) -> bool:
-        """Undo the order, or the filter's last term; returns False if the screen was opened with these rows."""
+        """Remove the mark for a comparison, or else undo the order, or the filter's last term.
+
+        Returns False if there was nothing to undo: the screen was opened with these rows.
+        """
+        if self.comparison_choice.clear():
+            self._show_compared()
+            return True
         if self.listing.is_sorted:
             self.listing.restore_order()
             return True
         return self.filter.undo_last_term()
 
     # ---- one row
+
+    def action_compare(self) -> None:
+        """Mark the row for a comparison, or compare it with the marked one."""
+        self.comparison_choice.choose(self.entry)
+        self._show_compared()
+
+    def _show_compared(self) -> None:
+        """Show which row is marked for a comparison."""
+        self.show_title()
+        self.table.renew()
 
     def action_mark(self) -> None:
         """Mark the row, or remove its mark; a row with a note keeps both."""

@@ -61,6 +61,15 @@ def title_spans(reading: Reading, state: TitleState) -> list[Span]:
     return spans
 
 
+def marked_spans(name: str) -> list[Span]:
+    """The title while a row is marked for a comparison.
+
+    Args:
+        name: the name of the row, such as `frame 9`.
+    """
+    return [Span(f"  = {name}: = on another row compares both, again: with the call before", "accent")]
+
+
 def _state_spans(reading: Reading, state: TitleState) -> list[Span]:
     """Whether the capture is live and followed, or how it ended."""
     if reading.is_live:

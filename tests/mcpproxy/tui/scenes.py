@@ -400,6 +400,9 @@ SCENES: Final[dict[str, Scene]] = {
     "tools-definition": Scene(busy, definition),
     "traffic-logins": Scene(logins, then("right", see="registration")),
     "detail-login": Scene(logins, then("G", *["up"] * 8, "enter", see="login 2: failed")),
+    "row-comparison": Scene(
+        busy, then(*["down"] * 16, "equals_sign", "equals_sign", see="differences"), sizes=WIDE_SIZES
+    ),
     "sessions-marked": Scene(versions, marked),
     "comparison": Scene(versions, comparison("down"), sizes=WIDE_SIZES),
     "comparison-kind": Scene(versions, comparison("r")),
