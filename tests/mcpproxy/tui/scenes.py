@@ -450,7 +450,9 @@ def main(place: Path) -> None:
             continue
         name, size = scene.picture[0], scene.picture[1:]
         with tempfile.TemporaryDirectory() as folder:
-            os.environ.update(XDG_CACHE_HOME=folder, XDG_CONFIG_HOME=folder, XDG_STATE_HOME=folder)
+            os.environ.update(
+                XDG_CACHE_HOME=folder, XDG_CONFIG_HOME=folder, XDG_STATE_HOME=folder, COLORTERM="truecolor"
+            )
             with app_of(scene, Path(folder)) as app:
 
                 async def draw(app: TuiApp = app, act: Act = scene.act, size: tuple[int, int] = size) -> str:

@@ -48,6 +48,9 @@ TITLES = {"border_title", "border_subtitle", "tooltip", "title", "sub_title", "l
 SANITISING = {("widgets/editor.py", "imports TextArea")}
 """A widget that passes control characters on is allowed if each way to set its text is overridden to sanitise it."""
 
+COLOURS = (("rich.style", {"Style"}), ("rich.color", {"ColorSystem"}))
+"""What may be imported of Rich: it colours text, but does not draw any."""
+
 
 def leaks(tree: ast.AST) -> Iterator[str]:
     """Code that draws text, or could, without going through the boundary."""
@@ -84,7 +87,7 @@ def _imports(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
     names = {name.name for name in node.names}
     if module == "textual.widgets" or module.startswith("textual.widgets."):
         yield from (f"imports {name}" for name in sorted(names & WIDGETS))
-    elif module in DRAWING or (module.split(".")[0] == "rich" and (module, names) != ("rich.style", {"Style"})):
+    elif module in DRAWING or (module.split(".")[0] == "rich" and (module, names) not in COLOURS):
         yield f"imports {module}"
 
 
