@@ -161,7 +161,7 @@ class Table(ScrollView, can_focus=True):
         if count != self._count:
             self._set_count(count)
             self.cursor = max(0, min(self.cursor, count - 1))
-        if self.following and self.cursor != count - 1:
+        if self.following:
             self.go(count - 1, keep_following=True)
         self._draw_changes()
 
@@ -204,6 +204,8 @@ class Table(ScrollView, can_focus=True):
     def go(self, row: int, *, keep_following: bool = False) -> None:
         """Put the cursor on a row, and show it."""
         count = len(self.rows)
+        if count > self._count:
+            self._set_count(count)
         row = max(0, min(row, count - 1))
         if not keep_following:
             self.following = self.following and row == count - 1
