@@ -163,9 +163,9 @@ class TrafficScreen(CaptureScreen):
     # ---- updates
 
     def _renew_ages(self) -> None:
-        """Update the waiting times of unanswered requests."""
+        """Update the waiting times of unanswered requests, and how long the session has lasted."""
         if self.reading.is_live and self.is_current:
-            self.table.renew()
+            self.app.announce_growth()
 
     @on(CaptureGrown)
     @on(events.ScreenResume)

@@ -2,6 +2,7 @@
 
 from typing import Final, NamedTuple
 
+from analysis import clock
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.scan import Scan
 from mcpproxy.tui.rows.finding_lines import progress_text
@@ -9,6 +10,7 @@ from mcpproxy.wording.cells import cells, fit
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.names import peer_text, revisions_text
 from mcpproxy.wording.spans import Role, Span
+from mcpproxy.wording.units import brief_duration
 
 FOLLOWING: Final = "● following"
 PAUSED: Final = "‖ paused"
@@ -102,13 +104,24 @@ def _match_spans(reading: Reading, scan: Scan, *, is_searching: bool) -> list[Sp
 
 def _count_spans(reading: Reading) -> list[Span]:
     """The number of frames, and of the findings in them so far."""
-    spans, findings = [Span(f"  {count_text(reading.index.frame_count, 'frame')}", "dim")], reading.findings
+    spans, findings = (
+        [Span(f"  {count_text(reading.index.frame_count, 'frame')}{_lasted_text(reading)}", "dim")],
+        reading.findings,
+    )
     if findings.tally.violations:
         sign = "✗" if findings.tally.errors else "!"
         role: Role = "bad" if findings.tally.errors else "warm"
         ellipsis = "" if findings.has_caught_up else " …"
         spans.append(Span(f"  {sign} {count_text(findings.tally.violations, 'finding')}{ellipsis}", role))
     return spans
+
+
+def _lasted_text(reading: Reading) -> str:
+    """How long a session that is being recorded has lasted, for use after the number of its frames."""
+    wall_ns = reading.conversation.capture.wall_ns
+    if not reading.is_live or wall_ns is None:
+        return ""
+    return f" in {brief_duration(clock.duration_ns(reading.index.last_ns, wall_ns, is_live=True))}"
 
 
 def peer_spans(reading: Reading, session: int | None, room: int) -> list[Span]:
