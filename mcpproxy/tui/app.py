@@ -404,8 +404,11 @@ class TuiApp(Host):
             return self.open_capture(capture.path) if capture is not None else None
         if isinstance(screen, TrafficScreen):
             return screen.capture
-        row = getattr(screen, "entry", None)
-        return OpenCapture(self._opened[0], row) if self._opened is not None else None
+        if self._opened is None:
+            return None
+        below = next((lower for lower in reversed(self.screen_stack) if isinstance(lower, TrafficScreen)), None)
+        limit = below.capture.limit if below is not None else ""
+        return OpenCapture(self._opened[0], getattr(screen, "entry", None), limit=limit)
 
     def action_command_palette(self) -> None:
         """Open the palette."""

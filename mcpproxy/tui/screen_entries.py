@@ -35,6 +35,8 @@ class OpenCapture:
     """Whether the detail is opened at once."""
     finding: Finding | None = None
     """The finding in the row; its place is selected when the detail is opened."""
+    limit: str = ""
+    """The filter of the traffic from which a screen is opened: figures are limited to the calls that it selects."""
 
     @property
     def entry(self) -> int | None:

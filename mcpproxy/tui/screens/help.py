@@ -109,6 +109,7 @@ ROWS: Final = (
     HelpRow("z u 0", "fit the item at the cursor, the start-up, or everything", "fit startup whole"),
     HelpRow("Enter", "show the exchange in the traffic; on a row of a heat map: its calls"),
     HelpRow("latency, tools"),
+    HelpRow("A", "figures of all calls, or of the filter", "limit"),
     HelpRow("s", "sort by the next column"),
     HelpRow("Enter", "in latency: show the traffic of that kind or bucket; in tools: the definition"),
     HelpRow(

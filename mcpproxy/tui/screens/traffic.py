@@ -139,8 +139,8 @@ class TrafficScreen(CaptureScreen):
 
     @property
     def capture(self) -> OpenCapture:
-        """The capture, and where the cursor is."""
-        return OpenCapture(self.reading, self.entry)
+        """The capture, where the cursor is, and the filter."""
+        return OpenCapture(self.reading, self.entry, limit=self.filter.text)
 
     # ---- the place
 
