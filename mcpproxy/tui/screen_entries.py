@@ -33,6 +33,8 @@ class OpenCapture:
     """Whether the detail is opened at once."""
     finding: Finding | None = None
     """The finding in the row; its place is selected when the detail is opened."""
+    is_at_longest_wait: bool = False
+    """Whether to go to the call that has waited longest, with its exchange open."""
 
     @property
     def entry(self) -> int | None:

@@ -5,10 +5,12 @@ from typing import Final, NamedTuple
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.scan import Scan
 from mcpproxy.tui.rows.finding_lines import progress_text
+from mcpproxy.tui.widgets.clickable_line import Piece
 from mcpproxy.wording.cells import cells, fit
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.names import peer_text, revisions_text
 from mcpproxy.wording.spans import Role, Span
+from mcpproxy.wording.waits import MIN_SHOWN_WAIT_NS, short_waiting_text, waiting_role
 
 FOLLOWING: Final = "● following"
 PAUSED: Final = "‖ paused"
@@ -40,10 +42,10 @@ class TitleState(NamedTuple):
     """The progress of an export; empty if none is running."""
 
 
-def title_spans(reading: Reading, state: TitleState) -> list[Span]:
+def title_spans(reading: Reading, state: TitleState) -> list[Span | Piece]:
     """The part of the title that is always shown."""
     scan = state.scan
-    spans = _state_spans(reading, state)
+    spans: list[Span | Piece] = [*_state_spans(reading, state), *_waiting_pieces(reading)]
     spans += _count_spans(reading) if scan is None else _match_spans(reading, scan, is_searching=state.is_searching)
     spans += [Span(f"  {text}", "accent") for text in (state.record_choice, state.order) if text]
     if reading.findings.trouble:
@@ -78,6 +80,16 @@ def _state_spans(reading: Reading, state: TitleState) -> list[Span]:
     text = text.removeprefix("the server ").removeprefix("server ")
     role: Role = "bad" if reading.bad_end else "dim"
     return [Span(f"  {'✝' if reading.bad_end else '○'} {text}", role)]
+
+
+def _waiting_pieces(reading: Reading) -> list[Piece]:
+    """How many calls wait and how long the oldest has waited, once that is worth a mention; a click leads there."""
+    oldest = reading.waiting.oldest if reading.is_live else None
+    waited_ns = None if oldest is None else reading.waited_ns(oldest)
+    if waited_ns is None or waited_ns < MIN_SHOWN_WAIT_NS:
+        return []
+    text = short_waiting_text(reading.waiting.count, waited_ns)
+    return [Piece(Span(f"  {text}", waiting_role(waited_ns)), "waiting")]
 
 
 def _match_spans(reading: Reading, scan: Scan, *, is_searching: bool) -> list[Span]:
