@@ -49,6 +49,7 @@ from mcpproxy.tui.data.conversation import Conversation
 from mcpproxy.tui.data.findings import Findings
 from mcpproxy.tui.data.http_exchanges import HttpExchanges
 from mcpproxy.tui.data.login_rows import LoginRows
+from mcpproxy.tui.data.loose_rows import LooseRows
 from mcpproxy.tui.data.output_caches import cache_of, is_cached, save_pieces
 from mcpproxy.tui.data.row_views import ExcludedRows, FilteredRows
 from mcpproxy.tui.data.server_process import RecordedProcess, recorded_process
@@ -94,6 +95,8 @@ class Reading:
         """The calls that wait, in a live capture."""
         self.server_process: RecordedProcess | None = None
         """The server's process, as far as the capture names it and it has not ended."""
+        self.loose_rows = LooseRows()
+        """The messages of rows without a call, as far as filters have read them."""
         self.stderr_rows = array("I")
         """Rows of lines that the server wrote to stderr."""
         self.shown_rows = array("I")

@@ -59,7 +59,7 @@ class TrafficScreen(CaptureScreen):
         Binding("t", "times", "time", id="times"),
         Binding("f", "follow", "follow", id="follow"),
         Binding("colon", "go_to", "go to", show=False, id="go-to"),
-        Binding("p", "pair", "pair", id="pair"),
+        Binding("p", "pair", "answer", id="pair"),
         Binding("P", "calls_of_turn", "turn", id="turn"),
         Binding("w", "waiting", "waiting", id="waiting"),
         Binding("n", "match(1)", "next", id="next"),
