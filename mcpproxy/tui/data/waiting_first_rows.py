@@ -3,7 +3,11 @@
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from typing import overload
+from itertools import islice
+from typing import Final, overload
+
+MAX_FIRST_ROWS: Final = 1000
+"""How many waiting requests come first; later ones are listed as in the capture."""
 
 
 class WaitingFirstRows(Sequence[int]):
@@ -29,7 +33,7 @@ class WaitingFirstRows(Sequence[int]):
         """
         selected = self._selected_rows[:]
         positions = []
-        for row in waiting_rows:
+        for row in islice(waiting_rows, MAX_FIRST_ROWS):
             position = bisect_left(selected, row)
             if position < len(selected) and selected[position] == row:
                 positions.append(position)

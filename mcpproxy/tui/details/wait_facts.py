@@ -15,6 +15,7 @@ from analysis.conversation.under_way import PROGRESS_METHODS
 from analysis.protocol.extensions import ENDLESS_METHODS
 from captures.frame import Frame
 from captures.verdict import Direction
+from mcpproxy.sanitise import sanitise
 from mcpproxy.tui.data.columns import NONE
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.server_process import UnknownState, server_states
@@ -22,13 +23,18 @@ from mcpproxy.tui.rows.row_calls import message_at, request_of
 from mcpproxy.wording import waits
 from mcpproxy.wording.facts import Fact, request_title
 from mcpproxy.wording.gists import progress_text
+from mcpproxy.wording.values import string
 
 MAX_SEARCHED_ROWS: Final = 1000
 """How many of the newest rows are searched for signs of life, progress and events."""
-MAX_COUNTED_ANSWERS: Final = 10_000
-"""The maximum number of answers that are counted."""
+MAX_SEARCHED_BYTES: Final = 4 << 20
+"""How many bytes of these rows are read."""
+MAX_COUNTED_CALLS: Final = 10_000
+"""How many of the calls that ended last are examined for what was answered."""
 MAX_PROGRESS_BYTES: Final = 64 << 10
 """The maximum size of a frame that is read in the search for progress."""
+MAX_PROGRESS_CHARS: Final = 60
+"""The maximum length of the message about progress, in characters."""
 _ANSWER_DIRECTIONS: Final[dict[str, Direction]] = {"client": "s2c", "server": "c2s"}
 """By the side that requests, the direction of the answer."""
 
@@ -84,7 +90,7 @@ def wait_facts(reading: Reading, number: int) -> list[Fact]:
     if newest.progress is not None:
         row = newest.progress.row
         facts.append(waits.progress_fact(newest.progress.text, reading.index.entry(row).seq, _ago_ns(reading, row)))
-    facts.append(_meanwhile_fact(reading, number))
+    facts += _meanwhile_facts(reading, number)
     facts += _http_facts(reading, request_row, newest)
     if receiver == "server":
         facts += process_facts(reading)
@@ -151,28 +157,27 @@ def _ended_facts(reading: Reading, number: int, waited_ns: int, receiver: str, n
         yield waits.sign_of_life_fact(receiver, _place(reading, newest.sign_row), ago_ns, is_over=True)
 
 
-def _meanwhile_fact(reading: Reading, number: int) -> Fact:
-    """Returns how many other requests of the same side have been answered since, and the last of them."""
+def _meanwhile_facts(reading: Reading, number: int) -> Iterator[Fact]:
+    """Yields how many other requests of the same side have been answered since, and the last of them."""
     calls, kinds, request_row = reading.calls, reading.kinds.all, reading.calls.request[number]
     side, settled = kinds[calls.kind[number]].side, calls.settled
-    count, last_row, is_counted = 0, NONE, True
-    for position in range(len(settled) - 1, -1, -1):
-        other = settled[position]
-        response = calls.response[other]
+    end = len(settled)
+    first = max(0, end - MAX_COUNTED_CALLS)
+    count, last_row, is_counted = 0, 0, first == 0
+    for position in range(end - 1, first - 1, -1):
+        response = calls.response[settled[position]]
         if response == NONE:
             continue
         if response < request_row:
+            is_counted = True
             break
-        if count >= MAX_COUNTED_ANSWERS:
-            is_counted = False
-            break
-        if kinds[calls.kind[other]].side == side:
-            last_row = response if last_row == NONE else max(last_row, response)
+        if kinds[calls.kind[settled[position]]].side == side:
+            last_row = max(last_row, response)
             count += 1
-    if last_row == NONE:
-        return waits.meanwhile_fact(0, is_counted=True, last_frame=0, ago_ns=0)
-    seq = reading.index.entry(last_row).seq
-    return waits.meanwhile_fact(count, is_counted=is_counted, last_frame=seq, ago_ns=_ago_ns(reading, last_row))
+    if count or is_counted:
+        ago_ns = _ago_ns(reading, last_row) if count else 0
+        last_frame = reading.index.entry(last_row).seq if count else 0
+        yield waits.meanwhile_fact(count, is_counted=is_counted, last_frame=last_frame, ago_ns=ago_ns)
 
 
 def _http_facts(reading: Reading, request_row: int, newest: NewestRows) -> Iterator[Fact]:
@@ -210,7 +215,7 @@ def _newest_rows(reading: Reading, number: int, direction: Direction) -> NewestR
     last_row = min(len(index), reading.interpreted_count) - 1
     first_row = max(request_row, last_row - MAX_SEARCHED_ROWS)
     sign_row = event_row = progress = None
-    events = 0
+    events = read_bytes = 0
     for row in range(last_row, first_row, -1):
         entry = index.entry(row)
         is_sign = entry.dir == direction or (entry.kind == "stderr" and direction == "s2c")
@@ -218,6 +223,10 @@ def _newest_rows(reading: Reading, number: int, direction: Direction) -> NewestR
             sign_row = row
         if entry.dir != direction:
             continue
+        read_bytes += entry.size
+        if read_bytes > MAX_SEARCHED_BYTES:
+            first_row = row
+            break
         if exchange is not None and _exchange_number(reading, row) == exchange:
             events, event_row = events + 1, row if event_row is None else event_row
         if progress is None and token is not None and entry.kind == "notification" and entry.size <= MAX_PROGRESS_BYTES:
@@ -239,7 +248,10 @@ def _progress_in(reading: Reading, row: int, token: Id) -> Progress | None:
         return None
     params = message.params
     is_about = isinstance(params, dict) and token_of(params.get("progressToken")) == token
-    return Progress(progress_text(params), row) if is_about and isinstance(params, dict) else None
+    if not is_about or not isinstance(params, dict):
+        return None
+    text = sanitise(string(params, "message"), MAX_PROGRESS_CHARS)
+    return Progress(f"{progress_text(params)}{f' {text}' if text else ''}", row)
 
 
 def _ago_ns(reading: Reading, row: int) -> int:

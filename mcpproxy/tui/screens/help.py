@@ -54,7 +54,7 @@ ROWS: Final = (
     HelpRow("sessions"),
     HelpRow("Enter", "open"),
     HelpRow("s", "sort by the next column"),
-    HelpRow("w", "go to the call that waits longest", "waiting"),
+    HelpRow("w", "go to the call that waits longest"),
     HelpRow("=", "mark the capture; on another, compare both; again, compare with the one before", "compare"),
     HelpRow("d", "delete the capture, after confirmation; never a live one", "delete"),
     HelpRow("traffic"),

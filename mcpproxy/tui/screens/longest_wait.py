@@ -6,7 +6,10 @@ from typing import Final
 from mcpproxy.tui.data.capture_list import ListedCapture
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.safe_text import notify
+from mcpproxy.tui.widgets.clickable_line import Piece
 from mcpproxy.tui.widgets.split import Split
+from mcpproxy.wording.spans import Span
+from mcpproxy.wording.waits import MIN_SHOWN_WAIT_NS, short_waiting_text, waiting_role
 
 EXCHANGE_VIEW: Final = "exchange"
 NOTHING_WAITS: Final = "nothing waits for a response"
@@ -47,6 +50,19 @@ class LongestWait:
             return
         self._reach(reading.calls.request[goal])
         self._split.show_view(EXCHANGE_VIEW)
+
+
+def waiting_pieces(count: int, oldest_ns: int, action: str) -> list[Piece]:
+    """How many calls wait, for a title, and the key that leads there; nothing while all waits are short.
+
+    Args:
+        count: how many wait.
+        oldest_ns: how long the oldest has waited.
+        action: the action of the screen that goes there, for a click.
+    """
+    if not count or oldest_ns < MIN_SHOWN_WAIT_NS:
+        return []
+    return [Piece(Span(f"  {short_waiting_text(count, oldest_ns)} · w", waiting_role(oldest_ns)), action)]
 
 
 def session_with_longest_wait(

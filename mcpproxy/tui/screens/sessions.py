@@ -23,7 +23,7 @@ from mcpproxy.tui.screen_entries import bind_screens
 from mcpproxy.tui.screens.comparison_choice import ComparisonChoice
 from mcpproxy.tui.screens.deletion import Deletion
 from mcpproxy.tui.screens.list_screen import TO_FILTER, TO_SORT, ListScreen
-from mcpproxy.tui.screens.longest_wait import NOTHING_WAITS, session_with_longest_wait
+from mcpproxy.tui.screens.longest_wait import NOTHING_WAITS, session_with_longest_wait, waiting_pieces
 from mcpproxy.tui.widgets.clickable_line import ClickableLine, Piece
 from mcpproxy.tui.widgets.foot import Foot
 from mcpproxy.tui.widgets.table import Column, MemoryRows, Table, TableLine, layout
@@ -31,7 +31,7 @@ from mcpproxy.tui.widgets.word_box import WordBox
 from mcpproxy.wording import units
 from mcpproxy.wording.blocks import blocks
 from mcpproxy.wording.spans import Role, Span
-from mcpproxy.wording.waits import MIN_SHOWN_WAIT_NS, short_waiting_text, shortest_waiting_text, waiting_role
+from mcpproxy.wording.waits import MIN_SHOWN_WAIT_NS, shortest_waiting_text, waiting_role
 
 COLUMNS: Final = (
     Column("mark", "", 1),
@@ -407,13 +407,10 @@ class SessionsScreen(ListScreen):
         self.set_title(spans)
 
     def _waiting_pieces(self) -> list[Piece]:
-        """How many calls wait in all live sessions, and how long the oldest has waited; a click leads there."""
+        """How many calls wait in all live sessions, and how long the oldest has waited."""
         summaries = [capture.summary for capture in self._known_captures if capture.is_live and capture.summary]
         waited_ns = max((summary.waited_ns or 0 for summary in summaries), default=0)
-        if waited_ns < MIN_SHOWN_WAIT_NS:
-            return []
-        text = short_waiting_text(sum(summary.waiting for summary in summaries), waited_ns)
-        return [Piece(Span(f"  {text}", waiting_role(waited_ns)), "waiting_in_all")]
+        return waiting_pieces(sum(summary.waiting for summary in summaries), waited_ns, "waiting_in_all")
 
     # ---- keys
 

@@ -94,7 +94,7 @@ class TitledScreen(Screen[None]):
         """Show the title.
 
         Args:
-            spans: a description of what the screen shows, placed after the breadcrumb; a click on a piece runs its action.
+            spans: what the screen shows, placed after the breadcrumb; a click on a piece runs the action that it names.
             fill: returns more spans, for the number of cells that are left.
         """
         try:

@@ -5,12 +5,12 @@ from typing import Final, NamedTuple
 from mcpproxy.tui.data.reading import Reading
 from mcpproxy.tui.data.scan import Scan
 from mcpproxy.tui.rows.finding_lines import progress_text
+from mcpproxy.tui.screens.longest_wait import waiting_pieces
 from mcpproxy.tui.widgets.clickable_line import Piece
 from mcpproxy.wording.cells import cells, fit
 from mcpproxy.wording.counts import count_text
 from mcpproxy.wording.names import peer_text, revisions_text
 from mcpproxy.wording.spans import Role, Span
-from mcpproxy.wording.waits import MIN_SHOWN_WAIT_NS, short_waiting_text, waiting_role
 
 FOLLOWING: Final = "● following"
 PAUSED: Final = "‖ paused"
@@ -83,13 +83,10 @@ def _state_spans(reading: Reading, state: TitleState) -> list[Span]:
 
 
 def _waiting_pieces(reading: Reading) -> list[Piece]:
-    """How many calls wait and how long the oldest has waited, once that is worth a mention; a click leads there."""
+    """How many calls of a live capture wait, and how long the oldest has waited."""
     oldest = reading.waiting.oldest if reading.is_live else None
     waited_ns = None if oldest is None else reading.waited_ns(oldest)
-    if waited_ns is None or waited_ns < MIN_SHOWN_WAIT_NS:
-        return []
-    text = short_waiting_text(reading.waiting.count, waited_ns)
-    return [Piece(Span(f"  {text}", waiting_role(waited_ns)), "waiting")]
+    return waiting_pieces(reading.waiting.count, waited_ns or 0, "waiting")
 
 
 def _match_spans(reading: Reading, scan: Scan, *, is_searching: bool) -> list[Span]:
