@@ -37,6 +37,8 @@ class OpenCapture:
     """The finding in the row; its place is selected when the detail is opened."""
     limit: str = ""
     """The filter of the traffic from which a screen is opened: figures are limited to the calls that it selects."""
+    is_at_longest_wait: bool = False
+    """Whether to go to the call that has waited longest, with its exchange open."""
 
     @property
     def entry(self) -> int | None:

@@ -27,6 +27,7 @@ from mcpproxy.wording.gists import GIST_SEPARATOR, call_gist
 from mcpproxy.wording.spans import Span
 from mcpproxy.wording.statuses import outcome_status, waiting_status
 from mcpproxy.wording.units import brief_duration, offset_text
+from mcpproxy.wording.waits import MIN_SHOWN_WAIT_NS, waiting_role
 
 PATIENCE_S: Final = 0.025
 """How long the drawing thread may wait for rows to be read."""
@@ -240,7 +241,10 @@ class TrafficRows:
                 return Span(f"~{brief_duration(latency_ns)}", "dim")
             return Span(brief_duration(latency_ns), "warm" if self.reading.is_slow(number) else "dim")
         waited_ns = self.reading.waited_ns(number)
-        return Span("" if waited_ns is None else brief_duration(waited_ns), "dim")
+        if waited_ns is None:
+            return Span("")
+        is_long = self.reading.outcome(number) is None and waited_ns >= MIN_SHOWN_WAIT_NS
+        return Span(brief_duration(waited_ns), waiting_role(waited_ns) if is_long else "dim")
 
     def _unanswered_cell(self, number: int | None) -> Span:
         """What became of a request that was not answered in time."""

@@ -16,6 +16,7 @@ from mcpproxy.tui.screens.arrival import Arrival
 from mcpproxy.tui.screens.capture_screen import CaptureScreen
 from mcpproxy.tui.screens.exporting import RowExporter
 from mcpproxy.tui.screens.list_screen import TO_DETAIL, TO_FILTER, TO_SORT
+from mcpproxy.tui.screens.longest_wait import LongestWait
 from mcpproxy.tui.screens.marking import RowMarker
 from mcpproxy.tui.screens.prompts import LineScreen
 from mcpproxy.tui.screens.row_actions import RowActions
@@ -61,6 +62,7 @@ class TrafficScreen(CaptureScreen):
         Binding("colon", "go_to", "go to", show=False, id="go-to"),
         Binding("p", "pair", "answer", id="pair"),
         Binding("P", "calls_of_turn", "turn", id="turn"),
+        Binding("w", "waiting", "waiting", id="waiting"),
         Binding("n", "match(1)", "next", id="next"),
         Binding("N", "match(-1)", "previous", show=False, id="previous"),
         # the filter
@@ -100,6 +102,7 @@ class TrafficScreen(CaptureScreen):
         self.exporting = RowExporter(self, self.reading, self.listing.entries, self.show_title)
         self.filter = TrafficFilter(self, self.listing, self.marking.marks, capture.filter_text)
         self.arrival = Arrival(capture, self.split, self.go_to_entry)
+        self.longest_wait = LongestWait(self.reading, self.split, self.go_to_entry, is_goal=capture.is_at_longest_wait)
         self._finding_count = 0
         """The number of findings when the rows were last drawn."""
         bind_screens(self._bindings, "traffic")
@@ -172,6 +175,7 @@ class TrafficScreen(CaptureScreen):
     def _grown(self) -> None:
         self.listing.renew()
         self.arrival.go()
+        self.longest_wait.arrive()
         self._show_place()
 
     @on(Checked)
@@ -356,6 +360,10 @@ class TrafficScreen(CaptureScreen):
                 return
             position += by
         notify(self.app, f"no match {'below' if by > 0 else 'above'}")
+
+    def action_waiting(self) -> None:
+        """Go to the call that has waited longest, with its exchange open; pressed again, to the next."""
+        self.longest_wait.go()
 
     def _go_to_next_wrong(self, entry: int | None, by: int) -> None:
         """Go to the next row with an error or a finding; in a login that failed, first to the leg that failed."""

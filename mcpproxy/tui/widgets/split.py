@@ -107,6 +107,10 @@ class Split(Container):
         self.fit()
         self.post_message(self.Opened())
 
+    def show_view(self, view: str) -> None:
+        """Show a view of the detail; the list keeps the focus."""
+        self.action_view(VIEWS.index(view))
+
     def _await_detail(self) -> None:
         """Have keys wait until the detail is read: a key must not act on the row that it showed before."""
         if self.detail.pending_read is not None:

@@ -350,6 +350,14 @@ async def live(stage: Stage) -> None:
     await stage.settled()
 
 
+async def waiting(stage: Stage) -> None:
+    """Go to the call that waits in such a session."""
+    await live(stage)
+    await stage.press("w")
+    await stage.see("waiting   for")
+    await stage.settled()
+
+
 SIZES: Final = ((80, 24), (140, 40))
 WIDE_SIZES: Final = ((80, 24), (160, 50))
 """The sizes of a picture with values next to each other."""
@@ -377,6 +385,7 @@ SCENES: Final[dict[str, Scene]] = {
     "traffic-torn": Scene(corpus("killed"), opened),
     "traffic-gapped": Scene(corpus("gaps"), opened),
     "traffic-live": Scene(lambda _: [], live, is_live=True),
+    "traffic-waiting": Scene(lambda _: [], waiting, is_live=True),
     "traffic-http": Scene(corpus("http"), opened),
     "detail": Scene(
         busy,
