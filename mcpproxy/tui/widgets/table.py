@@ -18,7 +18,7 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from mcpproxy.tui.safe_text import marked_strip, segments, strip
+from mcpproxy.tui.safe_text import STYLES, cursor_styles, marked_strip, role_styles, segments, strip
 from mcpproxy.tui.widgets.columns import Column, MemoryRows, TableLine, TableRows, layout, line_layout
 from mcpproxy.wording.spans import Role, Span
 
@@ -26,14 +26,13 @@ __all__ = ["Column", "MemoryRows", "Table", "TableLine", "TableRows", "layout"]
 
 BAR_STEPS_PER_LINE: Final = 8
 """How many positions of a scroll bar can be told apart in a line: it is drawn with eighths of a cell."""
-ROLES: Final[tuple[Role, ...]] = ("plain", "accent", "dim", "warm", "bad")
 
 
 class Table(ScrollView, can_focus=True):
     """Rows in columns, with a cursor."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "table--plain", "table--accent", "table--dim", "table--warm", "table--bad",
+        "table--plain", "table--accent", "table--server", "table--dim", "table--warm", "table--bad",
         "table--head", "table--cursor", "table--blurred", "table--found",
     }  # fmt: skip
     DEFAULT_CSS = """
@@ -41,8 +40,9 @@ class Table(ScrollView, can_focus=True):
         background: $surface; color: $foreground; overflow-x: hidden; scrollbar-size-vertical: 1;
         & .table--plain { color: $foreground; }
         & .table--accent { color: $accent; }
+        & .table--server { color: $server; }
         & .table--dim { color: $dim; }
-        & .table--warm { color: $text-warning; }
+        & .table--warm { color: $text-warning; text-style: bold; }
         & .table--bad { color: $text-error; text-style: bold; }
         & .table--head { color: $dim; text-style: bold; background: $panel; }
         & .table--cursor { background: $primary-muted; text-style: bold; }
@@ -352,12 +352,12 @@ class Table(ScrollView, can_focus=True):
         self._drawn_top = int(self.scroll_y)
         self._prefetch(self._drawn_top)
         base = self.rich_style
-        cursor = "table--cursor" if self.has_focus else "table--blurred"
-        self._plain_styles = self._styles(base)
-        self._cursor_styles = self._styles(base + self.get_component_rich_style(cursor, partial=True))
+        self._plain_styles = role_styles(self, base, "table")
         if self.has_focus:
-            # Dim text on the colour of the cursor has too little contrast.
-            self._cursor_styles["dim"] = self._cursor_styles["plain"]
+            self._cursor_styles = cursor_styles(self, base, "table")
+        else:
+            blurred = self.get_component_rich_style("table--blurred", partial=True)
+            self._cursor_styles = role_styles(self, base + blurred, "table")
         look = self.size, self._drawn_top, self._plain_styles, self._cursor_styles
         if look != self._look:
             self._look = look
@@ -420,13 +420,10 @@ class Table(ScrollView, can_focus=True):
     def _line(self, row: int) -> TableLine | None:
         return self.rows.line(row) if row < len(self.rows) else None
 
-    def _styles(self, base: Style) -> dict[Role, Style]:
-        return {role: base + self.get_component_rich_style(f"table--{role}", partial=True) for role in ROLES}
-
     def _heading_strip(self, width: int) -> Strip:
         style = self.rich_style + self.get_component_rich_style("table--head", partial=True)
         cells = {column.name: (Span(column.title),) for column, _ in self._layout}
-        return self._line_strip(TableLine(cells), width, dict.fromkeys(ROLES, style))
+        return self._line_strip(TableLine(cells), width, dict.fromkeys(STYLES, style))
 
     def _line_strip(self, line: TableLine, width: int, styles: dict[Role, Style]) -> Strip:
         parts = []
