@@ -346,6 +346,11 @@ class TuiApp(Host):
         if stop is None or not stop():
             self.exit()
 
+    def action_suspend_process(self) -> None:
+        """Stop the job until the shell continues it."""
+        if not self.is_headless:
+            self._suspension.suspend()
+
     def action_places(self) -> None:
         """Show the places in the foot until the next key, if they have no row of their own."""
         foot = next(iter(self.screen.query(Foot)), None)
@@ -364,11 +369,6 @@ class TuiApp(Host):
     def action_sessions(self) -> None:
         """Go back to the list of sessions."""
         self.return_to(next(screen for screen in self.screen_stack if isinstance(screen, SessionsScreen)))
-
-    def action_suspend_process(self) -> None:
-        """Stop the job until the shell continues it."""
-        if not self.is_headless:
-            self._suspension.suspend()
 
     def action_help(self) -> None:
         """Show every key."""

@@ -46,7 +46,7 @@ while True:
 
 def switched(shown: Terminal, mode: int) -> str:
     """Whether a private mode of the terminal was switched on (h) or off (l) last."""
-    return re.findall(rf"\x1b\[\?{mode}([hl])", shown.heard.decode())[-1]
+    return str(re.findall(rf"\x1b\[\?{mode}([hl])", shown.heard.decode())[-1])
 
 
 @pytest.mark.costly("a shell starts it, as a user does")
