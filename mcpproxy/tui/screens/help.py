@@ -49,6 +49,10 @@ ROWS: Final = (
     HelpRow("ctrl+p", "all commands; light or dark theme"),
     HelpRow("Esc", "back"),
     HelpRow("q", "quit; sessions are not affected", "quit"),
+    HelpRow("|", "choose the columns of this list", "columns"),
+    HelpRow(
+        "Space J K r", "there: show or hide, down, up, usual ones", "show-column column-down column-up usual-columns"
+    ),
     HelpRow("sessions"),
     HelpRow("Enter", "open"),
     HelpRow("s", "sort by the next column"),

@@ -177,7 +177,7 @@ class TrafficScreen(CaptureScreen):
         count = sum(self.reading.findings.tally)
         if count != self._finding_count:
             self._finding_count = count
-            self.table.renew()
+            self.listing.renew()
             self.detail.show_side()
         self._show_place()
 
