@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from analysis.conversation.message import id_of, id_of_token
 from analysis.filter.facts import Facts
+from analysis.filter.text_search import TextSearch
 from analysis.protocol.error_codes import INVALID_PARAMS
 from analysis.protocol.extensions import EXTENSIONS
 from analysis.rules.old_ids import current_id
@@ -37,6 +38,8 @@ class Key(NamedTuple):
     """Returns the test for a value, or raises InvalidValue."""
     is_ordered: bool = False
     """Whether `>`, `>=`, `<` and `<=` can follow it."""
+    bounds: Callable[[FilterValue], tuple[float, ...]] = lambda _: ()
+    """Returns the numbers that a valid value is compared with, if the fact is a number."""
 
 
 _WILDCARDS: Final = re.compile(r"[*?]")
@@ -111,18 +114,33 @@ def _number_key(get: Callable[[Facts], int | None], expected_value: str, units: 
         units: the factor of each unit; if the empty unit is the only one, numbers must be integers.
     """
 
-    def make_test(value: FilterValue) -> Test:
+    def bound_of(value: FilterValue) -> float:
         quantity = None if value.is_quoted else _QUANTITY.fullmatch(value.text)
         if quantity is None or quantity[2] not in units or ("." in quantity[1] and len(units) == 1):
             raise InvalidValue(f"expected {expected_value}")
         integer_part, _, fraction = quantity[1].partition(".")
-        numerator, denominator = int(integer_part + fraction) * units[quantity[2]], 10 ** len(fraction)
+        numerator = int(integer_part + fraction) * units[quantity[2]]
+        denominator = int(f"1{'0' * len(fraction)}")
         # Python compares an int with a float exactly.
-        bound = numerator / denominator if numerator % denominator else numerator // denominator
-        compare = _OPERATORS[value.operator]
+        return numerator / denominator if numerator % denominator else numerator // denominator
+
+    def make_test(value: FilterValue) -> Test:
+        bound, compare = bound_of(value), _OPERATORS[value.operator]
         return lambda facts: (number := get(facts)) is not None and compare(number, bound)
 
-    return Key(make_test, is_ordered=True)
+    return Key(make_test, is_ordered=True, bounds=lambda value: (bound_of(value),))
+
+
+def text_search_of(value: FilterValue) -> TextSearch:
+    """The search for the value of the key `text`."""
+    if not value.text:
+        raise InvalidValue("expected text between the quotes")
+    return TextSearch(value.text, is_literal=False)
+
+
+def _text_test(value: FilterValue) -> Test:
+    is_in = text_search_of(value).is_in
+    return lambda facts: is_in(facts.raw)
 
 
 _LEVELS: Final = {"note": 1, "warning": 2, "error": 3}
@@ -138,12 +156,17 @@ def _level_test(value: FilterValue) -> Test:
 _FRAMES: Final = re.compile(r"([0-9]{1,15})(?:\.\.([0-9]{1,15}))?")
 
 
-def _frame_test(value: FilterValue) -> Test:
-    """A test for the number of a frame, which has an order, or for a range from the first number to the last."""
+def _frame_range(value: FilterValue) -> tuple[int, int]:
+    """The first and the last number of a range of frames; the same number twice if it is only one."""
     match = None if value.is_quoted else _FRAMES.fullmatch(value.text)
     if match is None or (match[2] is not None and value.operator not in (":", "=")):
         raise InvalidValue("expected the number of a frame such as 38, or two such as 30..40 after a colon")
-    first, last = int(match[1]), int(match[2] or match[1])
+    return int(match[1]), int(match[2] or match[1])
+
+
+def _frame_test(value: FilterValue) -> Test:
+    """A test for the number of a frame, which has an order, or for a range from the first number to the last."""
+    first, last = _frame_range(value)
     if value.operator in (":", "="):
         return lambda facts: (span := facts.frames) is not None and span[0] <= last and first <= span[1]
     compare = _OPERATORS[value.operator]
@@ -213,13 +236,14 @@ KEYS: Final[dict[str, Key]] = {
     "problem": _name_key(lambda facts: facts.problem),
     "rule": Key(_rule_test),
     "level": Key(_level_test, is_ordered=True),
-    "frame": Key(_frame_test, is_ordered=True),
+    "frame": Key(_frame_test, is_ordered=True, bounds=_frame_range),
     "session": _number_key(lambda facts: facts.session, "the number of a session", {"": 1}),
     "turn": _name_key(lambda facts: facts.client_ids.turn),
     "client_session": _name_key(lambda facts: facts.client_ids.session),
     "trace": _name_key(lambda facts: facts.client_ids.trace),
     "exchange": _number_key(lambda facts: facts.exchange, "the number of an exchange", {"": 1}),
     "extension": Key(_extension_test),
+    "text": Key(_text_test),
 }
 """The keys, by their names."""
 

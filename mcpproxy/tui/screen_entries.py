@@ -6,7 +6,7 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from textual.binding import Binding, BindingsMap
 from textual.screen import Screen
@@ -15,6 +15,8 @@ from analysis.rules.finding import Finding
 from mcpproxy.tui.data.reading import Reading
 
 Opener: TypeAlias = Literal["sessions", "traffic", "both"]
+_ORDER: Final = "LTOFECQ"
+"""The keys of the screens, in the order in which they are listed; others come after them."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +64,8 @@ class ScreenEntry:
 
 @cache
 def entries() -> tuple[ScreenEntry, ...]:
-    """The entries of all modules in `mcpproxy.tui.screens`, ordered by key."""
-    return tuple(sorted(_defined_entries(), key=lambda entry: entry.key.lower()))
+    """The entries of all modules in `mcpproxy.tui.screens`, always in the same order."""
+    return tuple(sorted(_defined_entries(), key=lambda entry: (_ORDER + entry.key).find(entry.key)))
 
 
 def word_of(screen: Screen[Any]) -> str:

@@ -49,6 +49,7 @@ from mcpproxy.tui.data.conversation import Conversation
 from mcpproxy.tui.data.findings import Findings
 from mcpproxy.tui.data.http_exchanges import HttpExchanges
 from mcpproxy.tui.data.login_rows import LoginRows
+from mcpproxy.tui.data.loose_rows import LooseRows
 from mcpproxy.tui.data.output_caches import cache_of, is_cached, save_pieces
 from mcpproxy.tui.data.row_views import ExcludedRows, FilteredRows
 from mcpproxy.wording.records import Remark, remark_on
@@ -88,6 +89,8 @@ class Reading:
         """The rows of its logins."""
         self.kinds = CallKinds()
         """The kinds of requests so far."""
+        self.loose_rows = LooseRows()
+        """The messages of rows without a call, as far as filters have read them."""
         self.stderr_rows = array("I")
         """Rows of lines that the server wrote to stderr."""
         self.shown_rows = array("I")

@@ -48,6 +48,8 @@ ROWS: Final = (
     HelpRow("?", "this help", "help"),
     HelpRow("ctrl+p", "all commands; light or dark theme"),
     HelpRow("Esc", "back"),
+    HelpRow("H", "back to the list of sessions", "sessions"),
+    HelpRow(".", "show the keys of all places, if the last line does not", "places"),
     HelpRow("q", "quit; sessions are not affected", "quit"),
     HelpRow("|", "choose the columns of this list", "columns"),
     HelpRow(

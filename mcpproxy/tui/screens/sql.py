@@ -43,7 +43,7 @@ class SqlScreen(TitledScreen):
     SqlScreen {
         & #messages { height: auto; max-height: 12; padding: 0 1; display: none; }
         & #answer { height: 1fr; }
-        & #row { height: 50%; display: none; padding: 0 1; border-top: solid $panel; }
+        & #row { height: 50%; display: none; padding: 0 1; border-top: solid $line; }
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -47,7 +47,7 @@ class StderrScreen(CaptureScreen):
     DEFAULT_CSS = """
     StderrScreen {
         & #log { width: 3fr; }
-        & #meanwhile { width: 2fr; display: none; border-left: solid $panel; }
+        & #meanwhile { width: 2fr; display: none; border-left: solid $line; }
         & #full { height: auto; max-height: 5; display: none; padding: 0 1; background: $panel; }
         & #nothing { padding: 1 2; display: none; }
     }

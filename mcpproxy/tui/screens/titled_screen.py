@@ -1,9 +1,10 @@
 """The base of screens with a title, which begins with a breadcrumb."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from typing import ClassVar, Final
 
 from textual import events, on
+from textual.binding import Binding, BindingType
 from textual.css.query import NoMatches
 from textual.screen import Screen
 
@@ -30,6 +31,11 @@ class TitledScreen(Screen[None]):
     """A screen that composes a `ClickableLine` with the id `title`."""
 
     app: Host
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("H", "app.sessions", "sessions", id="sessions"),
+        Binding("full_stop", "app.places", "places", id="places"),
+    ]
 
     @property
     def subject(self) -> Reading | None:

@@ -58,7 +58,7 @@ class TrafficScreen(CaptureScreen):
         Binding("t", "times", "time", id="times"),
         Binding("f", "follow", "follow", id="follow"),
         Binding("colon", "go_to", "go to", show=False, id="go-to"),
-        Binding("p", "pair", "pair", id="pair"),
+        Binding("p", "pair", "answer", id="pair"),
         Binding("P", "calls_of_turn", "turn", id="turn"),
         Binding("n", "match(1)", "next", id="next"),
         Binding("N", "match(-1)", "previous", show=False, id="previous"),

@@ -48,7 +48,7 @@ class DetailBox(Vertical):
     DetailBox {
         display: none;
         & #text { padding: 0 0 0 1; }
-        & #beside { width: 44; display: none; padding: 0 1; border-left: solid $panel; }
+        & #beside { width: 44; display: none; padding: 0 1; border-left: solid $line; }
     }
     """
 

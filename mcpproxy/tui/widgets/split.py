@@ -31,7 +31,7 @@ class Split(Container):
     DEFAULT_CSS = """
     Split { height: 1fr; layout: vertical; }
     Split.-wide { layout: horizontal; }
-    Split.-wide > #below { border-left: solid $panel; }
+    Split.-wide > #below { border-left: solid $line; }
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [

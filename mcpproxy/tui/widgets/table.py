@@ -7,7 +7,7 @@ moving away pauses that, and going to the end resumes it.
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from rich.style import Style
 from textual import events
@@ -19,7 +19,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from mcpproxy.tui.layout_state import saved_columns
-from mcpproxy.tui.safe_text import marked_strip, segments, strip
+from mcpproxy.tui.safe_text import STYLES, cursor_styles, marked_strip, role_styles, segments, strip
 from mcpproxy.tui.widgets.columns import (
     Column,
     MemoryRows,
@@ -33,14 +33,12 @@ from mcpproxy.wording.spans import Role, Span
 
 __all__ = ["Column", "MemoryRows", "Table", "TableLine", "TableRows", "layout"]
 
-ROLES: Final[tuple[Role, ...]] = ("plain", "accent", "dim", "warm", "bad")
-
 
 class Table(ScrollView, can_focus=True):
     """Rows in columns, with a cursor."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "table--plain", "table--accent", "table--dim", "table--warm", "table--bad",
+        "table--plain", "table--accent", "table--server", "table--dim", "table--warm", "table--bad",
         "table--head", "table--cursor", "table--blurred", "table--found",
     }  # fmt: skip
     DEFAULT_CSS = """
@@ -48,8 +46,9 @@ class Table(ScrollView, can_focus=True):
         background: $surface; color: $foreground; overflow-x: hidden; scrollbar-size-vertical: 1;
         & .table--plain { color: $foreground; }
         & .table--accent { color: $accent; }
+        & .table--server { color: $server; }
         & .table--dim { color: $dim; }
-        & .table--warm { color: $text-warning; }
+        & .table--warm { color: $text-warning; text-style: bold; }
         & .table--bad { color: $text-error; text-style: bold; }
         & .table--head { color: $dim; text-style: bold; background: $panel; }
         & .table--cursor { background: $primary-muted; text-style: bold; }
@@ -174,6 +173,8 @@ class Table(ScrollView, can_focus=True):
         self._layout_width = -1
         self._lines: dict[int, TableLine | None] = {}
         """The content that was drawn, by line of the widget; None where there was no row."""
+        self._drawn_top = 0
+        """The first row of the list when lines were drawn last."""
         self._marked_pattern: re.Pattern[str] | None = None
         """The pattern whose matches are marked in the rows."""
         self._plain_styles: dict[Role, Style] = {}
@@ -224,6 +225,9 @@ class Table(ScrollView, can_focus=True):
         if count != self._count:
             self._count = count
             self.virtual_size = Size(1, count + 1)
+            if self.show_vertical_scrollbar:
+                # Textual would do so after it has drawn the rows, and then draw a second time.
+                self.vertical_scrollbar.window_virtual_size = count + 1
             self.cursor = max(0, min(self.cursor, count - 1))
         if self.following and self.cursor != count - 1:
             self.go(count - 1, keep_following=True)
@@ -384,14 +388,15 @@ class Table(ScrollView, can_focus=True):
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Draw the lines of a region. All rows are announced first, so that they are read together."""
-        self._prefetch(int(self.scroll_y))
+        self._drawn_top = int(self.scroll_y)
+        self._prefetch(self._drawn_top)
         base = self.rich_style
-        cursor = "table--cursor" if self.has_focus else "table--blurred"
-        self._plain_styles = self._styles(base)
-        self._cursor_styles = self._styles(base + self.get_component_rich_style(cursor, partial=True))
+        self._plain_styles = role_styles(self, base, "table")
         if self.has_focus:
-            # Dim text on the colour of the cursor has too little contrast.
-            self._cursor_styles["dim"] = self._cursor_styles["plain"]
+            self._cursor_styles = cursor_styles(self, base, "table")
+        else:
+            blurred = self.get_component_rich_style("table--blurred", partial=True)
+            self._cursor_styles = role_styles(self, base + blurred, "table")
         return super().render_lines(crop)
 
     def render_line(self, y: int) -> Strip:
@@ -423,6 +428,8 @@ class Table(ScrollView, can_focus=True):
         Everything that is drawn goes to the terminal, perhaps over a network, which takes longer than a comparison.
         """
         top = int(self.scroll_y)
+        if top != self._drawn_top:
+            return  # all rows will be drawn, as they have been scrolled
         self._prefetch(top)
         self._redraw_lines(
             y for y, line in self._lines.items() if y <= self.page_rows and line != self._line(top + y - 1)
@@ -439,13 +446,10 @@ class Table(ScrollView, can_focus=True):
     def _line(self, row: int) -> TableLine | None:
         return self.rows.line(row) if row < len(self.rows) else None
 
-    def _styles(self, base: Style) -> dict[Role, Style]:
-        return {role: base + self.get_component_rich_style(f"table--{role}", partial=True) for role in ROLES}
-
     def _heading_strip(self, width: int) -> Strip:
         style = self.rich_style + self.get_component_rich_style("table--head", partial=True)
         cells = {column.name: (Span(column.title),) for column, _ in self._layout}
-        return self._line_strip(TableLine(cells), width, dict.fromkeys(ROLES, style))
+        return self._line_strip(TableLine(cells), width, dict.fromkeys(STYLES, style))
 
     def _line_strip(self, line: TableLine, width: int, styles: dict[Role, Style]) -> Strip:
         parts = []

@@ -321,6 +321,8 @@ class Stage:
         app, busy = self.app, self._undrawn() + working_threads(self.earlier)
         if app.key_queue._queued_events or app.key_queue._pending_event is not None:
             busy.append("keys wait")
+        if app.news_pace.is_waiting:
+            busy.append("news waits")
         if any(job.is_busy for job in list(app.checking._jobs.values())):
             busy.append("the worker that reads captures has not caught up")
         sql = app.sql

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from rich.color import Color
 
-from mcpproxy.tui.app import DARK, LIGHT
+from mcpproxy.tui.colours.themes import DARK, LIGHT
 from tests.mcpproxy.tui.stage import Stage, captured, play
 
 LEAST = 3.0

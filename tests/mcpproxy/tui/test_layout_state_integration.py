@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.tui import layout_state
-from mcpproxy.tui.app import DARK, LIGHT, TuiApp
+from mcpproxy.tui.app import TuiApp
+from mcpproxy.tui.colours.themes import DARK, LIGHT
 from mcpproxy.tui.layout_state import Layout, saved_layout
 from tests.captures.samples import header
 from tests.mcpproxy.tui.stage import CALL, END, FINE, Stage, captured, frame_record, play, play_each, record
