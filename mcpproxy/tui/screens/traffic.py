@@ -154,7 +154,7 @@ class TrafficScreen(CaptureScreen):
     @property
     def part(self) -> str:
         """The row whose detail is open."""
-        entry = self.entry if self.detail.display else None
+        entry = self.entry if self.detail.display and not self.split.is_preview else None
         return entry_name(self.reading.index.entry(entry)) if entry is not None else ""
 
     # ---- updates
@@ -209,7 +209,7 @@ class TrafficScreen(CaptureScreen):
     def _show_place(self) -> None:
         """Show the title and the detail for the row at the cursor."""
         self.show_title()
-        self.detail.show()
+        self.split.show_row()
 
     def show_title(self) -> None:
         """Update the title to match the screen."""
